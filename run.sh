@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs a recipe, setting up the environment first:
+#   ./run.sh [--recipe prompts] [--stage N] [--stop-stage N] [options of the recipe: ./run.sh --help]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+recipe=prompts
+arguments=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --recipe) recipe=${2:?--recipe needs a name}; shift 2 ;;
+        --recipe=*) recipe=${1#*=}; shift ;;
+        *) arguments+=("$1"); shift ;;
+    esac
+done
+if [ ! -x "egs/$recipe/run.sh" ]; then
+    echo "error: no recipe '$recipe'; there are: $(cd egs && echo */ | tr -d /)" >&2
+    exit 1
+fi
+tools/install.sh
+exec "egs/$recipe/run.sh" "${arguments[@]}"

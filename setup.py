@@ -1,0 +1,22 @@
+"""The package. What it needs is pinned in tools/requirements.txt; here stand the direct needs, unpinned."""
+
+from setuptools import find_packages, setup
+
+setup(
+    name="simulst",
+    version="0.1.0",
+    description="Simultaneous speech translation: recipes, policies, search and latency metrics",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["simulst", "simulst.*"]),
+    install_requires=["click", "ctranslate2", "librosa", "numpy", "pydantic", "pyyaml", "sacrebleu", "soundfile", "soxr", "tokenizers", "tqdm"],
+    extras_require={
+        "train": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio"],
+        "parallel": ["dask", "distributed"],
+        "simuleval": ["simuleval"],
+        "plot": ["matplotlib"],
+        "hub": ["huggingface_hub"],
+        "dev": ["hypothesis", "mypy", "pytest", "ruff"],
+    },
+    entry_points={"console_scripts": ["simulst = simulst.cli:entry"]},
+)

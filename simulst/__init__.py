@@ -1,0 +1,3 @@
+"""Simultaneous speech translation: speech comes in piece by piece, words go out and are never taken back."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,5 @@
+"""`python -m simulst` is `simulst`."""
+
+from simulst.cli import entry
+
+entry()

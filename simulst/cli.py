@@ -1,0 +1,246 @@
+"""The command line: `simulst COMMAND --help`. Heavy imports happen inside the commands, so that help is instant."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from simulst import __version__
+from simulst.errors import SimulstError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def model_options(command: F) -> F:
+    """The options that name a model and a language pair."""
+    for option in (
+        click.option("--model", required=True, type=click.Path(), help="Model folder."),
+        click.option("--source-lang", required=True, help="Language spoken, such as es."),
+        click.option("--target-lang", required=True, help="Language written, such as en."),
+        click.option(
+            "--model-option",
+            "model_option",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Option of the model family, such as compute_type=float32 (repeatable).",
+        ),
+        click.option("--unit", type=click.Choice(["word", "char"]), help="Latency unit [default: by target language]."),
+    ):
+        command = option(command)
+    return command
+
+
+def run_options(command: F) -> F:
+    """The options of commands that decode a data directory."""
+    for option in (
+        click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
+        click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
+        click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes on this machine."),
+        click.option("--scheduler", help="Address of a running Dask scheduler, instead of --jobs."),
+        click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
+    ):
+        command = option(command)
+    return model_options(command)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__)
+@click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
+def main(verbose: bool) -> None:
+    """Simultaneous speech translation: decode, sweep, score and plot."""
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+
+
+@main.command()
+@run_options
+@click.option("--decoding", required=True, type=click.Path(), help="Decoding configuration (YAML).")
+def evaluate(decoding: str, out: Path, **options: Any) -> None:
+    """Decode a data directory under one configuration and score it.
+
+    OUT gets instances.log (SimulEval's format), config.yaml and scores.json. A killed run is resumed.
+    """
+    from simulst.config import load_decoding
+
+    [scores] = _decode([(out, load_decoding(decoding))], share=False, **options)
+    _print_scores(scores)
+
+
+@main.command()
+@run_options
+@click.option("--decodings", required=True, type=click.Path(), help="Sweep (YAML): configurations with lists to choose from.")
+@click.option("--share/--no-share", default=True, help="Share encoder outputs and searches between configurations.")
+def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
+    """Decode a data directory under many configurations, utterance by utterance, sharing work between them.
+
+    OUT gets a folder for each, and a table is printed.
+    """
+    from simulst.config import load_sweep
+    from simulst.report.table import runs_table
+
+    folders = [(out / decoding.label, decoding) for decoding in load_sweep(decodings)]
+    _decode(folders, share=share, **options)
+    click.echo(runs_table([folder for folder, _ in folders]))
+
+
+@main.command()
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option("--target-lang", default="en", show_default=True, help="Language written: sets BLEU's tokeniser and the unit.")
+@click.option("--unit", type=click.Choice(["word", "char"]), help="Latency unit [default: by target language].")
+@click.option("--bootstrap", default=1000, show_default=True, help="Resamples for confidence intervals; 0: none.")
+@click.option("--against", type=click.Path(path_type=Path), help="Another log: test the difference (paired bootstrap).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def score(
+    log: Path, target_lang: str, unit: str | None, bootstrap: int, against: Path | None, as_json: bool
+) -> None:
+    """Score an instances.log, ours or SimulEval's (or the folder that holds it)."""
+    from simulst.log import read_log
+    from simulst.metrics.score import compare, format_scores, score_instances
+
+    instances = read_log(log)
+    scores = score_instances(instances, language=target_lang, unit=unit, bootstrap=bootstrap)
+    if against is not None:
+        scores["against"] = compare(read_log(against), instances, language=target_lang)
+    click.echo(json.dumps(scores, ensure_ascii=False) if as_json else format_scores(scores))
+
+
+@main.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Picture to write (.png, .svg or .pdf).")
+@click.option("--x", "latencies", multiple=True, default=("AL", "LAAL"), show_default=True, help="Latency metric (repeatable).")
+@click.option("--title", default="", help="Title of the picture.")
+def plot(runs: tuple[Path, ...], out: Path, latencies: tuple[str, ...], title: str) -> None:
+    """Draw BLEU over latency for runs (or folders of runs): one line per strategy, points named by their chunk."""
+    from simulst.report.curve import draw_curve
+    from simulst.report.table import find_runs
+
+    draw_curve(find_runs(runs), out, list(latencies), title)
+    click.echo(f"wrote {out}")
+
+
+@main.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+def table(runs: tuple[Path, ...]) -> None:
+    """Print a Markdown table of runs (or folders of runs), from their scores.json."""
+    from simulst.report.table import find_runs, runs_table
+
+    click.echo(runs_table(find_runs(runs)))
+
+
+@main.command()
+@click.argument("audio", type=click.Path())
+@model_options
+@click.option("--decoding", required=True, type=click.Path(), help="Decoding configuration (YAML).")
+@click.option("--realtime", is_flag=True, help="Hand the audio over at the speed of speech.")
+def translate(
+    audio: str,
+    model: str,
+    source_lang: str,
+    target_lang: str,
+    model_option: tuple[str, ...],
+    unit: str | None,
+    decoding: str,
+    realtime: bool,
+) -> None:
+    """Translate one audio file; words appear as they are committed, each line with the audio time it was written at."""
+    from simulst.config import load_decoding
+    from simulst.data.audio import SAMPLE_RATE, load_audio
+    from simulst.log import unit_of
+    from simulst.models import load_model
+    from simulst.stream import Stream
+
+    configuration = load_decoding(decoding)
+    samples = load_audio(audio)
+    loaded = load_model(model, source_lang, target_lang, **_parse_options(model_option))
+    unit = unit or unit_of(target_lang)
+    stream = Stream(loaded.session(), configuration, unit)
+    piece = SAMPLE_RATE // 10
+    started = time.monotonic()
+    for start in range(0, max(len(samples), 1), piece):
+        end = min(start + piece, len(samples))
+        if realtime:
+            time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
+        words = stream.push(samples[start:end], finished=end == len(samples))
+        if words:
+            text = (" " if unit == "word" else "").join(word.text for word in words)
+            click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
+
+
+@main.command()
+@click.option("--data", required=True, type=click.Path(), help="Data directory.")
+@click.option("--target-lang", required=True, help="Language of the references.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for wav/, source.txt and target.txt.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first N utterances.")
+def export(data: str, target_lang: str, out: Path, limit: int | None) -> None:
+    """Write a data directory as SimulEval wants it: a 16 kHz WAV per utterance, a list of them, and the references."""
+    from simulst.data.datadir import read_data_dir
+    from simulst.data.simuleval_files import export_for_simuleval
+
+    export_for_simuleval(read_data_dir(data, target_lang)[:limit], out)
+    click.echo(f"simuleval --source {out / 'source.txt'} --target {out / 'target.txt'} ...")
+
+
+def _decode(
+    folders: list[tuple[Path, Any]],
+    share: bool,
+    data: str,
+    model: str,
+    source_lang: str,
+    target_lang: str,
+    model_option: tuple[str, ...],
+    unit: str | None,
+    jobs: int,
+    scheduler: str | None,
+    limit: int | None,
+) -> list[dict[str, Any]]:
+    from simulst.data.datadir import read_data_dir
+    from simulst.runs import Cluster, Task, run, score_run
+
+    utterances = read_data_dir(data, target_lang)[:limit]
+    options = tuple(sorted(_parse_options(model_option).items()))
+    task = Task(model, source_lang, target_lang, options, unit or "")
+    run(task, utterances, folders, Cluster(jobs, scheduler), share)
+    return [score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
+
+
+def _parse_options(pairs: tuple[str, ...]) -> dict[str, Any]:
+    import yaml
+
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise SimulstError(f"--model-option {pair}: give it as NAME=VALUE.")
+        options[name] = yaml.safe_load(value)
+    return options
+
+
+def _print_scores(scores: dict[str, Any]) -> None:
+    from simulst.metrics.score import format_scores
+
+    click.echo(format_scores(scores))
+
+
+def entry() -> None:
+    """What `simulst` runs: bad input ends in one sentence and status 1."""
+    try:
+        main(standalone_mode=False)
+    except SimulstError as error:
+        click.echo(f"simulst: error: {error}", err=True)
+        sys.exit(1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("simulst: interrupted; run the same command again to go on.", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,1 @@
+"""Audio files, data directories and the corpora that they are made from."""

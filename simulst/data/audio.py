@@ -1,0 +1,92 @@
+"""Read any audio file as 16 kHz mono float32."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+
+from simulst.errors import SimulstError
+
+SAMPLE_RATE = 16000
+RATES = (1000, 1_000_000)  # what lies outside is a damaged header
+BLOCK = 1 << 20
+
+
+def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -> np.ndarray:
+    """Read one file, or the part of it between `start` and `end` (seconds).
+
+    Any format, rate and sample width that libsndfile reads is accepted; channels are averaged;
+    other rates are resampled with soxr's high-quality filter.
+
+    Returns: samples, shape (n,), float32, 16 kHz, nominally within [-1, 1].
+    Raises SimulstError: missing, empty, unreadable or truncated file, no samples in the span,
+        or samples that are not finite.
+    """
+    path = Path(path)
+    if not 0 <= start < (math.inf if end is None else end) or end == math.inf:
+        raise SimulstError(f"{path}: {start:g} to {end} s is no span of time; mend the segments file.")
+    if not path.is_file():
+        raise SimulstError(f"{path}: no such audio file; check the path or wav.scp.")
+    if path.stat().st_size == 0:
+        raise SimulstError(f"{path}: the file is empty (0 bytes); fetch or record it again.")
+    try:
+        with soundfile.SoundFile(path) as file:
+            rate, total = file.samplerate, file.frames
+            if not RATES[0] <= rate <= RATES[1]:
+                raise SimulstError(f"{path}: a sample rate of {rate} Hz cannot be; export it again.")
+            first = round(start * rate)
+            last = total if end is None else round(end * rate)
+            # Segment tables are rounded to hundredths of a second: allow that much past the end.
+            if end is not None and last > total + rate // 50:
+                raise SimulstError(
+                    f"{path}: the segment {start:g}-{end:g} s ends after the audio "
+                    f"({total / rate:.2f} s); mend the segments file."
+                )
+            last = min(last, total)
+            if first >= last:
+                raise SimulstError(f"{path}: no audio between {start:g} s and the end of the span; remove the entry.")
+            file.seek(first)
+            samples = _read(file, last - first)
+    except soundfile.LibsndfileError as error:
+        raise SimulstError(
+            f"{path}: not readable as audio ({error.error_string.strip().rstrip('.')}); give WAV, FLAC or OGG."
+        ) from error
+    _check_whole(path, samples.shape[0], last - first)
+    mono = samples.mean(axis=1)
+    if not np.isfinite(mono).all():
+        raise SimulstError(f"{path}: has samples that are NaN or infinite; export it again.")
+    if rate != SAMPLE_RATE:
+        mono = soxr.resample(mono, rate, SAMPLE_RATE)
+        if not mono.size:
+            raise SimulstError(f"{path}: shorter than one sample at {SAMPLE_RATE} Hz; remove the entry.")
+    return np.ascontiguousarray(mono, dtype=np.float32)
+
+
+def _read(file: soundfile.SoundFile, frames: int) -> np.ndarray:
+    """Up to so many frames, shape (n, channels); in blocks, for a damaged header can promise terabytes."""
+    blocks = [file.read(min(frames, BLOCK), dtype="float32", always_2d=True)]
+    while blocks[-1].shape[0] == BLOCK:
+        frames -= BLOCK
+        blocks.append(file.read(min(frames, BLOCK), dtype="float32", always_2d=True))
+    return np.concatenate(blocks)
+
+
+def _check_whole(path: Path, read: int, expected: int) -> None:
+    """A WAV whose header promises more data than the file holds was cut off in transfer."""
+    declared = _declared_bytes(path)
+    if read < expected or (declared is not None and declared > path.stat().st_size):
+        raise SimulstError(f"{path}: truncated: its header promises more audio than the file holds; copy it again.")
+
+
+def _declared_bytes(path: Path) -> int | None:
+    """The file size that a RIFF header declares; None for other formats and for streamed WAVs (unknown size)."""
+    with path.open("rb") as file:
+        header = file.read(8)
+    if header[:4] != b"RIFF":
+        return None
+    size = int.from_bytes(header[4:8], "little")
+    return None if size in (0, 0xFFFFFFFF) else size + 8

@@ -1,0 +1,122 @@
+"""Kaldi-style data directories, as ESPnet reads them.
+
+wav.scp        <recording> <audio file>
+segments       <utterance> <recording> <start s> <end s>      (optional: else one utterance per recording)
+utt2spk        <utterance> <speaker>
+text.<lang>    <utterance> <sentence>
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulst.errors import SimulstError
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One sentence of speech and its reference translation.
+
+    start, end: seconds within the file `wav`; end is None for "to the end of the file".
+    """
+
+    name: str
+    wav: Path
+    reference: str
+    start: float = 0.0
+    end: float | None = None
+
+
+def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
+    """All utterances of a data directory in the order of its table, with `text.<language>` as reference.
+
+    Relative paths in wav.scp are taken from the data directory.
+    Raises SimulstError: a missing table, an utterance twice, or tables that do not hold the same utterances.
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise SimulstError(f"{root}: no such data directory; run the recipe's stage 1 first.")
+    recordings = {name: _audio_path(root, value) for name, value in read_table(root / "wav.scp").items()}
+    text_path = root / f"text.{language}"
+    if not text_path.is_file():
+        have = sorted(p.name.removeprefix("text.") for p in root.glob("text.*"))
+        raise SimulstError(f"{root}: no text in language '{language}'; it has {', '.join(have) or 'no text.* file'}.")
+    references = read_table(text_path, allow_empty=True)
+    segments_path = root / "segments"
+    if segments_path.is_file():
+        spans = {name: _segment(segments_path, name, value) for name, value in read_table(segments_path).items()}
+    else:
+        spans = {name: (name, 0.0, None) for name in recordings}
+    source = segments_path if segments_path.is_file() else root / "wav.scp"
+    if spans.keys() != references.keys():
+        odd = sorted(spans.keys() ^ references.keys())
+        raise SimulstError(
+            f"{text_path}: {len(references)} lines against {len(spans)} in {source.name}, first odd one '{odd[0]}'; "
+            "the two must hold the same utterances."
+        )
+    utterances = []
+    for name, (recording, start, end) in spans.items():
+        if recording not in recordings:
+            raise SimulstError(f"{segments_path}: '{name}' names recording '{recording}', which wav.scp lacks; add it.")
+        utterances.append(Utterance(name, recordings[recording], references[name], start, end))
+    return utterances
+
+
+def write_data_dir(root: str | Path, tables: dict[str, dict[str, str]]) -> None:
+    """Write tables (file name → key → value), sorted by key as Kaldi's tools want them."""
+    root = Path(root)
+    root.mkdir(parents=True, exist_ok=True)
+    for file_name, table in tables.items():
+        write_table(root / file_name, sorted(table.items()))
+
+
+def write_table(path: Path, rows: Iterable[tuple[str, str]]) -> None:
+    """Write one table through a temporary file, so that a killed stage leaves no half-written one."""
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text("".join(f"{key} {value}\n" for key, value in rows), encoding="utf-8")
+    temporary.replace(path)
+
+
+def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
+    """A file of `key value` lines. Raises SimulstError for a missing file, other encodings, repeated or bare keys."""
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except FileNotFoundError:
+        raise SimulstError(f"{path}: no such file; a data directory needs it (run the recipe's stage 1).") from None
+    except OSError as error:
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}); mend that.") from error
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); convert it.") from error
+    table: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        key, value = (*re.split(r"[ \t]+", line.strip(), maxsplit=1), "")[:2]
+        if key in table:
+            raise SimulstError(f"{path}, line {number}: '{key}' stands there twice; names must be unique.")
+        if not value and not allow_empty:
+            raise SimulstError(f"{path}, line {number}: '{key}' has no value; complete the line.")
+        table[key] = value
+    return table
+
+
+def _audio_path(root: Path, value: str) -> Path:
+    if value.endswith("|"):
+        raise SimulstError(f"{root / 'wav.scp'}: pipes ('{value}') are not run; write the audio to files first.")
+    return Path(value) if Path(value).is_absolute() else root / value
+
+
+def _segment(path: Path, name: str, value: str) -> tuple[str, float, float]:
+    parts = value.split()
+    try:
+        recording, start, end = parts[0], float(parts[1]), float(parts[2])
+    except (IndexError, ValueError):
+        raise SimulstError(f"{path}: '{name} {value}' is not '<recording> <start> <end>'; mend the line.") from None
+    if not 0 <= start < end < math.inf:
+        raise SimulstError(f"{path}: '{name}' runs from {start:g} to {end:g} s; a segment needs 0 <= start < end.")
+    return recording, start, end

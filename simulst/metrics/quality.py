@@ -1,0 +1,114 @@
+"""BLEU and chrF with their signatures, confidence intervals and paired significance, all of them sacreBLEU's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest
+
+from simulst.errors import SimulstError
+from simulst.log import unit_of
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A corpus score, 0 to 100, sacreBLEU's signature, and the 95 % interval where it was asked for."""
+
+    score: float
+    signature: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two systems' corpus scores, 0 to 100, and the p-value of the hypothesis that they are equally good."""
+
+    baseline: float
+    system: float
+    p: float
+    signature: str
+
+
+@cache
+def tokenizer_for(language: str) -> str:
+    """sacreBLEU's tokenizer for a target language: 13a, zh for Chinese, ja-mecab for Japanese where it is installed.
+
+    Japanese without MeCab and its IPA dictionary, and other languages written without spaces, are cut into characters.
+    """
+    if language in ("zh", "yue"):
+        return "zh"
+    if language == "ja":
+        try:
+            BLEU(tokenize="ja-mecab")
+            return "ja-mecab"
+        except (RuntimeError, AssertionError):  # MeCab is not installed, or not with the IPA dictionary
+            return "char"
+    return "char" if unit_of(language) == "char" else "13a"
+
+
+def bleu(predictions: Sequence[str], references: Sequence[str], language: str = "en", bootstrap: int = 0) -> Quality:
+    """Corpus BLEU against one reference each; `bootstrap` resamples (0: none) for the 95 % interval.
+
+    Raises SimulstError: no sentences, or not as many predictions as references.
+    """
+    return _score(BLEU(tokenize=tokenizer_for(language)), predictions, references, bootstrap)
+
+
+def chrf(predictions: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> Quality:
+    """Corpus chrF2; otherwise as `bleu`."""
+    return _score(CHRF(), predictions, references, bootstrap)
+
+
+def paired_significance(
+    baseline: Sequence[str],
+    system: Sequence[str],
+    references: Sequence[str],
+    language: str = "en",
+    samples: int = 1000,
+) -> dict[str, Difference]:
+    """BLEU and chrF of two systems on the same sentences, with sacreBLEU's paired bootstrap test.
+
+    Raises SimulstError: no sentences, or not as many predictions as references.
+    """
+    _check_lengths(baseline, references)
+    _check_lengths(system, references)
+    metrics: dict[str, Metric] = {"BLEU": BLEU(tokenize=tokenizer_for(language)), "chrF": CHRF()}
+    test = PairedTest(
+        [("baseline", baseline), ("system", system)], metrics, [references], test_type="bs", n_samples=samples
+    )
+    signatures, results = test()
+    differences = {}
+    # sacreBLEU renames the metrics (chrF becomes chrF2) and keeps their order.
+    for metric, name in zip(metrics, signatures, strict=True):
+        first, second = results[name]
+        # With equal scores there is nothing to explain by chance, but sacreBLEU's strict comparison finds no
+        # resample beyond the observed difference for identical outputs and would report p = 1 / (samples + 1).
+        p = 1.0 if first.score == second.score else second.p_value
+        differences[metric] = Difference(float(first.score), float(second.score), float(p), str(signatures[name]))
+    return differences
+
+
+def _score(metric: Metric, predictions: Sequence[str], references: Sequence[str], bootstrap: int) -> Quality:
+    _check_lengths(predictions, references)
+    if bootstrap <= 1:
+        score = metric.corpus_score(predictions, [references]).score
+        return Quality(float(score), str(metric.get_signature()))
+    # PairedTest with one system, since corpus_score(n_bootstrap=...) of sacreBLEU 2.6 raises TypeError in chrF when a
+    # resample scores 0, and keeps the interval private. The interval is mean ± half its width.
+    signatures, results = PairedTest([("", predictions)], {"": metric}, [references], "bs", n_samples=bootstrap)()
+    [(name, signature)] = signatures.items()
+    [result] = results[name]
+    low, high = float(result.mean - result.ci), float(result.mean + result.ci)
+    return Quality(float(result.score), str(signature), max(0.0, low), min(100.0, high))
+
+
+def _check_lengths(predictions: Sequence[str], references: Sequence[str]) -> None:
+    if len(predictions) != len(references) or not references:
+        raise SimulstError(
+            f"{len(predictions)} predictions and {len(references)} references; give one reference for each prediction."
+        )

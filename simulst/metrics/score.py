@@ -1,0 +1,142 @@
+"""The scores of a whole log, ready for JSON, and the comparison of two logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from simulst.errors import SimulstError
+from simulst.log import Instance, check_units, unit_of
+from simulst.metrics.latency import METRICS, corpus_latency
+
+
+def score_instances(
+    instances: Sequence[Instance],
+    language: str = "en",
+    unit: str | None = None,
+    bootstrap: int = 0,
+    path: str | Path = "the log",
+) -> dict[str, Any]:
+    """Quality and latency of one log.
+
+    language:  the target language; chooses BLEU's tokenizer and, where `unit` is None, words or characters.
+    unit:      "word" or "char", the unit that the delays count.
+    bootstrap: resamples for the 95 % intervals; 0 leaves them out.
+    path:      names the log in messages.
+
+    Returns: plain values, 3 decimals (RTF 4). BLEU, BLEU_signature, chrF, chrF_signature, with `bootstrap` also
+        *_low and *_high (None if no sentence has a reference); METRICS and METRICS with _CA (ms; AP has no unit), RTF,
+        as in `corpus_latency` (None if nothing was written, or no elapsed times were logged); sentences; empty, how
+        many of them have an empty prediction; length_ratio, predicted / reference units (None without references);
+        unit.
+    Raises SimulstError: no instances, an unknown unit, predictions that don't match their delays.
+    """
+    unit = unit or unit_of(language)
+    if unit not in ("word", "char"):
+        raise SimulstError(f"unit {unit!r} is not known; choose word or char.")
+    if not instances:
+        raise SimulstError(f"{path}: no sentences to score.")
+    check_units(list(instances), unit, path)
+    # The reference is counted like the prediction: SimulEval's |Y*| differs in empty texts and spaces.
+    reference_units = sum(len(replace(i, prediction=i.reference).units(unit)) for i in instances)
+    prediction_units = sum(len(i.units(unit)) for i in instances)
+    latency = corpus_latency(instances, unit)
+    return {
+        **_quality(instances, language, bootstrap),
+        **{name: _round(value, 4 if name == "RTF" else 3) for name, value in latency.items()},
+        "sentences": len(instances),
+        "empty": sum(not i.delays for i in instances),
+        "length_ratio": _round(prediction_units / reference_units) if reference_units else None,
+        "unit": unit,
+    }
+
+
+def compare(
+    baseline: Sequence[Instance], system: Sequence[Instance], language: str = "en", samples: int = 1000
+) -> dict[str, Any]:
+    """Is `system` better than `baseline`? sacreBLEU's paired bootstrap test on the sentences of two logs.
+
+    Returns: for BLEU and chrF each *_baseline, *_system, *_difference (system - baseline), *_p and *_signature;
+        sentences.
+    Raises SimulstError: an empty log, or logs with other indices or references.
+    """
+    from simulst.metrics.quality import paired_significance
+
+    first, second = ({i.index: i for i in instances} for instances in (baseline, system))
+    if unpaired := sorted(first.keys() ^ second.keys()):
+        where = "baseline" if unpaired[0] in first else "system"
+        raise SimulstError(
+            f"{len(unpaired)} sentences are in one log only (index {unpaired[0]} only in the {where}'s); "
+            f"compare runs over the same data."
+        )
+    for index in sorted(first):
+        if first[index].reference != second[index].reference:
+            raise SimulstError(f"index {index}: the logs have different references; compare runs over the same data.")
+    differences = paired_significance(
+        [first[index].prediction for index in sorted(first)],
+        [second[index].prediction for index in sorted(first)],
+        [first[index].reference for index in sorted(first)],
+        language,
+        samples,
+    )
+    result: dict[str, Any] = {}
+    for metric, difference in differences.items():
+        result[f"{metric}_baseline"] = _round(difference.baseline)
+        result[f"{metric}_system"] = _round(difference.system)
+        result[f"{metric}_difference"] = _round(difference.system - difference.baseline)
+        result[f"{metric}_p"] = round(difference.p, 4)
+        result[f"{metric}_signature"] = difference.signature
+    result["sentences"] = len(first)
+    return result
+
+
+def format_scores(scores: dict[str, Any]) -> str:
+    """The result of `score_instances` as a small table to read."""
+    lines = []
+    for name in ("BLEU", "chrF"):
+        low, high = scores.get(f"{name}_low"), scores.get(f"{name}_high")
+        interval = "" if low is None else f"  95 %: {low:.2f} to {high:.2f}"
+        lines.append(f"{name:<12}{_cell(scores[name], 2)}{interval}")
+    lines.append(f"{'':<12}{'plain':>10}{'with computation':>18}")
+    for name in METRICS:
+        digits = 3 if name == "AP" else 1
+        lines.append(f"{name:<12}{_cell(scores[name], digits)}{_cell(scores[f'{name}_CA'], digits):>18}")
+    lines.append(f"{'RTF':<12}{_cell(scores['RTF'], 3)}")
+    lines.append(f"{'length ratio':<12}{_cell(scores['length_ratio'], 3)}")
+    lines.append(
+        f"{scores['sentences']} sentences, {scores['empty']} with an empty prediction; "
+        f"lags in ms, counted by the {scores['unit']}."
+    )
+    lines += [f"{name}: {scores[f'{name}_signature']}" for name in ("BLEU", "chrF") if scores[f"{name}_signature"]]
+    return "\n".join(lines)
+
+
+def _quality(instances: Sequence[Instance], language: str, bootstrap: int) -> dict[str, Any]:
+    from simulst.metrics.quality import bleu, chrf
+
+    predictions = [i.prediction for i in instances]
+    references = [i.reference for i in instances]
+    known = any(reference.strip() for reference in references)
+    scores: dict[str, Any] = {}
+    for name in ("BLEU", "chrF"):
+        quality = None
+        if known and name == "BLEU":
+            quality = bleu(predictions, references, language, bootstrap)
+        elif known:
+            quality = chrf(predictions, references, bootstrap)
+        scores[name] = _round(quality.score) if quality else None
+        if bootstrap > 1:
+            scores[f"{name}_low"] = _round(quality.low) if quality else None
+            scores[f"{name}_high"] = _round(quality.high) if quality else None
+        scores[f"{name}_signature"] = quality.signature if quality else None
+    return scores
+
+
+def _round(value: float | None, digits: int = 3) -> float | None:
+    return None if value is None else round(float(value), digits)
+
+
+def _cell(value: float | None, digits: int) -> str:
+    return f"{'-' if value is None else f'{value:.{digits}f}':>10}"

@@ -1,0 +1,276 @@
+"""Whisper in CTranslate2 form: an offline model, put online by re-encoding all audio in its window at every step.
+
+The model is trained on 30 s inputs. Encoding 30 s for 2 s of speech is a waste, so the window is only as long as the
+speech needs, rounded up (`padding_seconds`, `round_seconds`). Longer audio slides: what has been committed leaves the
+window with its audio, found by the model's own attention (CTranslate2's `align`), and stays as the text before.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulst.errors import SimulstError
+from simulst.models.base import Memo
+from simulst.policy.stop import Stop
+from simulst.search import Beam, BeamSearch, Hypothesis, Tokens
+
+SAMPLE_RATE = 16000
+HOP = 160  # samples per frame (10 ms)
+FFT = 400
+WINDOW_SECONDS = 30
+POSITIONS = 448  # of the decoder
+PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
+TOKEN_SECONDS = 0.02  # one encoder frame, the unit of `align`
+
+logger = logging.getLogger(__name__)
+
+
+class Whisper:
+    """A CTranslate2 Whisper folder: model.bin, vocabulary.json, tokenizer.json, config.json.
+
+    target_language: the source language (transcription) or en (translation).
+    device, compute_type, threads: see CTranslate2; threads 0: all cores.
+    padding_seconds, round_seconds: the window is the speech plus at least `padding_seconds` of silence, rounded up to
+        `round_seconds`, never over 30 s; padding_seconds 30 always gives the full window.
+    Raises SimulstError: a missing or broken file, a language or direction that the model does not have.
+    """
+
+    sample_rate = SAMPLE_RATE
+
+    def __init__(
+        self,
+        path: str | Path,
+        source_language: str,
+        target_language: str,
+        *,
+        device: str = "cpu",
+        compute_type: str = "int8",
+        threads: int = 0,
+        padding_seconds: float = 2.0,
+        round_seconds: float = 1.0,
+        silence_states: bool = True,
+    ) -> None:
+        import ctranslate2
+        from tokenizers import Tokenizer
+
+        path = Path(path)
+        for name in ("model.bin", "vocabulary.json", "tokenizer.json", "config.json"):
+            if not (path / name).is_file():
+                raise SimulstError(f"{path}: the file {name} is missing; bring the model again (the recipe's stage 2).")
+        self._config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        self._start = self._start_tokens(path, source_language, target_language)
+        self._previous = self._special("<|startofprev|>")
+        self._eos = self._special("<|endoftext|>")
+        self._first_timestamp = self._special("<|notimestamps|>") + 1
+        self.padding_seconds = padding_seconds
+        self.round_seconds = round_seconds
+        self.silence_states = silence_states
+        try:
+            self._model = ctranslate2.models.Whisper(
+                str(path), device=device, compute_type=compute_type, intra_threads=threads
+            )
+        except (RuntimeError, ValueError) as error:
+            raise SimulstError(f"{path}: CTranslate2 cannot load the model ({error}).") from error
+
+    def session(self, memo: Memo | None = None) -> WhisperSession:
+        """A new utterance."""
+        return WhisperSession(self, memo or Memo())
+
+    def encode(self, samples: np.ndarray) -> Any:
+        """Encoder output of a window of audio, shape (n,) → CTranslate2 StorageView (1, frames / 2, width)."""
+        import ctranslate2
+
+        states = self._encode(log_mel(samples, self._frames(samples.size), self._filters))
+        if self.silence_states:
+            states = np.concatenate([states, self._silence[:, states.shape[1] :]], axis=1)
+        return ctranslate2.StorageView.from_array(states)
+
+    def _encode(self, features: np.ndarray) -> np.ndarray:
+        import ctranslate2
+
+        return np.array(self._model.encode(ctranslate2.StorageView.from_array(features[None]), to_cpu=True))
+
+    @cached_property
+    def _silence(self) -> np.ndarray:
+        """Encoder output of 30 s without speech at the usual distance under the loudest sound."""
+        import os
+        c=float(os.environ.get("SILC","-0.5"))
+        return self._encode(np.full((self._model.n_mels, WINDOW_SECONDS * SAMPLE_RATE // HOP), c, dtype=np.float32))
+
+    def generate(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
+        """Beam search after the forced `prefix`, given the text `previous` to the window; tokens include the prefix."""
+        context = (self._previous, *previous) if previous else ()
+        prompt = [*context, *self._start, *prefix]
+        max_new = min(max_new, POSITIONS - len(prompt))
+        if max_new < 1:
+            return [Hypothesis(prefix)]
+        result = self._model.generate(
+            encoded,
+            [prompt],
+            beam_size=options.beam,
+            num_hypotheses=options.beam,
+            length_penalty=options.length_penalty,
+            no_repeat_ngram_size=options.no_repeat_ngram,
+            # CTranslate2 writes at most min(max_length / 2, max_length - prompt) tokens.
+            max_length=max_new + max(max_new, len(prompt)),
+            return_scores=True,
+            # The rule that the first token be no space and no <eos> is for beginnings: behind a prefix it would force
+            # a token out of the model at every step.
+            suppress_blank=not prefix,
+        )[0]
+        return [
+            Hypothesis(self._plain(ids), score) for ids, score in zip(result.sequences_ids, result.scores, strict=True)
+        ]
+
+    def end_times(self, encoded: Any, tokens: Tokens, frames: int) -> list[float]:
+        """When each token had been spoken, seconds from the start of the window, from the decoder's attention."""
+        if not tokens:
+            return []
+        alignment = self._model.align(encoded, list(self._start), [list(tokens)], frames)[0].alignments
+        starts = [0] * (len(tokens) + 1)
+        for token, frame in reversed(alignment):
+            starts[token] = frame
+        return [frame * TOKEN_SECONDS for frame in starts[1:]]
+
+    def text(self, tokens: Tokens) -> str:
+        """Plain text; a character cut in two ends in U+FFFD."""
+        return self._tokenizer.decode(list(tokens), skip_special_tokens=True)
+
+    def begins_word(self, token: int) -> bool:
+        """Whether a token starts with a space."""
+        return self.text((token,)).startswith(" ")
+
+    def _plain(self, ids: list[int]) -> Tokens:
+        # Text never contains special tokens (<eos> and all behind it in the vocabulary).
+        return tuple(token for token in ids if token < self._eos)
+
+    def _frames(self, samples: int) -> int:
+        seconds = math.ceil((samples / SAMPLE_RATE + self.padding_seconds) / self.round_seconds) * self.round_seconds
+        return 2 * round(min(seconds, WINDOW_SECONDS) * SAMPLE_RATE / HOP / 2)
+
+    @cached_property
+    def _filters(self) -> np.ndarray:
+        import librosa
+
+        return librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
+
+    def _start_tokens(self, path: Path, source: str, target: str) -> Tokens:
+        languages = sorted(self._tokenizer.id_to_token(i).strip("<|>") for i in self._config.get("lang_ids", []))
+        if source not in languages:
+            raise SimulstError(f"{path}: the model has no language '{source}'; it has {', '.join(languages)}.")
+        if target not in ("en", source):
+            raise SimulstError(
+                f"{path}: Whisper writes the source language or English, not '{target}'; choose '{source}' or 'en'."
+            )
+        task = "<|transcribe|>" if target == source else "<|translate|>"
+        return tuple(self._special(t) for t in ("<|startoftranscript|>", f"<|{source}|>", task, "<|notimestamps|>"))
+
+    def _special(self, token: str) -> int:
+        number = self._tokenizer.token_to_id(token)
+        if number is None:
+            raise SimulstError(f"the model's tokenizer.json has no token {token}; it is not a multilingual Whisper.")
+        return number
+
+
+class WhisperSession:
+    """One utterance: the audio of the window and the tokens that belong to it."""
+
+    sample_rate = SAMPLE_RATE
+
+    def __init__(self, model: Whisper, memo: Memo) -> None:
+        self._model = model
+        self._memo = memo
+        self._audio = np.zeros(0, dtype=np.float32)
+        self._offset = 0  # samples that have left the window
+        self._gone: Tokens = ()  # committed tokens that have left with them
+        self._tokens_in_window = 0
+
+    @property
+    def length(self) -> int:
+        return self._offset + self._audio.size
+
+    @property
+    def saved_seconds(self) -> float:
+        return self._memo.saved_seconds
+
+    def extend(self, samples: np.ndarray) -> None:
+        self._audio = np.concatenate([self._audio, samples])
+
+    def search(self, committed: Tokens, options: BeamSearch, stop: Stop) -> Beam:
+        prefix = self._in_window(committed)
+        seconds = self._audio.size / SAMPLE_RATE
+        max_new = max(1, math.ceil(options.max_tokens_per_second * seconds) + 5 - len(prefix))
+        if stop.max_new_tokens is not None:
+            max_new = min(max_new, stop.max_new_tokens)
+        previous = self._gone[-PREVIOUS_TOKENS:]
+        key = ("search", self._offset, self.length, previous, prefix, options, max_new)
+        beam = self._memo.get(
+            key, lambda: self._model.generate(self._encoded(), previous, prefix, options, max_new)
+        )
+        return [Hypothesis(self._gone + h.tokens, h.score) for h in beam] if self._gone else beam
+
+    def text(self, tokens: Tokens) -> str:
+        return self._model.text(tokens)
+
+    def limit(self) -> float:
+        return self._offset + WINDOW_SECONDS * SAMPLE_RATE
+
+    def is_full(self) -> bool:
+        return self.length >= self.limit()
+
+    def spoken(self, tokens: Tokens) -> Tokens:
+        """All but what was spoken in the last second: that word may be cut in two."""
+        ends = self._end_times(tokens)
+        whole = sum(end <= self._audio.size / SAMPLE_RATE - 1.0 for end in ends)
+        return tokens[: len(self._gone) + whole]
+
+    def slide(self, committed: Tokens) -> None:
+        """Cut at the last committed word boundary that leaves a third of the window, or else at the last one."""
+        prefix = self._in_window(committed)
+        ends = self._end_times(committed)
+        cuts = [
+            (ends[i - 1], i)
+            for i in range(1, len(prefix) + 1)
+            if (i == len(prefix) or self._model.begins_word(prefix[i])) and ends[i - 1] >= 1.0
+        ]
+        early = [cut for cut in cuts if cut[0] <= WINDOW_SECONDS * 2 / 3]
+        seconds, tokens = early[-1] if early else cuts[0] if cuts else (WINDOW_SECONDS / 2, len(prefix))
+        if not prefix:
+            logger.warning("%.1f s of audio left the model's window without a word.", seconds)
+        self._gone += prefix[:tokens]
+        samples = min(round(seconds * SAMPLE_RATE), self._audio.size)
+        self._offset += samples
+        self._audio = self._audio[samples:]
+
+    def _in_window(self, committed: Tokens) -> Tokens:
+        return committed[len(self._gone) :]
+
+    def _encoded(self) -> Any:
+        return self._memo.get(("encode", self._offset, self.length), lambda: self._model.encode(self._audio))
+
+    def _end_times(self, tokens: Tokens) -> list[float]:
+        return self._model.end_times(self._encoded(), self._in_window(tokens), self._audio.size // HOP)
+
+
+def log_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarray:
+    """Whisper's input: log10 mel energies of the audio and the silence after it.
+
+    samples: (n,) float32 16 kHz. frames: length to fill with silence, at least n / 160.
+    filters: (mels, 201). Returns (mels, frames) float32, clipped 8 decades under the loudest and scaled to about
+    [-1, 1] (Radford et al. 2022, section 2.2, and the released models).
+    """
+    padded = np.pad(samples, (0, max(0, frames * HOP - samples.size)))
+    padded = np.pad(padded, FFT // 2, mode="reflect")
+    pieces = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][:frames]
+    window = np.hanning(FFT + 1)[:-1].astype(np.float32)
+    power = np.abs(np.fft.rfft(pieces * window, axis=1)).astype(np.float32) ** 2
+    log = np.log10(np.maximum(filters @ power.T, 1e-10))
+    return np.ascontiguousarray((np.maximum(log, log.max() - 8.0) + 4.0) / 4.0)

@@ -1,0 +1,146 @@
+"""The loop that every system shares: read, search, commit.
+
+    for each new piece of audio:
+        READ    is there enough new speech to decode?
+        search  best continuations of the committed tokens; STOP ends it
+        COMMIT  which tokens are safe for ever
+
+Words leave the loop once they are whole; what has left it never changes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulst.config import Decoding
+from simulst.errors import SimulstError
+from simulst.models.base import Session
+from simulst.policy.stop import EndOfSentence
+from simulst.search import Beam, Tokens
+
+
+@dataclass(frozen=True)
+class Emission:
+    """A word (a character for zh, ja, ...) that was written for ever.
+
+    delay_ms: source read when it was written. elapsed_ms: the same plus all computation time so far.
+    """
+
+    text: str
+    delay_ms: float
+    elapsed_ms: float
+
+
+@dataclass
+class Stream:
+    """One utterance on its way through the loop.
+
+    The result does not depend on how the audio is cut into pushes: decoding happens exactly at the positions that
+    READ names, and at the end. `emissions` and `reads` (ms of source at each decoding step) are the whole record.
+    """
+
+    session: Session
+    decoding: Decoding
+    unit: str = "word"
+    emissions: list[Emission] = field(default_factory=list)
+    reads: list[float] = field(default_factory=list)
+    compute_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._committed: Tokens = ()
+        self._beams: list[Beam] = []
+        self._pending = np.zeros(0, dtype=np.float32)
+        self._finished = False
+
+    @property
+    def committed(self) -> Tokens:
+        """All tokens committed so far."""
+        return self._committed
+
+    def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
+        """Hand over more audio; get the words that became final.
+
+        samples: shape (n,), float32, at the session's rate, n >= 0. finished: no audio comes after these.
+        Raises SimulstError: audio after the end, samples that are not finite, a COMMIT that takes something back.
+        """
+        if self._finished:
+            raise SimulstError("this stream has ended; open a new one for more audio.")
+        samples = np.asarray(samples, dtype=np.float32)
+        if samples.ndim != 1:
+            raise SimulstError(f"audio of shape {samples.shape} was pushed; give mono samples of shape (n,).")
+        if not np.isfinite(samples).all():
+            raise SimulstError("audio with NaN or infinite samples was pushed; check the source.")
+        before = len(self.emissions)
+        self._pending = np.concatenate([self._pending, samples]) if self._pending.size else samples
+        while self._pending.size >= (need := self._needed()) and not (finished and self._pending.size == need):
+            self._read(int(need))
+            self._step(final=False)
+        if finished:
+            self._finished = True
+            self._read(self._pending.size)
+            self._step(final=True)
+        return self.emissions[before:]
+
+    def _needed(self) -> float:
+        """Samples still missing until the next step: READ's word, unless the session's window is full before."""
+        decoded = self.reads[-1] if self.reads else 0.0
+        target = self.decoding.read.next_ms(decoded)
+        if target <= decoded:
+            raise SimulstError(f"read: {self.decoding.read!r} asked for {target:g} ms after {decoded:g} ms; it must grow.")
+        samples = math.inf if math.isinf(target) else math.ceil(target * self.session.sample_rate / 1000)
+        return min(samples, self.session.limit()) - self.session.length
+
+    def _read(self, count: int) -> None:
+        self.session.extend(self._pending[:count])
+        self._pending = self._pending[count:]
+
+    def _step(self, final: bool) -> None:
+        started, saved = time.perf_counter(), self.session.saved_seconds
+        # With no more source to come, a bound on new tokens only cuts the same words into several steps.
+        stop = EndOfSentence() if final else self.decoding.stop
+        beam = self.session.search(self._committed, self.decoding.search, stop)
+        best = beam[0].tokens if beam else self._committed
+        if final:
+            self._commit(best)
+        else:
+            self._beams = [*self._beams, beam][-self.decoding.commit.window :]
+            self._commit(self.decoding.commit.stable(self._beams))
+            if self.session.is_full():
+                # Speech is about to leave the window: its words are better committed early than lost.
+                self._commit(self.session.spoken(best))
+                self.session.slide(self._committed)
+        words = self._whole_units(final)
+        saved = self.session.saved_seconds - saved
+        self.compute_seconds += time.perf_counter() - started + saved
+        delay = self.session.length * 1000 / self.session.sample_rate
+        self.reads.append(delay)
+        elapsed = delay + self.compute_seconds * 1000
+        self.emissions += [Emission(word, delay, elapsed) for word in words]
+
+    def _commit(self, stable: Tokens) -> None:
+        known = min(len(stable), len(self._committed))
+        if stable[:known] != self._committed[:known]:
+            raise SimulstError(f"commit: {self.decoding.commit!r} took back tokens that were committed before.")
+        if len(stable) > known:
+            self._committed = stable
+
+    def _whole_units(self, final: bool) -> list[str]:
+        """The words (characters) that are whole now and were not written yet."""
+        text = self.session.text(self._committed)
+        if self.unit == "char":
+            units = list(text.replace(" ", ""))
+            if not final:
+                while units and units[-1] == "\N{REPLACEMENT CHARACTER}":
+                    units.pop()
+        else:
+            units = text.split()
+            if not final and units and not text[-1].isspace():
+                units.pop()
+        written = len(self.emissions)
+        if units[:written] != [emission.text for emission in self.emissions]:
+            raise SimulstError(f"the model's text changed behind words already written: '{text}'.")
+        return units[written:]

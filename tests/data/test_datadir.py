@@ -1,0 +1,113 @@
+"""Data directories: what is written is read back; bad tables end in a SimulstError that names the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.data.datadir import Utterance, read_data_dir, read_table, write_data_dir, write_table
+from simulst.errors import SimulstError
+
+
+def make(root: Path, **tables: str) -> Path:
+    """Write tables; `_` in a keyword stands for the dot of the file name."""
+    for name, text in tables.items():
+        (root / name.replace("_", ".")).write_text(text, encoding="utf-8")
+    return root
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    write_data_dir(
+        tmp_path / "d",
+        {
+            "wav.scp": {"b": "/abs/b.wav", "a": "../a b.wav"},
+            "text.de": {"b": "zwei drei", "a": "eins"},
+            "utt2spk": {"b": "s", "a": "s"},
+        },
+    )
+    assert (tmp_path / "d" / "utt2spk").read_text() == "a s\nb s\n"
+    assert read_data_dir(tmp_path / "d", "de") == [
+        Utterance("a", tmp_path / "d" / "../a b.wav", "eins"),
+        Utterance("b", Path("/abs/b.wav"), "zwei drei"),
+    ]
+    assert not list((tmp_path / "d").glob("*.part"))
+
+
+def test_segments(tmp_path: Path) -> None:
+    make(tmp_path, wav_scp="r a.wav\n", segments="u1 r 0 1.5\nu2 r 1.5 2\n", text_en="u1 one\nu2 two\n")
+    assert read_data_dir(tmp_path, "en") == [
+        Utterance("u1", tmp_path / "a.wav", "one", 0.0, 1.5),
+        Utterance("u2", tmp_path / "a.wav", "two", 1.5, 2.0),
+    ]
+
+
+def test_empty_reference_is_allowed(tmp_path: Path) -> None:
+    make(tmp_path, wav_scp="u a.wav\n", text_en="u\n")
+    assert read_data_dir(tmp_path, "en")[0].reference == ""
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({}, "wav.scp: no such file"),
+        ({"wav_scp": "u a.wav\n"}, "no text in language 'en'"),
+        ({"wav_scp": "u a.wav\n", "text_de": "u x\n"}, "it has de"),
+        ({"text_en": "u x\n"}, "wav.scp"),
+        ({"wav_scp": "u a.wav\nu b.wav\n", "text_en": "u x\n"}, "wav.scp, line 2: 'u' stands there twice"),
+        ({"wav_scp": "u\n", "text_en": "u x\n"}, "'u' has no value"),
+        ({"wav_scp": "u sox a.wav |\n", "text_en": "u x\n"}, "pipes"),
+        ({"wav_scp": "u a.wav\n", "text_en": "v x\n"}, "first odd one 'u'"),
+        ({"wav_scp": "u a.wav\n", "text_en": ""}, "0 lines against 1"),
+        ({"wav_scp": "r a.wav\n", "segments": "u q 0 1\n", "text_en": "u x\n"}, "which wav.scp lacks"),
+        ({"wav_scp": "r a.wav\n", "segments": "u r 0\n", "text_en": "u x\n"}, "is not '<recording>"),
+        ({"wav_scp": "r a.wav\n", "segments": "u r a b\n", "text_en": "u x\n"}, "is not '<recording>"),
+        ({"wav_scp": "r a.wav\n", "segments": "u r 2 1\n", "text_en": "u x\n"}, "0 <= start < end"),
+        ({"wav_scp": "r a.wav\n", "segments": "u r -1 1\n", "text_en": "u x\n"}, "0 <= start < end"),
+        ({"wav_scp": "r a.wav\n", "segments": "u r nan 1\n", "text_en": "u x\n"}, "0 <= start < end"),
+        ({"wav_scp": "r a.wav\n", "segments": "u r 0 inf\n", "text_en": "u x\n"}, "segments"),
+    ],
+)
+def test_bad_tables(tmp_path: Path, tables: dict[str, str], words: str) -> None:
+    with pytest.raises(SimulstError) as raised:
+        read_data_dir(make(tmp_path, **tables), "en")
+    assert words in str(raised.value)
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_missing_directory(tmp_path: Path) -> None:
+    with pytest.raises(SimulstError, match="no such data directory"):
+        read_data_dir(tmp_path / "none", "en")
+
+
+def test_table_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "wav.scp").mkdir()
+    with pytest.raises(SimulstError, match=r"wav\.scp"):
+        read_table(tmp_path / "wav.scp")
+
+
+def test_other_encoding(tmp_path: Path) -> None:
+    (tmp_path / "text.fr").write_bytes("u été\n".encode("latin-1"))
+    with pytest.raises(SimulstError, match="not UTF-8"):
+        read_table(tmp_path / "text.fr")
+
+
+def test_tabs_and_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "text.en"
+    path.write_bytes("\ufeffu\tone two\r\nv three\r\n".encode())
+    assert read_table(path) == {"u": "one two", "v": "three"}
+
+
+key = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=8)
+# Anything in one line without outer blanks; sentences may hold any letters and odd separators.
+value = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n\r"), max_size=20).map(str.strip)
+
+
+@settings(max_examples=100, deadline=None)
+@given(table=st.dictionaries(key, value, max_size=5))
+def test_any_table_is_read_back(tmp_path_factory: pytest.TempPathFactory, table: dict[str, str]) -> None:
+    path = tmp_path_factory.mktemp("table") / "text.xx"
+    write_table(path, table.items())
+    assert read_table(path, allow_empty=True) == table

@@ -1,0 +1,216 @@
+"""Latency against SimulEval 1.1.4's own scorers, and against arithmetic done by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simuleval.evaluator.instance import LogInstance
+from simuleval.evaluator.scorers.latency_scorer import ALScorer, APScorer, DALScorer, LAALScorer
+
+from simulst.log import Instance
+from simulst.metrics.latency import (
+    average_lagging,
+    average_lagging_steps,
+    computation_ms,
+    corpus_latency,
+    instance_latency,
+    length_adaptive_average_lagging,
+    real_time_factor,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated")  # SimulEval's
+
+SIMULEVAL = {"AL": ALScorer, "LAAL": LAALScorer, "AP": APScorer, "DAL": DALScorer}
+
+TIMES = st.floats(0, 20000, allow_nan=False)
+WORDS = st.text("abc中é.", min_size=1, max_size=4)
+
+
+def log_entry(
+    delays: list[float],
+    source_length: float,
+    reference: str,
+    elapsed: list[float] | None = None,
+    unit: str = "word",
+    **more: object,
+) -> Instance:
+    prediction = (" " if unit == "word" else "").join("x" * len(delays))
+    return Instance(
+        index=0,
+        prediction=prediction,
+        delays=delays,
+        elapsed=elapsed if elapsed is not None else [],
+        prediction_length=len(delays),
+        reference=reference,
+        source=["a.wav"],
+        source_length=source_length,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+@st.composite
+def entries(draw: st.DrawFn, unit: str, min_units: int = 1) -> Instance:
+    """Logs that are mostly in order, some not, some starting or ending after the source."""
+    delays = draw(st.lists(TIMES, min_size=min_units, max_size=12))
+    if draw(st.booleans()):
+        delays = sorted(delays)
+    source_length = draw(st.one_of(st.floats(1, 15000), st.sampled_from(delays or [1.0]).map(lambda d: max(d, 1.0))))
+    elapsed = [d + draw(st.floats(0, 3000)) for d in delays]
+    reference = draw(st.sampled_from([" ", "  "])).join(draw(st.lists(WORDS, min_size=1, max_size=12)))
+    return log_entry(delays, source_length, reference, elapsed, unit)
+
+
+def simuleval_scores(instances: list[Instance], unit: str, computation_aware: bool, use_ref_len: bool = True) -> dict:
+    logs = {i: LogInstance(instance.to_json(), unit) for i, instance in enumerate(instances)}
+    return {name: scorer(computation_aware, use_ref_len)(logs) for name, scorer in SIMULEVAL.items()}
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@pytest.mark.parametrize("computation_aware", [False, True])
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_one_utterance_equals_simuleval(data: st.DataObject, unit: str, computation_aware: bool) -> None:
+    instance = data.draw(entries(unit))
+    ours = instance_latency(instance, unit, computation_aware)
+    assert ours is not None
+    theirs = simuleval_scores([instance], unit, computation_aware)
+    assert {name: ours[name] for name in theirs} == pytest.approx(theirs, rel=1e-9, abs=1e-6)
+    by_hypothesis = simuleval_scores([instance], unit, computation_aware, use_ref_len=False)
+    assert ours["AL_original"] == pytest.approx(by_hypothesis["AL"], rel=1e-9, abs=1e-6)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_corpus_equals_simuleval(data: st.DataObject, unit: str) -> None:
+    instances = data.draw(st.lists(entries(unit, min_units=0), min_size=1, max_size=4))
+    instances.append(data.draw(entries(unit)))  # SimulEval fails where all are empty
+    ours = corpus_latency(instances, unit)
+    for suffix, computation_aware in (("", False), ("_CA", True)):
+        theirs = simuleval_scores(instances, unit, computation_aware)
+        assert {n: ours[n + suffix] for n in theirs} == pytest.approx(theirs, rel=1e-9, abs=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    reads=st.lists(st.integers(1, 300), min_size=1, max_size=10).map(sorted),
+    writes=st.lists(st.integers(0, 3), min_size=10, max_size=10),
+    reference=st.integers(1, 12),
+    cut=st.integers(0, 300),
+)
+def test_al_steps_equals_the_literal_equation(reads: list, writes: list, reference: int, cut: int) -> None:
+    reads = sorted(set(reads))
+    if not any(writes[: len(reads)]):
+        writes[0] = 1
+    source = float(max(1, min(reads[-1], cut)))
+    delays = [float(g) for g, w in zip(reads, writes, strict=False) for _ in range(w)]
+    tau = next(t for t, g in enumerate(reads, 1) if g >= source)
+    gamma = reference / source
+    expected = sum((reads[t - 1] - (t - 1) / gamma) * writes[t - 1] for t in range(1, tau + 1)) / tau
+    assert average_lagging_steps(delays, delays, source, reference, reads) == pytest.approx(expected, abs=1e-6)
+
+
+def test_one_unit_a_step_makes_al_steps_the_plain_al() -> None:
+    rng = random.Random(0)
+    delays = sorted(rng.sample(range(100, 5000), 8)) + [5000]
+    assert average_lagging_steps(delays, delays, 5000, 7) == pytest.approx(average_lagging(delays, 5000, 7))
+
+
+def test_over_long_hypothesis_has_negative_al_and_positive_laal() -> None:
+    # Paper A, section 5.4. |X| = 10 000 ms, 5 reference words, 20 words written, one every 500 ms.
+    # AL: ideal step 10 000 / 5 = 2000; (500·(1 + ... + 20) - 2000·(0 + ... + 19)) / 20
+    #     = (500·210 - 2000·190) / 20 = -13 750.
+    # LAAL: ideal step 10 000 / 20 = 500; every word lags 500·i - 500·(i - 1) = 500.
+    delays = [500.0 * i for i in range(1, 21)]
+    assert average_lagging(delays, 10000, 5) == pytest.approx(-13750)
+    assert length_adaptive_average_lagging(delays, 10000, 5) == pytest.approx(500)
+
+
+def test_al_original_by_hand() -> None:
+    # |X| = 4000, 4 words written, ideal step 4000 / 4 = 1000, τ = 3 (the first word at 4000):
+    #   i     1     2     3
+    #   d  1000  2000  4000
+    #   d*    0  1000  2000    lags 1000, 1000, 2000; mean 4000 / 3.
+    # With |Y*| = 2 the ideal step is 2000: lags 1000, 0, 0; mean 1000 / 3.
+    instance = log_entry([1000, 2000, 4000, 4000], 4000, "a b")
+    scores = instance_latency(instance, "word")
+    assert scores is not None
+    assert scores["AL_original"] == pytest.approx(4000 / 3)
+    assert scores["AL"] == pytest.approx(1000 / 3)
+
+
+def test_al_steps_by_hand_with_a_step_that_wrote_nothing() -> None:
+    # |X| = 4000, |Y*| = 4, 1 / γ = 1000, words at 1000, 1000, 3000, 4000; steps read 1000, 2000, 3000, 4000:
+    #   t            1     2     3     4 = τ
+    #   g(t)      1000  2000  3000  4000
+    #   (t-1)/γ      0  1000  2000  3000
+    #   w_t          2     0     1     1
+    #   product   2000     0  1000  1000    sum 4000, / τ = 1000.
+    delays = [1000.0, 1000.0, 3000.0, 4000.0]
+    reads = [1000.0, 2000.0, 3000.0, 4000.0]
+    assert average_lagging_steps(delays, delays, 4000, 4, reads) == pytest.approx(1000)
+    # Without `reads` the second step is unknown: g = 1000, 3000, 4000 and w = 2, 1, 1 give
+    #   1000·2 + (3000 - 1000)·1 + (4000 - 2000)·1 = 6000, / 3 = 2000.
+    assert average_lagging_steps(delays, delays, 4000, 4) == pytest.approx(2000)
+    # Computation-aware: τ and the steps stay, elapsed times of +500 ms on every word add 4·500 / 4 = 500.
+    elapsed = [d + 500 for d in delays]
+    assert average_lagging_steps(elapsed, delays, 4000, 4, reads) == pytest.approx(1500)
+
+
+def test_al_steps_where_reading_and_writing_disagree() -> None:
+    # Words flushed at the end of the source after the last step, |X| = 2000, 1 / γ = 1000: a second step of its own,
+    # 1000·1 + (2000 - 1000)·2 = 3000, / 2.
+    delays = [1000.0, 2000.0, 2000.0]
+    assert average_lagging_steps(delays, delays, 2000, 2, [1000.0]) == pytest.approx(1500)
+    # Two steps at the end of the source: the first of them gets both words and is τ; the same number.
+    assert average_lagging_steps(delays, delays, 2000, 2, [1000.0, 2000.0, 2000.0]) == pytest.approx(1500)
+    # Rounded logs still find their step.
+    assert average_lagging_steps(delays, delays, 2000, 2, [1000.0, 1999.9996]) == pytest.approx(1500)
+    # A source never read to its end: all steps count; 1000·1 + (2000 - 2000)·2 = 1000, / 2.
+    assert average_lagging_steps(delays, delays, 4000, 2) == pytest.approx(500)
+
+
+def test_words_after_the_source_only() -> None:
+    scores = instance_latency(log_entry([5000, 5000], 4000, "a b c"), "word")
+    assert scores is not None
+    assert scores["AL"] == scores["LAAL"] == scores["AL_original"] == 5000
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_empty_reference_counts_as_one_unit(unit: str) -> None:
+    instance = log_entry([1000, 2000], 2000, "", [1000, 2000], unit)
+    scores = instance_latency(instance, unit)
+    assert scores is not None
+    # Ideal step 2000 / 1: (1000 + (2000 - 2000)) / 2.
+    assert scores["AL"] == pytest.approx(500)
+    assert scores["AP"] == pytest.approx(1.5)
+    if unit == "word":
+        assert scores["AL"] == pytest.approx(simuleval_scores([instance], unit, False)["AL"])
+
+
+def test_rtf_sums_over_the_corpus() -> None:
+    logged = log_entry([1000, 2000], 4000, "a", [1100, 2500], compute_ms=1500)
+    from_elapsed = log_entry([1000, 2000], 2000, "a", [1100, 2300])
+    unknown = log_entry([1000], 9000, "a")
+    text_input = log_entry([3, 4], 9000, "a", [0, 0])
+    assert [computation_ms(i) for i in (logged, from_elapsed, unknown, text_input)] == [1500, 300, None, None]
+    assert real_time_factor([logged, from_elapsed, unknown, text_input]) == pytest.approx(1800 / 6000)
+    assert real_time_factor([unknown]) is None
+    # An utterance that wrote nothing was computed too, where that was logged.
+    assert real_time_factor([log_entry([], 2000, "a", compute_ms=500)]) == pytest.approx(0.25)
+
+
+def test_empty_predictions_are_skipped_and_all_empty_is_none() -> None:
+    written = log_entry([1000, 2000], 2000, "a b", [1500, 2500])
+    nothing = log_entry([], 2000, "a b")
+    assert corpus_latency([written, nothing], "word") == corpus_latency([written], "word")
+    assert set(corpus_latency([nothing], "word").values()) == {None}
+
+
+def test_no_elapsed_times_leave_only_the_plain_metrics() -> None:
+    scores = corpus_latency([log_entry([1000, 2000], 2000, "a b")], "word")
+    assert scores["AL"] == pytest.approx(1000)
+    assert scores["AL_CA"] is None and scores["AL_steps_CA"] is None and scores["RTF"] is None

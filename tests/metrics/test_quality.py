@@ -1,0 +1,100 @@
+"""BLEU and chrF as sacreBLEU gives them."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+
+import pytest
+import sacrebleu
+from sacrebleu.metrics import BLEU
+
+from simulst.errors import SimulstError
+from simulst.metrics.quality import bleu, chrf, paired_significance, tokenizer_for
+
+RNG = random.Random(1)
+VOCABULARY = "the a cat dog house tree runs sees big small quickly and under over it was".split()
+REFERENCES = [" ".join(RNG.choices(VOCABULARY, k=RNG.randint(6, 14))) + "." for _ in range(40)]
+
+
+def damaged(share: float, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join(rng.choice(VOCABULARY) if rng.random() < share else w for w in r.split()) for r in REFERENCES]
+
+
+GOOD, BAD = damaged(0.1, 2), damaged(0.5, 3)
+
+
+def test_bleu_and_chrf_equal_sacrebleu() -> None:
+    assert bleu(BAD, REFERENCES).score == pytest.approx(sacrebleu.corpus_bleu(BAD, [REFERENCES]).score, abs=1e-9)
+    assert chrf(BAD, REFERENCES).score == pytest.approx(sacrebleu.corpus_chrf(BAD, [REFERENCES]).score, abs=1e-9)
+    assert "tok:13a" in bleu(BAD, REFERENCES).signature
+    assert "nc:6" in chrf(BAD, REFERENCES).signature
+
+
+def test_chinese_has_its_own_tokenizer() -> None:
+    predictions, references = ["我今天去学校学习。"], ["我今天去学校上课。"]
+    ours = bleu(predictions, references, "zh")
+    assert ours.score == pytest.approx(sacrebleu.corpus_bleu(predictions, [references], tokenize="zh").score)
+    assert "tok:zh" in ours.signature
+
+
+def test_tokenizers() -> None:
+    mecab = all(importlib.util.find_spec(name) for name in ("MeCab", "ipadic"))
+    assert tokenizer_for("ja") == ("ja-mecab" if mecab else "char")
+    assert [tokenizer_for(language) for language in ("de", "zh", "th")] == ["13a", "zh", "char"]
+
+
+def test_interval_contains_the_score_and_the_signature_names_it() -> None:
+    for quality in (bleu(BAD, REFERENCES, bootstrap=200), chrf(BAD, REFERENCES, bootstrap=200)):
+        assert quality.low is not None and quality.high is not None
+        assert quality.low < quality.score < quality.high
+        assert "bs:200" in quality.signature
+    assert bleu(BAD, REFERENCES).low is None
+
+
+def test_interval_is_sacrebleus() -> None:
+    quality = bleu(BAD, REFERENCES, bootstrap=200)
+    printed = BLEU().corpus_score(BAD, [REFERENCES], n_bootstrap=200).format(width=2)
+    half, mean = (quality.high - quality.low) / 2, (quality.high + quality.low) / 2
+    assert f"({chr(0x3BC)} = {mean:.2f} ± {half:.2f})" in printed
+
+
+def test_interval_where_some_resamples_score_zero() -> None:
+    # sacreBLEU's own corpus_chrf(n_bootstrap=...) raises TypeError here.
+    quality = chrf(["the cat", "", ""], ["the cat", "a dog", "a house"], bootstrap=100)
+    assert quality.low is not None and 0 <= quality.low <= quality.score <= quality.high
+
+
+def test_empty_predictions_score_zero() -> None:
+    quality = bleu([""] * len(REFERENCES), REFERENCES, bootstrap=10)
+    assert (quality.score, quality.low, quality.high) == (0, 0, 0)
+
+
+def test_identical_systems_do_not_differ() -> None:
+    for difference in paired_significance(BAD, BAD, REFERENCES, samples=100).values():
+        assert difference.p == 1.0
+        assert difference.baseline == difference.system
+
+
+def test_a_clearly_better_system_is_significant() -> None:
+    differences = paired_significance(BAD, GOOD, REFERENCES, samples=300)
+    assert list(differences) == ["BLEU", "chrF"]
+    for difference in differences.values():
+        assert difference.system > difference.baseline
+        assert difference.p < 0.05
+        assert "bs:300" in difference.signature
+    assert differences["BLEU"].system == pytest.approx(bleu(GOOD, REFERENCES).score)
+
+
+def test_a_negligible_difference_is_not_significant() -> None:
+    other = [*BAD[:-1], GOOD[-1]]
+    assert paired_significance(BAD, other, REFERENCES, samples=300)["BLEU"].p > 0.05
+
+
+@pytest.mark.parametrize("predictions, references", [([], []), (["a"], ["a", "b"])])
+def test_lengths_must_match(predictions: list[str], references: list[str]) -> None:
+    with pytest.raises(SimulstError, match="predictions"):
+        bleu(predictions, references)
+    with pytest.raises(SimulstError, match="predictions"):
+        paired_significance(predictions, predictions, references)
