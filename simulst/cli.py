@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def model_options(command: F) -> F:
     """The options that name a model and a language pair."""
     for option in (
-        click.option("--model", required=True, type=click.Path(), help="Model folder."),
+        click.option("--model", required=True, type=click.Path(), help="Model folder, or your package.module:Class."),
         click.option("--source-lang", required=True, help="Language spoken, such as es."),
         click.option("--target-lang", required=True, help="Language written, such as en."),
         click.option(
@@ -43,7 +43,11 @@ def run_options(command: F) -> F:
         click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
         click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
         click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes on this machine."),
-        click.option("--scheduler", help="Address of a running Dask scheduler, instead of --jobs."),
+        click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="A running Dask scheduler to use instead of --jobs; its workers must find the same paths.",
+        ),
         click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
     ):
         command = option(command)
@@ -55,7 +59,8 @@ def run_options(command: F) -> F:
 @click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
 def main(verbose: bool) -> None:
     """Simultaneous speech translation: decode, sweep, score and plot."""
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
 
 
 @main.command()
@@ -74,7 +79,7 @@ def evaluate(decoding: str, out: Path, **options: Any) -> None:
 
 @main.command()
 @run_options
-@click.option("--decodings", required=True, type=click.Path(), help="Sweep (YAML): configurations with lists to choose from.")
+@click.option("--decodings", required=True, type=click.Path(), help="Sweep (YAML): lists of what to try.")
 @click.option("--share/--no-share", default=True, help="Share encoder outputs and searches between configurations.")
 def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
     """Decode a data directory under many configurations, utterance by utterance, sharing work between them.
@@ -91,20 +96,18 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
 
 @main.command()
 @click.argument("log", type=click.Path(path_type=Path))
-@click.option("--target-lang", default="en", show_default=True, help="Language written: sets BLEU's tokeniser and the unit.")
+@click.option("--target-lang", default="en", show_default=True, help="Language written: sets BLEU's tokenizer.")
 @click.option("--unit", type=click.Choice(["word", "char"]), help="Latency unit [default: by target language].")
 @click.option("--bootstrap", default=1000, show_default=True, help="Resamples for confidence intervals; 0: none.")
 @click.option("--against", type=click.Path(path_type=Path), help="Another log: test the difference (paired bootstrap).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def score(
-    log: Path, target_lang: str, unit: str | None, bootstrap: int, against: Path | None, as_json: bool
-) -> None:
+def score(log: Path, target_lang: str, unit: str | None, bootstrap: int, against: Path | None, as_json: bool) -> None:
     """Score an instances.log, ours or SimulEval's (or the folder that holds it)."""
     from simulst.log import read_log
     from simulst.metrics.score import compare, format_scores, score_instances
 
     instances = read_log(log)
-    scores = score_instances(instances, language=target_lang, unit=unit, bootstrap=bootstrap)
+    scores = score_instances(instances, language=target_lang, unit=unit, bootstrap=bootstrap, path=log)
     if against is not None:
         scores["against"] = compare(read_log(against), instances, language=target_lang)
     click.echo(json.dumps(scores, ensure_ascii=False) if as_json else format_scores(scores))
@@ -113,7 +116,9 @@ def score(
 @main.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Picture to write (.png, .svg or .pdf).")
-@click.option("--x", "latencies", multiple=True, default=("AL", "LAAL"), show_default=True, help="Latency metric (repeatable).")
+@click.option(
+    "--x", "latencies", multiple=True, default=("AL", "LAAL"), show_default=True, help="Latency metric (repeatable)."
+)
 @click.option("--title", default="", help="Title of the picture.")
 def plot(runs: tuple[Path, ...], out: Path, latencies: tuple[str, ...], title: str) -> None:
     """Draw BLEU over latency for runs (or folders of runs): one line per strategy, points named by their chunk."""
@@ -152,12 +157,12 @@ def translate(
     from simulst.config import load_decoding
     from simulst.data.audio import SAMPLE_RATE, load_audio
     from simulst.log import unit_of
-    from simulst.models import load_model
+    from simulst.models import load_model, parse_options
     from simulst.stream import Stream
 
     configuration = load_decoding(decoding)
     samples = load_audio(audio)
-    loaded = load_model(model, source_lang, target_lang, **_parse_options(model_option))
+    loaded = load_model(model, source_lang, target_lang, **parse_options(model_option))
     unit = unit or unit_of(target_lang)
     stream = Stream(loaded.session(), configuration, unit)
     piece = SAMPLE_RATE // 10
@@ -175,7 +180,7 @@ def translate(
 @main.command()
 @click.option("--data", required=True, type=click.Path(), help="Data directory.")
 @click.option("--target-lang", required=True, help="Language of the references.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for wav/, source.txt and target.txt.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for wav/, source.txt, target.txt.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N utterances.")
 def export(data: str, target_lang: str, out: Path, limit: int | None) -> None:
     """Write a data directory as SimulEval wants it: a 16 kHz WAV per utterance, a list of them, and the references."""
@@ -200,25 +205,14 @@ def _decode(
     limit: int | None,
 ) -> list[dict[str, Any]]:
     from simulst.data.datadir import read_data_dir
+    from simulst.models import parse_options
     from simulst.runs import Cluster, Task, run, score_run
 
     utterances = read_data_dir(data, target_lang)[:limit]
-    options = tuple(sorted(_parse_options(model_option).items()))
+    options = tuple(sorted(parse_options(model_option).items()))
     task = Task(model, source_lang, target_lang, options, unit or "")
     run(task, utterances, folders, Cluster(jobs, scheduler), share)
     return [score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
-
-
-def _parse_options(pairs: tuple[str, ...]) -> dict[str, Any]:
-    import yaml
-
-    options = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise SimulstError(f"--model-option {pair}: give it as NAME=VALUE.")
-        options[name] = yaml.safe_load(value)
-    return options
 
 
 def _print_scores(scores: dict[str, Any]) -> None:
@@ -233,6 +227,9 @@ def entry() -> None:
         main(standalone_mode=False)
     except SimulstError as error:
         click.echo(f"simulst: error: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:
+        click.echo(f"simulst: error: {error}; mend that.", err=True)
         sys.exit(1)
     except click.ClickException as error:
         error.show()

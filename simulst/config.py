@@ -48,21 +48,21 @@ class Decoding:
 
     read: Read
     commit: Commit
-    stop: Stop = stop.EndOfSentence()
-    search: Any = BeamSearch()
+    stop: Stop = dataclasses.field(default_factory=stop.EndOfSentence)
+    search: Any = dataclasses.field(default_factory=BeamSearch)
     raw: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def label(self) -> str:
         """A name for folders, tables and curves, such as `LA-2_1000ms`."""
         if isinstance(self.read, read.Offline):
-            return "offline"
-        return "_".join(part for part in (self.strategy, self.read.label) if part)
+            return "_".join(part for part in (self.read.label, self.search.label) if part)
+        return f"{self.strategy}_{self.read.label}"
 
     @property
     def strategy(self) -> str:
         """What a curve's points have in common: everything but READ."""
-        return "_".join(part for part in (self.commit.label, self.stop.label) if part)
+        return "_".join(part for part in (self.commit.label, self.stop.label, self.search.label) if part)
 
 
 def load_decoding(path: str | Path) -> Decoding:
@@ -77,12 +77,17 @@ def load_sweep(path: str | Path) -> list[Decoding]:
     for grid in grids if isinstance(grids, list) else [grids]:
         if not isinstance(grid, dict):
             raise SimulstError(f"{path}: a grid must be a mapping with the keys {', '.join(TYPES)}; found {grid!r}.")
+        for key, value in grid.items():
+            if value == []:
+                raise SimulstError(f"{path}: '{key}' is an empty list; give at least one mapping to try.")
         choices = [[(key, v) for v in (value if isinstance(value, list) else [value])] for key, value in grid.items()]
         for combination in itertools.product(*choices):
             decoding = parse_decoding(dict(combination), str(path))
             if decoding.label in decodings:
                 raise SimulstError(f"{path}: two configurations are called '{decoding.label}'; keep one of them.")
             decodings[decoding.label] = decoding
+    if not decodings:
+        raise SimulstError(f"{path}: an empty list; give at least one grid with the keys {', '.join(TYPES)}.")
     return list(decodings.values())
 
 
@@ -103,7 +108,8 @@ def parse_decoding(raw: Any, where: str) -> Decoding:
 
 def _build(key: str, raw: Any, where: str) -> Any:
     if not isinstance(raw, dict) or "type" not in raw:
-        raise SimulstError(f"{where}: '{key}' must be a mapping with a 'type' ({', '.join(TYPES[key])}); found {raw!r}.")
+        types = ", ".join(TYPES[key])
+        raise SimulstError(f"{where}: '{key}' must be a mapping with a 'type' ({types}); found {raw!r}.")
     cls = _find_class(key, str(raw["type"]), where)
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
     hints = typing.get_type_hints(cls)
@@ -120,7 +126,8 @@ def _build(key: str, raw: Any, where: str) -> Any:
             # Strict: `n: "2"` or `n: true` is a slip of the pen, not a number.
             options[name] = TypeAdapter(hints[name]).validate_python(value, strict=True)
         except ValidationError as error:
-            raise SimulstError(f"{where}: '{key}', option '{name}': {error.errors()[0]['msg']}; found {value!r}.") from error
+            message = error.errors()[0]["msg"]
+            raise SimulstError(f"{where}: '{key}', option '{name}': {message}; found {value!r}.") from error
     for name, field in fields.items():
         if name not in options and field.default is field.default_factory is dataclasses.MISSING:
             raise SimulstError(f"{where}: '{key}' of type '{raw['type']}' needs the option '{name}'.")
@@ -141,7 +148,7 @@ def _find_class(key: str, name: str, where: str) -> type:
         )
     try:
         cls = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError) as error:  # TypeError: a path that starts with a dot
         raise SimulstError(f"{where}: '{key}': cannot import '{name}' ({error}); check the path.") from error
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise SimulstError(f"{where}: '{key}': '{name}' is not a dataclass; write it like those in simulst/policy.")

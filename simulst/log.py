@@ -16,7 +16,7 @@ CHARACTER_LANGUAGES = frozenset({"zh", "ja", "yue", "th", "lo", "my", "km", "bo"
 
 
 def unit_of(language: str) -> str:
-    """"char" for languages written without spaces, else "word"."""
+    """ "char" for languages written without spaces, else "word"."""
     return "char" if language in CHARACTER_LANGUAGES else "word"
 
 
@@ -69,8 +69,12 @@ def read_log(path: str | Path) -> list[Instance]:
     if not path.is_file():
         raise SimulstError(f"{path}: no such log; give an instances.log or the run's folder.")
     instances: dict[int, Instance] = {}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); give an instances.log.") from error
     # Not splitlines(): the text may hold U+2028 and its like.
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             instance = _parse(line, f"{path}, line {number}")
             if instance.index in instances:
@@ -107,7 +111,7 @@ def _parse(line: str, where: str) -> Instance:
             reads=[float(r) for r in row.get("reads", [])],
             compute_ms=float(row["compute_ms"]) if row.get("compute_ms") is not None else None,
         )
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise SimulstError(f"{where}: not an entry of an instances.log ({error!r}); score a SimulEval log.") from error
     if instance.elapsed and len(instance.elapsed) != len(instance.delays):
         raise SimulstError(

@@ -11,9 +11,10 @@ import functools
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,19 @@ from simulst.data.audio import SAMPLE_RATE, load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.log import Instance, read_unfinished, unit_of
-from simulst.models import load_model
+from simulst.models import load_model, option_names
 from simulst.models.base import Memo, Model
 from simulst.stream import Stream
 
 logger = logging.getLogger(__name__)
 
 LOG, CONFIG, SCORES = "instances.log", "config.yaml", "scores.json"
+CONNECT_SECONDS = 20
+
+Job = tuple[int, Utterance, list[dict[str, Any]]]
+"""An utterance, its index, and the configurations (as they were read) to decode it under."""
+Result = tuple[int, list[Instance] | str]
+"""The index, and an instance for each configuration, or what is wrong with the utterance in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class Task:
 
     @property
     def latency_unit(self) -> str:
-        """"word" or "char"."""
+        """ "word" or "char"."""
         return self.unit or unit_of(self.target_language)
 
 
@@ -97,7 +104,8 @@ def run(
 ) -> None:
     """Decode what is missing in each (folder, configuration), until every folder's log is whole.
 
-    Raises SimulstError: a folder that holds another run; utterances that failed (the others are decoded and kept).
+    Raises SimulstError: a folder that holds another run; utterances that failed, or killed the process that
+        decoded them time and again (the others are decoded and kept).
     """
     if not utterances:
         raise SimulstError("there is no utterance to decode; check the data directory.")
@@ -108,11 +116,17 @@ def run(
         if lacking:
             todo.append((index, lacking))
     failures: list[str] = []
-    jobs = [(i, utterances[i], [state.decoding.raw for state in lacking]) for i, lacking in todo]
+    # Whole paths: a cluster's workers may run in another folder.
+    jobs = [
+        (i, replace(utterances[i], wav=utterances[i].wav.resolve()), [state.decoding.raw for state in lacking])
+        for i, lacking in todo
+    ]
     lacking_of = dict(todo)
     progress = tqdm(total=len(utterances), initial=len(utterances) - len(todo), unit="utt", desc=_describe(states))
-    with progress, _mapper(cluster) as run_all:
-        work = functools.partial(_work, task, cluster.jobs, share)
+    with progress, _mapper(cluster if jobs else Cluster()) as run_all:
+        model = Path(task.model)
+        portable = replace(task, model=str(model.resolve())) if model.exists() else task
+        work = functools.partial(_work, portable, None if cluster.scheduler else cluster.jobs, share)
         for index, result in run_all(work, jobs):
             if isinstance(result, str):
                 failures.append(result)
@@ -125,8 +139,9 @@ def run(
     for state in states:
         _write_log(state)
     if failures:
+        where = states[0].folder if len(states) == 1 else states[0].folder.parent
         raise SimulstError(
-            f"{len(failures)} of {len(utterances)} utterances failed, the others are in {states[0].folder.parent}; "
+            f"{len(failures)} of {len(utterances)} utterances failed, the others are in {where}; "
             f"mend them and run again. First: {failures[0]}"
         )
 
@@ -161,9 +176,9 @@ def _open_run(folder: Path, decoding: Decoding, task: Task, utterances: Sequence
     config = {
         "source_type": "speech",  # SimulEval wants these two to score the folder
         "target_type": "text",
+        "decoding": decoding.raw,
         "label": decoding.label,
         "strategy": decoding.strategy,
-        "decoding": decoding.raw,
         "task": {**asdict(task), "options": dict(task.options)},
         "utterances": len(utterances),
         "first": utterances[0].name,
@@ -218,16 +233,15 @@ def _instance(stream: Stream, utterance: Utterance, index: int, duration_ms: flo
 @functools.lru_cache(maxsize=1)
 def _model(task: Task, threads: int) -> Model:
     options = dict(task.options)
-    options.setdefault("threads", threads)
+    if "threads" in option_names(task.model):
+        options.setdefault("threads", threads)
     return load_model(task.model, task.source_language, task.target_language, **options)
 
 
-def _work(
-    task: Task, jobs: int, share: bool, job: tuple[int, Utterance, list[dict[str, Any]]]
-) -> tuple[int, list[Instance] | str]:
-    """One utterance, in whatever process: the instances, or what is wrong with it in a sentence."""
+def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
+    """One utterance, in whatever process. jobs: processes that share this machine; None: as the Dask worker says."""
     index, utterance, raws = job
-    model = _model(task, max(1, (os.cpu_count() or 1) // jobs))
+    model = _model(task, max(1, (os.cpu_count() or 1) // jobs) if jobs else _worker_threads())
     decodings = [parse_decoding(raw, "configuration") for raw in raws]
     try:
         return index, decode_utterance(model, utterance, index, decodings, task.latency_unit, share)
@@ -235,37 +249,82 @@ def _work(
         return index, f"{utterance.name}: {error}"
 
 
+def _worker_threads() -> int:
+    from dask.distributed import get_worker
+
+    return int(get_worker().state.nthreads)
+
+
 @contextmanager
-def _mapper(cluster: Cluster) -> Iterator[Callable[..., Iterator[Any]]]:
+def _mapper(cluster: Cluster) -> Iterator[Callable[[Callable[[Job], Result], list[Job]], Iterable[Result]]]:
     """A function like `map` whose results come as they are ready: in this process, or through Dask."""
     if cluster.jobs <= 1 and cluster.scheduler is None:
         yield map
         return
-    from dask.distributed import Client, LocalCluster, as_completed
-
-    if cluster.scheduler is None:
-        local = LocalCluster(n_workers=cluster.jobs, threads_per_worker=1, dashboard_address=None)
-        client = Client(local)
-    else:
-        local = None
-        try:
-            client = Client(cluster.scheduler, timeout="20s")
-        except (OSError, TimeoutError, ValueError) as error:
-            raise SimulstError(f"no Dask scheduler answers at {cluster.scheduler} ({error}); start one or drop --scheduler.") from error
-
-    def run_all(work: Callable[[Any], Any], jobs: list[Any]) -> Iterator[Any]:
-        # pure=False: Dask must not take two tasks with equal arguments for one.
-        futures = [client.submit(work, job, pure=False) for job in jobs]
-        for future in as_completed(futures):
-            yield future.result()
-            future.release()
-
     try:
-        yield run_all
+        import dask
+        from dask.distributed import Client, LocalCluster
+    except ImportError as error:
+        raise SimulstError(f"--jobs and --scheduler need Dask ({error}); install dask and distributed.") from error
+
+    local = None
+    if cluster.scheduler is None:
+        with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+            local = LocalCluster(n_workers=cluster.jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    try:
+        client = Client(local or cluster.scheduler, timeout=CONNECT_SECONDS)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise SimulstError(
+            f"no Dask scheduler answers at {cluster.scheduler} ({error}); start one or drop --scheduler."
+        ) from error
+    if not client.nthreads():
+        logger.warning("the scheduler at %s has no workers; waiting for some.", cluster.scheduler)
+    try:
+        yield functools.partial(_run_all, client)
     finally:
         client.close()
         if local is not None:
             local.close()
+
+
+def _run_all(client: Any, work: Callable[[Job], Result], jobs: list[Job]) -> Iterator[Result]:
+    """`map` over Dask's workers, in the order in which jobs end.
+
+    Dask tries again what a dying worker held, and in the end gives up all of it (KilledWorker). Therefore workers hold
+    one job per thread, and what was given up is tried once more with nothing beside it, to find the one that kills.
+    """
+    from dask.distributed import CancelledError, KilledWorker, as_completed
+
+    waiting, held, suspects = deque(jobs), {}, []
+    ready = as_completed()
+
+    def submit() -> None:
+        # pure=False: Dask must not take two tasks with equal arguments for one.
+        future = client.submit(work, job := waiting.popleft(), pure=False)
+        held[future.key] = job
+        ready.add(future)
+
+    def fill() -> None:
+        while waiting and len(held) < max(1, sum(client.nthreads().values())):
+            submit()
+
+    try:
+        fill()
+        for future in ready:
+            job = held.pop(future.key)
+            try:
+                yield future.result()
+            except KilledWorker:
+                suspects.append(job)
+            future.release()
+            fill()
+        for job in suspects:
+            try:
+                yield client.submit(work, job, pure=False).result()
+            except KilledWorker:
+                yield job[0], f"{job[1].name}: the process that decoded it died each time (out of memory?)"
+    except CancelledError as error:
+        raise SimulstError(f"the Dask scheduler went away ({error}); run the same command again to go on.") from error
 
 
 def _describe(states: Sequence[_Run]) -> str:

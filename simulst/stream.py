@@ -40,7 +40,8 @@ class Stream:
     """One utterance on its way through the loop.
 
     The result does not depend on how the audio is cut into pushes: decoding happens exactly at the positions that
-    READ names, and at the end. `emissions` and `reads` (ms of source at each decoding step) are the whole record.
+    READ names, and at the end. (Only where the end is told after a step that was already there, both steps happen.)
+    `emissions` and `reads` (ms of source at each decoding step, growing) are the whole record.
     """
 
     session: Session
@@ -69,13 +70,16 @@ class Stream:
         """
         if self._finished:
             raise SimulstError("this stream has ended; open a new one for more audio.")
-        samples = np.asarray(samples, dtype=np.float32)
+        samples = np.asarray(samples)
+        if not np.issubdtype(samples.dtype, np.floating):
+            raise SimulstError(f"audio of type {samples.dtype} was pushed; give float32 samples within [-1, 1].")
         if samples.ndim != 1:
             raise SimulstError(f"audio of shape {samples.shape} was pushed; give mono samples of shape (n,).")
         if not np.isfinite(samples).all():
             raise SimulstError("audio with NaN or infinite samples was pushed; check the source.")
         before = len(self.emissions)
-        self._pending = np.concatenate([self._pending, samples]) if self._pending.size else samples
+        # Always a copy: the caller may fill the same buffer again.
+        self._pending = np.concatenate([self._pending, samples.astype(np.float32)])
         while self._pending.size >= (need := self._needed()) and not (finished and self._pending.size == need):
             self._read(int(need))
             self._step(final=False)
@@ -89,8 +93,9 @@ class Stream:
         """Samples still missing until the next step: READ's word, unless the session's window is full before."""
         decoded = self.reads[-1] if self.reads else 0.0
         target = self.decoding.read.next_ms(decoded)
-        if target <= decoded:
-            raise SimulstError(f"read: {self.decoding.read!r} asked for {target:g} ms after {decoded:g} ms; it must grow.")
+        if not target > decoded:  # nor for NaN
+            read = self.decoding.read
+            raise SimulstError(f"read: {read!r} asked for {target:g} ms after {decoded:g} ms; it must grow.")
         samples = math.inf if math.isinf(target) else math.ceil(target * self.session.sample_rate / 1000)
         return min(samples, self.session.limit()) - self.session.length
 
@@ -117,7 +122,8 @@ class Stream:
         saved = self.session.saved_seconds - saved
         self.compute_seconds += time.perf_counter() - started + saved
         delay = self.session.length * 1000 / self.session.sample_rate
-        self.reads.append(delay)
+        if not self.reads or delay > self.reads[-1]:
+            self.reads.append(delay)
         elapsed = delay + self.compute_seconds * 1000
         self.emissions += [Emission(word, delay, elapsed) for word in words]
 

@@ -47,6 +47,7 @@ def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
         raise SimulstError(f"{root}: no text in language '{language}'; it has {', '.join(have) or 'no text.* file'}.")
     references = read_table(text_path, allow_empty=True)
     segments_path = root / "segments"
+    spans: dict[str, tuple[str, float, float | None]]
     if segments_path.is_file():
         spans = {name: _segment(segments_path, name, value) for name, value in read_table(segments_path).items()}
     else:

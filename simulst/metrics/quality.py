@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.metrics.base import Metric
@@ -81,7 +82,7 @@ def paired_significance(
     test = PairedTest(
         [("baseline", baseline), ("system", system)], metrics, [references], test_type="bs", n_samples=samples
     )
-    signatures, results = test()
+    signatures, results = _run(test)
     differences = {}
     # sacreBLEU renames the metrics (chrF becomes chrF2) and keeps their order.
     for metric, name in zip(metrics, signatures, strict=True):
@@ -100,11 +101,16 @@ def _score(metric: Metric, predictions: Sequence[str], references: Sequence[str]
         return Quality(float(score), str(metric.get_signature()))
     # PairedTest with one system, since corpus_score(n_bootstrap=...) of sacreBLEU 2.6 raises TypeError in chrF when a
     # resample scores 0, and keeps the interval private. The interval is mean ± half its width.
-    signatures, results = PairedTest([("", predictions)], {"": metric}, [references], "bs", n_samples=bootstrap)()
+    signatures, results = _run(PairedTest([("", predictions)], {"": metric}, [references], "bs", n_samples=bootstrap))
     [(name, signature)] = signatures.items()
     [result] = results[name]
     low, high = float(result.mean - result.ci), float(result.mean + result.ci)
     return Quality(float(result.score), str(signature), max(0.0, low), min(100.0, high))
+
+
+def _run(test: PairedTest) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    # sacreBLEU types its results as if any field could be missing.
+    return test()
 
 
 def _check_lengths(predictions: Sequence[str], references: Sequence[str]) -> None:

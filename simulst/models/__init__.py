@@ -1,25 +1,85 @@
-"""Model families, one file each. `load_model` picks the family by what it finds in the folder."""
+"""Model families, one file each. `load_model` picks the family by what it finds in the folder.
+
+Your own family is a class with the methods of `simulst.models.base.Model`, named by its import path
+(`--model my_package.my_module:MyModel`). It is called as MyModel(source_language, target_language, **options), where
+the options are those of `--model-option`; a folder of weights, say, is one of them.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from simulst.errors import SimulstError
 from simulst.models.base import Model
 
 
 def load_model(path: str | Path, source_language: str, target_language: str, **options: Any) -> Model:
-    """Open a model folder.
+    """Open a model folder, or a family of your own by its import path.
 
     options: passed on to the family (`device`, `compute_type`, `threads`, ...).
-    Raises SimulstError: no such folder, no known family, a language that the model does not have.
+    Raises SimulstError: no such folder, no known family, an option or a language that the model does not have.
     """
-    path = Path(path)
-    if not path.is_dir():
-        raise SimulstError(f"{path}: no such model folder; run the recipe's stage that brings the model, or give another.")
-    if (path / "model.bin").is_file() and (path / "vocabulary.json").is_file():
+    family = _family(path)
+    known = _options(family)
+    for name in options:
+        if name not in known:
+            raise SimulstError(f"{path}: the model has no option '{name}'; it has {', '.join(known) or 'none'}.")
+    return family(source_language, target_language, **options)
+
+
+def option_names(path: str | Path) -> list[str]:
+    """The options of the family that `load_model` would pick. Raises SimulstError as it does."""
+    return _options(_family(path))
+
+
+def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
+    """Options of a family from `NAME=VALUE` texts (`--model-option`). Raises SimulstError for other forms."""
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise SimulstError(f"--model-option {pair}: give it as NAME=VALUE.")
+        try:
+            options[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            options[name] = value
+        if isinstance(options[name], list | dict):
+            raise SimulstError(f"--model-option {pair}: the value must be a number, a word or true/false.")
+    return options
+
+
+def _family(path: str | Path) -> Callable[..., Model]:
+    folder = Path(path)
+    if (folder / "model.bin").is_file() and (folder / "vocabulary.json").is_file():
         from simulst.models.whisper import Whisper
 
-        return Whisper(path, source_language, target_language, **options)
-    raise SimulstError(f"{path}: not a model that simulst knows; it needs a CTranslate2 Whisper (model.bin, vocabulary.json).")
+        return partial(Whisper, folder)
+    if folder.is_dir():
+        raise SimulstError(
+            f"{path}: not a model that simulst knows; it needs a CTranslate2 Whisper (model.bin, vocabulary.json)."
+        )
+    module, colon, attribute = str(path).partition(":")
+    if not (colon and module and attribute) or "/" in module:
+        raise SimulstError(
+            f"{path}: no such model folder; run the recipe's stage that brings the model, or give another "
+            "(or your own class as package.module:Class)."
+        )
+    try:
+        family = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, TypeError) as error:
+        raise SimulstError(f"{path}: cannot import the model ({error}); check the path and PYTHONPATH.") from error
+    if not callable(getattr(family, "session", None)):
+        raise SimulstError(f"{path}: not a model; write a class like Model in simulst/models/base.py.")
+    return family
+
+
+def _options(family: Callable[..., Model]) -> list[str]:
+    parameters = inspect.signature(family).parameters.values()
+    return [p.name for p in parameters if p.name not in ("source_language", "target_language")]

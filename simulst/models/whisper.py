@@ -1,8 +1,10 @@
 """Whisper in CTranslate2 form: an offline model, put online by re-encoding all audio in its window at every step.
 
-The model is trained on 30 s inputs. Encoding 30 s for 2 s of speech is a waste, so the window is only as long as the
-speech needs, rounded up (`padding_seconds`, `round_seconds`). Longer audio slides: what has been committed leaves the
-window with its audio, found by the model's own attention (CTranslate2's `align`), and stays as the text before.
+The model is trained on 30 s inputs. Encoding 30 s for 2 s of speech is a waste, but a decoder that sees only a short
+window repeats itself. So only the speech and a little silence are encoded, and what is missing to 30 s is filled with
+the encoder's output for silence, which is computed once (benchmarks/whisper_window.py has the figures). Longer audio
+slides: what has been committed leaves the window with its audio, found by the model's own attention (CTranslate2's
+`align`), and stays before the decoder's eyes as previous text.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,9 @@ FFT = 400
 WINDOW_SECONDS = 30
 POSITIONS = 448  # of the decoder
 PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
-TOKEN_SECONDS = 0.02  # one encoder frame, the unit of `align`
+STATE_SECONDS = 0.02  # one encoder frame, the unit of `align`
+LOOP_NGRAM = 3  # n-grams of this length may not come twice once the model has been caught in a loop
+SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +42,8 @@ class Whisper:
 
     target_language: the source language (transcription) or en (translation).
     device, compute_type, threads: see CTranslate2; threads 0: all cores.
-    padding_seconds, round_seconds: the window is the speech plus at least `padding_seconds` of silence, rounded up to
-        `round_seconds`, never over 30 s; padding_seconds 30 always gives the full window.
+    padding_seconds: silence that is encoded with the speech; 30 encodes the full window, as Whisper was trained.
+    silence_states: whether to fill the rest of the window with the encoder's output for silence.
     Raises SimulstError: a missing or broken file, a language or direction that the model does not have.
     """
 
@@ -54,7 +59,6 @@ class Whisper:
         compute_type: str = "int8",
         threads: int = 0,
         padding_seconds: float = 2.0,
-        round_seconds: float = 1.0,
         silence_states: bool = True,
     ) -> None:
         import ctranslate2
@@ -69,9 +73,7 @@ class Whisper:
         self._start = self._start_tokens(path, source_language, target_language)
         self._previous = self._special("<|startofprev|>")
         self._eos = self._special("<|endoftext|>")
-        self._first_timestamp = self._special("<|notimestamps|>") + 1
         self.padding_seconds = padding_seconds
-        self.round_seconds = round_seconds
         self.silence_states = silence_states
         try:
             self._model = ctranslate2.models.Whisper(
@@ -85,7 +87,7 @@ class Whisper:
         return WhisperSession(self, memo or Memo())
 
     def encode(self, samples: np.ndarray) -> Any:
-        """Encoder output of a window of audio, shape (n,) → CTranslate2 StorageView (1, frames / 2, width)."""
+        """Encoder output of a window of audio, shape (n,) → CTranslate2 StorageView (1, states, width)."""
         import ctranslate2
 
         states = self._encode(log_mel(samples, self._frames(samples.size), self._filters))
@@ -100,10 +102,7 @@ class Whisper:
 
     @cached_property
     def _silence(self) -> np.ndarray:
-        """Encoder output of 30 s without speech at the usual distance under the loudest sound."""
-        import os
-        c=float(os.environ.get("SILC","-0.5"))
-        return self._encode(np.full((self._model.n_mels, WINDOW_SECONDS * SAMPLE_RATE // HOP), c, dtype=np.float32))
+        return self._encode(np.full((self._model.n_mels, WINDOW_SECONDS * SAMPLE_RATE // HOP), SILENCE, np.float32))
 
     def generate(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
         """Beam search after the forced `prefix`, given the text `previous` to the window; tokens include the prefix."""
@@ -138,7 +137,7 @@ class Whisper:
         starts = [0] * (len(tokens) + 1)
         for token, frame in reversed(alignment):
             starts[token] = frame
-        return [frame * TOKEN_SECONDS for frame in starts[1:]]
+        return [frame * STATE_SECONDS for frame in starts[1:]]
 
     def text(self, tokens: Tokens) -> str:
         """Plain text; a character cut in two ends in U+FFFD."""
@@ -153,8 +152,8 @@ class Whisper:
         return tuple(token for token in ids if token < self._eos)
 
     def _frames(self, samples: int) -> int:
-        seconds = math.ceil((samples / SAMPLE_RATE + self.padding_seconds) / self.round_seconds) * self.round_seconds
-        return 2 * round(min(seconds, WINDOW_SECONDS) * SAMPLE_RATE / HOP / 2)
+        seconds = min(samples / SAMPLE_RATE + self.padding_seconds, WINDOW_SECONDS)
+        return 2 * math.ceil(seconds * SAMPLE_RATE / HOP / 2)  # the encoder halves it
 
     @cached_property
     def _filters(self) -> np.ndarray:
@@ -163,7 +162,7 @@ class Whisper:
         return librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
 
     def _start_tokens(self, path: Path, source: str, target: str) -> Tokens:
-        languages = sorted(self._tokenizer.id_to_token(i).strip("<|>") for i in self._config.get("lang_ids", []))
+        languages = sorted(str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.get("lang_ids", []))
         if source not in languages:
             raise SimulstError(f"{path}: the model has no language '{source}'; it has {', '.join(languages)}.")
         if target not in ("en", source):
@@ -191,7 +190,6 @@ class WhisperSession:
         self._audio = np.zeros(0, dtype=np.float32)
         self._offset = 0  # samples that have left the window
         self._gone: Tokens = ()  # committed tokens that have left with them
-        self._tokens_in_window = 0
 
     @property
     def length(self) -> int:
@@ -212,9 +210,7 @@ class WhisperSession:
             max_new = min(max_new, stop.max_new_tokens)
         previous = self._gone[-PREVIOUS_TOKENS:]
         key = ("search", self._offset, self.length, previous, prefix, options, max_new)
-        beam = self._memo.get(
-            key, lambda: self._model.generate(self._encoded(), previous, prefix, options, max_new)
-        )
+        beam = self._memo.get(key, lambda: self._search(previous, prefix, options, max_new))
         return [Hypothesis(self._gone + h.tokens, h.score) for h in beam] if self._gone else beam
 
     def text(self, tokens: Tokens) -> str:
@@ -233,22 +229,30 @@ class WhisperSession:
         return tokens[: len(self._gone) + whole]
 
     def slide(self, committed: Tokens) -> None:
-        """Cut at the last committed word boundary that leaves a third of the window, or else at the last one."""
+        """Cut behind the last committed word that leaves a third of the window, or else behind the first one."""
         prefix = self._in_window(committed)
         ends = self._end_times(committed)
-        cuts = [
-            (ends[i - 1], i)
-            for i in range(1, len(prefix) + 1)
-            if (i == len(prefix) or self._model.begins_word(prefix[i])) and ends[i - 1] >= 1.0
-        ]
+        words = [i for i in range(1, len(prefix) + 1) if i == len(prefix) or self._model.begins_word(prefix[i])]
+        # Cuts of less than a second would have the window full again at once.
+        cuts = [(ends[i - 1], i) for i in words if ends[i - 1] >= 1.0]
         early = [cut for cut in cuts if cut[0] <= WINDOW_SECONDS * 2 / 3]
-        seconds, tokens = early[-1] if early else cuts[0] if cuts else (WINDOW_SECONDS / 2, len(prefix))
-        if not prefix:
+        if cuts:
+            seconds, tokens = early[-1] if early else cuts[0]
+        else:
+            seconds, tokens = WINDOW_SECONDS / 2, len(prefix)
             logger.warning("%.1f s of audio left the model's window without a word.", seconds)
         self._gone += prefix[:tokens]
         samples = min(round(seconds * SAMPLE_RATE), self._audio.size)
         self._offset += samples
         self._audio = self._audio[samples:]
+
+    def _search(self, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
+        beam = self._model.generate(self._encoded(), previous, prefix, options, max_new)
+        if beam and loops(beam[0].tokens) and not options.no_repeat_ngram:
+            # Whisper repeats itself over noise and long pauses, and two steps agree on it only too well.
+            options = replace(options, no_repeat_ngram=LOOP_NGRAM)
+            beam = self._model.generate(self._encoded(), previous, prefix, options, max_new)
+        return beam
 
     def _in_window(self, committed: Tokens) -> Tokens:
         return committed[len(self._gone) :]
@@ -258,6 +262,14 @@ class WhisperSession:
 
     def _end_times(self, tokens: Tokens) -> list[float]:
         return self._model.end_times(self._encoded(), self._in_window(tokens), self._audio.size // HOP)
+
+
+def loops(tokens: Tokens, times: int = 3, longest: int = 8) -> bool:
+    """Whether a text ends in the same 1 to `longest` tokens `times` times over."""
+    return any(
+        len(tokens) >= size * times and tokens[-size:] * times == tokens[-size * times :]
+        for size in range(1, longest + 1)
+    )
 
 
 def log_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarray:

@@ -115,7 +115,7 @@ def test_al_steps_equals_the_literal_equation(reads: list, writes: list, referen
 
 def test_one_unit_a_step_makes_al_steps_the_plain_al() -> None:
     rng = random.Random(0)
-    delays = sorted(rng.sample(range(100, 5000), 8)) + [5000]
+    delays = [*sorted(rng.sample(range(100, 5000), 8)), 5000]
     assert average_lagging_steps(delays, delays, 5000, 7) == pytest.approx(average_lagging(delays, 5000, 7))
 
 

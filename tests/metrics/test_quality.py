@@ -13,7 +13,24 @@ from simulst.errors import SimulstError
 from simulst.metrics.quality import bleu, chrf, paired_significance, tokenizer_for
 
 RNG = random.Random(1)
-VOCABULARY = "the a cat dog house tree runs sees big small quickly and under over it was".split()
+VOCABULARY = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "house",
+    "tree",
+    "runs",
+    "sees",
+    "big",
+    "small",
+    "quickly",
+    "and",
+    "under",
+    "over",
+    "it",
+    "was",
+]
 REFERENCES = [" ".join(RNG.choices(VOCABULARY, k=RNG.randint(6, 14))) + "." for _ in range(40)]
 
 

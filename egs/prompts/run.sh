@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Put a public offline model (Whisper base) online on real recordings: es, fr, it, ru to English.
+#
+#   --stage N            begin here [1]
+#   --stop-stage N       end here [10]
+#   --full               decode all test prompts, not only the first of them
+#   --limit N            es prompts to decode without --full [40]
+#   --limit-others N     prompts of each other language without --full [25]
+#   --jobs N             processes [all cores]
+#   --scheduler ADDRESS  a running Dask scheduler to use instead
+#   --model DIR|NAME     another Whisper in CTranslate2 form: a folder, or a name on the Hugging Face hub
+#   --min-words N        keep prompts of at least so many English words [8]
+#   --exp DIR            folder for the results [exp]
+#
+# Stages have the numbers that they have in every recipe; 3 to 7 train a model, and this one comes trained:
+#   1 recordings and transcripts   2 model   8 decode   9 score   10 curve and table
+# An interrupted run goes on where it was; what is whole is not done again.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+stage=1
+stop_stage=10
+full=false
+limit=40
+limit_others=25
+jobs=$(nproc)
+scheduler=
+model=
+min_words=8
+exp=exp
+# shellcheck source=../../local/parse_options.sh
+. ../../local/parse_options.sh
+
+export PATH=$PWD/../../.venv/bin:$PATH
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+languages="es fr it ru"
+whisper=models/whisper-base
+runs() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ]; }
+limit_of() { if $full; then :; elif [ "$1" = es ]; then echo "--limit $limit"; else echo "--limit $limit_others"; fi; }
+
+if runs 1; then
+    echo "== stage 1: recordings and transcripts"
+    python ../../local/prepare_prompts.py --downloads downloads --out data --min-words "$min_words"
+fi
+
+if runs 2; then
+    echo "== stage 2: model"
+    python ../../local/fetch_whisper.py --downloads downloads --out $whisper ${model:+--model "$model"}
+fi
+
+if runs 8; then
+    for language in $languages; do
+        echo "== stage 8: decode $language-en"
+        # shellcheck disable=SC2046
+        simulst sweep --data "data/$language-en/tst" --model $whisper --source-lang "$language" --target-lang en \
+            --decodings "conf/sweep_$language.yaml" --out "$exp/$language-en" --jobs "$jobs" \
+            ${scheduler:+--scheduler "$scheduler"} $(limit_of "$language")
+    done
+fi
+
+if runs 9; then
+    echo "== stage 9: score (again, from the logs alone)"
+    python ../../local/score_runs.py --target-lang en "$exp"/*-en
+fi
+
+if runs 10; then
+    echo "== stage 10: curve and table"
+    simulst plot "$exp/es-en" --out "$exp/es-en.svg" --title "Whisper base put online, es→en prompts"
+    simulst plot "$exp/es-en" --out "$exp/es-en.png" --title "Whisper base put online, es→en prompts"
+    for language in $languages; do
+        python ../../local/write_results.py --readme README.md --section "$language-en" \
+            --command "./run.sh --recipe prompts$($full && echo ' --full' || true)" "$exp/$language-en"
+    done
+fi

@@ -1,0 +1,35 @@
+# Sourced by the recipes: `--some-option value` sets the variable some_option, which must exist already with its default.
+# `--flag` of a variable whose default is true or false needs no value. `--help` prints the head of the recipe.
+while [ $# -gt 0 ]; do
+    case $1 in
+        -h | --help)
+            sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "$0"
+            exit 0
+            ;;
+        --*)
+            name=${1#--}
+            name=${name//-/_}
+            if ! declare -p "$name" >/dev/null 2>&1; then
+                echo "error: unknown option $1; see $0 --help" >&2
+                exit 1
+            fi
+            if [ "${!name}" = false ] || [ "${!name}" = true ]; then
+                case ${2:-} in
+                    true | false) printf -v "$name" %s "$2"; shift 2 ;;
+                    *) printf -v "$name" true; shift ;;
+                esac
+            else
+                if [ $# -lt 2 ]; then
+                    echo "error: $1 needs a value" >&2
+                    exit 1
+                fi
+                printf -v "$name" %s "$2"
+                shift 2
+            fi
+            ;;
+        *)
+            echo "error: unexpected argument '$1'; see $0 --help" >&2
+            exit 1
+            ;;
+    esac
+done

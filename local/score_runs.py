@@ -1,0 +1,33 @@
+#!/usr/bin/env python
+"""Score runs (or folders of runs) from their logs alone; writes each run's scores.json."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from tqdm import tqdm
+
+from simulst.errors import SimulstError
+from simulst.runs import LOG, read_run_config, score_run
+
+
+@click.command(help=__doc__)
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--target-lang", required=True, help="Language written.")
+def main(folders: tuple[Path, ...], target_lang: str) -> None:
+    """Score all that is there."""
+    logs = sorted({log for folder in folders for log in folder.rglob(LOG)})
+    if not logs:
+        sys.exit(f"error: no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
+    try:
+        for log in tqdm(logs, unit="run"):
+            unit = read_run_config(log.parent)["task"]["unit"] or None
+            score_run(log.parent, target_lang, unit)
+    except SimulstError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

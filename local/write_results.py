@@ -1,0 +1,31 @@
+#!/usr/bin/env python
+"""Write the table of runs into a README, between its result markers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from simulst.errors import SimulstError
+from simulst.report.table import find_runs, runs_table, write_results
+
+
+@click.command(help=__doc__)
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--readme", required=True, type=click.Path(path_type=Path))
+@click.option("--section", required=True, help="Name of the markers.")
+@click.option("--command", "made_by", required=True, help="The command that made the runs.")
+def main(folders: tuple[Path, ...], readme: Path, section: str, made_by: str) -> None:
+    """Replace one section."""
+    try:
+        table = runs_table(find_runs(folders))
+        write_results(readme, section, table, made_by)
+    except SimulstError as error:
+        sys.exit(f"error: {error}")
+    print(table)
+
+
+if __name__ == "__main__":
+    main()

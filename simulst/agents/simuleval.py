@@ -1,0 +1,110 @@
+"""Our loop as a SimulEval agent.
+
+    simuleval --agent simulst/agents/simuleval.py --model DIR --source-lang es --target-lang en \\
+        --decoding conf/decode/la2_1000ms.yaml --source source.txt --target target.txt \\
+        --source-segment-size 100 --output OUT
+
+(or `--agent-class simulst.agents.simuleval.StreamAgent`). `simulst export` writes source.txt and target.txt.
+Targets counted in characters (zh, ja, ...) also need SimulEval's `--eval-latency-unit char`.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+
+import numpy as np
+import soxr
+from simuleval.agents import SpeechToTextAgent
+from simuleval.agents.actions import Action, ReadAction, WriteAction
+from simuleval.utils import entrypoint
+
+from simulst.config import load_decoding
+from simulst.errors import SimulstError
+from simulst.log import unit_of
+from simulst.models import load_model, option_names, parse_options
+from simulst.stream import Stream
+
+
+@entrypoint
+class StreamAgent(SpeechToTextAgent):
+    """One stream after the other, fed with the segments that SimulEval cuts.
+
+    Predictions and delays are those of `simulst evaluate` on the same audio, if it is 16 kHz mono and the segment size
+    divides the positions at which READ decodes. SimulEval gives a word the time of the segment that it came with, so
+    delays round up to whole segments where the size does not divide them, and in utterances that fill the model's
+    window, which moves by parts of a segment. Other sample rates are resampled on the way; the filter holds back the
+    newest samples, which adds a segment of 100 ms or two (use `simulst export`). The words are always the same.
+
+    Raises SimulstError: what `load_model`, `load_decoding` and `Stream` raise, a latency unit that SimulEval counts
+        otherwise, audio of several channels.
+    """
+
+    def __init__(self, args: Namespace) -> None:
+        self._unit = args.unit or unit_of(args.target_lang)
+        counted = getattr(args, "eval_latency_unit", self._unit)
+        if counted not in (self._unit, "spm"):
+            raise SimulstError(
+                f"--eval-latency-unit is '{counted}', but the agent writes {self._unit}s for '{args.target_lang}'; "
+                f"give --eval-latency-unit {self._unit}, or the other --unit."
+            )
+        options = parse_options(args.model_option)
+        # As in simulst.runs: the number of threads may move the last digit of a score, and so a word.
+        if "threads" in option_names(args.model):
+            options.setdefault("threads", os.cpu_count() or 1)
+        if getattr(args, "device", "cpu") != "cpu":
+            options.setdefault("device", args.device)
+        self._decoding = load_decoding(args.decoding)
+        self._model = load_model(args.model, args.source_lang, args.target_lang, **options)
+        super().__init__(args)  # calls reset()
+
+    @staticmethod
+    def add_args(parser: ArgumentParser) -> None:
+        """Our options; their names are those of `simulst evaluate` and none of SimulEval's."""
+        parser.add_argument("--model", required=True, help="Model folder, or your package.module:Class.")
+        parser.add_argument("--source-lang", required=True, help="Language spoken, such as es.")
+        parser.add_argument("--target-lang", required=True, help="Language written, such as en.")
+        parser.add_argument("--decoding", required=True, help="Decoding configuration (YAML).")
+        parser.add_argument("--unit", choices=["word", "char"], help="Latency unit; by default by target language.")
+        parser.add_argument(
+            "--model-option",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="Option of the model family, such as compute_type=float32 (repeatable).",
+        )
+
+    def reset(self) -> None:
+        """Begin a new utterance; SimulEval calls this at the start and after each one."""
+        super().reset()
+        self._stream = Stream(self._model.session(), self._decoding, self._unit)
+        self._resampler: soxr.ResampleStream | None = None
+        self._pushed = 0  # items of states.source
+
+    def policy(self) -> Action:
+        """Push what is new in the source; write what became final."""
+        if not self.states.source:
+            return WriteAction("", finished=True) if self.states.source_finished else ReadAction()
+        finished = self.states.source_finished
+        words = self._stream.push(self._new_samples(finished), finished)
+        text = (" " if self._unit == "word" else "").join(word.text for word in words)
+        return WriteAction(text, finished) if text or finished else ReadAction()
+
+    def to(self, device: str, *args: object, **kwargs: object) -> None:
+        """The model stays where it was loaded (--device or --model-option device=...)."""
+
+    def _new_samples(self, finished: bool) -> np.ndarray:
+        """Samples that have come since the last call, shape (n,), float32, at the model's rate."""
+        samples = np.asarray(self.states.source[self._pushed :], dtype=np.float32)
+        self._pushed = len(self.states.source)
+        if samples.ndim > 1:
+            raise SimulstError(
+                f"the source has {samples.shape[1]} channels and SimulEval does not mix them; "
+                "convert it to mono, for example with simulst export."
+            )
+        rate = self.states.source_sample_rate
+        if rate == self._model.sample_rate:
+            return samples
+        if self._resampler is None:
+            self._resampler = soxr.ResampleStream(rate, self._model.sample_rate, 1, dtype="float32")
+        return self._resampler.resample_chunk(samples, last=finished)

@@ -1,0 +1,59 @@
+"""A data directory as files that SimulEval reads."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from simulst.data.audio import SAMPLE_RATE, load_audio
+from simulst.data.datadir import Utterance
+from simulst.errors import SimulstError
+
+
+def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
+    """Write wav/NAME.wav (16 kHz mono, 32-bit float), source.txt (their paths) and target.txt (the references).
+
+    The samples in a WAV are those of `load_audio`, bit by bit. A WAV that already holds them is left alone, and the
+    lists come last, each file through a temporary one: a killed export can be run again.
+
+    Raises SimulstError: no utterances, a name that cannot be a file's, audio that cannot be read.
+    """
+    if not utterances:
+        raise SimulstError(f"{out}: there is no utterance to export; check the data directory.")
+    folder = out.resolve() / "wav"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for utterance in utterances:
+        if "/" in utterance.name or "\0" in utterance.name:
+            raise SimulstError(f"{out}: the utterance '{utterance.name}' cannot name a file; rename it.")
+        path = folder / f"{utterance.name}.wav"
+        samples = load_audio(utterance.wav, utterance.start, utterance.end)
+        if not _holds(path, samples):
+            temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+            soundfile.write(temporary, samples, SAMPLE_RATE, subtype="FLOAT", format="WAV")
+            temporary.replace(path)
+        paths.append(str(path))
+    _write_lines(out / "source.txt", paths)
+    # A text stays on its line: SimulEval pairs the lists by line number.
+    _write_lines(out / "target.txt", [re.sub(r"[\r\n]+", " ", utterance.reference) for utterance in utterances])
+
+
+def _holds(path: Path, samples: np.ndarray) -> bool:
+    """Whether a file has exactly these samples, shape (n,)."""
+    try:
+        with soundfile.SoundFile(path) as file:
+            same = (file.samplerate, file.channels, file.frames) == (SAMPLE_RATE, 1, samples.size)
+            return same and np.array_equal(file.read(dtype="float32"), samples)
+    except soundfile.LibsndfileError:  # missing or cut off
+        return False
+
+
+def _write_lines(path: Path, lines: list[str]) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,191 @@
+"""Pictures: BLEU over latency."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulst.errors import SimulstError
+from simulst.report.table import ScoredRun, load_runs
+
+logger = logging.getLogger(__name__)
+
+# Okabe and Ito's palette, which the colour-blind can tell apart, less its yellow (too light for a line).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
+# Where a point's label may stand, in points from its centre, best first.
+SIDES = ((0, 1), (0, -1), (1.3, 0.6), (-1.3, 0.6), (1.3, -0.6), (-1.3, -0.6), (1.7, 0), (-1.7, 0))
+OFFSETS = [(x * distance, y * distance) for distance in (9, 13, 17) for x, y in SIDES]
+# No date in the file: the same runs give the same picture.
+METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+def draw_curve(folders: Sequence[Path], out: Path, latencies: Sequence[str] = ("AL", "LAAL"), title: str = "") -> None:
+    """Draw BLEU over each latency metric, a panel each, from the runs' scores.json.
+
+    A line for each strategy (and initial wait), its points labelled with the chunk in ms; light bars are BLEU's 95 %
+    intervals; an offline run is a dashed line across.
+    out: .png, .svg or .pdf.
+    Raises SimulstError: another suffix, a metric that the runs lack, nothing to draw, no matplotlib.
+    """
+    kind = out.suffix.lower().lstrip(".")
+    if kind not in METADATA:
+        raise SimulstError(f"{out}: pictures are .{', .'.join(METADATA)}; give --out one of these suffixes.")
+    if not latencies:
+        raise SimulstError(f"{out}: no latency metric to draw over; name one, such as AL.")
+    runs = load_runs(folders)
+    for run, metric in itertools.product(runs, latencies):
+        if metric not in run.scores:
+            have = [key for key in ("AL", "LAAL", "AP", "DAL", "AL_CA", "LAAL_CA") if key in run.scores]
+            raise SimulstError(f"{run.folder}: its scores have no '{metric}'; choose from {', '.join(have)}, ...")
+    offline = [run for run in runs if run.offline and run.scores.get("BLEU") is not None]
+    lines: dict[str, list[ScoredRun]] = {}
+    for run in runs:
+        if run.offline:
+            continue
+        if any(run.scores.get(key) is None for key in ("BLEU", *latencies)):
+            logger.warning("%s: wrote nothing, or has no references; left out of the picture.", run.folder)
+            continue
+        lines.setdefault(run.line, []).append(run)
+    if not lines and not offline:
+        raise SimulstError(f"{out}: none of the runs has both BLEU and a latency; there is nothing to draw.")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f"{out.name}.{os.getpid()}.part")
+    _draw(lines, offline, latencies, title, temporary, kind)
+    temporary.replace(out)
+
+
+def _draw(
+    lines: dict[str, list[ScoredRun]],
+    offline: list[ScoredRun],
+    latencies: Sequence[str],
+    title: str,
+    out: Path,
+    kind: str,
+) -> None:
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise SimulstError(f"pictures need matplotlib ({error}); pip install matplotlib.") from error
+
+    style: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "simulst"}
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(5.0 * len(latencies) + 0.4, 4.6), layout="constrained")
+        canvas = FigureCanvasAgg(figure)
+        panels = figure.subplots(1, len(latencies), sharey=True, squeeze=False)[0]
+        for panel, metric in zip(panels, latencies, strict=True):
+            for i, (name, runs) in enumerate(lines.items()):
+                _draw_line(panel, metric, name, runs, i)
+            for run, dash in zip(offline, itertools.cycle(("--", "-.", ":"))):
+                panel.axhline(run.scores["BLEU"], color="0.35", linestyle=dash, linewidth=1.2, label=run.name)
+            panel.set_xlabel(metric if metric.startswith(("AP", "RTF")) else f"{metric} (ms)")
+            panel.grid(color="0.92", linewidth=0.8)
+            panel.set_axisbelow(True)
+            panel.margins(x=0.1, y=0.08)
+        panels[0].set_ylabel("BLEU (bars: 95 %)")
+        handles, labels = panels[0].get_legend_handles_labels()
+        columns = min(len(labels), 3 * len(latencies))
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+            title="numbers at the points: READ's chunk in ms" if lines else None,
+            title_fontsize=8,
+        )
+        if title:
+            figure.suptitle(title, fontsize=11)
+        canvas.draw()  # settles where everything is; labels are placed around it
+        for panel, metric in zip(panels, latencies, strict=True):
+            _label_points(panel, metric, lines, [run.scores["BLEU"] for run in offline], canvas.get_renderer())
+        figure.savefig(out, format=kind, dpi=160, metadata=METADATA[kind])
+
+
+def _draw_line(panel: Any, metric: str, name: str, runs: list[ScoredRun], number: int) -> None:
+    """One strategy: its points from the smallest chunk to the largest, as `load_runs` sorts them."""
+    colour = COLOURS[number % len(COLOURS)]
+    x = [run.scores[metric] for run in runs]
+    y = [run.scores["BLEU"] for run in runs]
+    low = [max(0.0, bleu - (run.scores.get("BLEU_low") or bleu)) for run, bleu in zip(runs, y, strict=True)]
+    high = [max(0.0, (run.scores.get("BLEU_high") or bleu) - bleu) for run, bleu in zip(runs, y, strict=True)]
+    panel.errorbar(x, y, [low, high], fmt="none", ecolor=colour, alpha=0.25, elinewidth=1.2, capsize=2, zorder=1)
+    panel.plot(
+        x,
+        y,
+        color=colour,
+        marker=MARKERS[number % len(MARKERS)],
+        linestyle=DASHES[number // len(COLOURS) % len(DASHES)],
+        markersize=6,
+        markeredgecolor="white",
+        markeredgewidth=0.5,
+        linewidth=1.4,
+        label=name,
+    )
+
+
+def _label_points(
+    panel: Any, metric: str, lines: dict[str, list[ScoredRun]], levels: Sequence[float], renderer: Any
+) -> None:
+    """Write each point's chunk close to it, where it covers few lines, points and other labels.
+
+    levels: BLEU of the lines across the whole panel.
+    """
+    from matplotlib.colors import to_rgb
+    from matplotlib.patheffects import withStroke
+
+    paths = [
+        panel.transData.transform([(run.scores[metric], run.scores["BLEU"]) for run in runs]) for runs in lines.values()
+    ]
+    # The lines as dots a few pixels apart, so that "covers" is counting.
+    left, right = panel.get_xlim()
+    across = [panel.transData.transform([(left, level), (right, level)]) for level in levels]
+    ink = np.concatenate([np.zeros((0, 2)), *map(_along, [*paths, *across])])
+    boxes: list[Any] = []
+    for number, runs in enumerate(lines.values()):
+        for run in runs:
+            if run.chunk_ms is None:
+                continue
+            label = panel.annotate(
+                f"{run.chunk_ms:g}",
+                (run.scores[metric], run.scores["BLEU"]),
+                xytext=OFFSETS[0],
+                textcoords="offset points",
+                ha="center",
+                va="center",
+                fontsize=7.5,
+                color=[0.8 * part for part in to_rgb(COLOURS[number % len(COLOURS)])],  # darker: letters are thin
+                path_effects=[withStroke(linewidth=1.8, foreground="white")],
+                zorder=4,
+            )
+            label.set_in_layout(False)
+            best: tuple[float, tuple[float, float], Any] | None = None
+            for offset in OFFSETS:
+                label.set_position(offset)
+                box = label.get_window_extent(renderer).padded(1)
+                covered = ((ink >= box.min) & (ink <= box.max)).all(axis=1).sum()
+                shared = [np.minimum(box.max, other.max) - np.maximum(box.min, other.min) for other in boxes]
+                cost = covered + sum(np.prod(np.maximum(size, 0)) for size in shared) + np.hypot(*offset) / 2
+                if best is None or cost < best[0]:
+                    best = (cost, offset, box)
+            assert best is not None
+            label.set_position(best[1])
+            boxes.append(best[2])
+
+
+def _along(path: np.ndarray, step: float = 2.0) -> np.ndarray:
+    """Points on a polyline, about `step` apart, its corners (which carry markers) counted tenfold. path: (n, 2)."""
+    pieces = [np.repeat(path, 10, axis=0)]
+    for start, end in itertools.pairwise(path):
+        count = int(np.hypot(*(end - start)) / step) + 1
+        pieces.append(start + (end - start) * np.linspace(0, 1, count)[:, None])
+    return np.concatenate(pieces)

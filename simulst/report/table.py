@@ -1,0 +1,164 @@
+"""Finished runs: find them, tabulate them, and keep the table in a README."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simulst.errors import SimulstError
+from simulst.runs import SCORES, read_run_config, write_atomically
+
+logger = logging.getLogger(__name__)
+
+COLUMNS = {
+    "chrF": ("chrF", 1),
+    "AL": ("AL", 0),
+    "LAAL": ("LAAL", 0),
+    "AP": ("AP", 2),
+    "DAL": ("DAL", 0),
+    "AL_CA": ("AL_CA", 0),
+    "RTF": ("RTF", 3),
+    "length_ratio": ("Length", 2),
+}
+"""Key of scores.json → heading and decimals."""
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """A run that is decoded and scored.
+
+    name:     the configuration's label, with the folder before it where labels repeat (see `load_runs`).
+    line:     what its curve is called: the strategy, likewise with a folder; runs with an initial wait are a line.
+    chunk_ms: READ's chunk; None if READ has none.
+    """
+
+    folder: Path
+    name: str
+    line: str
+    chunk_ms: float | None
+    wait_ms: float
+    offline: bool
+    scores: dict[str, Any]
+
+
+def find_runs(paths: Iterable[str | Path]) -> list[Path]:
+    """The scored runs among folders of runs, at any depth, each once, in the order given and then by name.
+
+    Raises SimulstError: a path that is no folder; no run with a scores.json at all.
+    """
+    found: dict[Path, Path] = {}
+    places = [Path(path) for path in paths]
+    for path in places:
+        if not path.is_dir():
+            raise SimulstError(f"{path}: no such folder; give a run's folder or one that holds runs.")
+        folders = [path] if (path / SCORES).is_file() else sorted(file.parent for file in path.rglob(SCORES))
+        if not folders:
+            logger.warning("%s: no run in it has a %s; left out.", path, SCORES)
+        for folder in folders:
+            found.setdefault(folder.resolve(), folder)
+    if not found:
+        raise SimulstError(f"{', '.join(map(str, places))}: no run in it has a {SCORES}; let simulst evaluate finish.")
+    return list(found.values())
+
+
+def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
+    """Read runs and put them in order: offline first, then by strategy, initial wait and chunk.
+
+    Where two have the same label (other languages, models or searches), all are called by their folders instead, as
+    far as these differ.
+    Raises SimulstError: a folder without config.yaml or scores.json, or with broken ones.
+    """
+    if not folders:
+        raise SimulstError("there is no run to report; give a run's folder or one that holds runs.")
+    configs = [read_run_config(folder) for folder in folders]
+    repeated = max(Counter(str(config["label"]) for config in configs).values()) > 1
+    resolved = [folder.resolve() for folder in folders]
+    root = Path(os.path.commonpath(resolved))
+    runs = []
+    for folder, place, config in zip(folders, resolved, configs, strict=True):
+        read = config["decoding"]["read"]
+        wait = float(read.get("initial_wait_ms", 0))
+        line = str(config["strategy"]) + (f", wait {wait:g} ms" if wait else "")
+        group = place.relative_to(root).parent
+        runs.append(
+            ScoredRun(
+                folder=folder,
+                name=str(place.relative_to(root)) if repeated else str(config["label"]),
+                line=f"{group}/{line}" if repeated and group.parts else line,
+                chunk_ms=float(read["ms"]) if "ms" in read else None,
+                wait_ms=wait,
+                offline=read["type"] == "offline",
+                scores=_read_scores(folder / SCORES),
+            )
+        )
+    return sorted(runs, key=lambda run: (not run.offline, _natural(run.line), run.chunk_ms or 0, _natural(run.name)))
+
+
+def runs_table(folders: Sequence[Path]) -> str:
+    """A Markdown table, a run a line; lags in ms, BLEU with its 95 % interval.
+
+    Raises SimulstError: as `load_runs`.
+    """
+    rows = [["Configuration", "BLEU", "95 %", *(heading for heading, _ in COLUMNS.values())]]
+    for run in load_runs(folders):
+        low, high = run.scores.get("BLEU_low"), run.scores.get("BLEU_high")
+        interval = "–" if low is None or high is None else f"[{low:.1f}, {high:.1f}]"
+        numbers = [_number(run.scores.get(key), digits) for key, (_, digits) in COLUMNS.items()]
+        rows.append([run.name, _number(run.scores.get("BLEU"), 1), interval, *numbers])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
+    lines = []
+    for first, *others in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def write_results(readme: Path, section: str, table: str, command: str) -> None:
+    """Put a table, and the command that made it, between a README's markers for `section`.
+
+        <!-- results: SECTION -->
+        <!-- end results: SECTION -->
+
+    What stood between them is replaced.
+    Raises SimulstError: no such README; markers that are missing, repeated or in the wrong order.
+    """
+    if not readme.is_file():
+        raise SimulstError(f"{readme}: no such file; make it, with the markers for '{section}'.")
+    text = readme.read_text(encoding="utf-8")
+    begin, end = f"<!-- results: {section} -->", f"<!-- end results: {section} -->"
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise SimulstError(f"{readme}: needs the markers '{begin}' and '{end}', each once and in this order; add them.")
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    body = f"{begin}\n\n{table.strip()}\n\nMade by:\n\n```sh\n{command.strip()}\n```\n\n{end}"
+    write_atomically(readme, before + body + after)
+
+
+def _read_scores(path: Path) -> dict[str, Any]:
+    try:
+        scores = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SimulstError(f"{path}: no such file; let simulst evaluate finish the run.") from None
+    except ValueError as error:
+        raise SimulstError(f"{path}: not valid JSON ({error}); remove it and run simulst evaluate again.") from error
+    if not isinstance(scores, dict):
+        raise SimulstError(f"{path}: not the scores of a run; remove it and run simulst evaluate again.")
+    return scores
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _natural(text: str) -> list[tuple[int, float, str]]:
+    """A sorting key that puts hold-2 before hold-10."""
+    pieces = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(1, float(piece), "") if i % 2 else (0, 0.0, piece) for i, piece in enumerate(pieces)]

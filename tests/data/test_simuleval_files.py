@@ -1,0 +1,70 @@
+"""Export for SimulEval: the same samples, one line an utterance, nothing done twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from simulst.data.audio import load_audio
+from simulst.data.datadir import Utterance
+from simulst.data.simuleval_files import export_for_simuleval
+from simulst.errors import SimulstError
+
+
+@pytest.fixture
+def utterances(tmp_path: Path) -> list[Utterance]:
+    noise = np.random.default_rng(0).uniform(-0.9, 0.9, (8000, 2))
+    soundfile.write(tmp_path / "a.wav", noise, 8000)
+    soundfile.write(tmp_path / "b.flac", noise[:, 0], 44100)
+    return [
+        Utterance("one", tmp_path / "a.wav", "eins  zwei"),
+        Utterance("part", tmp_path / "a.wav", "", 0.25, 0.75),
+        Utterance("späť.b", tmp_path / "b.flac", "drei\nvier\r\nfünf \u2028"),
+    ]
+
+
+def test_export(tmp_path: Path, utterances: list[Utterance], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = Path("deep/out")
+    export_for_simuleval(utterances, out)
+    assert (out / "target.txt").read_text(encoding="utf-8") == "eins  zwei\n\ndrei vier fünf \u2028\n"
+    paths = (out / "source.txt").read_text(encoding="utf-8").splitlines()
+    assert paths == [str(tmp_path / "deep/out/wav" / f"{u.name}.wav") for u in utterances]
+    for path, utterance in zip(paths, utterances, strict=True):
+        info = soundfile.info(path)
+        assert (info.samplerate, info.channels, info.subtype) == (16000, 1, "FLOAT")
+        expected = load_audio(utterance.wav, utterance.start, utterance.end)
+        np.testing.assert_array_equal(soundfile.read(path, dtype="float32")[0], expected)
+        np.testing.assert_array_equal(load_audio(path), expected)
+    assert not list(out.rglob("*.part"))
+
+
+def test_again_writes_only_what_is_missing_or_different(tmp_path: Path, utterances: list[Utterance]) -> None:
+    out = tmp_path / "out"
+    export_for_simuleval(utterances, out)
+    one, part, last = (out / "wav" / f"{u.name}.wav" for u in utterances)
+    before = one.stat()
+    whole = last.read_bytes()
+    part.unlink()
+    last.write_bytes(whole[: len(whole) // 2])
+    export_for_simuleval(utterances, out)
+    assert (one.stat().st_mtime_ns, one.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    assert part.is_file()
+    np.testing.assert_array_equal(load_audio(last), load_audio(utterances[2].wav))
+    changed = [Utterance("one", tmp_path / "a.wav", "x", 0.0, 0.5)]
+    export_for_simuleval(changed, out)
+    assert load_audio(one).size == 8000
+    assert (out / "target.txt").read_text() == "x\n"
+
+
+def test_errors(tmp_path: Path, utterances: list[Utterance]) -> None:
+    with pytest.raises(SimulstError, match="no utterance"):
+        export_for_simuleval([], tmp_path / "out")
+    with pytest.raises(SimulstError, match="'a/b' cannot name a file"):
+        export_for_simuleval([Utterance("a/b", utterances[0].wav, "")], tmp_path / "out")
+    with pytest.raises(SimulstError, match=r"gone\.wav"):
+        export_for_simuleval([*utterances, Utterance("x", tmp_path / "gone.wav", "")], tmp_path / "out")
+    assert not (tmp_path / "out/source.txt").exists()

@@ -1,0 +1,124 @@
+"""Pictures of runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.report.curve import draw_curve
+
+Figure = pytest.importorskip("matplotlib.figure").Figure
+
+
+def make_run(folder: Path, read: dict[str, Any], commit: dict[str, Any], **scores: Any) -> Path:
+    decoding = parse_decoding({"read": read, "commit": commit}, "test")
+    folder.mkdir(parents=True)
+    config = {"label": decoding.label, "strategy": decoding.strategy, "decoding": decoding.raw}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "scores.json").write_text(json.dumps(scores))
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    folders = []
+    for ms in (2000, 500, 1000):
+        for n in (1, 2):
+            for wait in (0, 3000):
+                read = {"type": "chunk", "ms": ms, "initial_wait_ms": wait}
+                scores = {"BLEU": 20 + ms / 500 + n, "AL": ms * n + wait, "LAAL": ms * n + wait + 100, "AP": 0.7}
+                interval = {"BLEU_low": scores["BLEU"] - 1, "BLEU_high": scores["BLEU"] + 1} if n == 1 else {}
+                folder = tmp_path / f"{ms}-{n}-{wait}"
+                folders.append(make_run(folder, read, {"type": "local_agreement", "n": n}, **scores, **interval))
+    off = make_run(tmp_path / "off", {"type": "offline"}, {"type": "all"}, BLEU=27.0, AL=4000.0, LAAL=4000.0, AP=1.0)
+    return [*folders, off]
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that are saved."""
+    saved: list[Any] = []
+    save = Figure.savefig
+
+    def savefig(self: Any, *args: Any, **options: Any) -> None:
+        saved.append(self)
+        save(self, *args, **options)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+    return saved
+
+
+def legend(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("PDF", b"%PDF"), ("svg", b"<?xml")])
+def test_kinds(tmp_path: Path, runs: list[Path], suffix: str, magic: bytes) -> None:
+    out = tmp_path / "new" / f"curve.{suffix}"
+    draw_curve(runs, out, ["AL"])
+    assert out.read_bytes().startswith(magic)
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+
+
+def test_what_is_in_it(tmp_path: Path, runs: list[Path], figures: list[Any]) -> None:
+    draw_curve(runs, tmp_path / "curve.png", ["AL", "LAAL", "AP"], "es→en")
+    [figure] = figures
+    assert figure.get_suptitle() == "es→en"
+    assert legend(figure) == ["LA-1", "LA-1, wait 3000 ms", "LA-2", "LA-2, wait 3000 ms", "offline"]
+    assert [panel.get_xlabel() for panel in figure.axes] == ["AL (ms)", "LAAL (ms)", "AP"]
+    assert len({panel.get_ylim() for panel in figure.axes}) == 1
+    first = figure.axes[0]
+    assert [text.get_text() for text in first.texts] == ["500", "1000", "2000"] * 4
+    lines = {line.get_label(): line for line in first.get_lines() if not line.get_label().startswith("_")}
+    assert list(lines["LA-2"].get_xdata()) == [1000, 2000, 4000]
+    assert list(lines["LA-2"].get_ydata()) == [23, 24, 26]
+    assert lines["offline"].get_linestyle() == "--" and set(lines["offline"].get_ydata()) == {27.0}
+    looks = {(line.get_color(), line.get_marker()) for line in lines.values()}
+    assert len(looks) == len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == 5
+
+
+def test_labels_do_not_cover_each_other(tmp_path: Path, runs: list[Path], figures: list[Any]) -> None:
+    draw_curve(runs, tmp_path / "curve.png", ["AL"])
+    boxes = [text.get_window_extent() for text in figures[0].axes[0].texts]
+    assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
+
+
+def test_same_runs_same_bytes(tmp_path: Path, runs: list[Path]) -> None:
+    for suffix in ("png", "svg", "pdf"):
+        pictures = [tmp_path / f"{i}.{suffix}" for i in range(2)]
+        for picture in pictures:
+            draw_curve(runs, picture, ["AL"])
+        assert pictures[0].read_bytes() == pictures[1].read_bytes()
+
+
+def test_few_runs(tmp_path: Path, runs: list[Path], figures: list[Any]) -> None:
+    draw_curve(runs[:1], tmp_path / "point.png", ["AL"])
+    draw_curve(runs[-1:], tmp_path / "offline.png", ["AL"])
+    assert [legend(figure) for figure in figures] == [["LA-1"], ["offline"]]
+
+
+def test_a_run_that_wrote_nothing_is_left_out(tmp_path: Path, runs: list[Path], figures: list[Any]) -> None:
+    read = {"type": "chunk", "ms": 100}
+    mute = make_run(tmp_path / "mute", read, {"type": "hold", "n": 9}, BLEU=0.0, AL=None, LAAL=None, AP=None)
+    draw_curve([runs[0], mute], tmp_path / "curve.png")
+    assert legend(figures[0]) == ["LA-1"]
+    with pytest.raises(SimulstError, match="nothing to draw"):
+        draw_curve([mute], tmp_path / "gone.png")
+
+
+def test_errors(tmp_path: Path, runs: list[Path]) -> None:
+    with pytest.raises(SimulstError, match=r"curve\.gif: pictures are \.png, \.svg, \.pdf"):
+        draw_curve(runs, tmp_path / "curve.gif")
+    with pytest.raises(SimulstError, match="no 'LAG'; choose from AL, LAAL, AP"):
+        draw_curve(runs, tmp_path / "curve.png", ["LAG"])
+    with pytest.raises(SimulstError, match="no latency metric"):
+        draw_curve(runs, tmp_path / "curve.png", [])
+    with pytest.raises(SimulstError, match="no run"):
+        draw_curve([], tmp_path / "curve.png")
+    assert not list(tmp_path.glob("curve*"))

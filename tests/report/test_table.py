@@ -1,0 +1,135 @@
+"""Tables of runs, and their place in a README."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.report.table import find_runs, load_runs, runs_table, write_results
+
+SCORES = {
+    "BLEU": 24.26,
+    "BLEU_low": 22.04,
+    "BLEU_high": 26.06,
+    "chrF": 48.3,
+    "AL": 1234.567,
+    "LAAL": 1300.0,
+    "AP": 0.7512,
+    "DAL": 1500.4,
+    "AL_CA": 2000.0,
+    "RTF": 0.1234,
+    "length_ratio": 1.016,
+}
+
+
+def make_run(folder: Path, read: dict[str, Any], commit: dict[str, Any], **scores: Any) -> Path:
+    decoding = parse_decoding({"read": read, "commit": commit}, "test")
+    folder.mkdir(parents=True)
+    config = {"label": decoding.label, "strategy": decoding.strategy, "decoding": decoding.raw}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "scores.json").write_text(json.dumps({**SCORES, **scores}))
+    return folder
+
+
+def chunk(folder: Path, ms: float, n: int = 2, wait: float = 0.0, kind: str = "local_agreement", **scores: Any) -> Path:
+    read = {"type": "chunk", "ms": ms, **({"initial_wait_ms": wait} if wait else {})}
+    return make_run(folder, read, {"type": kind, "n": n}, **scores)
+
+
+def offline(folder: Path, **scores: Any) -> Path:
+    return make_run(folder, {"type": "offline"}, {"type": "all"}, **scores)
+
+
+def test_table(tmp_path: Path) -> None:
+    folders = [
+        chunk(tmp_path / "1", 1000, kind="hold", n=10),
+        chunk(tmp_path / "2", 1000),
+        chunk(tmp_path / "3", 500, AL=-7.4, AL_CA=None, RTF=None, BLEU_low=None, BLEU_high=None),
+        chunk(tmp_path / "4", 500, wait=2000),
+        chunk(tmp_path / "5", 1000, kind="hold", n=6),
+        offline(tmp_path / "6", BLEU=25.0),
+    ]
+    assert runs_table(folders) == (
+        "| Configuration       | BLEU |         95 % | chrF |   AL | LAAL |   AP |  DAL | AL_CA |   RTF | Length |\n"
+        "| ------------------- | ---: | -----------: | ---: | ---: | ---: | ---: | ---: | ----: | ----: | -----: |\n"
+        "| offline             | 25.0 | [22.0, 26.1] | 48.3 | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |\n"
+        "| LA-2_500ms          | 24.3 |            – | 48.3 |   -7 | 1300 | 0.75 | 1500 |     – |     – |   1.02 |\n"
+        "| LA-2_1000ms         | 24.3 | [22.0, 26.1] | 48.3 | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |\n"
+        "| LA-2_500ms-wait2000 | 24.3 | [22.0, 26.1] | 48.3 | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |\n"
+        "| hold-6_1000ms       | 24.3 | [22.0, 26.1] | 48.3 | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |\n"
+        "| hold-10_1000ms      | 24.3 | [22.0, 26.1] | 48.3 | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |"
+    )
+
+
+def test_equal_labels_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    runs = load_runs([chunk(tmp_path / f"{pair}/LA-2_{ms}ms", ms) for pair in ("fr-en", "es-en") for ms in (2000, 500)])
+    assert [run.name for run in runs] == [f"{p}/LA-2_{ms}ms" for p in ("es-en", "fr-en") for ms in (500, 2000)]
+    assert [run.line for run in runs] == ["es-en/LA-2"] * 2 + ["fr-en/LA-2"] * 2
+
+
+def test_find_runs(tmp_path: Path) -> None:
+    first = chunk(tmp_path / "sweeps/es/a", 500)
+    second = chunk(tmp_path / "sweeps/es/b", 1000)
+    alone = offline(tmp_path / "alone")
+    (tmp_path / "sweeps/es/unfinished").mkdir()
+    assert find_runs([alone, tmp_path / "sweeps", str(first), first / ".." / "b"]) == [alone, first, second]
+    with pytest.raises(SimulstError, match="nowhere: no such folder"):
+        find_runs([alone, tmp_path / "nowhere"])
+    with pytest.raises(SimulstError, match=r"no run in it has a scores\.json"):
+        find_runs([tmp_path / "sweeps/es/unfinished"])
+
+
+def test_bad_runs(tmp_path: Path) -> None:
+    run = chunk(tmp_path / "run", 500)
+    (run / "scores.json").write_text("{")
+    with pytest.raises(SimulstError, match=r"scores\.json: not valid JSON"):
+        runs_table([run])
+    (run / "scores.json").write_text("[]")
+    with pytest.raises(SimulstError, match="not the scores"):
+        runs_table([run])
+    (run / "scores.json").unlink()
+    with pytest.raises(SimulstError, match=r"scores\.json: no such file"):
+        runs_table([run])
+    (run / "config.yaml").unlink()
+    with pytest.raises(SimulstError, match=r"config\.yaml"):
+        runs_table([run])
+    with pytest.raises(SimulstError, match="no run"):
+        runs_table([])
+
+
+def test_results_are_replaced_between_their_markers(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    other = "<!-- results: es -->\n<!-- end results: es -->\nend\n"
+    readme.write_text(f"# Ü\n<!-- results: es-en -->\nold\n<!-- end results: es-en -->\n{other}", encoding="utf-8")
+    write_results(readme, "es-en", "| a |\n", "simulst table exp")
+    once = readme.read_text(encoding="utf-8")
+    body = "| a |\n\nMade by:\n\n```sh\nsimulst table exp\n```"
+    assert once == f"# Ü\n<!-- results: es-en -->\n\n{body}\n\n<!-- end results: es-en -->\n{other}"
+    write_results(readme, "es-en", "| a |", "simulst table exp")
+    assert readme.read_text(encoding="utf-8") == once
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "<!-- results: x -->\n",
+        "<!-- end results: x -->\n<!-- results: x -->\n",
+        "<!-- results: x -->\n<!-- results: x -->\n<!-- end results: x -->\n",
+    ],
+)
+def test_bad_markers(tmp_path: Path, text: str) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(text)
+    with pytest.raises(SimulstError, match=r"README\.md: needs the markers '<!-- results: x -->'"):
+        write_results(readme, "x", "t", "c")
+    assert readme.read_text() == text
+    with pytest.raises(SimulstError, match="no such file"):
+        write_results(tmp_path / "gone.md", "x", "t", "c")

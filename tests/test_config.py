@@ -1,0 +1,195 @@
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from simulst.config import Decoding, load_decoding, load_sweep, parse_decoding
+from simulst.errors import SimulstError
+from simulst.policy.commit import All, Hold, LocalAgreement, SharedPrefix
+from simulst.policy.read import Chunk, Offline
+from simulst.policy.stop import EndOfSentence, MaxTokens
+from simulst.search import Beam, BeamSearch, Tokens
+
+ROOT = Path(__file__).parent.parent
+READ, COMMIT = "read: {type: chunk, ms: 1000}\n", "commit: {type: all}\n"
+
+
+@dataclass(frozen=True)
+class FirstTokens:
+    """A user's COMMIT policy."""
+
+    count: int = 1
+    label: str = "first"
+    window: int = 1
+
+    def stable(self, beams: Sequence[Beam]) -> Tokens:
+        return beams[-1][0].tokens[: self.count]
+
+
+class NoDataclass:
+    pass
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "conf.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_everything(tmp_path: Path) -> None:
+    decoding = load_decoding(
+        write(
+            tmp_path,
+            """
+            read:   {type: chunk, ms: 500, initial_wait_ms: 2000.5}
+            stop:   {type: max_tokens, n: 3}
+            commit: {type: shared_prefix, n: 1}
+            search: {type: beam, beam: 8, length_penalty: 0, no_repeat_ngram: 3, max_tokens_per_second: 10}
+            """,
+        )
+    )
+    assert decoding.read == Chunk(500, 2000.5)
+    assert decoding.stop == MaxTokens(3)
+    assert decoding.commit == SharedPrefix(1)
+    assert decoding.search == BeamSearch(8, 0, 3, 10)
+    assert decoding.label == "SP-1_N3_beam8-lp0-ngram3-tps10_500ms-wait2000.5"
+    assert decoding.strategy == "SP-1_N3_beam8-lp0-ngram3-tps10"
+
+
+def test_defaults(tmp_path: Path) -> None:
+    decoding = load_decoding(write(tmp_path, READ + "commit: {type: local_agreement}"))
+    assert decoding == Decoding(Chunk(1000), LocalAgreement(2), EndOfSentence(), BeamSearch())
+    assert parse_decoding(decoding.raw, "again") == decoding
+    assert list(decoding.raw) == ["read", "stop", "commit", "search"]
+    assert Decoding(Offline(), All()).label == "offline"
+
+
+def test_users_own_class(tmp_path: Path) -> None:
+    decoding = load_decoding(write(tmp_path, READ + f"commit: {{type: {__name__}.FirstTokens, count: 4}}"))
+    assert decoding.commit.__class__.__name__ == "FirstTokens"
+    assert decoding.commit.count == 4  # type: ignore[attr-defined]
+    assert decoding.label == "first_1000ms"
+
+
+TYPES = "all, hold, local_agreement, shared_prefix"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ["read, stop, commit, search"]),
+        ("- 1", ["read, stop, commit, search"]),
+        ("a string", ["read, stop, commit, search"]),
+        (READ + COMMIT + "wait: {}", ["'wait'", "read, stop, commit, search"]),
+        (READ + COMMIT + "1: {}", ["'1'", "read, stop, commit, search"]),
+        (COMMIT, ["'read' is missing", "chunk, offline"]),
+        (READ, ["'commit' is missing", TYPES]),
+        (READ + "commit: local_agreement", ["'commit'", "'type'", TYPES, "local_agreement"]),
+        (READ + "commit: {n: 2}", ["'commit'", "'type'", TYPES]),
+        (READ + "commit:", ["'commit'", "'type'", TYPES]),
+        (READ + "commit: {type: la}", ["'commit'", "'la'", TYPES, "package.module.Class"]),
+        (READ + "commit: {type: 2}", ["'commit'", "'2'", TYPES]),
+        (READ + COMMIT + "search: {type: greedy}", ["'search'", "'greedy'", "beam"]),
+        (READ + COMMIT + "stop: {type: eos}", ["'stop'", "'eos'", "end_of_sentence, max_tokens"]),
+        (READ + "commit: {type: hold, m: 2}", ["'commit'", "'hold'", "'m'", "it has n."]),
+        (READ + "commit: {type: all, n: 2}", ["'commit'", "'all'", "'n'", "no options"]),
+        (READ + "commit: {type: hold}", ["'commit'", "'hold'", "needs the option 'n'"]),
+        (COMMIT + "read: {type: chunk}", ["'read'", "'chunk'", "needs the option 'ms'"]),
+        (READ + "commit: {type: hold, n: two}", ["'commit'", "'n'", "integer", "'two'"]),
+        (READ + "commit: {type: hold, n: '2'}", ["'commit'", "'n'", "integer", "'2'"]),
+        (READ + "commit: {type: hold, n: 2.0}", ["'commit'", "'n'", "integer", "2.0"]),
+        (READ + "commit: {type: hold, n: true}", ["'commit'", "'n'", "integer", "True"]),
+        (READ + "commit: {type: hold, n: }", ["'commit'", "'n'", "integer", "None"]),
+        (COMMIT + "read: {type: chunk, ms: true}", ["'read'", "'ms'", "number", "True"]),
+        (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "number", "[1, 2]"]),
+        (READ + "commit: {type: hold, n: 0}", ["commit: n is 0", "at least 1"]),
+        (COMMIT + "read: {type: chunk, ms: -5}", ["read: ms is -5", "positive"]),
+        (COMMIT + "read: {type: chunk, ms: .nan}", ["read: ms is nan", "positive"]),
+        (READ + COMMIT + "stop: {type: max_tokens, n: 0}", ["stop: n is 0", "at least one"]),
+        (READ + COMMIT + "search: {type: beam, beam: 0}", ["search: beam is 0", "at least 1"]),
+        (READ + "commit: {type: no_such_package.Class}", ["'commit'", "'no_such_package.Class'", "check the path"]),
+        (READ + "commit: {type: simulst.policy.commit.Nope}", ["'commit'", "Nope", "check the path"]),
+        (READ + "commit: {type: ..x}", ["'commit'", "'..x'", "check the path"]),
+        (READ + f"commit: {{type: {__name__}.NoDataclass}}", ["'commit'", "NoDataclass", "not a dataclass"]),
+        (READ + "commit: {type: all", ["not valid YAML"]),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, parts: list[str]) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(SimulstError) as caught:
+        load_decoding(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    assert [part for part in parts if part not in message] == []
+
+
+@pytest.mark.parametrize("load", [load_decoding, load_sweep])
+def test_unreadable_files(tmp_path: Path, load: object) -> None:
+    for path in (tmp_path / "none.yaml", tmp_path):
+        with pytest.raises(SimulstError, match=f"{path}: no such configuration file"):
+            load(path)  # type: ignore[operator]
+    path = tmp_path / "latin1.yaml"
+    path.write_bytes("# café".encode("latin-1"))
+    with pytest.raises(SimulstError, match=f"{path}: not valid YAML"):
+        load(path)  # type: ignore[operator]
+
+
+def test_sweep(tmp_path: Path) -> None:
+    decodings = load_sweep(
+        write(
+            tmp_path,
+            """
+            - read: [{type: chunk, ms: 500}, {type: chunk, ms: 1000}]
+              commit: [{type: hold, n: 3}, {type: local_agreement}]
+              search: {type: beam, beam: 2}
+            - read: {type: offline}
+              commit: {type: all}
+            """,
+        )
+    )
+    assert [d.label for d in decodings] == [
+        "hold-3_beam2_500ms",
+        "LA-2_beam2_500ms",
+        "hold-3_beam2_1000ms",
+        "LA-2_beam2_1000ms",
+        "offline",
+    ]
+    assert [d.commit for d in decodings[:2]] == [Hold(3), LocalAgreement(2)]
+    assert [d.search.beam for d in decodings] == [2, 2, 2, 2, 5]
+
+
+def test_one_configuration_is_a_sweep(tmp_path: Path) -> None:
+    path = write(tmp_path, READ + COMMIT)
+    assert load_sweep(path) == [load_decoding(path)]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("[]", ["empty list", "read, stop, commit, search"]),
+        ("", ["must be a mapping", "read, stop, commit, search"]),
+        ("- 5", ["must be a mapping", "read, stop, commit, search", "5"]),
+        (COMMIT + "read: []", ["'read' is an empty list"]),
+        (COMMIT + "read: [{type: chunk, ms: 5}, {type: chunk, ms: 5.0}]", ["two configurations", "'all_5ms'"]),
+        (COMMIT + "read: [{type: chunk, ms: 5}, {type: chunck, ms: 6}]", ["'read'", "'chunck'", "chunk, offline"]),
+        (READ + COMMIT + "steps: [{type: all}]", ["'steps'", "read, stop, commit, search"]),
+        ("commit: [{type: all}, {type: hold, n: 2}]\nread: {type: offline}", ["two configurations", "'offline'"]),
+    ],
+)
+def test_bad_sweeps(tmp_path: Path, text: str, parts: list[str]) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(SimulstError) as caught:
+        load_sweep(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert [part for part in parts if part not in str(caught.value)] == []
+
+
+FILES = sorted(itertools.chain((ROOT / "conf/decode").rglob("*.yaml"), ROOT.glob("egs/*/conf/**/*.yaml")))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_our_own_files(path: Path) -> None:
+    assert load_sweep(path)

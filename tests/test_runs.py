@@ -1,0 +1,362 @@
+"""Whole runs through the command line, with the fake model."""
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import yaml
+from fake import FakeModel
+
+from simulst import cli, runs
+from simulst.data.datadir import write_data_dir
+from simulst.errors import SimulstError
+from simulst.log import Instance, read_log
+from simulst.models import load_model, option_names
+
+MODEL = "fake:FakeModel"
+COUNT = 6
+DURATIONS = [1000 + 370 * i for i in range(COUNT)]  # ms
+LA2 = "read: {type: chunk, ms: 500}\ncommit: {type: local_agreement, n: 2}\nsearch: {type: beam, beam: 2}\n"
+SWEEP = """
+- read: [{type: chunk, ms: 500}, {type: chunk, ms: 1000}]
+  commit: [{type: local_agreement}, {type: hold, n: 3}]
+- read: {type: offline}
+  commit: {type: all}
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Utterances u0, u1, ...; the first sample, times 100, is the number (see FakeModel)."""
+    folder = tmp_path / "data"
+    references = {f"u{i}": FakeModel("es", "en").truth(ms * 16).strip() for i, ms in enumerate(DURATIONS)}
+    write_data_dir(folder, {"wav.scp": {name: f"{name}.wav" for name in references}, "text.en": references})
+    for i, ms in enumerate(DURATIONS):
+        soundfile.write(folder / f"u{i}.wav", np.full(ms * 16, i / 100), 16000, subtype="PCM_16")
+    (tmp_path / "la2.yaml").write_text(LA2)
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    return folder
+
+
+def simulst(*args: object) -> tuple[int, str, str]:
+    """Exit status, stdout, and stderr without progress bars."""
+    out, err = io.StringIO(), io.StringIO()
+    status = 0
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["simulst", *map(str, args)])
+        try:
+            cli.entry()
+        except SystemExit as exit:
+            status = exit.code if isinstance(exit.code, int) else 1
+    errors = [line for line in err.getvalue().replace("\r", "\n").split("\n") if line.strip() and "utt/s" not in line]
+    return status, out.getvalue(), "\n".join(line for line in errors if "?utt" not in line and "s/utt" not in line)
+
+
+def command(data: Path, out: str = "out", *more: object, name: str = "evaluate", model: str = MODEL) -> list[object]:
+    folder = data.parent
+    files = {"evaluate": ["--decoding", folder / "la2.yaml"], "sweep": ["--decodings", folder / "sweep.yaml"]}
+    languages = ["--source-lang", "es", "--target-lang", "en"]
+    return [name, "--data", data, "--out", folder / out, "--model", model, *languages, *files[name], *more]
+
+
+def options(**values: object) -> list[object]:
+    return [part for name, value in values.items() for part in ("--model-option", f"{name}={value}")]
+
+
+def timeless(folder: Path) -> list[Instance]:
+    """A log without what differs from run to run."""
+    return [replace(instance, elapsed=[], compute_ms=None) for instance in read_log(folder)]
+
+
+def sentence(error: str) -> str:
+    """The one line on stderr, less its mark."""
+    assert error.count("\n") == 0, error
+    assert error.startswith("simulst: error: "), error
+    return error.removeprefix("simulst: error: ")
+
+
+def test_evaluate(data: Path) -> None:
+    status, out, error = simulst(*command(data))
+    assert (status, error) == (0, "")
+    assert "BLEU" in out
+    folder = data.parent / "out"
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "instances.log", "scores.json"]
+    log = read_log(folder)
+    assert [instance.name for instance in log] == [f"u{i}" for i in range(COUNT)]
+    assert [instance.source_length for instance in log] == DURATIONS
+    assert log[0].reads == [500, 1000]
+    assert all(instance.elapsed[-1] > instance.delays[-1] for instance in log)
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["sentences"] == COUNT and scores["BLEU"] > 10
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert config["label"] == "LA-2_beam2_500ms" and config["task"]["model"] == MODEL
+    assert config["source_type"] == "speech" and config["target_type"] == "text"
+
+
+def test_the_second_time_nothing_is_decoded(data: Path) -> None:
+    note = data.parent / "note"
+    args = command(data, "out", *options(log=note))
+    assert simulst(*args)[0] == 0
+    first = (data.parent / "out" / "instances.log").read_bytes()
+    assert simulst(*args)[0] == 0
+    assert len(note.read_text().split()) == COUNT
+    assert (data.parent / "out" / "instances.log").read_bytes() == first
+
+
+def test_sharing_changes_no_log(data: Path) -> None:
+    for out, flag in (("shared", "--share"), ("alone", "--no-share")):
+        status, table, error = simulst(*command(data, out, flag, name="sweep"))
+        assert (status, error) == (0, "")
+        assert "LA-2" in table and "offline" in table
+    folders = sorted(path.name for path in (data.parent / "shared").iterdir())
+    assert folders == ["LA-2_1000ms", "LA-2_500ms", "hold-3_1000ms", "hold-3_500ms", "offline"]
+    for name in folders:
+        assert timeless(data.parent / "shared" / name) == timeless(data.parent / "alone" / name)
+
+
+def test_a_run_in_a_sweep_is_that_run_alone(data: Path) -> None:
+    grids = [{"read": {"type": "offline"}, "commit": {"type": "all"}}, yaml.safe_load(LA2)]
+    (data.parent / "sweep.yaml").write_text(yaml.safe_dump(grids))
+    assert simulst(*command(data, "sweep", name="sweep"))[0] == 0
+    assert simulst(*command(data, "alone"))[0] == 0
+    assert timeless(data.parent / "sweep" / "LA-2_beam2_500ms") == timeless(data.parent / "alone")
+
+
+def test_a_larger_sweep_decodes_what_is_new(data: Path) -> None:
+    note = data.parent / "note"
+    args = command(data, "out", *options(log=note), name="sweep")
+    (data.parent / "sweep.yaml").write_text("read: {type: offline}\ncommit: {type: all}")
+    assert simulst(*args)[0] == 0
+    (data.parent / "sweep.yaml").write_text(SWEEP)
+    assert simulst(*args)[0] == 0
+    assert Counter(note.read_text().split()) == {str(i): 5 for i in range(COUNT)}
+
+
+def test_killed_and_resumed(data: Path) -> None:
+    note, log = data.parent / "note", data.parent / "out" / "instances.log"
+    args = [str(a) for a in command(data, "out", *options(log=note, sleep=0.1))]
+    process = subprocess.Popen([sys.executable, "-m", "simulst", *args], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not (log.is_file() and log.read_bytes().count(b"\n") >= 2):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -9
+    done = [instance.name for instance in read_log(log)]
+    assert 2 <= len(done) < COUNT
+    with log.open("a") as file:
+        file.write('{"index": 5, "predic')  # what a kill in the middle of writing would leave
+    assert simulst(*args)[0] == 0
+    begun = Counter(note.read_text().split())
+    assert all(begun[name.removeprefix("u")] == 1 for name in done)
+    assert set(begun) == {str(i) for i in range(COUNT)} and begun.total() <= COUNT + 1
+    assert simulst(*command(data, "whole"))[0] == 0
+    assert timeless(data.parent / "out") == timeless(data.parent / "whole")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (["--model-option", "seed=5"], "'task'"),
+        (["--limit", 3], "'utterances' is 6, not 3"),
+        (["--unit", "char"], "'task'"),
+        (["--source-lang", "fr"], "'task'"),
+    ],
+)
+def test_another_run_is_not_resumed(data: Path, change: list[object], words: str) -> None:
+    assert simulst(*command(data))[0] == 0
+    before = (data.parent / "out" / "instances.log").read_bytes()
+    status, _, error = simulst(*command(data, "out", *change))
+    assert status == 1
+    assert words in sentence(error) and "give another --out" in error
+    assert (data.parent / "out" / "instances.log").read_bytes() == before
+
+
+def test_other_decodings_and_folders_are_not_resumed(data: Path) -> None:
+    assert simulst(*command(data))[0] == 0
+    (data.parent / "la2.yaml").write_text(LA2.replace("beam: 2", "beam: 3"))
+    status, _, error = simulst(*command(data))
+    assert status == 1 and "'decoding'" in sentence(error)
+    (data.parent / "out" / "config.yaml").unlink()
+    status, _, error = simulst(*command(data))
+    assert status == 1 and "without config.yaml" in sentence(error)
+    (data.parent / "out" / "config.yaml").write_text("just: something")
+    status, _, error = simulst(*command(data))
+    assert status == 1 and "not the config.yaml of a simulst run" in sentence(error)
+    status, _, error = simulst(*command(data, "la2.yaml"))
+    assert status == 1 and "la2.yaml" in sentence(error)
+
+
+def test_a_log_from_elsewhere_is_not_resumed(data: Path) -> None:
+    assert simulst(*command(data))[0] == 0
+    log = data.parent / "out" / "instances.log"
+    log.write_text(log.read_text().replace('"u3"', '"x3"'))
+    status, _, error = simulst(*command(data))
+    assert status == 1 and "index 3 is not from this data" in sentence(error)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_broken_file_costs_itself_only(data: Path, jobs: int) -> None:
+    whole = (data / "u2.wav").read_bytes()
+    (data / "u2.wav").write_bytes(whole[:100])
+    note = data.parent / "note"
+    args = command(data, "out", "--jobs", jobs, *options(log=note))
+    status, _, error = simulst(*args)
+    assert status == 1
+    assert f"1 of {COUNT} utterances failed, the others are in {data.parent / 'out'};" in sentence(error)
+    assert "First: u2: " in error and "truncated" in error
+    assert [instance.index for instance in read_log(data.parent / "out")] == [0, 1, 3, 4, 5]
+    assert not (data.parent / "out" / "scores.json").exists()
+    (data / "u2.wav").write_bytes(whole)
+    assert simulst(*args)[0] == 0
+    assert Counter(note.read_text().split()) == {str(i): 1 for i in range(COUNT)}
+    assert (data.parent / "out" / "scores.json").exists()
+
+
+def test_jobs_change_no_log(data: Path) -> None:
+    for jobs in (1, 2):
+        assert simulst(*command(data, f"out{jobs}", "--jobs", jobs, name="sweep"))[0] == 0
+    for folder in (data.parent / "out1").iterdir():
+        assert timeless(folder) == timeless(data.parent / "out2" / folder.name)
+        assert [json.loads(line)["index"] for line in (folder / "instances.log").open()] == list(range(COUNT))
+
+
+def test_a_worker_that_dies_costs_a_retry(data: Path) -> None:
+    note, marker = data.parent / "note", data.parent / "died"
+    status, _, _ = simulst(*command(data, "out", "--jobs", 2, *options(log=note, die=2, die_once=marker)))
+    assert status == 0 and marker.exists()
+    assert simulst(*command(data, "whole"))[0] == 0
+    assert timeless(data.parent / "out") == timeless(data.parent / "whole")
+    assert Counter(note.read_text().split())["2"] == 2
+
+
+def test_an_utterance_that_kills_is_given_up(data: Path) -> None:
+    status, _, error = simulst(*command(data, "out", "--jobs", 2, *options(die=2)))
+    assert status == 1
+    [line] = [line for line in error.split("\n") if line.startswith("simulst: error: ")]
+    assert f"1 of {COUNT} utterances failed" in line and "First: u2: the process that decoded it died" in line
+    assert [instance.index for instance in read_log(data.parent / "out")] == [0, 1, 3, 4, 5]
+
+
+@pytest.fixture
+def scheduler() -> Iterator[str]:
+    from dask.distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0") as cluster:
+        yield cluster.scheduler_address
+
+
+def test_scheduler(data: Path, scheduler: str) -> None:
+    assert scheduler.startswith("tcp://127.0.0.1:")
+    status, _, error = simulst(*command(data, "out", "--scheduler", scheduler))
+    assert (status, error) == (0, "")
+    assert simulst(*command(data, "whole"))[0] == 0
+    assert timeless(data.parent / "out") == timeless(data.parent / "whole")
+    # What is wrong with the whole task is told as it is without workers.
+    status, _, error = simulst(*command(data, "xx", "--scheduler", scheduler, "--source-lang", "xx"))
+    assert status == 1 and "the fake has no language 'xx'" in error
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "tcp://127.0.0.1:port", "nonsense://x:1"])
+def test_no_scheduler(data: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "CONNECT_SECONDS", 0.5)
+    status, _, error = simulst(*command(data, "out", "--scheduler", address))
+    [line] = [line for line in error.split("\n") if line.startswith("simulst: error: ")]
+    assert status == 1 and f"no Dask scheduler answers at {address}" in line
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--source-lang", "xx"], "no language 'xx'; it has es, fr"),
+        (["--target-lang", "xx"], "no text in language 'xx'; it has en"),
+        (["--data", "/nowhere"], "/nowhere: no such data directory"),
+        (["--decoding", "/nowhere.yaml"], "/nowhere.yaml: no such configuration"),
+        (["--model", "/nowhere"], "/nowhere: no such model folder"),
+        (["--model", "fake:Nothing"], "fake:Nothing: cannot import"),
+        (["--model", "no_such_module:Model"], "no_such_module:Model: cannot import"),
+        (["--model", "fake:WORDS"], "fake:WORDS: not a model"),
+        (["--model", "."], "not a model that simulst knows"),
+        (["--model-option", "size=3"], "no option 'size'; it has vocabulary, seed, token_ms"),
+        (["--model-option", "seed"], "--model-option seed: give it as NAME=VALUE"),
+        (["--model-option", "seed=[1, 2]"], "must be a number, a word"),
+    ],
+)
+def test_bad_input(data: Path, more: list[str], words: str) -> None:
+    status, out, error = simulst(*command(data, "out", *more))
+    assert (status, out) == (1, "")
+    assert words in sentence(error)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--steps", "3"], "No such option"),
+        (["--jobs", "0"], "--jobs"),
+        (["--unit", "syllable"], "--unit"),
+    ],
+)
+def test_bad_usage(data: Path, args: list[str], words: str) -> None:
+    status, out, error = simulst(*command(data, "out", *args))
+    assert (status, out) == (2, "")
+    assert words in error.split("\n")[-1]
+    assert simulst("dekode")[0] == 2
+    assert simulst("evaluate", "--help")[0] == 0
+
+
+def test_score(data: Path) -> None:
+    assert simulst(*command(data))[0] == 0
+    out = data.parent / "out"
+    status, text, _ = simulst("score", out, "--bootstrap", 0, "--json")
+    assert status == 0
+    scores = json.loads((out / "scores.json").read_text())
+    again = {key: value for key, value in json.loads(text).items() if "signature" not in key}
+    assert again == {key: scores[key] for key in again} and "LAAL_CA" in again
+    status, _, error = simulst("score", out, "--unit", "char")
+    assert status == 1 and f"{out}, index 0: " in sentence(error)
+    log = out / "instances.log"
+    log.write_text(log.read_text().replace('"prediction": "', '"prediction": "more ', 1))
+    status, _, error = simulst("score", log)
+    assert status == 1 and "words but" in sentence(error)
+    status, _, error = simulst("score", data)
+    assert status == 1 and "no such log" in sentence(error)
+
+
+def test_translate(data: Path) -> None:
+    name = f"u{COUNT - 1}"
+    args = ["--model", MODEL, "--source-lang", "es", "--target-lang", "en", "--decoding", data.parent / "la2.yaml"]
+    status, out, error = simulst("translate", data / f"{name}.wav", *args)
+    assert (status, error) == (0, "")
+    lines = [line.split(" s  ") for line in out.rstrip("\n").split("\n")]
+    assert simulst(*command(data))[0] == 0
+    instance = read_log(data.parent / "out")[-1]
+    assert " ".join(words for _, words in lines) == instance.prediction
+    assert [float(seconds) * 1000 for seconds, _ in lines] == sorted(set(instance.delays))
+    status, _, error = simulst("translate", data / "none.wav", *args)
+    assert status == 1 and "no such audio file" in sentence(error)
+    started = time.monotonic()
+    status, realtime, _ = simulst("translate", data / "u0.wav", "--realtime", *args)
+    assert status == 0 and realtime and time.monotonic() - started >= 1.0
+
+
+def test_options_of_models_and_a_model_of_ones_own(tmp_path: Path) -> None:
+    model = load_model(MODEL, "es", "en", seed=3)
+    assert isinstance(model, FakeModel) and model.seed == 3
+    assert "threads" not in option_names(MODEL) and "sleep" in option_names(MODEL)
+    for name in ("model.bin", "vocabulary.json"):
+        (tmp_path / name).touch()
+    assert {"threads", "device", "compute_type"} <= set(option_names(tmp_path))
+    with pytest.raises(SimulstError, match=r"no option 'computetype'; it has .*compute_type"):
+        load_model(tmp_path, "es", "en", computetype="int8")
+    with pytest.raises(SimulstError, match=r"fake:FakeModel: the model has no option 'threads'"):
+        load_model(MODEL, "es", "en", threads=1)
