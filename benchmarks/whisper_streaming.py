@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from simulst.config import Decoding
 from simulst.data.audio import SAMPLE_RATE, load_audio
-from simulst.data.datadir import Utterance, read_data_dir
+from simulst.data.datadir import Utterance, read_data_dir, shorter_than
 from simulst.log import Instance
 from simulst.metrics.score import compare, score_instances
 from simulst.models.whisper import Whisper
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--set", default="tst")
     parser.add_argument("--chunks", nargs="+", type=float, default=[1.0, 2.0], metavar="SECONDS")
     parser.add_argument("--limit", type=int, default=40, help="utterances per language")
+    parser.add_argument("--max-seconds", type=float, default=20.0, help="leave out longer utterances")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--initial-wait", type=float, default=0.0, metavar="SECONDS", help="for ours")
     arguments = parser.parse_args()
@@ -59,7 +60,8 @@ def main() -> None:
                 commit=LocalAgreement(2),
                 search=BeamSearch(beam=5),
             )
-            utterances = read_data_dir(arguments.data / f"{language}-en" / arguments.set, "en")[: arguments.limit]
+            utterances = read_data_dir(arguments.data / f"{language}-en" / arguments.set, "en")
+            utterances = shorter_than(utterances, arguments.max_seconds)[: arguments.limit]
             for utterance in tqdm(utterances, desc=f"{language} {chunk:g} s"):
                 index = len(logs["ours"])
                 logs["peer"].append(run_peer(peer, utterance, index, chunk))

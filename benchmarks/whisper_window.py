@@ -27,11 +27,11 @@ from simulst.runs import decode_utterance
 ROOT = Path(__file__).resolve().parent.parent
 WINDOWS: dict[str, dict[str, Any]] = {
     "full 30 s": {"padding_seconds": 30.0},
-    "speech + 2 s + silence states": {"padding_seconds": 2.0},
-    "speech + 1 s + silence states": {"padding_seconds": 1.0},
-    "speech + 10 s": {"padding_seconds": 10.0, "silence_states": False},
-    "speech + 5 s": {"padding_seconds": 5.0, "silence_states": False},
-    "speech + 2 s": {"padding_seconds": 2.0, "silence_states": False},
+    "speech + 2 s + silence to 30 s": {"padding_seconds": 2.0},
+    "speech + 2 s + 10 s of silence": {"padding_seconds": 2.0, "silence_seconds": 10.0},
+    "speech + 10 s": {"padding_seconds": 10.0, "silence_seconds": 0.0},
+    "speech + 5 s": {"padding_seconds": 5.0, "silence_seconds": 0.0},
+    "speech + 2 s": {"padding_seconds": 2.0, "silence_seconds": 0.0},
 }
 
 
@@ -54,7 +54,7 @@ def main() -> None:
         for utterance in tqdm(utterances, desc=language):
             for window, options in WINDOWS.items():
                 model.padding_seconds = options["padding_seconds"]
-                model.silence_states = options.get("silence_states", True)
+                model.silence_seconds = options.get("silence_seconds", 30.0)
                 logs[window] += decode_utterance(model, utterance, len(logs[window]), [decoding], "word")
     rows = {window: score_instances(log, bootstrap=1000) for window, log in logs.items()}
     for window, log in logs.items():

@@ -48,6 +48,7 @@ def run_options(command: F) -> F:
             metavar="ADDRESS",
             help="A running Dask scheduler to use instead of --jobs; its workers must find the same paths.",
         ),
+        click.option("--max-seconds", type=float, help="Leave out longer utterances."),
         click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
     ):
         command = option(command)
@@ -202,13 +203,23 @@ def _decode(
     unit: str | None,
     jobs: int,
     scheduler: str | None,
+    max_seconds: float | None,
     limit: int | None,
 ) -> list[dict[str, Any]]:
-    from simulst.data.datadir import read_data_dir
+    from simulst.data.datadir import read_data_dir, shorter_than
     from simulst.models import parse_options
     from simulst.runs import Cluster, Task, run, score_run
 
-    utterances = read_data_dir(data, target_lang)[:limit]
+    utterances = read_data_dir(data, target_lang)
+    if max_seconds is not None:
+        short = shorter_than(utterances, max_seconds)
+        click.echo(
+            f"{data}: {len(utterances) - len(short)} of {len(utterances)} utterances are longer than "
+            f"{max_seconds:g} s and left out",
+            err=True,
+        )
+        utterances = short
+    utterances = utterances[:limit]
     options = tuple(sorted(parse_options(model_option).items()))
     task = Task(model, source_lang, target_lang, options, unit or "")
     run(task, utterances, folders, Cluster(jobs, scheduler), share)

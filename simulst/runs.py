@@ -267,6 +267,8 @@ def _mapper(cluster: Cluster) -> Iterator[Callable[[Callable[[Job], Result], lis
     except ImportError as error:
         raise SimulstError(f"--jobs and --scheduler need Dask ({error}); install dask and distributed.") from error
 
+    # Importing it has set its log to chatter about every connection.
+    logging.getLogger("distributed").setLevel(logging.getLogger().level)
     local = None
     if cluster.scheduler is None:
         with dask.config.set({"distributed.scheduler.allowed-failures": 1}):

@@ -20,7 +20,7 @@ echo "tools/install.sh: making $venv (about 4 minutes and 6 GB the first time)"
 rm -f "$stamp"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 pip() { "$venv/bin/python" -m pip "$@" --disable-pip-version-check; }
-pip install --progress-bar on -r tools/requirements.txt -c tools/constraints.txt
+pip install --progress-bar on -r tools/requirements.txt -c tools/constraints.txt | { grep -v '^Requirement already' || true; }
 pip install --no-deps -r tools/requirements-nodeps.txt
 # The build tools are in the environment already; building apart from it would fetch others.
 pip install --quiet --no-deps --no-build-isolation --editable .

@@ -6,6 +6,7 @@
 #   --full               decode all test prompts, not only the first of them
 #   --limit N            es prompts to decode without --full [40]
 #   --limit-others N     prompts of each other language without --full [25]
+#   --max-seconds S      the longest prompt to decode without --full [20]
 #   --jobs N             processes [all cores]
 #   --scheduler ADDRESS  a running Dask scheduler to use instead
 #   --model DIR|NAME     another Whisper in CTranslate2 form: a folder, or a name on the Hugging Face hub
@@ -23,6 +24,7 @@ stop_stage=10
 full=false
 limit=40
 limit_others=25
+max_seconds=20
 jobs=$(nproc)
 scheduler=
 model=
@@ -36,7 +38,9 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 languages="es fr it ru"
 whisper=models/whisper-base
 runs() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ]; }
-limit_of() { if $full; then :; elif [ "$1" = es ]; then echo "--limit $limit"; else echo "--limit $limit_others"; fi; }
+part_of() {
+    if ! $full; then echo "--max-seconds $max_seconds --limit $([ "$1" = es ] && echo "$limit" || echo "$limit_others")"; fi
+}
 
 if runs 1; then
     echo "== stage 1: recordings and transcripts"
@@ -54,7 +58,7 @@ if runs 8; then
         # shellcheck disable=SC2046
         simulst sweep --data "data/$language-en/tst" --model $whisper --source-lang "$language" --target-lang en \
             --decodings "conf/sweep_$language.yaml" --out "$exp/$language-en" --jobs "$jobs" \
-            ${scheduler:+--scheduler "$scheduler"} $(limit_of "$language")
+            ${scheduler:+--scheduler "$scheduler"} $(part_of "$language")
     done
 fi
 
@@ -65,8 +69,10 @@ fi
 
 if runs 10; then
     echo "== stage 10: curve and table"
-    simulst plot "$exp/es-en" --out "$exp/es-en.svg" --title "Whisper base put online, es→en prompts"
-    simulst plot "$exp/es-en" --out "$exp/es-en.png" --title "Whisper base put online, es→en prompts"
+    for suffix in svg png; do
+        simulst plot "$exp/es-en" --out "$exp/es-en.$suffix" --title "Whisper base put online, es→en prompts"
+    done
+    cp "$exp/es-en.svg" .
     for language in $languages; do
         python ../../local/write_results.py --readme README.md --section "$language-en" \
             --command "./run.sh --recipe prompts$($full && echo ' --full' || true)" "$exp/$language-en"

@@ -16,6 +16,15 @@ RATES = (1000, 1_000_000)  # what lies outside is a damaged header
 BLOCK = 1 << 20
 
 
+def seconds_of(path: str | Path) -> float:
+    """The duration that a file's header tells. Raises SimulstError if it can't be read."""
+    try:
+        info = soundfile.info(str(path))
+    except (soundfile.LibsndfileError, OSError) as error:
+        raise SimulstError(f"{path}: not readable as audio ({error}); give WAV, FLAC or OGG.") from error
+    return info.frames / info.samplerate
+
+
 def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -> np.ndarray:
     """Read one file, or the part of it between `start` and `end` (seconds).
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulst.data.audio import seconds_of
 from simulst.errors import SimulstError
 
 
@@ -65,6 +66,14 @@ def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
             raise SimulstError(f"{segments_path}: '{name}' names recording '{recording}', which wav.scp lacks; add it.")
         utterances.append(Utterance(name, recordings[recording], references[name], start, end))
     return utterances
+
+
+def shorter_than(utterances: Iterable[Utterance], seconds: float) -> list[Utterance]:
+    """The utterances of at most so many seconds, by their segments or their files' headers.
+
+    Raises SimulstError: a file that can't be read.
+    """
+    return [u for u in utterances if (seconds_of(u.wav) if u.end is None else u.end) - u.start <= seconds]
 
 
 def write_data_dir(root: str | Path, tables: dict[str, dict[str, str]]) -> None:

@@ -43,7 +43,7 @@ class Whisper:
     target_language: the source language (transcription) or en (translation).
     device, compute_type, threads: see CTranslate2; threads 0: all cores.
     padding_seconds: silence that is encoded with the speech; 30 encodes the full window, as Whisper was trained.
-    silence_states: whether to fill the rest of the window with the encoder's output for silence.
+    silence_seconds: ready-made silence that the decoder sees behind that, as far as 30 s go.
     Raises SimulstError: a missing or broken file, a language or direction that the model does not have.
     """
 
@@ -59,7 +59,7 @@ class Whisper:
         compute_type: str = "int8",
         threads: int = 0,
         padding_seconds: float = 2.0,
-        silence_states: bool = True,
+        silence_seconds: float = 30.0,
     ) -> None:
         import ctranslate2
         from tokenizers import Tokenizer
@@ -74,7 +74,7 @@ class Whisper:
         self._previous = self._special("<|startofprev|>")
         self._eos = self._special("<|endoftext|>")
         self.padding_seconds = padding_seconds
-        self.silence_states = silence_states
+        self.silence_seconds = silence_seconds
         try:
             self._model = ctranslate2.models.Whisper(
                 str(path), device=device, compute_type=compute_type, intra_threads=threads
@@ -91,8 +91,9 @@ class Whisper:
         import ctranslate2
 
         states = self._encode(log_mel(samples, self._frames(samples.size), self._filters))
-        if self.silence_states:
-            states = np.concatenate([states, self._silence[:, states.shape[1] :]], axis=1)
+        begin = states.shape[1]
+        silence = self._silence[:, begin : begin + round(self.silence_seconds / STATE_SECONDS)]
+        states = np.concatenate([states, silence], axis=1)
         return ctranslate2.StorageView.from_array(states)
 
     def _encode(self, features: np.ndarray) -> np.ndarray:

@@ -1,0 +1,100 @@
+"""A tiny, randomly initialised multilingual Whisper as a CTranslate2 folder, made in a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from ctranslate2.specs.whisper_spec import WhisperSpec
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+LAYERS, HEADS, WIDTH, MELS, STATES, POSITIONS = 2, 2, 32, 80, 1500, 448
+LANGUAGES = ("en", "es", "ja", "zh")
+STEPS = 1501  # timestamps
+TEXT = "the cat sat on the mat and the dog sat by the cat; el gato y el perro, un café 世界 😀 "
+SPECIALS = (
+    "<|endoftext|>",
+    "<|startoftranscript|>",
+    *(f"<|{language}|>" for language in LANGUAGES),
+    *("<|translate|>", "<|transcribe|>", "<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>"),
+)
+
+
+def write(folder: Path, seed: int = 0, eos: float = 0.0) -> Path:
+    """Write model.bin, vocabulary.json, tokenizer.json and config.json. eos: added to the logit of <|endoftext|>."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = _tokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    times = [f"<|{i * 0.02:.2f}|>" for i in range(STEPS)]
+    tokens = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())] + times
+    first = tokenizer.token_to_id(SPECIALS[0])
+    spec = _spec(np.random.default_rng(seed), len(tokens), first, eos)
+    spec.register_vocabulary(tokens)
+    config = spec.config
+    config.suppress_ids = [tokenizer.token_to_id("<|startoftranscript|>"), *range(first + 6, first + len(SPECIALS) - 1)]
+    config.suppress_ids_begin = [tokenizer.token_to_id("Ġ"), first]
+    config.lang_ids = [tokenizer.token_to_id(f"<|{language}|>") for language in LANGUAGES]
+    config.alignment_heads = [(LAYERS - 1, head) for head in range(HEADS)]
+    for name in ("unk_token", "eos_token"):
+        config.add_attribute(name, "<|endoftext|>")
+    config.add_attribute("bos_token", "<|startoftranscript|>")
+    spec.validate()
+    spec.save(str(folder))
+    return folder
+
+
+def _tokenizer() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=320, min_frequency=1, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator([TEXT], trainer)
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
+    return tokenizer
+
+
+def _spec(random: np.random.Generator, vocabulary: int, eos: int, eos_bias: float) -> WhisperSpec:
+    def normal(*shape: int, scale: float = 1.0) -> np.ndarray:
+        return (random.standard_normal(shape) * scale).astype(np.float32)
+
+    def linear(layer, outputs: int, inputs: int, scale: float = 1.0) -> None:
+        layer.weight = normal(outputs, inputs, scale=scale / np.sqrt(inputs))
+        layer.bias = normal(outputs, scale=0.1)
+
+    def norm(layer) -> None:
+        layer.gamma, layer.beta = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
+
+    def attention(layer, itself: bool) -> None:
+        norm(layer.layer_norm)
+        if itself:
+            linear(layer.linear[0], 3 * WIDTH, WIDTH, 2.0)
+        else:
+            linear(layer.linear[0], WIDTH, WIDTH, 2.0)
+            linear(layer.linear[1], 2 * WIDTH, WIDTH, 2.0)
+        linear(layer.linear[-1], WIDTH, WIDTH)
+
+    def transformer(part) -> None:
+        norm(part.layer_norm)
+        for layer in part.layer:
+            attention(layer.self_attention, True)
+            if hasattr(layer, "attention"):
+                attention(layer.attention, False)
+            norm(layer.ffn.layer_norm)
+            linear(layer.ffn.linear_0, 4 * WIDTH, WIDTH)
+            linear(layer.ffn.linear_1, WIDTH, 4 * WIDTH)
+
+    spec = WhisperSpec(LAYERS, HEADS, LAYERS, HEADS)
+    encoder, decoder = spec.encoder, spec.decoder
+    for conv, inputs in ((encoder.conv1, MELS), (encoder.conv2, WIDTH)):
+        conv.weight = normal(WIDTH, inputs, 3, scale=3 / np.sqrt(3 * inputs))
+        conv.bias = normal(WIDTH, scale=0.1)
+    encoder.position_encodings.encodings = normal(STATES, WIDTH, scale=0.5)
+    decoder.position_encodings.encodings = normal(POSITIONS, WIDTH, scale=0.5)
+    decoder.embeddings.weight = normal(vocabulary, WIDTH)
+    decoder.scale_embeddings = 1.0
+    transformer(encoder)
+    transformer(decoder)
+    linear(decoder.projection, vocabulary, WIDTH, 3.0)
+    decoder.projection.bias[eos] += eos_bias
+    return spec
