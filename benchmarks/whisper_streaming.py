@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--max-seconds", type=float, default=20.0, help="leave out longer utterances")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--initial-wait", type=float, default=0.0, metavar="SECONDS", help="for ours")
+    parser.add_argument("--part-words", action="store_true", help="ours commits parts of words too, as the paper does")
     arguments = parser.parse_args()
 
     summary = {}
@@ -57,7 +58,7 @@ def main() -> None:
             model = Whisper(arguments.model, language, "en", threads=arguments.threads)
             decoding = Decoding(
                 read=Chunk(chunk * 1000, arguments.initial_wait * 1000),
-                commit=LocalAgreement(2),
+                commit=LocalAgreement(2, whole_words=not arguments.part_words),
                 search=BeamSearch(beam=5),
             )
             utterances = read_data_dir(arguments.data / f"{language}-en" / arguments.set, "en")

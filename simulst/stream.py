@@ -53,6 +53,9 @@ class Stream:
 
     def __post_init__(self) -> None:
         self._committed: Tokens = ()
+        self._written = 0  # tokens whose words have left
+        # A user's own COMMIT need not know of it.
+        self._whole_words = bool(getattr(self.decoding.commit, "whole_words", False))
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)
         self._finished = False
@@ -81,11 +84,11 @@ class Stream:
         # Always a copy: the caller may fill the same buffer again.
         self._pending = np.concatenate([self._pending, samples.astype(np.float32)])
         while self._pending.size >= (need := self._needed()) and not (finished and self._pending.size == need):
-            self._read(int(need))
+            self._read(int(need), final=False)
             self._step(final=False)
         if finished:
             self._finished = True
-            self._read(self._pending.size)
+            self._read(self._pending.size, final=True)
             self._step(final=True)
         return self.emissions[before:]
 
@@ -99,8 +102,8 @@ class Stream:
         samples = math.inf if math.isinf(target) else math.ceil(target * self.session.sample_rate / 1000)
         return min(samples, self.session.limit()) - self.session.length
 
-    def _read(self, count: int) -> None:
-        self.session.extend(self._pending[:count])
+    def _read(self, count: int, final: bool) -> None:
+        self.session.extend(self._pending[:count], final)
         self._pending = self._pending[count:]
 
     def _step(self, final: bool) -> None:
@@ -113,12 +116,16 @@ class Stream:
             self._commit(best)
         else:
             self._beams = [*self._beams, beam][-self.decoding.commit.window :]
-            self._commit(self.decoding.commit.stable(self._beams))
+            stable = self.decoding.commit.stable(self._beams)
+            if self._whole_words:
+                known = len(self._committed)
+                stable = stable[: known + self._boundary(stable[known:])]
+            self._commit(stable)
             if self.session.is_full():
                 # Speech is about to leave the window: its words are better committed early than lost.
                 self._commit(self.session.spoken(best))
                 self.session.slide(self._committed)
-        words = self._whole_units(final)
+        words = self._write(final)
         saved = self.session.saved_seconds - saved
         self.compute_seconds += time.perf_counter() - started + saved
         delay = self.session.length * 1000 / self.session.sample_rate
@@ -134,19 +141,34 @@ class Stream:
         if len(stable) > known:
             self._committed = stable
 
-    def _whole_units(self, final: bool) -> list[str]:
-        """The words (characters) that are whole now and were not written yet."""
-        text = self.session.text(self._committed)
-        if self.unit == "char":
-            units = list(text.replace(" ", ""))
-            if not final:
-                while units and units[-1] == "\N{REPLACEMENT CHARACTER}":
-                    units.pop()
-        else:
-            units = text.split()
-            if not final and units and not text[-1].isspace():
-                units.pop()
-        written = len(self.emissions)
-        if units[:written] != [emission.text for emission in self.emissions]:
-            raise SimulstError(f"the model's text changed behind words already written: '{text}'.")
-        return units[written:]
+    def _boundary(self, tokens: Tokens) -> int:
+        """How many of the tokens form whole words (characters): behind them another begins."""
+        if self.unit == "word" and tokens and self.session.text(tokens)[-1:].isspace():
+            return len(tokens)
+        for end in range(len(tokens) - 1, 0, -1):
+            if len(self._units(tokens[: end + 1])) > len(self._units(tokens[:end])):
+                return end
+        return 0
+
+    def _units(self, tokens: Tokens) -> list[str]:
+        text = self.session.text(tokens)
+        return list(text.replace(" ", "")) if self.unit == "char" else text.split()
+
+    def _write(self, final: bool) -> list[str]:
+        """The words (characters) that are whole now and were not written yet.
+
+        With whole_words the next word's beginning has been seen already. Should the model go on with the last written
+        word after all, what it adds leaves as a word of its own: nothing is taken back.
+        """
+        new = self._committed[self._written :]
+        if not final and self.unit == "char":
+            new = self._whole_characters(new)
+        elif not final and not self._whole_words:
+            new = new[: self._boundary(new)]
+        self._written += len(new)
+        return self._units(new)
+
+    def _whole_characters(self, tokens: Tokens) -> Tokens:
+        while tokens and self.session.text(tokens).endswith("\N{REPLACEMENT CHARACTER}"):
+            tokens = tokens[:-1]
+        return tokens

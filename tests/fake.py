@@ -38,6 +38,7 @@ class FakeSession:
         self.memo = memo
         self.samples = 0
         self.offset = 0  # tokens that have left the window
+        self.final = False
         self.name = ""
         self.searches: list[tuple[float, Tokens, int | None]] = []
 
@@ -49,7 +50,9 @@ class FakeSession:
     def saved_seconds(self) -> float:
         return self.memo.saved_seconds
 
-    def extend(self, samples: np.ndarray) -> None:
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        assert not self.final
+        self.final = final
         if not self.samples and samples.size:
             self.name = str(round(float(samples[0]) * 100))
             self.model.note(self.name)

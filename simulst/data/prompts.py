@@ -104,7 +104,7 @@ def fetch_packages(names: list[str], downloads: Path) -> dict[str, Path]:
         if failure:
             raise SimulstError(
                 f"{downloads}: apt-get could not get {', '.join(missing)} ({failure}); download the .deb files of "
-                "these packages (transcripts, and recordings where the name ends in -wav) from packages.debian.org "
+                "these packages (transcripts, and recordings where the name ends in -wav) from Debian's package pages "
                 "into this folder and run again."
             )
     found = {name: find_package(name, downloads) for name in names}

@@ -18,10 +18,11 @@ class Memo:
     """Results for one utterance that the configurations of a sweep share.
 
     Whoever asks later is charged, in `saved_seconds`, the time that the first one spent, so that computation-aware
-    latency is that of a configuration run alone.
+    latency is that of a configuration run alone. keep: False remembers nothing, for an utterance decoded once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep: bool = True) -> None:
+        self._keep = keep
         self._store: dict[Hashable, tuple[Any, float]] = {}
         self.saved_seconds = 0.0
 
@@ -33,6 +34,8 @@ class Memo:
             return value
         started, saved = time.perf_counter(), self.saved_seconds
         value = compute()
+        if not self._keep:
+            return value
         # What `compute` itself took from the memo belongs to its price.
         self._store[key] = (value, time.perf_counter() - started + self.saved_seconds - saved)
         return value
@@ -51,8 +54,8 @@ class Session(Protocol):
     def saved_seconds(self) -> float:
         """Computation time that was borrowed from other configurations (see Memo)."""
 
-    def extend(self, samples: np.ndarray) -> None:
-        """Take in audio, shape (n,), float32."""
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        """Take in audio, shape (n,), float32. final: no audio comes after it."""
 
     def search(self, committed: Tokens, options: Any, stop: Stop) -> Beam:
         """Hypotheses for all audio so far, best first, that begin with the committed tokens."""

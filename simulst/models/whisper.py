@@ -68,8 +68,14 @@ class Whisper:
         for name in ("model.bin", "vocabulary.json", "tokenizer.json", "config.json"):
             if not (path / name).is_file():
                 raise SimulstError(f"{path}: the file {name} is missing; bring the model again (the recipe's stage 2).")
-        self._config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        try:
+            self._config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        except ValueError as error:  # not JSON, or not even text
+            raise SimulstError(f"{path}: config.json is broken ({error}); bring the model again.") from error
+        try:
+            self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        except Exception as error:  # the library has no class of its own for it
+            raise SimulstError(f"{path}: tokenizer.json is broken ({error}); bring the model again.") from error
         self._start = self._start_tokens(path, source_language, target_language)
         self._previous = self._special("<|startofprev|>")
         self._eos = self._special("<|endoftext|>")
@@ -79,12 +85,13 @@ class Whisper:
             self._model = ctranslate2.models.Whisper(
                 str(path), device=device, compute_type=compute_type, intra_threads=threads
             )
-        except (RuntimeError, ValueError) as error:
-            raise SimulstError(f"{path}: CTranslate2 cannot load the model ({error}).") from error
+        except (RuntimeError, ValueError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise SimulstError(f"{path}: CTranslate2 cannot load the model ({reason}).") from error
 
     def session(self, memo: Memo | None = None) -> WhisperSession:
         """A new utterance."""
-        return WhisperSession(self, memo or Memo())
+        return WhisperSession(self, memo or Memo(keep=False))
 
     def encode(self, samples: np.ndarray) -> Any:
         """Encoder output of a window of audio, shape (n,) → CTranslate2 StorageView (1, states, width)."""
@@ -92,7 +99,9 @@ class Whisper:
 
         states = self._encode(log_mel(samples, self._frames(samples.size), self._filters))
         begin = states.shape[1]
-        silence = self._silence[:, begin : begin + round(self.silence_seconds / STATE_SECONDS)]
+        # CTranslate2 takes an array of as many states as there are mels for features.
+        end = max(begin + round(self.silence_seconds / STATE_SECONDS), self._model.n_mels + 1)
+        silence = self._silence[:, begin:end]
         states = np.concatenate([states, silence], axis=1)
         return ctranslate2.StorageView.from_array(states)
 
@@ -107,11 +116,16 @@ class Whisper:
 
     def generate(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
         """Beam search after the forced `prefix`, given the text `previous` to the window; tokens include the prefix."""
+        # Where positions are short, the text of this window comes before that of earlier ones.
+        room = POSITIONS - 2 - len(self._start) - len(prefix) - min(max_new, POSITIONS // 2)
+        previous = previous[-room:] if room > 0 else ()
         context = (self._previous, *previous) if previous else ()
         prompt = [*context, *self._start, *prefix]
-        max_new = min(max_new, POSITIONS - len(prompt))
+        # One position is for the <eos> that `align` adds.
+        max_new = min(max_new, POSITIONS - 1 - len(prompt))
         if max_new < 1:
             return [Hypothesis(prefix)]
+        length = len(prefix) + max_new
         result = self._model.generate(
             encoded,
             [prompt],
@@ -119,12 +133,13 @@ class Whisper:
             num_hypotheses=options.beam,
             length_penalty=options.length_penalty,
             no_repeat_ngram_size=options.no_repeat_ngram,
-            # CTranslate2 writes at most min(max_length / 2, max_length - prompt) tokens.
-            max_length=max_new + max(max_new, len(prompt)),
+            # CTranslate2 stops at min(max_length / 2, max_length - what is before <|notimestamps|>) tokens, the prefix
+            # among them.
+            max_length=length + max(length, len(prompt) - len(prefix) - 1),
             return_scores=True,
             # The rule that the first token be no space and no <eos> is for beginnings: behind a prefix it would force
             # a token out of the model at every step.
-            suppress_blank=not prefix,
+            suppress_blank=not (prefix or previous),
         )[0]
         return [
             Hypothesis(self._plain(ids), score) for ids, score in zip(result.sequences_ids, result.scores, strict=True)
@@ -134,7 +149,7 @@ class Whisper:
         """When each token had been spoken, seconds from the start of the window, from the decoder's attention."""
         if not tokens:
             return []
-        alignment = self._model.align(encoded, list(self._start), [list(tokens)], frames)[0].alignments
+        alignment = self._model.align(encoded, list(self._start[:-1]), [list(tokens)], frames)[0].alignments
         starts = [0] * (len(tokens) + 1)
         for token, frame in reversed(alignment):
             starts[token] = frame
@@ -154,7 +169,7 @@ class Whisper:
 
     def _frames(self, samples: int) -> int:
         seconds = min(samples / SAMPLE_RATE + self.padding_seconds, WINDOW_SECONDS)
-        return 2 * math.ceil(seconds * SAMPLE_RATE / HOP / 2)  # the encoder halves it
+        return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / HOP / 2))  # the encoder halves it
 
     @cached_property
     def _filters(self) -> np.ndarray:
@@ -190,6 +205,7 @@ class WhisperSession:
         self._memo = memo
         self._audio = np.zeros(0, dtype=np.float32)
         self._offset = 0  # samples that have left the window
+        self._states: tuple[Any, Any] | None = None  # of the encoder, and what they are of
         self._gone: Tokens = ()  # committed tokens that have left with them
 
     @property
@@ -200,10 +216,12 @@ class WhisperSession:
     def saved_seconds(self) -> float:
         return self._memo.saved_seconds
 
-    def extend(self, samples: np.ndarray) -> None:
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
         self._audio = np.concatenate([self._audio, samples])
 
     def search(self, committed: Tokens, options: BeamSearch, stop: Stop) -> Beam:
+        if not isinstance(options, BeamSearch):
+            raise SimulstError("Whisper in CTranslate2 needs another search; write 'search: {type: beam}'.")
         prefix = self._in_window(committed)
         seconds = self._audio.size / SAMPLE_RATE
         max_new = max(1, math.ceil(options.max_tokens_per_second * seconds) + 5 - len(prefix))
@@ -211,7 +229,8 @@ class WhisperSession:
             max_new = min(max_new, stop.max_new_tokens)
         previous = self._gone[-PREVIOUS_TOKENS:]
         key = ("search", self._offset, self.length, previous, prefix, options, max_new)
-        beam = self._memo.get(key, lambda: self._search(previous, prefix, options, max_new))
+        encoded = self._encoded()
+        beam = self._memo.get(key, lambda: self._search(encoded, previous, prefix, options, max_new))
         return [Hypothesis(self._gone + h.tokens, h.score) for h in beam] if self._gone else beam
 
     def text(self, tokens: Tokens) -> str:
@@ -247,19 +266,23 @@ class WhisperSession:
         self._offset += samples
         self._audio = self._audio[samples:]
 
-    def _search(self, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        beam = self._model.generate(self._encoded(), previous, prefix, options, max_new)
+    def _search(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
+        beam = self._model.generate(encoded, previous, prefix, options, max_new)
         if beam and loops(beam[0].tokens) and not options.no_repeat_ngram:
             # Whisper repeats itself over noise and long pauses, and two steps agree on it only too well.
             options = replace(options, no_repeat_ngram=LOOP_NGRAM)
-            beam = self._model.generate(self._encoded(), previous, prefix, options, max_new)
+            beam = self._model.generate(encoded, previous, prefix, options, max_new)
         return beam
 
     def _in_window(self, committed: Tokens) -> Tokens:
         return committed[len(self._gone) :]
 
     def _encoded(self) -> Any:
-        return self._memo.get(("encode", self._offset, self.length), lambda: self._model.encode(self._audio))
+        # Asked of the memo once: a run alone does not encode the same window twice either.
+        key = ("encode", self._offset, self.length)
+        if self._states is None or self._states[0] != key:
+            self._states = (key, self._memo.get(key, lambda: self._model.encode(self._audio)))
+        return self._states[1]
 
     def _end_times(self, tokens: Tokens) -> list[float]:
         return self._model.end_times(self._encoded(), self._in_window(tokens), self._audio.size // HOP)

@@ -24,6 +24,14 @@ class Commit(Protocol):
     def window(self) -> int:
         """How many of the latest beams `stable` looks at."""
 
+    @property
+    def whole_words(self) -> bool:
+        """Whether the loop keeps the last word back until `stable` has the beginning of the next one.
+
+        The papers commit (and force) parts of words too. Nothing of a word is written before it is whole either way,
+        but a model that was trained on whole sentences ends the sentence behind a committed full stop for good.
+        """
+
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         """The tokens that may be committed, counted from the start of the utterance.
 
@@ -36,9 +44,11 @@ class Commit(Protocol):
 class All:
     """Everything in the best hypothesis, at once."""
 
+    whole_words: bool = False
+
     @property
     def label(self) -> str:
-        return "all"
+        return "all" + _suffix(self.whole_words)
 
     @property
     def window(self) -> int:
@@ -53,13 +63,14 @@ class Hold:
     """hold-n: the best hypothesis less its last n tokens, nothing if it has n or fewer (equation 1)."""
 
     n: int
+    whole_words: bool = False
 
     def __post_init__(self) -> None:
         _check(self.n)
 
     @property
     def label(self) -> str:
-        return f"hold-{self.n}"
+        return f"hold-{self.n}" + _suffix(self.whole_words)
 
     @property
     def window(self) -> int:
@@ -75,13 +86,14 @@ class LocalAgreement:
     """LA-n: what the best hypotheses of the last n steps begin with; nothing before the n-th (equation 2)."""
 
     n: int = 2
+    whole_words: bool = False
 
     def __post_init__(self) -> None:
         _check(self.n)
 
     @property
     def label(self) -> str:
-        return f"LA-{self.n}"
+        return f"LA-{self.n}" + _suffix(self.whole_words)
 
     @property
     def window(self) -> int:
@@ -98,13 +110,14 @@ class SharedPrefix:
     """SP-n: what all beam items of the last n steps begin with; nothing before the n-th (equation 3)."""
 
     n: int = 2
+    whole_words: bool = False
 
     def __post_init__(self) -> None:
         _check(self.n)
 
     @property
     def label(self) -> str:
-        return f"SP-{self.n}"
+        return f"SP-{self.n}" + _suffix(self.whole_words)
 
     @property
     def window(self) -> int:
@@ -134,6 +147,10 @@ def common_prefix(sequences: Iterable[Tokens]) -> Tokens:
 
 def _best(beam: Beam) -> Tokens:
     return beam[0].tokens if beam else ()
+
+
+def _suffix(whole_words: bool) -> str:
+    return "w" if whole_words else ""
 
 
 def _check(n: int) -> None:

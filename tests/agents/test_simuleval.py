@@ -174,7 +174,7 @@ def test_samples_arrive_once_and_exactly(simuleval: SimulEval, tmp_path: Path, m
         heard.append(np.zeros(0, dtype=np.float32))
         extend = new.extend
 
-        def hear(samples: np.ndarray) -> None:
+        def hear(samples: np.ndarray, final: bool = False) -> None:
             heard[-1] = np.concatenate([heard[-1], samples])
             extend(samples)
 

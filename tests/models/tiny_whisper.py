@@ -1,12 +1,15 @@
-"""A tiny, randomly initialised multilingual Whisper as a CTranslate2 folder, made in a second."""
+"""A tiny, randomly initialised multilingual Whisper as a CTranslate2 folder, made in no time."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ctranslate2.specs.whisper_spec import WhisperSpec
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from simulst.models.whisper import Whisper
 
 LAYERS, HEADS, WIDTH, MELS, STATES, POSITIONS = 2, 2, 32, 80, 1500, 448
 LANGUAGES = ("en", "es", "ja", "zh")
@@ -20,27 +23,34 @@ SPECIALS = (
 )
 
 
-def write(folder: Path, seed: int = 0, eos: float = 0.0) -> Path:
-    """Write model.bin, vocabulary.json, tokenizer.json and config.json. eos: added to the logit of <|endoftext|>."""
+def write(folder: Path, seed: int = 0, eos: float = 0.0, times: float = -100.0) -> Path:
+    """Write model.bin, vocabulary.json, tokenizer.json and config.json.
+
+    eos: added to the logit of <|endoftext|> (-100: the model never ends; 7: after few tokens, or many over noise).
+    times: added to the logits of all behind it in the vocabulary (languages, tasks, timestamps).
+    """
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = _tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
-    times = [f"<|{i * 0.02:.2f}|>" for i in range(STEPS)]
-    tokens = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())] + times
+    stamps = [f"<|{i * 0.02:.2f}|>" for i in range(STEPS)]
+    tokens = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())] + stamps
     first = tokenizer.token_to_id(SPECIALS[0])
-    spec = _spec(np.random.default_rng(seed), len(tokens), first, eos)
+    spec = _spec(np.random.default_rng(seed), len(tokens), first, eos, times)
     spec.register_vocabulary(tokens)
     config = spec.config
-    config.suppress_ids = [tokenizer.token_to_id("<|startoftranscript|>"), *range(first + 6, first + len(SPECIALS) - 1)]
+    # As in the released models: neither languages nor <|notimestamps|>.
+    config.suppress_ids = [first + 1, *range(tokenizer.token_to_id("<|translate|>"), first + len(SPECIALS) - 1)]
     config.suppress_ids_begin = [tokenizer.token_to_id("Ġ"), first]
     config.lang_ids = [tokenizer.token_to_id(f"<|{language}|>") for language in LANGUAGES]
     config.alignment_heads = [(LAYERS - 1, head) for head in range(HEADS)]
-    for name in ("unk_token", "eos_token"):
-        config.add_attribute(name, "<|endoftext|>")
-    config.add_attribute("bos_token", "<|startoftranscript|>")
     spec.validate()
     spec.save(str(folder))
     return folder
+
+
+def load(folder: Path, source: str = "es", target: str = "en", **options: Any) -> Whisper:
+    """A model on one thread, in float32."""
+    return Whisper(folder, source, target, **{"compute_type": "float32", "threads": 1, **options})
 
 
 def _tokenizer() -> Tokenizer:
@@ -54,7 +64,7 @@ def _tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def _spec(random: np.random.Generator, vocabulary: int, eos: int, eos_bias: float) -> WhisperSpec:
+def _spec(random: np.random.Generator, vocabulary: int, eos: int, eos_bias: float, times_bias: float) -> WhisperSpec:
     def normal(*shape: int, scale: float = 1.0) -> np.ndarray:
         return (random.standard_normal(shape) * scale).astype(np.float32)
 
@@ -97,4 +107,5 @@ def _spec(random: np.random.Generator, vocabulary: int, eos: int, eos_bias: floa
     transformer(decoder)
     linear(decoder.projection, vocabulary, WIDTH, 3.0)
     decoder.projection.bias[eos] += eos_bias
+    decoder.projection.bias[eos + 1 :] += times_bias
     return spec

@@ -82,3 +82,10 @@ def test_bad_n(kind: type, n: int) -> None:
 )
 def test_common_prefix(sequences: list[Tokens], expected: Tokens) -> None:
     assert common_prefix(sequences) == expected
+
+
+def test_whole_words_has_its_own_label() -> None:
+    assert LocalAgreement(2, whole_words=True).label == "LA-2w"
+    assert Hold(3, whole_words=True).label == "hold-3w"
+    assert SharedPrefix(1, whole_words=True).label == "SP-1w"
+    assert All(whole_words=True).label == "allw"

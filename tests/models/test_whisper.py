@@ -1,0 +1,535 @@
+"""The Whisper family on tiny random models: what it does with audio, prompts and its window, not how well."""
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import numpy as np
+import pytest
+import tiny_whisper
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tiny_whisper import load
+from tokenizers import Tokenizer
+
+from simulst.config import Decoding
+from simulst.errors import SimulstError
+from simulst.models import load_model, option_names
+from simulst.models.base import Memo
+from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperSession, log_mel, loops
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
+from simulst.policy.read import Chunk, Offline, Read
+from simulst.policy.stop import EndOfSentence, MaxTokens
+from simulst.search import Beam, BeamSearch, Hypothesis, Tokens
+from simulst.stream import Stream
+
+RATE = 16000
+POSITIONS = tiny_whisper.POSITIONS
+GREEDY = BeamSearch(1)
+
+
+def noise(seconds: float, seed: int = 0) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal(round(seconds * RATE)) * 0.1).astype(np.float32)
+
+
+def sounds(seconds: float) -> np.ndarray:
+    """Noise and tones by turns, 0.8 s each, with pauses of digital silence."""
+    times = np.arange(round(seconds * RATE)) / RATE
+    turn = (times / 0.8).astype(int)
+    tone = 0.2 * np.sin(2 * np.pi * (200 + 137 * (turn % 7)) * times)
+    return np.where(turn % 3 == 0, noise(seconds), np.where(turn % 3 == 1, tone, 0)).astype(np.float32)
+
+
+def prefix_of(length: int) -> Tokens:
+    return tuple(int(token) for token in np.random.default_rng(length).integers(33, 290, length))
+
+
+@pytest.fixture(scope="module")
+def eos(folder: Path) -> int:
+    return Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id("<|endoftext|>")
+
+
+# Features
+
+
+def plain_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarray:
+    """log_mel by the definitions, in float64."""
+    signal = np.zeros(max(frames * 160, samples.size))
+    signal[: samples.size] = samples
+    position, k = np.arange(400), np.arange(201)
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * position / 400)
+    waves = np.exp(-2j * np.pi * np.outer(position, k) / 400)
+    where = np.abs(np.arange(frames)[:, None] * 160 - 200 + position)  # mirrored at the start, and at the end
+    where = np.where(where < signal.size, where, 2 * (signal.size - 1) - where)
+    power = np.abs((signal[where] * window) @ waves) ** 2
+    log = np.log10(np.maximum(filters @ power.T, 1e-10))
+    return (np.maximum(log, log.max() - 8) + 4) / 4
+
+
+def slaney_filters() -> np.ndarray:
+    """80 triangles of equal area up to 8 kHz: linear below 1 kHz, logarithmic above."""
+    top = 15 + 27 * math.log(8) / math.log(6.4)
+    mels = np.linspace(0, top, 82)
+    edges = np.where(mels < 15, mels * 200 / 3, 1000 * np.exp((mels - 15) * math.log(6.4) / 27))
+    rises = (np.arange(201) * 40 - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
+    falls = (edges[2:, None] - np.arange(201) * 40) / (edges[2:] - edges[1:-1])[:, None]
+    return np.maximum(0, np.minimum(rises, falls)) * (2 / (edges[2:] - edges[:-2]))[:, None]
+
+
+@pytest.mark.parametrize(("samples", "frames"), [(1, 2), (199, 2), (320, 2), (399, 4), (8000, 50), (16123, 120)])
+def test_log_mel(samples: int, frames: int) -> None:
+    audio, filters = noise(2)[:samples], slaney_filters()
+    features = log_mel(audio, frames, filters.astype(np.float32))
+    assert features.shape == (80, frames) and features.dtype == np.float32
+    np.testing.assert_allclose(features, plain_mel(audio, frames, filters), atol=2e-3)
+
+
+@pytest.mark.parametrize("samples", [0, 1, 500, 16000])
+def test_log_mel_of_silence(samples: int) -> None:
+    features = log_mel(np.zeros(samples, np.float32), 200, slaney_filters().astype(np.float32))
+    np.testing.assert_allclose(features, -1.5, atol=1e-6)
+
+
+def test_log_mel_does_not_mind_loudness_much() -> None:
+    for gain in (1e-6, 1.0, 1e3):
+        features = log_mel(noise(0.5) * np.float32(gain), 60, slaney_filters().astype(np.float32))
+        assert np.isfinite(features).all()
+        assert features.max() - features.min() <= 2.0 + 1e-6
+
+
+# The encoder
+
+
+def test_encoder_sees_whispers_features(folder: Path, whisper: Whisper) -> None:
+    features = plain_mel(sounds(1.3), 330, slaney_filters()).astype(np.float32)
+    model = ctranslate2.models.Whisper(str(folder), compute_type="float32", intra_threads=1)
+    states = np.array(model.encode(ctranslate2.StorageView.from_array(features[None])))
+    np.testing.assert_allclose(np.array(whisper.encode(sounds(1.3)))[:, :165], states, atol=0.02)
+
+
+@pytest.mark.parametrize(("padding", "silence"), [(2.0, 30.0), (2.0, 0.0), (0.5, 1.0), (30.0, 30.0), (1.6, 0.0)])
+def test_no_more_frames_than_needed(folder: Path, padding: float, silence: float) -> None:
+    model = load(folder, padding_seconds=padding, silence_seconds=silence)
+    for samples in (0, 1, 320, 321, 99999, 449000, 480000):
+        _, states, width = model.encode(noise(30)[:samples]).shape
+        needed = min(math.ceil((samples + padding * RATE) / 320) + round(silence * 50), 1500)
+        assert width == tiny_whisper.WIDTH
+        assert needed <= states <= min(max(needed + 1, tiny_whisper.MELS + 1), 1500)
+
+
+def test_no_padding_at_all(folder: Path) -> None:
+    model = load(folder, padding_seconds=0.0, silence_seconds=0.0)
+    for samples in (0, 1, 100, 400):
+        assert model.generate(model.encode(noise(1)[:samples]), (), (), GREEDY, 3)
+
+
+def test_states_are_never_taken_for_features(folder: Path) -> None:
+    """CTranslate2 takes (1, mels, n) for features, and would encode states again."""
+    model = load(folder, padding_seconds=1.0, silence_seconds=0.0)
+    assert model.encode(noise(0.6)).shape[1] != tiny_whisper.MELS
+
+
+def test_the_rest_is_silence(whisper: Whisper) -> None:
+    one, other = (np.array(whisper.encode(noise(2, seed))) for seed in (1, 2))
+    assert one.shape[1] == 1500
+    assert not np.allclose(one[:, :200], other[:, :200], atol=0.1)
+    assert (one[:, 200:] == other[:, 200:]).all()
+    assert (one[:, 400:] == np.array(whisper.encode(noise(6)))[:, 400:]).all()
+
+
+# The decoder
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("length", [0, 1, 8, 40])
+def test_beams(whisper: Whisper, stamping: Whisper, eos: int, beam: int, length: int) -> None:
+    for model in (whisper, stamping):
+        hypotheses = model.generate(model.encode(sounds(3)), (), prefix_of(length), BeamSearch(beam), 30)
+        assert 1 <= len(hypotheses) <= beam
+        scores = [h.score for h in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        for hypothesis in hypotheses:
+            assert hypothesis.tokens[:length] == prefix_of(length)
+            assert max(hypothesis.tokens, default=0) < eos
+            assert len(hypothesis.tokens) <= length + 30
+
+
+def test_what_is_heard_matters(whisper: Whisper) -> None:
+    heard = {whisper.generate(whisper.encode(noise(2, seed)), (), (), GREEDY, 30)[0].tokens for seed in range(5)}
+    assert len(heard) > 2
+    previous = {whisper.generate(whisper.encode(noise(2)), prefix_of(n), (), GREEDY, 30)[0].tokens for n in range(5)}
+    assert len(previous) > 2
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 6, 20, 100, 300])
+@pytest.mark.parametrize("previous", [0, 1, PREVIOUS_TOKENS])
+def test_exactly_as_many_tokens_as_asked(endless: Whisper, previous: int, length: int) -> None:
+    encoded = endless.encode(sounds(3))
+    for beam in (1, 3):
+        for new in (1, 2, 7, 60):
+            beams = endless.generate(encoded, prefix_of(previous), prefix_of(length), BeamSearch(beam), new)
+            assert {len(h.tokens) for h in beams} == {length + new}
+            assert all(h.tokens[:length] == prefix_of(length) for h in beams)
+
+
+def test_a_bound_only_cuts(endless: Whisper) -> None:
+    encoded = endless.encode(sounds(3))
+    long = endless.generate(encoded, (), prefix_of(9), GREEDY, 12)[0].tokens
+    for new in (1, 2, 11):
+        assert endless.generate(encoded, (), prefix_of(9), GREEDY, new)[0].tokens == long[: 9 + new]
+
+
+@pytest.mark.parametrize("previous", [0, PREVIOUS_TOKENS])
+@pytest.mark.parametrize("left", [-99, -1, 0, 1, 2, 3, 9])
+def test_prompts_as_long_as_the_decoder(endless: Whisper, previous: int, left: int) -> None:
+    """As many tokens as positions are left, and not one more; all of them can be aligned. Earlier text makes room."""
+    length = POSITIONS - 4 - left
+    encoded = endless.encode(sounds(3))
+    tokens = endless.generate(encoded, prefix_of(previous), prefix_of(length), BeamSearch(2), 100)[0].tokens
+    assert tokens[:length] == prefix_of(length)
+    assert max(left - 1, 0) <= len(tokens) - length <= max(left, 0)
+    if left > 0:
+        assert len(endless.end_times(encoded, tokens, 300)) == len(tokens)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.05, 0.4, 3, 30])
+@pytest.mark.parametrize("count", [0, 1, 4, 60])
+def test_end_times(whisper: Whisper, seconds: float, count: int) -> None:
+    audio = noise(seconds)
+    ends = whisper.end_times(whisper.encode(audio), prefix_of(count), audio.size // 160)
+    assert len(ends) == count
+    assert all(0 <= end <= seconds for end in ends)
+    assert ends == sorted(ends)
+
+
+def test_end_times_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
+    """Which puts <|notimestamps|> behind the start sequence itself."""
+    encoded, tokens = whisper.encode(sounds(5)), prefix_of(20)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    start = [tokenizer.token_to_id(token) for token in ("<|startoftranscript|>", "<|es|>", "<|translate|>")]
+    model = ctranslate2.models.Whisper(str(folder), compute_type="float32", intra_threads=1)
+    pairs = model.align(encoded, start, [list(tokens)], 500)[0].alignments
+    begins = [min(frame for token, frame in pairs if token == i) for i in range(1, len(tokens) + 1)]
+    assert whisper.end_times(encoded, tokens, 500) == pytest.approx([frame * 0.02 for frame in begins])
+
+
+def test_text(folder: Path, whisper: Whisper) -> None:
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    ids = tuple(tokenizer.encode(" el café 世界 😀").ids)
+    assert whisper.text(ids) == " el café 世界 😀"
+    cut = tuple(tokenizer.token_to_id(byte) for byte in "eä¸")  # of 世, less its last byte
+    assert whisper.text(cut) == "e\N{REPLACEMENT CHARACTER}"
+    assert whisper.text((*cut, tokenizer.token_to_id("ĸ"))) == "e世"
+    assert whisper.text((tokenizer.token_to_id("<|endoftext|>"), *ids)) == " el café 世界 😀"
+    assert whisper.text(()) == ""
+    words = [i for i, token in enumerate(ids) if whisper.begins_word(token)]
+    assert [whisper.text(ids[a:b]) for a, b in pairwise([*words, len(ids)])] == [" el", " café", " 世界", " 😀"]
+
+
+# A session
+
+
+def test_session_bounds(endless: Whisper) -> None:
+    session = endless.session()
+    session.extend(noise(2))
+    assert session.length == 32000
+    assert len(session.search((), GREEDY, MaxTokens(3))[0].tokens) == 3
+    assert len(session.search(prefix_of(30), GREEDY, MaxTokens(3))[0].tokens) == 33
+    assert len(session.search(prefix_of(30), BeamSearch(1, max_tokens_per_second=20), EndOfSentence())[0].tokens) == 45
+    assert len(session.search(prefix_of(99), GREEDY, EndOfSentence())[0].tokens) == 100
+
+
+@pytest.mark.parametrize("audio", [noise(0), noise(1)[:1], noise(0.009), np.zeros(30000, np.float32), noise(0.3) * 0])
+@pytest.mark.parametrize("commit", [All(), LocalAgreement(2)])
+def test_hardly_any_audio(whisper: Whisper, audio: np.ndarray, commit: Commit) -> None:
+    stream = Stream(whisper.session(), Decoding(Chunk(700), commit))
+    stream.push(audio, finished=True)
+    assert stream.reads[-1] == audio.size / 16
+    assert [e.text for e in stream.emissions] == whisper.text(stream.committed).split()
+
+
+def test_loops_are_searched_again(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def generate(encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
+        asked.append(options.no_repeat_ngram)
+        return [Hypothesis((1, 2, 3) if options.no_repeat_ngram == 3 else (7, 8, 7, 8, 7, 8))]
+
+    monkeypatch.setattr(whisper, "generate", generate)
+    session = whisper.session()
+    session.extend(noise(1))
+    assert session.search((), GREEDY, EndOfSentence())[0].tokens == (1, 2, 3)
+    assert session.search((), BeamSearch(1, no_repeat_ngram=2), EndOfSentence())[0].tokens == (7, 8, 7, 8, 7, 8)
+    assert asked == [0, 3, 2]
+
+
+def run(session: WhisperSession, how: Decoding, audio: np.ndarray) -> Stream:
+    stream = Stream(session, how)
+    stream.push(audio, finished=True)
+    return stream
+
+
+def test_sharing_changes_nothing_but_time(whisper: Whisper) -> None:
+    decodings = [
+        Decoding(Chunk(ms), commit, search=BeamSearch(2))
+        for ms in (500, 1000)
+        for commit in (LocalAgreement(2), Hold(2), SharedPrefix(2), LocalAgreement(2))
+    ]
+    memo, audio = Memo(), sounds(3.3)
+    for how in decodings:
+        saved, started = memo.saved_seconds, time.perf_counter()
+        shared = run(whisper.session(memo), how, audio)
+        spent = time.perf_counter() - started
+        saved = memo.saved_seconds - saved
+        alone = run(whisper.session(), how, audio)
+        assert shared.committed == alone.committed
+        assert shared.reads == alone.reads
+        assert [(e.text, e.delay_ms) for e in shared.emissions] == [(e.text, e.delay_ms) for e in alone.emissions]
+        assert saved <= shared.compute_seconds <= spent + saved
+    assert saved > spent / 2  # the last one did nothing itself
+
+
+def test_saved_time_is_charged(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each encoding and search once, whether the session paid for it or borrowed it."""
+    encode, generate = whisper.encode, whisper.generate
+    monkeypatch.setattr(whisper, "encode", slowed(encode, 0.2))
+    monkeypatch.setattr(whisper, "generate", slowed(generate, 0.05))
+    memo = Memo()
+    how = Decoding(Chunk(1000), LocalAgreement(2), search=GREEDY)
+    first, second = (run(whisper.session(memo), how, noise(2.5)) for _ in range(2))
+    assert first.compute_seconds >= 3 * 0.25
+    assert second.compute_seconds == pytest.approx(first.compute_seconds, abs=0.15)
+
+
+def slowed(function: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    def slow(*args: Any) -> Any:
+        time.sleep(seconds)
+        return function(*args)
+
+    return slow
+
+
+# Audio that is longer than the window
+
+
+def test_a_long_stream_alone_is_charged_what_it_took(endless: Whisper) -> None:
+    stream = Stream(endless.session(), Decoding(Offline(), All(), search=BeamSearch(1, max_tokens_per_second=1)))
+    started = time.perf_counter()
+    stream.push(sounds(61), finished=True)
+    assert stream.compute_seconds <= time.perf_counter() - started
+
+
+@pytest.mark.parametrize(
+    ("read", "commit"),
+    [
+        (Chunk(6500), LocalAgreement(2)),
+        (Chunk(6500), Hold(3)),
+        (Chunk(6500), Hold(1000)),
+        (Chunk(9000), All()),
+        (Offline(), All()),
+    ],
+)
+@pytest.mark.parametrize("model", ["whisper", "endless"])
+def test_the_window_slides(read: Read, commit: Commit, model: str, request: pytest.FixtureRequest) -> None:
+    whisper = request.getfixturevalue(model)
+    session = whisper.session()
+    stream = Stream(session, Decoding(read, commit, search=GREEDY))
+    audio, limits, committed = sounds(65), [session.limit()], ()
+    assert session.limit() == 30 * RATE
+    for begin in range(0, audio.size, 80000):
+        stream.push(audio[begin : begin + 80000], finished=begin + 80000 >= audio.size)
+        assert stream.committed[: len(committed)] == committed
+        assert session.length <= session.limit()
+        assert session.limit() >= limits[-1]
+        committed = stream.committed
+        limits.append(session.limit())
+    assert 35 * RATE <= session.limit() - 30 * RATE <= 65 * RATE  # what has left
+    assert stream.reads[-1] == 65000 and len(stream.reads) < 65
+    assert [e.text for e in stream.emissions] == whisper.text(stream.committed).split()
+    assert committed and stream.emissions
+
+
+def test_slide(endless: Whisper) -> None:
+    session, audio = endless.session(), sounds(30)
+    session.extend(audio[:-1])
+    assert not session.is_full()
+    session.extend(audio[-1:])
+    assert session.is_full()
+    best = session.search((), BeamSearch(2), MaxTokens(60))[0].tokens
+    spoken = session.spoken(best)
+    ends = endless.end_times(endless.encode(audio), best, 3000)
+    assert spoken == best[: sum(end <= 29 for end in ends)] and 0 < len(spoken) < 60
+    session.slide(spoken)
+    assert not session.is_full() and session.length == 30 * RATE
+    cut = session.limit() / RATE - 30
+    assert 1 <= cut <= 29
+    behind = 1 + max(i for i, end in enumerate(ends) if end == pytest.approx(cut))
+    assert behind >= len(spoken) or any(endless.begins_word(token) for token in best[: behind + 1])
+    for hypothesis in session.search(spoken, BeamSearch(2), MaxTokens(5)):
+        assert hypothesis.tokens[: len(spoken)] == spoken
+        assert len(hypothesis.tokens) == len(spoken) + 5
+    assert session.text(spoken) == endless.text(spoken)
+
+
+def test_slide_without_a_word(whisper: Whisper, caplog: pytest.LogCaptureFixture) -> None:
+    session = whisper.session()
+    session.extend(noise(30))
+    session.slide(())
+    assert session.limit() == 45 * RATE
+    assert "without a word" in caplog.text
+
+
+def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    generate, seen = endless.generate, []
+
+    def spy(encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
+        seen.append((previous, prefix))
+        return generate(encoded, previous, prefix, options, max_new)
+
+    monkeypatch.setattr(endless, "generate", spy)
+    options = BeamSearch(1, max_tokens_per_second=5)
+    stream = run(endless.session(), Decoding(Chunk(10000), Hold(3), search=options), sounds(95))
+    lengths = [len(previous) for previous, _ in seen]
+    assert lengths[0] == 0 and max(lengths) == PREVIOUS_TOKENS
+    for previous, prefix in seen:
+        together = (*previous, *prefix)
+        assert any(stream.committed[i : i + len(together)] == together for i in range(len(stream.committed) + 1))
+
+
+# Streams
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.integers(0, 56000), max_size=8), st.sampled_from([LocalAgreement(2), Hold(2), All()]))
+@example([0, 0, 16000, 32000, 32001], SharedPrefix(2))
+def test_cutting_into_pushes_does_not_matter(whisper: Whisper, cuts: list[int], commit: Commit) -> None:
+    how, audio = Decoding(Chunk(1000), commit, MaxTokens(6), BeamSearch(2)), sounds(3.5)
+    whole = run(whisper.session(), how, audio)
+    cut = Stream(whisper.session(), how)
+    edges = [0, *sorted(c for c in cuts if c < audio.size)]
+    for start, end in pairwise(edges):
+        cut.push(audio[start:end])
+    cut.push(audio[edges[-1] :], finished=True)
+    assert cut.reads == whole.reads == [1000, 2000, 3000, 3500]
+    assert cut.committed == whole.committed
+    assert [(e.text, e.delay_ms) for e in cut.emissions] == [(e.text, e.delay_ms) for e in whole.emissions]
+    assert whole.emissions
+
+
+# Loops
+
+
+@pytest.mark.parametrize(
+    ("tokens", "found"),
+    [
+        ((), False),
+        ((5,), False),
+        ((5, 5), False),
+        ((5, 5, 5), True),
+        ((1, 2, 5, 5, 5), True),
+        ((5, 5, 5, 1), False),
+        ((1, 2, 1, 2, 1, 2), True),
+        ((1, 2, 1, 2, 1), False),
+        ((9, 2, 1, 2, 1, 2), False),
+        (tuple(range(8)) * 3, True),
+        (tuple(range(9)) * 3, False),
+    ],
+)
+def test_loops(tokens: Tokens, found: bool) -> None:
+    assert loops(tokens) is found
+
+
+@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(3, 5))
+def test_a_repeated_end_is_a_loop(begin: list[int], repeated: list[int], times: int) -> None:
+    assert loops((*begin, *repeated * times))
+
+
+@given(st.lists(st.integers(0, 3), max_size=30))
+def test_loops_by_definition(tokens: list[int]) -> None:
+    ends = [tokens[-size:] for size in range(1, 9) if 3 * size <= len(tokens)]
+    assert loops(tuple(tokens)) is any(tokens[-3 * len(end) :] == end + end + end for end in ends)
+
+
+@given(st.lists(st.integers(0, 999), unique=True))
+def test_no_repetition_no_loop(tokens: list[int]) -> None:
+    assert not loops(tuple(tokens)) and not loops((*tokens, *tokens))
+
+
+# Bad input
+
+
+def test_load_model(folder: Path) -> None:
+    model = load_model(folder, "es", "es", compute_type="float32", threads=1, padding_seconds=1.0)
+    assert isinstance(model, Whisper) and model.padding_seconds == 1.0 and model.sample_rate == RATE
+    assert {"compute_type", "device", "padding_seconds", "silence_seconds", "threads"} <= set(option_names(folder))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        ("xx", "en", "no language 'xx'; it has en, es, ja, zh"),
+        ("", "en", "no language ''"),
+        ("es", "ja", "choose 'es' or 'en'"),
+        ("en", "es", "not 'es'"),
+    ],
+)
+def test_languages(folder: Path, source: str, target: str, words: str) -> None:
+    with pytest.raises(SimulstError, match=words):
+        load(folder, source, target)
+
+
+def test_tasks_differ(folder: Path) -> None:
+    texts = set()
+    for source, target in (("es", "es"), ("es", "en"), ("ja", "ja")):
+        model = load(folder, source, target)
+        texts.add(model.generate(model.encode(sounds(3)), (), (), GREEDY, 30)[0].tokens)
+    assert len(texts) == 3
+
+
+@pytest.mark.parametrize("option", [{"compute_type": "int3"}, {"device": "tpu"}])
+def test_bad_options(folder: Path, option: dict[str, str]) -> None:
+    with pytest.raises(SimulstError, match=f"{folder}.*{next(iter(option.values()))}"):
+        load(folder, **option)
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+FILES = ["model.bin", "vocabulary.json", "tokenizer.json", "config.json"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file(copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    with pytest.raises(SimulstError, match=f"copy: the file {name} is missing"):
+        load(copy)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("how", ["empty", "garbage", "half"])
+def test_a_broken_file(copy: Path, name: str, how: str) -> None:
+    whole = (copy / name).read_bytes()
+    broken = {"empty": b"", "garbage": b"\xff\x00garbage" * 99, "half": whole[: len(whole) // 2]}[how]
+    (copy / name).write_bytes(broken)
+    with pytest.raises(SimulstError, match="copy"):
+        load(copy)
+
+
+def test_an_english_only_model(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "lang_ids": []}))
+    with pytest.raises(SimulstError, match="no language 'es'"):
+        load(copy)
+    tokenizer = (copy / "tokenizer.json").read_text()
+    (copy / "config.json").write_text(json.dumps(config))
+    (copy / "tokenizer.json").write_text(tokenizer.replace("<|startofprev|>", "<|other|>"))
+    with pytest.raises(SimulstError, match=r"no token <\|startofprev\|>"):
+        load(copy)
