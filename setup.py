@@ -24,6 +24,7 @@ setup(
     ],
     extras_require={
         "train": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio"],
+        "mini": ["espeakng-loader", "scipy"],
         "parallel": ["dask", "distributed"],
         "simuleval": ["simuleval"],
         "plot": ["matplotlib"],

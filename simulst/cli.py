@@ -41,6 +41,7 @@ def run_options(command: F) -> F:
     """The options of commands that decode a data directory."""
     for option in (
         click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
+        click.option("--text", help="Reference file text.TEXT in the data directory [default: the target language]."),
         click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
         click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes on this machine."),
         click.option(
@@ -196,6 +197,7 @@ def _decode(
     folders: list[tuple[Path, Any]],
     share: bool,
     data: str,
+    text: str | None,
     model: str,
     source_lang: str,
     target_lang: str,
@@ -210,7 +212,7 @@ def _decode(
     from simulst.models import parse_options
     from simulst.runs import Cluster, Task, run, score_run
 
-    utterances = read_data_dir(data, target_lang)
+    utterances = read_data_dir(data, text or target_lang)
     if max_seconds is not None:
         short = shorter_than(utterances, max_seconds)
         click.echo(

@@ -26,7 +26,7 @@ from simulst.policy import commit, read, stop
 from simulst.policy.commit import Commit
 from simulst.policy.read import Read
 from simulst.policy.stop import Stop
-from simulst.search import BeamSearch
+from simulst.search import BeamSearch, JointBeamSearch
 
 TYPES: dict[str, dict[str, type]] = {
     "read": {"chunk": read.Chunk, "offline": read.Offline},
@@ -37,7 +37,7 @@ TYPES: dict[str, dict[str, type]] = {
         "local_agreement": commit.LocalAgreement,
         "shared_prefix": commit.SharedPrefix,
     },
-    "search": {"beam": BeamSearch},
+    "search": {"beam": BeamSearch, "joint_beam": JointBeamSearch},
 }
 DEFAULTS: dict[str, dict[str, Any]] = {"stop": {"type": "end_of_sentence"}, "search": {"type": "beam"}}
 

@@ -61,9 +61,14 @@ def _family(path: str | Path) -> Callable[..., Model]:
         from simulst.models.whisper import Whisper
 
         return partial(Whisper, folder)
+    if _is_espnet(folder):
+        from simulst.models.espnet import ESPnet
+
+        return partial(ESPnet, folder)
     if folder.is_dir():
         raise SimulstError(
-            f"{path}: not a model that simulst knows; it needs a CTranslate2 Whisper (model.bin, vocabulary.json)."
+            f"{path}: not a model that simulst knows; it needs a CTranslate2 Whisper (model.bin, vocabulary.json), or "
+            "an ESPnet experiment (config.yaml with a token_list, weights in *.pth) or the zip that ESPnet packed."
         )
     module, colon, attribute = str(path).partition(":")
     if not (colon and module and attribute) or "/" in module:
@@ -78,6 +83,13 @@ def _family(path: str | Path) -> Callable[..., Model]:
     if not callable(getattr(family, "session", None)):
         raise SimulstError(f"{path}: not a model; write a class like Model in simulst/models/base.py.")
     return family
+
+
+def _is_espnet(path: Path) -> bool:
+    config = path / "config.yaml"
+    if config.is_file():
+        return any(line.startswith("token_list:") for line in config.read_text(encoding="utf-8").splitlines())
+    return path.suffix == ".zip" and path.is_file()
 
 
 def _options(family: Callable[..., Model]) -> list[str]:

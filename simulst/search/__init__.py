@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from simulst.errors import SimulstError
 
@@ -42,9 +43,7 @@ class BeamSearch:
     @property
     def label(self) -> str:
         """What is not as usual, for tables and curves; empty if nothing is."""
-        names = {"beam": "beam", "length_penalty": "lp", "no_repeat_ngram": "ngram", "max_tokens_per_second": "tps"}
-        changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
-        return "-".join(f"{names[f.name]}{getattr(self, f.name):g}" for f in changed)
+        return _label(self, beam="beam", length_penalty="lp", no_repeat_ngram="ngram", max_tokens_per_second="tps")
 
     def __post_init__(self) -> None:
         if self.beam < 1:
@@ -55,3 +54,40 @@ class BeamSearch:
             raise SimulstError(f"search: length_penalty is {self.length_penalty:g}; give a finite number.")
         if not (math.isfinite(self.max_tokens_per_second) and self.max_tokens_per_second > 0):
             raise SimulstError(f"search: max_tokens_per_second is {self.max_tokens_per_second:g}; give more than 0.")
+
+
+@dataclass(frozen=True)
+class JointBeamSearch:
+    """Joint CTC/attention beam search of our own (simulst/search/beam.py), for models with a decoder that we drive.
+
+    beam: hypotheses kept (CUNI-KIT 2023 uses 6; 1 is greedy search).
+    ctc_weight: the CTC layer's share of the score, the decoder's being the rest (0.3 for De, 0.4 for Zh there).
+    length_bonus: added per token; ESPnet calls it penalty.
+    max_length_ratio: tokens per encoder frame, at most, against endless repetition.
+    """
+
+    beam: int = 6
+    ctc_weight: float = 0.3
+    length_bonus: float = 0.0
+    max_length_ratio: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """What is not as usual, for tables and curves; empty if nothing is."""
+        return _label(self, beam="beam", ctc_weight="ctc", length_bonus="bonus", max_length_ratio="ratio")
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise SimulstError(f"search: beam is {self.beam}; it must be at least 1.")
+        if not 0 <= self.ctc_weight <= 1:
+            raise SimulstError(f"search: ctc_weight is {self.ctc_weight:g}; give 0 (the decoder alone) to 1.")
+        if not math.isfinite(self.length_bonus):
+            raise SimulstError(f"search: length_bonus is {self.length_bonus:g}; give a finite number.")
+        if not (math.isfinite(self.max_length_ratio) and self.max_length_ratio > 0):
+            raise SimulstError(f"search: max_length_ratio is {self.max_length_ratio:g}; give more than 0.")
+
+
+def _label(options: Any, **names: str) -> str:
+    """The options that are not at their default, by short names."""
+    changed = [f for f in fields(options) if getattr(options, f.name) != f.default]
+    return "-".join(f"{names[f.name]}{getattr(options, f.name):g}" for f in changed)

@@ -1,0 +1,33 @@
+#!/usr/bin/env python
+"""Stage 2: cut the segments out of the recordings, at one or several speeds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from simulst.errors import SimulstError
+from simulst.training.dump import dump_audio
+
+
+@click.command(help=__doc__)
+@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--texts", required=True, help="Languages of the text files, such as 'tc.de lc.rm.en'.")
+@click.option("--speeds", default="1.0", show_default=True, help="Factors of speed perturbation.")
+@click.option("--force", is_flag=True, help="Do it again.")
+def main(data: Path, out: Path, texts: str, speeds: str, force: bool) -> None:
+    """One split."""
+    if out.is_dir() and not force:
+        print(f"{out}: complete; --force does it again")
+        return
+    try:
+        dump_audio(data, out, texts.split(), [float(speed) for speed in speeds.split()])
+    except SimulstError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+#!/usr/bin/env python
+"""Stages 4 to 6: ESPnet's statistics and training. Options after -- go to ESPnet and override the configuration."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from simulst.errors import SimulstError
+from simulst.training.espnet import Training, collect_stats, train
+
+FOLDER = click.Path(path_type=Path)
+
+
+@click.command(help=__doc__)
+@click.argument("what", type=click.Choice(["stats", "train"]))
+@click.option("--task", type=click.Choice(["st", "asr"]), default="st", show_default=True)
+@click.option("--config", required=True, type=FOLDER, help="ESPnet's training configuration.")
+@click.option("--train", "train_dir", required=True, type=FOLDER, help="Training data (stage 2).")
+@click.option("--valid", "valid_dir", required=True, type=FOLDER, help="Development data (stage 2).")
+@click.option("--text", required=True, help="Language of the target's text file, such as tc.de.")
+@click.option("--tokens", required=True, type=FOLDER, help="Target tokens (stage 3).")
+@click.option("--source-text", help="Language of the source's text file, such as lc.rm.en.")
+@click.option("--source-tokens", type=FOLDER, help="Source tokens (stage 3).")
+@click.option("--stats", type=FOLDER, help="Folder of the statistics (what = train).")
+@click.option("--out", required=True, type=FOLDER)
+@click.option("--force", is_flag=True, help="Do it again.")
+@click.argument("extra", nargs=-1)
+def main(
+    what: str,
+    task: str,
+    config: Path,
+    train_dir: Path,
+    valid_dir: Path,
+    text: str,
+    tokens: Path,
+    source_text: str | None,
+    source_tokens: Path | None,
+    stats: Path | None,
+    out: Path,
+    force: bool,
+    extra: tuple[str, ...],
+) -> None:
+    """Run one of the two."""
+    training = Training(task, config, train_dir, valid_dir, text, tokens, source_text, source_tokens)
+    try:
+        if what == "stats":
+            collect_stats(training, out, extra, force)
+        elif stats is None:
+            raise SimulstError("--stats is missing; name the folder of the statistics (stage 4).")
+        else:
+            train(training, out, stats, extra, force)
+    except SimulstError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; run the same command again to go on.")
+
+
+if __name__ == "__main__":
+    main()

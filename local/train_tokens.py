@@ -1,0 +1,34 @@
+#!/usr/bin/env python
+"""Stage 3: learn output units from text files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from simulst.errors import SimulstError
+from simulst.training.tokens import KINDS, train_tokens
+
+
+@click.command(help=__doc__)
+@click.argument("texts", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for bpe.model and tokens.txt.")
+@click.option("--size", default=500, show_default=True, help="Pieces.")
+@click.option("--kind", default="unigram", show_default=True, type=click.Choice(KINDS))
+@click.option("--force", is_flag=True, help="Do it again.")
+def main(texts: tuple[Path, ...], out: Path, size: int, kind: str, force: bool) -> None:
+    """One side."""
+    if out.is_dir() and not force:
+        print(f"{out}: complete; --force does it again")
+        return
+    try:
+        count = train_tokens(texts, out, size, kind)
+    except SimulstError as error:
+        sys.exit(f"error: {error}")
+    print(f"{out}: {count} tokens")
+
+
+if __name__ == "__main__":
+    main()

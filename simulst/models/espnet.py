@@ -1,0 +1,415 @@
+"""ESPnet2 speech translation models, trained by ESPnet and decoded here without its tasks.
+
+Contextual-block encoders (Tsunoo et al. 2021) run incrementally, a block at a time, and each block is encoded as soon
+as its audio is there, so that the output is a function of the audio so far and not of how it came. Encoders that see
+everything (conformer, transformer) encode all audio again at each step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import re
+import zipfile
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from simulst.errors import SimulstError
+from simulst.models.base import Memo
+from simulst.models.features import log_mel_of
+from simulst.policy.stop import Stop
+from simulst.search import Beam, JointBeamSearch, Tokens
+from simulst.search.beam import joint_beam_search
+
+SAMPLE_RATE = 16000
+BLANK = 0  # of ESPnet's CTC layers
+ENCODERS = {
+    "contextual_block_conformer": "contextual_block_conformer_encoder:ContextualBlockConformerEncoder",
+    "contextual_block_transformer": "contextual_block_transformer_encoder:ContextualBlockTransformerEncoder",
+    "conformer": "conformer_encoder:ConformerEncoder",
+    "transformer": "transformer_encoder:TransformerEncoder",
+}
+LEAST_FRAMES = {4: 7, 6: 11, 8: 15}  # subsampling factor → feature frames behind the first encoder frame
+CHECKPOINTS = (
+    *("valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
+    *("latest.pth", "*epoch.pth", "model.pth"),
+)
+"""Which weights of a folder are taken: averaged before best before newest."""
+
+
+class Experiment:
+    """The files of a trained model: an experiment directory, or a zip made by espnet2.main_funcs.pack_funcs.
+
+    checkpoint: the file with the weights; empty: the first of CHECKPOINTS, or the zip's own.
+    Raises SimulstError: a file that is missing or not what it should be.
+    """
+
+    def __init__(self, path: Path, checkpoint: str = "") -> None:
+        self.path = path
+        self._archive: zipfile.ZipFile | None = None
+        try:
+            if path.is_file():
+                self._archive = zipfile.ZipFile(path)
+                config, weights = self._packed(self._archive)
+                self.checkpoint = checkpoint or weights
+            else:
+                config = "config.yaml"
+                self.checkpoint = checkpoint or self._newest()
+            self.config = _yaml(self.read(config))
+        except (zipfile.BadZipFile, KeyError, AttributeError, StopIteration) as error:
+            raise SimulstError(f"{path}: not a zip that ESPnet packed ({error!r}).") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise SimulstError(f"{path}: its configuration is not valid YAML ({_first_line(error)}).") from error
+        if not isinstance(self.config, dict) or "token_list" not in self.config:
+            raise SimulstError(f"{path}: the configuration has no token_list; give a model that ESPnet trained.")
+
+    def read(self, name: str) -> bytes:
+        """A file that the configuration names: by a path from where training ran, or from the experiment."""
+        if self._archive is not None:
+            names = self._archive.namelist()
+            for found in [n for n in names if n == name] + [n for n in names if Path(n).name == Path(name).name]:
+                return self._archive.read(found)
+        else:
+            places = [self.path, *list(self.path.resolve().parents)[:2], Path()]
+            for file in [place / name for place in places] + [self.path / Path(name).name]:
+                if file.is_file():
+                    return file.read_bytes()
+        raise SimulstError(f"{self.path}: the file {name} is missing; put it into the experiment's folder.")
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """All parameters and buffers by ESPnet's names."""
+        try:
+            state = torch.load(io.BytesIO(self.read(self.checkpoint)), map_location="cpu", weights_only=True)
+        except SimulstError:
+            raise
+        except Exception as error:  # of any kind, by what the bytes look like
+            raise SimulstError(f"{self.path}: {self.checkpoint} cannot be read ({_first_line(error)}).") from error
+        if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+            raise SimulstError(
+                f"{self.path}: {self.checkpoint} holds more than weights; give a model, as ESPnet saves it."
+            )
+        return state
+
+    def tokens(self) -> list[str]:
+        """The vocabulary, in order."""
+        tokens = self.config["token_list"]
+        if isinstance(tokens, str):
+            return [line.rstrip() for line in self.read(tokens).decode().removesuffix("\n").split("\n")]
+        return [str(token) for token in tokens]
+
+    @staticmethod
+    def _packed(archive: zipfile.ZipFile) -> tuple[str, str]:
+        meta = _yaml(archive.read("meta.yaml"))
+        config = next(
+            value for key, value in meta["yaml_files"].items() if key in ("st_train_config", "asr_train_config")
+        )
+        weights = next(value for key, value in meta["files"].items() if key in ("st_model_file", "asr_model_file"))
+        return config, weights
+
+    def _newest(self) -> str:
+        for pattern in CHECKPOINTS:
+            names = [file.name for file in self.path.glob(pattern) if file.is_file()]
+            if names:
+                return max(names, key=lambda name: [int(s) if s.isdigit() else s for s in re.split(r"(\d+)", name)])
+        raise SimulstError(
+            f"{self.path}: no weights (such as valid.acc.ave.pth); train the model, or name a checkpoint."
+        )
+
+
+class ESPnet:
+    """An ESPnet2 speech translation (or recognition) model; the languages are the ones that it was trained for.
+
+    path: an experiment directory, or a packed zip. device: for torch. threads: of torch, in the whole process; 0: as
+    they are. checkpoint: a file of weights in the directory; empty: the averaged ones, or else the best.
+    Raises SimulstError: a missing or broken file, or a part of ESPnet that is not implemented here.
+    """
+
+    sample_rate = SAMPLE_RATE
+
+    def __init__(
+        self,
+        path: str | Path,
+        source_language: str,
+        target_language: str,
+        *,
+        device: str = "cpu",
+        threads: int = 0,
+        checkpoint: str = "",
+    ) -> None:
+        if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
+            raise SimulstError(f"the device '{device}' is not there; give cpu, or cuda on a machine that has it.")
+        if threads:
+            torch.set_num_threads(threads)
+        experiment = Experiment(Path(path), checkpoint)
+        config = experiment.config
+        try:
+            _refuse_what_is_missing(config)
+            self._tokens = experiment.tokens()
+            self._pieces = _sentencepiece(experiment) if config["token_type"] == "bpe" else None
+            self._token_type = config["token_type"]
+            weights = {name: tensor.to(device) for name, tensor in experiment.weights().items()}
+            self.features = log_mel_of(
+                config.get("frontend_conf") or {}, _take(weights, "frontend.logmel.melmat"), SAMPLE_RATE
+            )
+            self._normalize = _normalization(config, weights)
+            encoder = _class("espnet2.asr.encoder." + ENCODERS[config["encoder"]])
+            decoder = _class("espnet2.asr.decoder.transformer_decoder:TransformerDecoder")
+            self._encoder = _load(
+                encoder(input_size=self.features.dims, **config.get("encoder_conf") or {}), weights, "encoder."
+            ).to(device)
+            width = self._encoder.output_size()
+            self.decoder = _load(
+                decoder(len(self._tokens), width, **config.get("decoder_conf") or {}), weights, "decoder."
+            ).to(device)
+            # An ST model's `ctc` writes the source language; an ASR model's is the one that writes its tokens.
+            name = "st_ctc.ctc_lo." if "src_token_list" in config else "ctc.ctc_lo."
+            self._ctc: torch.nn.Module | None = None
+            if name + "weight" in weights:
+                self._ctc = _load(torch.nn.Linear(width, len(self._tokens)), weights, name).to(device)
+            self.blockwise = getattr(self._encoder, "block_size", 0) > 0
+            if self.blockwise and self._encoder.subsample not in LEAST_FRAMES:
+                raise SimulstError("encoder: of the input layers, only conv2d, conv2d6 and conv2d8 can be streamed.")
+            if self.blockwise and config.get("normalize") == "utterance_mvn":
+                raise SimulstError("normalize: utterance_mvn cannot be streamed; train with global_mvn.")
+        except SimulstError as error:
+            raise SimulstError(f"{path}: {error}") from error
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise SimulstError(f"{path}: the weights and config.yaml do not fit ({_first_line(error)}).") from error
+        options = config.get("model_conf") or {}
+        self.sos = self._special(options.get("tgt_sym_sos", options.get("sym_sos", "<sos/eos>")))
+        self.eos = self._special(options.get("tgt_sym_eos", options.get("sym_eos", "<sos/eos>")))
+
+    @property
+    def has_ctc(self) -> bool:
+        """Whether there is a CTC layer that predicts the output text."""
+        return self._ctc is not None
+
+    def session(self, memo: Memo | None = None) -> ESPnetSession:
+        """A new utterance."""
+        return ESPnetSession(self, memo or Memo(keep=False))
+
+    def feed(self, blocks: int) -> int:
+        """Feature frames with which the encoder writes one more block, when it has written `blocks`.
+
+        It waits for one encoder frame past the block (the utterance may end there), and for two more because of how
+        it cuts its input. With more at once it would write several blocks, with less none, all the same ones.
+        """
+        encoder = self._encoder
+        return encoder.subsample * (encoder.hop_size if blocks else encoder.block_size + 3)
+
+    @torch.inference_mode()
+    def encode_block(self, features: torch.Tensor, state: Any, final: bool) -> tuple[torch.Tensor, Any]:
+        """The encoder frames (t, width) that more features (n, dims) bring, and the state for the next call."""
+        if state is None and features.shape[0] < LEAST_FRAMES[self._encoder.subsample]:
+            return self.nothing, None
+        features = self._normalize(features)[None]
+        lengths = torch.tensor([features.shape[1]], device=features.device)
+        frames, _, state = self._encoder(features, lengths, state, is_final=final, infer_mode=True)
+        return frames[0], state
+
+    @torch.inference_mode()
+    def encode(self, audio: np.ndarray) -> torch.Tensor:
+        """All of an utterance, (n,) float32, at once: encoder frames (t, width)."""
+        from espnet.nets.pytorch_backend.transformer.subsampling import TooShortUttError
+
+        count = self.features.count(audio.size, final=True)
+        if not count:
+            return self.nothing
+        features = self._normalize(self.features.frames(audio, 0, 0, count))[None]
+        try:
+            frames, *_ = self._encoder(features, torch.tensor([count], device=features.device))
+        except TooShortUttError:
+            return self.nothing
+        return (frames[0] if isinstance(frames, tuple) else frames)[0]  # a tuple if inner layers are given too
+
+    @torch.inference_mode()
+    def ctc(self, memory: torch.Tensor) -> torch.Tensor | None:
+        """Log posteriors (t, vocabulary) of encoder frames (t, width)."""
+        return None if self._ctc is None else torch.log_softmax(self._ctc(memory), -1)
+
+    def text(self, tokens: Tokens) -> str:
+        """Plain text; a word is whole if a space follows it. A character cut in two ends in U+FFFD."""
+        pieces = [self._tokens[token] for token in tokens if token not in (BLANK, self.sos, self.eos)]
+        if self._pieces is not None:
+            return self._pieces.decode_pieces(pieces)
+        if self._token_type == "word":
+            return "".join(piece + " " for piece in pieces)
+        return "".join(pieces).replace("<space>", " ")
+
+    @property
+    def nothing(self) -> torch.Tensor:
+        """No encoder frames: (0, width)."""
+        return next(self._encoder.parameters()).new_zeros(0, self._encoder.output_size())
+
+    def _special(self, token: str) -> int:
+        return self._tokens.index(token) if token in self._tokens else len(self._tokens) - 1
+
+
+class ESPnetSession:
+    """One utterance: the audio that may still be needed, and what the encoder has made of the rest."""
+
+    sample_rate = SAMPLE_RATE
+
+    def __init__(self, model: ESPnet, memo: Memo) -> None:
+        self._model = model
+        self._memo = memo
+        self._audio = np.zeros(0, dtype=np.float32)
+        self._start = 0  # number of its first sample
+        self._final = False
+        self._fed = 0  # feature frames that the encoder has had
+        self._blocks: list[torch.Tensor] = []
+        self._state: Any = None
+        self._flushed = False
+
+    @property
+    def length(self) -> int:
+        return self._start + self._audio.size
+
+    @property
+    def saved_seconds(self) -> float:
+        return self._memo.saved_seconds
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        self._audio = np.concatenate([self._audio, samples])
+        self._final = final
+
+    def search(self, committed: Tokens, options: JointBeamSearch, stop: Stop) -> Beam:
+        if not isinstance(options, JointBeamSearch):
+            raise SimulstError("an ESPnet model needs another search; write 'search: {type: joint_beam}'.")
+        if options.ctc_weight > 0 and not self._model.has_ctc:
+            raise SimulstError(
+                "the model has no CTC layer for the translation (it was trained with st_mtlalpha 0); "
+                "write 'search: {type: joint_beam, ctc_weight: 0.0}'."
+            )
+        memory = self._encoded()
+        key = ("search", self.length, self._final, committed, options, stop.max_new_tokens)
+        return self._memo.get(key, lambda: self._search(memory, committed, options, stop.max_new_tokens))
+
+    def text(self, tokens: Tokens) -> str:
+        return self._model.text(tokens)
+
+    def limit(self) -> float:
+        return float("inf")
+
+    def is_full(self) -> bool:
+        return False
+
+    def spoken(self, tokens: Tokens) -> Tokens:
+        return tokens
+
+    def slide(self, committed: Tokens) -> None:
+        pass
+
+    def _search(self, memory: torch.Tensor, committed: Tokens, options: JointBeamSearch, max_new: int | None) -> Beam:
+        model = self._model
+        log_probs = None
+        if options.ctc_weight > 0:
+            log_probs = self._memo.get(("ctc", self.length, self._final), lambda: model.ctc(memory))
+        return joint_beam_search(memory, log_probs, model.decoder, committed, options, model.sos, model.eos, max_new)
+
+    def _encoded(self) -> torch.Tensor:
+        """Encoder frames (t, width) of all audio so far."""
+        model = self._model
+        if not model.blockwise:
+            return self._memo.get(("encode", self.length), lambda: model.encode(self._audio))
+        ready = model.features.count(self.length, final=False)
+        while (last := self._fed + model.feed(len(self._blocks))) <= ready:
+            self._encode_block(("block", len(self._blocks)), last, final=False)
+        if self._final and not self._flushed:
+            self._flushed = True
+            self._encode_block(("end", self.length), model.features.count(self.length, final=True), final=True)
+        return torch.cat([model.nothing, *self._blocks])
+
+    def _encode_block(self, key: Hashable, last: int, final: bool) -> None:
+        model, first, state = self._model, self._fed, self._state
+
+        def compute() -> tuple[torch.Tensor, Any]:
+            features = model.features.frames(self._audio, self._start, first, last)
+            return model.encode_block(features, state, final)
+
+        block, self._state = self._memo.get(key, compute)
+        self._blocks.append(block)
+        self._fed = last
+        keep = model.features.keep_from(last) - self._start
+        if keep > 0:
+            self._audio, self._start = self._audio[keep:], self._start + keep
+
+
+def _refuse_what_is_missing(config: dict[str, Any]) -> None:
+    if config.get("encoder") not in ENCODERS:
+        raise SimulstError(f"encoder: '{config.get('encoder')}' is not implemented; use {', '.join(ENCODERS)}.")
+    for name, value in (("decoder", "transformer"), ("frontend", "default")):
+        if config.get(name) != value:
+            raise SimulstError(f"{name}: '{config.get(name)}' is not implemented; use '{value}'.")
+    for name in ("preencoder", "postencoder", "hier_encoder", "md_encoder", "input_size"):
+        if config.get(name) is not None:
+            raise SimulstError(f"{name}: '{config[name]}' is not implemented; train without it.")
+    if config.get("token_type") not in ("bpe", "char", "word"):
+        raise SimulstError(f"token_type: '{config.get('token_type')}' is not implemented; use bpe, char or word.")
+
+
+def _normalization(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What ESPnet does to features (n, dims) before the encoder; its statistics are stored with the weights."""
+    kind, conf = config.get("normalize"), config.get("normalize_conf") or {}
+    if kind is None:
+        return lambda features: features
+    if kind == "global_mvn":
+        mean, std = (_take(weights, f"normalize.{name}").float() for name in ("mean", "std"))
+        mean = mean if conf.get("norm_means", True) else torch.zeros_like(mean)
+        std = std if conf.get("norm_vars", True) else torch.ones_like(std)
+        return lambda features: (features - mean) / std
+    if kind == "utterance_mvn" and conf.get("norm_means", True) and not conf.get("norm_vars", False):
+        return lambda features: features - features.mean(0)
+    raise SimulstError(f"normalize: '{kind}' with {conf} is not implemented; use global_mvn.")
+
+
+def _sentencepiece(experiment: Experiment) -> Any:
+    from sentencepiece import SentencePieceProcessor
+
+    name = experiment.config.get("bpemodel")
+    if not name:
+        raise SimulstError("config.yaml names no bpemodel, which token_type: bpe needs.")
+    try:
+        return SentencePieceProcessor(model_proto=experiment.read(str(name)))
+    except RuntimeError as error:
+        raise SimulstError(f"{name} is not a SentencePiece model ({error}).") from error
+
+
+def _class(name: str) -> Any:
+    try:
+        with contextlib.redirect_stdout(None):  # where ESPnet says that Flash Attention is missing
+            module, _, attribute = name.partition(":")
+            return getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise SimulstError(f"ESPnet models need the package espnet ({error}); install it.") from error
+
+
+def _load(module: torch.nn.Module, weights: dict[str, torch.Tensor], prefix: str) -> Any:
+    """A module in evaluation mode with its part of the weights, all of it and no more."""
+    part = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+    try:
+        module.load_state_dict(part, strict=True)
+    except RuntimeError as error:
+        raise SimulstError(f"the weights '{prefix}*' do not fit config.yaml: {' '.join(str(error).split())}") from error
+    return module.eval()
+
+
+def _take(weights: dict[str, torch.Tensor], name: str) -> torch.Tensor:
+    if name not in weights:
+        raise SimulstError(f"the weights lack '{name}'; give a whole model, not only its encoder.")
+    return weights[name]
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _yaml(data: bytes) -> Any:
+    # The compiled loader: a vocabulary of thousands takes the other a second.
+    return yaml.load(data.decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))

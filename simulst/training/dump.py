@@ -1,0 +1,73 @@
+"""Stage 2: cut the segments out of the recordings, at one or several speeds, into one archive that ESPnet reads."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import soxr
+from kaldiio import WriteHelper
+from tqdm import tqdm
+
+from simulst.data.audio import SAMPLE_RATE, load_audio
+from simulst.data.datadir import read_data_dir, read_table, write_table
+from simulst.errors import SimulstError
+
+ARCHIVE = "audio.ark"
+
+
+def dump_audio(data: Path, out: Path, texts: Sequence[str], speeds: Sequence[float] = (1.0,)) -> None:
+    """Write `out/{wav.scp,audio.ark,utt2num_samples,utt2spk,text.*}` from a data directory.
+
+    texts: languages of the text files to carry along, the first of which defines the utterances (`text.<language>`).
+    speeds: factors of speed perturbation (Ko et al. 2015: tempo and pitch together); utterances and speakers at
+        other speeds than 1 get the prefix `sp<factor>-`.
+    Audio is stored as 16-bit WAV, which ESPnet reads back as floats (a plain Kaldi matrix it would leave as integers).
+    `out` appears whole or not at all.
+    Raises SimulstError: what `read_data_dir` and `load_audio` raise, a speed that is not positive.
+    """
+    if not speeds or min(speeds) <= 0:
+        raise SimulstError(f"speeds {list(speeds)}: give positive factors, such as 0.9 1.0 1.1.")
+    utterances = sorted(read_data_dir(data, texts[0]), key=lambda u: u.name)
+    tables = {f"text.{language}": read_table(data / f"text.{language}", allow_empty=True) for language in texts}
+    tables["utt2spk"] = read_table(data / "utt2spk")
+    part = out.with_name(out.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    rows: dict[str, list[tuple[str, str]]] = {name: [] for name in (*tables, "utt2num_samples")}
+    progress = tqdm(total=len(speeds) * len(utterances), desc=f"audio of {out.name}", unit="utt")
+    with (
+        progress,
+        WriteHelper(f"ark,scp:{part / ARCHIVE},{part / 'wav.scp'}", write_function="soundfile") as write,
+    ):
+        for speed in sorted(speeds):
+            prefix = "" if speed == 1.0 else f"sp{speed:g}-"
+            for utterance in utterances:
+                samples = load_audio(utterance.wav, utterance.start, utterance.end)
+                if prefix:
+                    samples = soxr.resample(samples, SAMPLE_RATE * speed, SAMPLE_RATE)
+                name = prefix + utterance.name
+                write(name, (SAMPLE_RATE, _as_int16(samples)))
+                for table, rows_of_table in rows.items():
+                    if table == "utt2num_samples":
+                        value = str(samples.size)
+                    else:
+                        value = tables[table][utterance.name]
+                        value = prefix + value if table == "utt2spk" else value
+                    rows_of_table.append((name, value))
+                progress.update()
+    for name, table_rows in rows.items():
+        write_table(part / name, sorted(table_rows))
+    # The archive's place is written into wav.scp: say where it will be.
+    scp = read_table(part / "wav.scp")
+    write_table(
+        part / "wav.scp", sorted((k, v.replace(str(part / ARCHIVE), str(out / ARCHIVE))) for k, v in scp.items())
+    )
+    shutil.rmtree(out, ignore_errors=True)
+    part.replace(out)
+
+
+def _as_int16(samples: np.ndarray) -> np.ndarray:
+    return np.clip(np.round(samples * 32768), -32768, 32767).astype(np.int16)

@@ -1,0 +1,159 @@
+"""Stages 4 to 6: ESPnet's own statistics and trainer, called as programs, with a progress bar over their logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from simulst.errors import SimulstError
+from simulst.runs import write_atomically
+
+STAMP = "simulst_done.json"
+
+
+@dataclass(frozen=True)
+class Training:
+    """One ESPnet training (or its statistics): data, tokens and configuration.
+
+    task: `st`, which needs source_text and source_tokens, or `asr`.
+    train, valid: folders that `dump_audio` wrote. text, source_text: their text files' languages, such as tc.de.
+    tokens, source_tokens: folders that `train_tokens` wrote.
+    """
+
+    task: str
+    config: Path
+    train: Path
+    valid: Path
+    text: str
+    tokens: Path
+    source_text: str | None = None
+    source_tokens: Path | None = None
+
+    def command(self, out: Path, extra: Sequence[str]) -> list[str]:
+        """The ESPnet command line that both stages share."""
+        command = [sys.executable, "-m", f"espnet2.bin.{self.task}_train", "--config", str(self.config)]
+        command += ["--output_dir", str(out), "--use_preprocessor", "true"]
+        command += ["--token_type", "bpe", *self._tokens(self.tokens, "")]
+        if self.source_tokens is not None:
+            command += ["--src_token_type", "bpe", *self._tokens(self.source_tokens, "src_")]
+        for split, folder in (("train", self.train), ("valid", self.valid)):
+            texts = {"text": self.text, **({"src_text": self.source_text} if self.source_text else {})}
+            sources = [f"{folder / 'wav.scp'},speech,kaldi_ark"]
+            sources += [f"{folder / f'text.{language}'},{name},text" for name, language in texts.items()]
+            for source in sources:
+                command += [f"--{split}_data_path_and_name_and_type", source]
+            command += [f"--{split}_shape_file", str(folder / "utt2num_samples")]
+        return [*command, *extra]
+
+    @staticmethod
+    def _tokens(folder: Path, prefix: str) -> list[str]:
+        return [f"--{prefix}token_list", str(folder / "tokens.txt"), f"--{prefix}bpemodel", str(folder / "bpe.model")]
+
+
+def collect_stats(training: Training, out: Path, extra: Sequence[str] = (), force: bool = False) -> None:
+    """ESPnet's feature statistics: `out/train/feats_stats.npz` for the global mean and variance."""
+    run_espnet(training.command(out, ["--collect_stats", "true", "--ngpu", "0", *extra]), out, force)
+
+
+def train(training: Training, out: Path, stats: Path, extra: Sequence[str] = (), force: bool = False) -> None:
+    """Train, or go on with a training that was interrupted.
+
+    stats: the folder of `collect_stats`. extra: further options of ESPnet, which override the configuration.
+    """
+    normalize = ["--normalize", "global_mvn", "--normalize_conf", f"stats_file={stats / 'train/feats_stats.npz'}"]
+    run_espnet(training.command(out, ["--resume", "true", *normalize, *extra]), out, force)
+
+
+def run_espnet(command: list[str], out: Path, force: bool = False) -> None:
+    """Run one ESPnet program with its log in `out/simulst.log`; nothing is done if the same command ended well before.
+
+    Raises SimulstError: the program failed (with the log's last words), or another command filled the folder.
+    """
+    stamp = out / STAMP
+    if stamp.is_file() and not force:
+        if json.loads(stamp.read_text()) == command:
+            print(f"{out}: complete; --force does it again")
+            return
+        raise SimulstError(
+            f"{out}: was made by another command (see {STAMP} there); name another folder, or use --force."
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    log = out / "simulst.log"
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NLTK_DATA": os.environ.get("NLTK_DATA", str(out))}
+    with (
+        log.open("a", encoding="utf-8") as file,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
+        ) as process,
+    ):
+        last: list[str] = []
+        assert process.stdout is not None
+        with Progress(out.name) as progress:
+            try:
+                for line in process.stdout:
+                    file.write(line)
+                    progress.read(line)
+                    last = [*last, line.strip()][-3:]
+            except KeyboardInterrupt:
+                process.terminate()
+                raise
+    if process.returncode != 0:
+        raise SimulstError(f"{log}: ESPnet stopped with status {process.returncode}: {' | '.join(last)[-300:]}")
+    write_atomically(stamp, json.dumps(command))
+
+
+class Progress:
+    """A bar that follows ESPnet's log: epochs, loss, accuracy and the time that remains."""
+
+    _epoch = re.compile(r"(\d+)/(\d+)epoch started")
+    _batches = re.compile(r"\[train\] Batch sampler: \w+\(N-batch=(\d+)")
+    _interval = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: (.*)")
+    _results = re.compile(r"(\d+)epoch results: (.*)")
+    _value = re.compile(r"\b(loss|acc)=([-\d.e+]+)")
+
+    def __init__(self, title: str) -> None:
+        self._bar = tqdm(
+            desc=title, unit="epoch", bar_format="{l_bar}{bar}| {n:.2f}/{total} epochs [{elapsed}<{remaining}{postfix}]"
+        )
+        self._batches_per_epoch = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def read(self, line: str) -> None:
+        """Take note of one line of the log."""
+        if match := self._batches.search(line):
+            self._batches_per_epoch = int(match[1])
+        elif match := self._epoch.search(line):
+            if self._bar.total is None:
+                # An earlier run's epochs are not this one's work: the remaining time is told by what is seen.
+                self._bar.total = int(match[2])
+                self._bar.initial = int(match[1]) - 1
+            self._at(int(match[1]) - 1)
+        elif match := self._interval.search(line):
+            done = int(match[2]) / self._batches_per_epoch if self._batches_per_epoch else 0.0
+            self._say("", match[3])
+            self._at(int(match[1]) - 1 + min(done, 1.0))
+        elif match := self._results.search(line):
+            valid = match[2].partition("[valid]")[2]
+            self._say("dev ", valid)
+            self._at(int(match[1]))
+
+    def _at(self, epochs: float) -> None:
+        self._bar.n = max(self._bar.n, epochs)
+        self._bar.refresh()
+
+    def _say(self, prefix: str, text: str) -> None:
+        values = dict(self._value.findall(text))
+        self._bar.set_postfix_str(", ".join(f"{prefix}{name} {value}" for name, value in values.items()), refresh=False)

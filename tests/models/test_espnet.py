@@ -1,0 +1,415 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_espnet
+import torch
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.config import Decoding, parse_decoding
+from simulst.errors import SimulstError
+from simulst.models import load_model, option_names
+from simulst.models.base import Memo
+from simulst.models.espnet import ESPnet, ESPnetSession
+from simulst.policy.commit import All, LocalAgreement
+from simulst.policy.read import Chunk, Offline
+from simulst.policy.stop import EndOfSentence, MaxTokens
+from simulst.search import BeamSearch, JointBeamSearch
+from simulst.stream import Stream
+
+torch.set_num_threads(1)  # on so little, threads only wait for each other
+BLOCKWISE = ("contextual_block_conformer", "contextual_block_transformer")
+FULL = ("conformer", "transformer")
+
+
+@pytest.fixture(scope="session")
+def experiments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Path]]:
+    """ESPnet's model and the experiment's folder, for each encoder."""
+    made = {}
+    for seed, encoder in enumerate(tiny_espnet.ENCODERS):
+        folder = tmp_path_factory.mktemp(encoder)
+        made[encoder] = tiny_espnet.write(folder, encoder, seed), folder / "exp" / "st"
+    return made
+
+
+@pytest.fixture(scope="session")
+def models(experiments: dict[str, tuple[Any, Path]]) -> dict[str, ESPnet]:
+    return {encoder: ESPnet(path, "en", "de") for encoder, (_, path) in experiments.items()}
+
+
+@pytest.fixture
+def copy(experiments: dict[str, tuple[Any, Path]], tmp_path: Path) -> Path:
+    """An experiment to be broken."""
+    _, path = experiments["contextual_block_conformer"]
+    shutil.copytree(path.parent.parent, tmp_path / "recipe", symlinks=True)
+    return tmp_path / "recipe" / "exp" / "st"
+
+
+def configure(path: Path, **changes: Any) -> None:
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    (path / "config.yaml").write_text(yaml.safe_dump(config | changes))
+
+
+def noise(samples: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
+
+
+def encoded(session: ESPnetSession, audio: np.ndarray, cuts: list[int]) -> torch.Tensor:
+    """The encoder's frames when the audio comes in pieces, with a look at them after each one."""
+    start, seen = 0, 0
+    for cut in sorted(c for c in cuts if c <= audio.size):
+        session.extend(audio[start:cut])
+        frames = len(session._encoded())
+        assert frames >= seen or not session._model.blockwise
+        start, seen = cut, frames
+    session.extend(audio[start:], final=True)
+    return session._encoded()
+
+
+def espnet_frames(model: Any, audio: np.ndarray, infer: bool) -> torch.Tensor:
+    """ESPnet's own, from the whole utterance at once."""
+    with torch.no_grad():
+        features, lengths = model._extract_feats(torch.from_numpy(audio)[None], torch.tensor([audio.size]))
+        features, lengths = model.normalize(features, lengths)
+        options = {"prev_states": None, "is_final": True, "infer_mode": True} if infer else {}
+        return model.encoder(features, lengths, **options)[0][0]
+
+
+@pytest.mark.parametrize("encoder", BLOCKWISE)
+@settings(max_examples=40, deadline=None)
+@given(samples=st.integers(1200, 100000), seed=st.integers(0, 99), cuts=st.lists(st.integers(0, 100000), max_size=8))
+def test_blocks_are_espnets(
+    experiments: Any, models: dict[str, ESPnet], encoder: str, samples: int, seed: int, cuts: list[int]
+) -> None:
+    """Utterances of less than a block to nine blocks, in any pieces."""
+    audio = noise(samples, seed)
+    ours = encoded(models[encoder].session(), audio, cuts)
+    torch.testing.assert_close(ours, espnet_frames(experiments[encoder][0], audio, True), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("encoder", BLOCKWISE)
+@pytest.mark.parametrize("frames", [170, 171, 172, 235, 236, 300])
+def test_utterances_that_end_where_a_block_does(
+    experiments: Any, models: dict[str, ESPnet], encoder: str, frames: int
+) -> None:
+    for samples in (frames * 160, frames * 160 + 199, frames * 160 + 200):
+        audio = noise(samples)
+        for cuts in ([], [samples], [samples - 1], list(range(0, samples, 9000))):
+            ours = encoded(models[encoder].session(), audio, cuts)
+            torch.testing.assert_close(ours, espnet_frames(experiments[encoder][0], audio, True), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("encoder", FULL)
+@pytest.mark.parametrize("samples", [1200, 15000, 50001])
+def test_full_context_is_espnets(experiments: Any, models: dict[str, ESPnet], encoder: str, samples: int) -> None:
+    audio = noise(samples)
+    ours = encoded(models[encoder].session(), audio, [1, 5000, 12345])
+    torch.testing.assert_close(ours, espnet_frames(experiments[encoder][0], audio, False), atol=1e-4, rtol=0)
+
+
+def test_a_block_comes_as_soon_as_it_can(models: dict[str, ESPnet]) -> None:
+    """The first after 172 feature frames, then one every 64; a shared memo and other looks change nothing."""
+    model = models["contextual_block_conformer"]
+    audio = noise(80000)
+    need = [171 * 160 + 200 + 64 * 160 * k for k in range(4)]
+    sizes = {n: 24 + 16 * k for k, n in enumerate(need)}
+    one = model.session()
+    for k, n in enumerate(need):
+        one.extend(audio[one.length : n - 1])
+        assert len(one._encoded()) == (sizes[need[k - 1]] if k else 0)
+        one.extend(audio[n - 1 : n])
+        assert len(one._encoded()) == sizes[n]
+    other = model.session()
+    other.extend(audio[: need[-1]])
+    torch.testing.assert_close(one._encoded(), other._encoded(), atol=1e-6, rtol=0)
+
+
+def test_old_audio_is_let_go(models: dict[str, ESPnet]) -> None:
+    session = models["contextual_block_conformer"].session()
+    for _ in range(60):
+        session.extend(noise(16000))
+        session._encoded()
+    assert session.length == 60 * 16000
+    assert session._audio.size < 2 * 16000
+
+
+def test_no_audio_and_hardly_any(models: dict[str, ESPnet]) -> None:
+    for model in models.values():
+        for samples in (0, 1, 256, 257, 900):
+            session = model.session()
+            session.extend(noise(samples), final=True)
+            assert session._encoded().shape == (0, tiny_espnet.WIDTH)
+            assert [h.tokens for h in session.search((3, 4), JointBeamSearch(), EndOfSentence())] == [(3, 4)]
+
+
+def espnet_texts(model: Any, audio: np.ndarray, ctc_weight: float, infer: bool) -> list[tuple[int, ...]]:
+    from espnet.nets.batch_beam_search import BatchBeamSearch
+    from espnet.nets.scorers.ctc import CTCPrefixScorer
+
+    search = BatchBeamSearch(
+        scorers={"decoder": model.decoder, "ctc": CTCPrefixScorer(model.st_ctc, model.eos)},
+        weights={"decoder": 1 - ctc_weight, "ctc": ctc_weight},
+        beam_size=6,
+        vocab_size=len(model.token_list),
+        sos=model.sos,
+        eos=model.eos,
+        pre_beam_score_key="full",
+    )
+    with torch.no_grad():
+        found = search(espnet_frames(model, audio, infer))
+    texts = [h.yseq.tolist() for h in found]
+    return [tuple(token for token in text if token != model.eos) for text in texts]
+
+
+@pytest.mark.parametrize("ctc_weight", [0.0, 0.3])
+@pytest.mark.parametrize("encoder", tiny_espnet.ENCODERS)
+def test_offline_translation_is_espnets(
+    experiments: Any, models: dict[str, ESPnet], encoder: str, ctc_weight: float
+) -> None:
+    """From audio to text through the loop, whole beam and text."""
+    espnet, model = experiments[encoder][0], models[encoder]
+    for seed in range(2):
+        audio = noise(30000, seed)
+        theirs = espnet_texts(espnet, audio, ctc_weight, encoder in BLOCKWISE)
+        session = model.session()
+        session.extend(audio, final=True)
+        beam = session.search((), JointBeamSearch(6, ctc_weight), EndOfSentence())
+        assert [h.tokens for h in beam] == theirs[:6]
+        stream = Stream(model.session(), Decoding(Offline(), All(), search=JointBeamSearch(6, ctc_weight)))
+        stream.push(audio, finished=True)
+        assert stream.committed == theirs[0]
+        assert [e.text for e in stream.emissions] == model.text(theirs[0]).split()
+
+
+@pytest.mark.parametrize("encoder", tiny_espnet.ENCODERS)
+def test_streaming(models: dict[str, ESPnet], encoder: str) -> None:
+    """Any pushes give the same; with a shared memo too, and what is committed stays."""
+    audio = noise(60000)
+    memo = Memo()
+    for commit in (LocalAgreement(2), All()):
+        how = Decoding(Chunk(640), commit, search=JointBeamSearch(3, max_length_ratio=0.3))
+        runs = []
+        for memo_or_none, size in ((None, 60000), (None, 1000), (memo, 60000), (memo, 7777)):
+            stream = Stream(models[encoder].session(memo_or_none), how)
+            for start in range(0, 60000, size):
+                stream.push(audio[start : start + size], finished=start + size >= 60000)
+            runs.append((stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]))
+        assert runs[0] == runs[1] == runs[2] == runs[3]
+        assert runs[0][0]
+
+
+def test_shared_work_is_charged(models: dict[str, ESPnet]) -> None:
+    memo = Memo()
+    how = Decoding(Chunk(640), All(), stop=MaxTokens(2), search=JointBeamSearch(3))
+    streams = [Stream(models["contextual_block_conformer"].session(memo), how) for _ in range(2)]
+    for stream in streams:
+        stream.push(noise(60000), finished=True)
+    assert streams[1].session.saved_seconds >= 0.5 * streams[0].compute_seconds
+    assert streams[0].compute_seconds == pytest.approx(streams[1].compute_seconds, rel=0.5)
+
+
+def test_max_new_tokens(models: dict[str, ESPnet]) -> None:
+    session = models["conformer"].session()
+    session.extend(noise(60000))
+    beam = session.search((3, 4), JointBeamSearch(4), MaxTokens(2))
+    assert all(h.tokens[:2] == (3, 4) and len(h.tokens) <= 4 for h in beam)
+
+
+def test_text_of_pieces(models: dict[str, ESPnet]) -> None:
+    model = models["conformer"]
+    ids = {token: i for i, token in enumerate(model._tokens)}
+    pieces = model._pieces.encode("der hund sieht", out_type=str)
+    tokens = tuple(ids[piece] for piece in pieces)
+    assert model.text(tokens) == "der hund sieht"
+    assert model.text((0, *tokens, ids["<sos/eos>"])) == "der hund sieht"
+    for length in range(len(tokens)):
+        assert "der hund sieht".startswith(model.text(tokens[:length]))
+
+
+@pytest.mark.parametrize(
+    ("token_type", "tokens", "text"),
+    [("char", "d e r <space> h", "der h"), ("word", "der hund", "der hund ")],
+)
+def test_text_of_other_tokens(tmp_path: Path, token_type: str, tokens: str, text: str) -> None:
+    tiny_espnet.write(tmp_path, "transformer", token_type=token_type)
+    model = load_model(tmp_path / "exp" / "st", "en", "de")
+    assert isinstance(model, ESPnet)
+    assert model.text(tuple(model._tokens.index(token) for token in tokens.split())) == text
+
+
+def test_utterance_normalisation(tmp_path: Path) -> None:
+    espnet = tiny_espnet.write(tmp_path, "transformer", normalize="utterance_mvn", normalize_conf={})
+    path = tmp_path / "exp" / "st"
+    ours = encoded(ESPnet(path, "en", "de").session(), noise(20000), [])
+    torch.testing.assert_close(ours, espnet_frames(espnet, noise(20000), False), atol=1e-4, rtol=0)
+    configure(path, encoder="contextual_block_transformer", encoder_conf=tiny_espnet.CONTEXTUAL)
+    with pytest.raises(SimulstError, match=r"utterance_mvn cannot be streamed|do not fit"):
+        ESPnet(path, "en", "de")
+
+
+def test_a_packed_model(experiments: Any, models: dict[str, ESPnet], tmp_path: Path, monkeypatch: Any) -> None:
+    from espnet2.main_funcs.pack_funcs import pack
+
+    _, path = experiments["contextual_block_conformer"]
+    monkeypatch.chdir(path.parent.parent)
+    pack(
+        files={"st_model_file": "exp/st/valid.acc.ave_3best.pth"},
+        yaml_files={"st_train_config": "exp/st/config.yaml"},
+        option=["data/bpe.model", "data/feats_stats.npz"],
+        outpath=tmp_path / "model.zip",
+    )
+    monkeypatch.chdir(tmp_path)
+    model = load_model("model.zip", "en", "de")
+    session = model.session()
+    assert isinstance(session, ESPnetSession)
+    torch.testing.assert_close(
+        encoded(session, noise(50000), [30000]),
+        encoded(models["contextual_block_conformer"].session(), noise(50000), []),
+    )
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("readme", "nothing")
+    (tmp_path / "text.zip").write_text("nothing")
+    for name in ("other.zip", "text.zip"):
+        with pytest.raises(SimulstError, match=f"{name}: not a zip that ESPnet packed"):
+            load_model(name, "en", "de")
+
+
+def test_a_model_that_moved(copy: Path) -> None:
+    """Alone in a folder, with its SentencePiece model beside it; the statistics are among the weights."""
+    folder = copy.parent.parent.parent / "moved"
+    folder.mkdir()
+    shutil.copy(copy / "config.yaml", folder)
+    shutil.copy(copy / "3epoch.pth", folder / "10epoch.pth")
+    with pytest.raises(SimulstError, match=r"bpe.model is missing"):
+        ESPnet(folder, "en", "de")
+    shutil.copy(copy.parent.parent / "data" / "bpe.model", folder)
+    assert ESPnet(folder, "en", "de").has_ctc
+
+
+def test_which_weights_are_taken(copy: Path) -> None:
+    from simulst.models.espnet import Experiment
+
+    assert Experiment(copy).checkpoint == "valid.acc.ave.pth"
+    (copy / "valid.acc.ave.pth").unlink()
+    assert Experiment(copy).checkpoint == "valid.acc.ave_3best.pth"
+    (copy / "valid.acc.ave_3best.pth").unlink()
+    shutil.copy(copy / "3epoch.pth", copy / "10epoch.pth")
+    (copy / "checkpoint.pth").write_text("the trainer's state")
+    assert Experiment(copy).checkpoint == "10epoch.pth"
+    assert Experiment(copy, "3epoch.pth").checkpoint == "3epoch.pth"
+    with pytest.raises(SimulstError, match=r"the file 4epoch.pth is missing"):
+        ESPnet(copy, "en", "de", checkpoint="4epoch.pth")
+    with pytest.raises(SimulstError, match=r"checkpoint.pth cannot be read"):
+        ESPnet(copy, "en", "de", checkpoint="checkpoint.pth")
+    for file in copy.glob("*epoch.pth"):
+        file.unlink()
+    with pytest.raises(SimulstError, match="no weights"):
+        ESPnet(copy, "en", "de")
+
+
+def test_without_ctc_layer(tmp_path: Path) -> None:
+    """`ctc` is there too, but it writes the source language."""
+    tiny_espnet.write(
+        tmp_path, "transformer",
+        model_conf={"st_mtlalpha": 0.0, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False},
+    )  # fmt: skip
+    session = load_model(tmp_path / "exp" / "st", "en", "de").session()
+    session.extend(noise(20000), final=True)
+    with pytest.raises(SimulstError, match=r"no CTC layer.*ctc_weight: 0"):
+        session.search((), JointBeamSearch(), EndOfSentence())
+    assert session.search((), JointBeamSearch(ctc_weight=0.0), EndOfSentence())
+
+
+def test_another_search(models: dict[str, ESPnet]) -> None:
+    session = models["conformer"].session()
+    with pytest.raises(SimulstError, match="joint_beam"):
+        session.search((), BeamSearch(), EndOfSentence())
+    how = parse_decoding(
+        {"read": {"type": "offline"}, "commit": {"type": "all"}, "search": {"type": "joint_beam", "beam": 2}}, "here"
+    )
+    assert how.search == JointBeamSearch(2)
+    assert how.label == "offline_beam2"
+
+
+def test_a_broken_checkpoint(copy: Path) -> None:
+    weights = torch.load(copy / "3epoch.pth")
+    weights["encoder.after_norm.weight"] *= float("nan")
+    torch.save(weights, copy / "4epoch.pth")
+    session = ESPnet(copy, "en", "de", checkpoint="4epoch.pth").session()
+    session.extend(noise(30000), final=True)
+    for ctc_weight in (0.0, 0.3):
+        with pytest.raises(SimulstError, match="NaN"):
+            session.search((), JointBeamSearch(ctc_weight=ctc_weight), EndOfSentence())
+    for name, words in (
+        ("decoder.output_layer.bias", "decoder.*do not fit"),
+        ("encoder.after_norm.bias", "encoder.*do not fit"),
+        ("normalize.mean", "lack 'normalize.mean'"),
+        ("frontend.logmel.melmat", "lack 'frontend.logmel.melmat'"),
+    ):
+        torch.save({key: value for key, value in weights.items() if key != name}, copy / "4epoch.pth")
+        with pytest.raises(SimulstError, match=words):
+            ESPnet(copy, "en", "de", checkpoint="4epoch.pth")
+    torch.save({"model": weights, "epoch": 3}, copy / "4epoch.pth")
+    with pytest.raises(SimulstError, match="more than weights"):
+        ESPnet(copy, "en", "de", checkpoint="4epoch.pth")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"encoder": "branchformer"}, "encoder: 'branchformer' is not implemented"),
+        ({"decoder": "transducer"}, "decoder: 'transducer'"),
+        ({"frontend": "s3prl"}, "frontend: 's3prl'"),
+        ({"preencoder": "linear"}, "preencoder"),
+        ({"token_type": "phn"}, "token_type: 'phn'"),
+        ({"bpemodel": None}, "names no bpemodel"),
+        ({"bpemodel": "data/tokens.txt"}, "not a SentencePiece model"),
+        ({"encoder_conf": {"blocks": 3}}, "do not fit"),
+        ({"encoder_conf": tiny_espnet.CONTEXTUAL | {"num_blocks": 4}}, "weights 'encoder.*do not fit"),
+        ({"token_list": ["a", "b"]}, "weights 'decoder.*do not fit"),
+        ({"frontend_conf": {"fs": 8000}}, "8000 Hz"),
+        (
+            {"encoder_conf": tiny_espnet.CONTEXTUAL | {"cnn_module_kernel": 7, "input_layer": "linear"}},
+            "weights|conv2d",
+        ),
+    ],
+)
+def test_what_is_not_implemented(copy: Path, changes: dict[str, Any], words: str) -> None:
+    configure(copy, **changes)
+    with pytest.raises(SimulstError, match=words) as raised:
+        ESPnet(copy, "en", "de")
+    assert str(copy) in str(raised.value)
+
+
+def test_other_folders(tmp_path: Path, copy: Path) -> None:
+    (tmp_path / "config.yaml").write_text("decoding: {}\n")
+    with pytest.raises(SimulstError, match=r"not a model that simulst knows.*ESPnet"):
+        load_model(tmp_path, "en", "de")
+    (copy / "config.yaml").write_text("token_list: [a\n")
+    with pytest.raises(SimulstError, match="not valid YAML"):
+        load_model(copy, "en", "de")
+    assert option_names(copy) == ["device", "threads", "checkpoint"]
+    with pytest.raises(SimulstError, match="device 'tpu'"):
+        load_model(copy, "en", "de", device="tpu")
+
+
+def test_loading_needs_no_espnet_task(experiments: Any) -> None:
+    """It takes seconds, in a new process."""
+    _, path = experiments["contextual_block_conformer"]
+    code = (
+        "import sys; from simulst.models import load_model; "
+        f"load_model({str(path)!r}, 'en', 'de'); "
+        "print([m for m in sys.modules if m.startswith(('espnet2.tasks', 'espnet2.train', 'librosa', 'nltk'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert done.stderr == ""

@@ -1,0 +1,90 @@
+"""Tiny, randomly initialised ESPnet speech translation experiments, as ESPnet's own training leaves them behind."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+import torch
+import yaml
+
+WIDTH, MELS = 16, 20
+TEXT = "der hund sieht die katze im garten\ndie alte frau hat einen kleinen hund\nheute geht der mann in den wald\n"
+CONTEXTUAL = {
+    **{"output_size": WIDTH, "attention_heads": 2, "linear_units": 24, "num_blocks": 3},
+    **{"block_size": 40, "hop_size": 16, "look_ahead": 16},
+}
+FULL = {"output_size": WIDTH, "attention_heads": 2, "linear_units": 24, "num_blocks": 2}
+ENCODERS: dict[str, dict[str, Any]] = {
+    "contextual_block_conformer": {**CONTEXTUAL, "cnn_module_kernel": 7},
+    "contextual_block_transformer": CONTEXTUAL,
+    "conformer": {**FULL, "cnn_module_kernel": 7},
+    "transformer": FULL,
+}
+
+
+def write(folder: Path, encoder: str = "contextual_block_conformer", seed: int = 0, **changes: Any) -> Any:
+    """Write config.yaml, weights, statistics and tokens; changes: of ESPnet's configuration. Returns ESPnet's model.
+
+    As in a recipe, training runs in `folder`, the experiment is `folder/exp/st`, and paths are relative to `folder`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from espnet2.tasks.st import STTask
+
+    experiment = folder / "exp" / "st"
+    experiment.mkdir(parents=True)
+    (folder / "data").mkdir()
+    token_type = changes.get("token_type", "bpe")
+    (folder / "data" / "tokens.txt").write_text("\n".join(_tokens(folder / "data", token_type)) + "\n")
+    random = np.random.default_rng(seed)
+    mean = random.normal(-8, 2, MELS)
+    np.savez(folder / "data" / "feats_stats.npz", count=100, sum=mean * 100, sum_square=(mean**2 + 4) * 100)
+    config = {
+        **{"frontend_conf": {"n_fft": 512, "win_length": 400, "hop_length": 160, "n_mels": MELS}, "specaug": None},
+        **{"normalize": "global_mvn", "normalize_conf": {"stats_file": str(folder / "data" / "feats_stats.npz")}},
+        **{"encoder": encoder, "encoder_conf": ENCODERS[encoder]},
+        **{"decoder": "transformer", "decoder_conf": {"attention_heads": 2, "linear_units": 24, "num_blocks": 2}},
+        **{"token_type": token_type, "token_list": str(folder / "data" / "tokens.txt")},
+        **{"src_token_type": "char", "src_token_list": ["<blank>", "<unk>", "a", "b", "<sos/eos>"]},
+        **{"model_conf": {"st_mtlalpha": 0.3, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False}},
+        **({"bpemodel": "data/bpe.model"} if token_type == "bpe" else {}),
+        **changes,
+    }
+    (folder / "train.yaml").write_text(yaml.safe_dump(config))
+    args = STTask.get_parser().parse_args(["--config", str(folder / "train.yaml"), "--output_dir", str(experiment)])
+    torch.manual_seed(seed)
+    logging.disable(logging.WARNING)
+    model = STTask.build_model(args).eval()
+    logging.disable(logging.NOTSET)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("output_layer.weight", "ctc_lo.weight")):
+                parameter *= 5
+    if config["normalize"] == "global_mvn":
+        args.normalize_conf["stats_file"] = "data/feats_stats.npz"
+    (experiment / "config.yaml").write_text(yaml.safe_dump(vars(args), sort_keys=False))
+    torch.save(model.state_dict(), experiment / "3epoch.pth")
+    torch.save(model.state_dict(), experiment / "valid.acc.ave_3best.pth")
+    (experiment / "valid.acc.ave.pth").symlink_to("valid.acc.ave_3best.pth")
+    return model
+
+
+def _tokens(folder: Path, token_type: str) -> list[str]:
+    if token_type == "word":
+        middle = sorted(set(TEXT.split()))
+    elif token_type == "char":
+        middle = ["<space>" if c == " " else c for c in sorted(set(TEXT) - {"\n"})]
+    else:
+        (folder / "text").write_text(TEXT)
+        sentencepiece.SentencePieceTrainer.train(
+            input=str(folder / "text"), model_prefix=str(folder / "bpe"), vocab_size=40, model_type="unigram",
+            hard_vocab_limit=False, minloglevel=2,
+        )  # fmt: skip
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "bpe.model"))
+        middle = [pieces.id_to_piece(i) for i in range(3, pieces.get_piece_size())]
+    return ["<blank>", "<unk>", *middle, "<sos/eos>"]
