@@ -274,8 +274,9 @@ def _mapper(cluster: Cluster) -> Iterator[Callable[[Callable[[Job], Result], lis
         settings = {
             "distributed.scheduler.allowed-failures": 1,
             # Dask has its workers give every freed 64 KiB back to the system: encoders then spend half their time on
-            # page faults.
+            # page faults. Whoever sets one threshold must set both, or large blocks still go back at once.
             "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 30,
+            "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 30,
         }
         with dask.config.set(settings):
             local = LocalCluster(n_workers=cluster.jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
