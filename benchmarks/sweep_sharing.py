@@ -1,4 +1,4 @@
-"""What a sweep saves by sharing: all strategies of a chunk size together against one by one, same outputs.
+"""What a sweep saves by sharing: a sweep's configurations of one chunk size together against one by one, same outputs.
 
     python benchmarks/sweep_sharing.py [--limit 10] [--ms 500 1000 2000]
 
@@ -14,17 +14,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from simulst.config import Decoding
+from simulst.config import load_sweep
 from simulst.data.datadir import read_data_dir
 from simulst.models.whisper import Whisper
-from simulst.policy.commit import Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.read import Chunk
 from simulst.runs import decode_utterance
 
 ROOT = Path(__file__).resolve().parent.parent
-STRATEGIES: list[Commit] = [
-    LocalAgreement(2), LocalAgreement(3), Hold(3), Hold(6), SharedPrefix(1), SharedPrefix(2),
-]  # fmt: skip
 
 
 def main() -> None:
@@ -32,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=ROOT / "egs/prompts/models/whisper-base", type=Path)
     parser.add_argument("--data", default=ROOT / "egs/prompts/data/es-en/tst", type=Path)
+    parser.add_argument("--decodings", default=ROOT / "egs/prompts/conf/sweep_es.yaml", type=Path)
     parser.add_argument("--limit", type=int, default=10)
     parser.add_argument("--ms", nargs="+", type=float, default=[500, 1000, 2000])
     parser.add_argument("--threads", type=int, default=2)
@@ -40,7 +37,7 @@ def main() -> None:
     utterances = read_data_dir(arguments.data, "en")[: arguments.limit]
     summary = {}
     for ms in arguments.ms:
-        decodings = [Decoding(Chunk(ms), commit) for commit in STRATEGIES]
+        decodings = [d for d in load_sweep(arguments.decodings) if isinstance(d.read, Chunk) and d.read.ms == ms]
         seconds = {"shared": 0.0, "separate": 0.0}
         same = True
         for index, utterance in enumerate(tqdm(utterances, desc=f"{ms:g} ms")):
@@ -53,7 +50,8 @@ def main() -> None:
             same &= outputs["shared"] == outputs["separate"]
         ratio = seconds["shared"] / seconds["separate"]
         print(
-            f"{ms:g} ms: together {seconds['shared']:.1f} s, one by one {seconds['separate']:.1f} s, ratio {ratio:.2f}"
+            f"{ms:g} ms, {len(decodings)} configurations: together {seconds['shared']:.1f} s, "
+            f"one by one {seconds['separate']:.1f} s, ratio {ratio:.2f}"
         )
         summary[f"{ms:g}"] = {**seconds, "ratio": ratio, "same_outputs": same}
     print(json.dumps(summary))
