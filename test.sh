@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 tools/install.sh
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-.venv/bin/ruff check .
-.venv/bin/mypy
+.venv/bin/python -m ruff check .
+.venv/bin/python -m mypy
 exec .venv/bin/python -m pytest "$@"
