@@ -13,6 +13,7 @@ import soundfile
 from simulst.data.audio import SAMPLE_RATE, load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
+from simulst.runs import write_atomically
 
 
 def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
@@ -38,9 +39,10 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
             soundfile.write(temporary, samples, SAMPLE_RATE, subtype="FLOAT", format="WAV")
             temporary.replace(path)
         paths.append(str(path))
-    _write_lines(out / "source.txt", paths)
+    write_atomically(out / "source.txt", _lines(paths))
     # A text stays on its line: SimulEval pairs the lists by line number.
-    _write_lines(out / "target.txt", [re.sub(r"[\r\n]+", " ", utterance.reference) for utterance in utterances])
+    references = [re.sub(r"[\r\n]+", " ", utterance.reference) for utterance in utterances]
+    write_atomically(out / "target.txt", _lines(references))
 
 
 def _holds(path: Path, samples: np.ndarray) -> bool:
@@ -53,7 +55,5 @@ def _holds(path: Path, samples: np.ndarray) -> bool:
         return False
 
 
-def _write_lines(path: Path, lines: list[str]) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    temporary.replace(path)
+def _lines(texts: list[str]) -> str:
+    return "".join(f"{text}\n" for text in texts)

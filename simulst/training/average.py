@@ -1,11 +1,25 @@
-"""Stage 7: the mean of several checkpoints' weights."""
+"""Stage 7: the mean of several checkpoints' weights, and which mean to take."""
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from simulst.config import Decoding
+from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
+from simulst.log import unit_of
+from simulst.metrics.quality import bleu
+from simulst.models import load_model
+from simulst.policy.commit import All
+from simulst.policy.read import Offline
+from simulst.runs import decode_utterance, write_atomically
+from simulst.search import JointBeamSearch
+
+CHOSEN = "chosen.pth"
 
 
 def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
@@ -35,3 +49,46 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     part = out.with_name(out.name + ".part")
     torch.save(mean, part)
     part.replace(out)
+
+
+def choose(experiment: Path, data: Path, text: str, target: str, counts: list[int], limit: int) -> dict[int, float]:
+    """Write the mean of the best checkpoints that decodes dev best (offline) as chosen.pth; returns count → BLEU.
+
+    data, text: development data directory and its reference file. counts: numbers of checkpoints to try.
+    limit: development sentences. Raises SimulstError: no finished training, or what decoding raises.
+    """
+    epochs = best_epochs(experiment)
+    decoding = Decoding(Offline(), All(), search=JointBeamSearch(beam=3))
+    utterances = read_data_dir(data, text)[:limit]
+    scores: dict[int, float] = {}
+    for count in sorted({min(count, len(epochs)) for count in counts}):
+        name = f"ave_{count}best.pth"
+        average_checkpoints([experiment / f"{epoch}epoch.pth" for epoch in epochs[:count]], experiment / name)
+        model = load_model(experiment, "en", target, checkpoint=name)
+        unit = unit_of(target)
+        outputs = [decode_utterance(model, u, i, [decoding], unit)[0].prediction for i, u in enumerate(utterances)]
+        scores[count] = bleu(outputs, [u.reference for u in utterances], target).score
+    best = max(scores, key=lambda count: (scores[count], -count))
+    shutil.copy(experiment / f"ave_{best}best.pth", experiment / (CHOSEN + ".part"))
+    (experiment / (CHOSEN + ".part")).replace(experiment / CHOSEN)
+    write_atomically(experiment / "chosen.json", json.dumps({"averaged": best, "dev_BLEU": scores}))
+    return scores
+
+
+def best_epochs(experiment: Path) -> list[int]:
+    """The epochs whose checkpoints are kept, best accuracy on dev first, from ESPnet's log.
+
+    Raises SimulstError: there is no log, or no checkpoint of an epoch in it.
+    """
+    log = experiment / "simulst.log"
+    if not log.is_file():
+        raise SimulstError(f"{log}: no such file; run stage 6 (training) first.")
+    kept = {int(path.stem.removesuffix("epoch")) for path in experiment.glob("*epoch.pth")}
+    accuracy: dict[int, float] = {}
+    for line in log.read_text(encoding="utf-8").splitlines():
+        if match := re.search(r"(\d+)epoch results: .*\[valid\].*?\bacc=([\d.e+-]+)", line):
+            accuracy[int(match[1])] = float(match[2])
+    epochs = sorted(kept & accuracy.keys(), key=lambda epoch: -accuracy[epoch])
+    if not epochs:
+        raise SimulstError(f"{experiment}: no checkpoint of a finished epoch; run stage 6 first.")
+    return epochs
