@@ -3,7 +3,7 @@
 while [ $# -gt 0 ]; do
     case $1 in
         -h | --help)
-            sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "$0"
+            sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "${0##*/}"
             exit 0
             ;;
         --*)
@@ -33,3 +33,6 @@ while [ $# -gt 0 ]; do
             ;;
     esac
 done
+
+# Whether a stage is among those asked for.
+runs() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ]; }

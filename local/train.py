@@ -25,6 +25,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--source-text", help="Language of the source's text file, such as lc.rm.en.")
 @click.option("--source-tokens", type=FOLDER, help="Source tokens (stage 3).")
 @click.option("--stats", type=FOLDER, help="Folder of the statistics (what = train).")
+@click.option("--encoder", type=FOLDER, help="Weights of an ASR model (stage 5) to take the encoder from.")
 @click.option("--out", required=True, type=FOLDER)
 @click.option("--force", is_flag=True, help="Do it again.")
 @click.argument("extra", nargs=-1)
@@ -39,6 +40,7 @@ def main(
     source_text: str | None,
     source_tokens: Path | None,
     stats: Path | None,
+    encoder: Path | None,
     out: Path,
     force: bool,
     extra: tuple[str, ...],
@@ -51,7 +53,7 @@ def main(
         elif stats is None:
             raise SimulstError("--stats is missing; name the folder of the statistics (stage 4).")
         else:
-            train(training, out, stats, extra, force)
+            train(training, out, stats, extra, encoder, force)
     except SimulstError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:

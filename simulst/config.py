@@ -26,18 +26,23 @@ from simulst.policy import commit, read, stop
 from simulst.policy.commit import Commit
 from simulst.policy.read import Read
 from simulst.policy.stop import Stop
-from simulst.search import BeamSearch, JointBeamSearch
+from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch
 
 TYPES: dict[str, dict[str, type]] = {
-    "read": {"chunk": read.Chunk, "offline": read.Offline},
-    "stop": {"end_of_sentence": stop.EndOfSentence, "max_tokens": stop.MaxTokens},
+    "read": {"chunk": read.Chunk, "block": read.Block, "offline": read.Offline},
+    "stop": {
+        "end_of_sentence": stop.EndOfSentence,
+        "max_tokens": stop.MaxTokens,
+        "ctc": stop.CTC,
+        "align_att": stop.AlignAtt,
+    },
     "commit": {
         "all": commit.All,
         "hold": commit.Hold,
         "local_agreement": commit.LocalAgreement,
         "shared_prefix": commit.SharedPrefix,
     },
-    "search": {"beam": BeamSearch, "joint_beam": JointBeamSearch},
+    "search": {"beam": BeamSearch, "joint_beam": JointBeamSearch, "bwbs": BWBS, "ibwbs": IBWBS},
 }
 DEFAULTS: dict[str, dict[str, Any]] = {"stop": {"type": "end_of_sentence"}, "search": {"type": "beam"}}
 
@@ -124,7 +129,9 @@ def _build(key: str, raw: Any, where: str) -> Any:
             )
         try:
             # Strict: `n: "2"` or `n: true` is a slip of the pen, not a number.
-            options[name] = TypeAdapter(hints[name]).validate_python(value, strict=True)
+            options[name] = TypeAdapter(hints[name]).validate_python(
+                tuple(value) if isinstance(value, list) else value, strict=True
+            )
         except ValidationError as error:
             message = error.errors()[0]["msg"]
             raise SimulstError(f"{where}: '{key}', option '{name}': {message}; found {value!r}.") from error

@@ -19,6 +19,7 @@ import numpy as np
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.models.base import Session
+from simulst.policy.read import Block
 from simulst.policy.stop import EndOfSentence
 from simulst.search import Beam, Tokens
 
@@ -94,6 +95,9 @@ class Stream:
 
     def _needed(self) -> float:
         """Samples still missing until the next step: READ's word, unless the session's window is full before."""
+        if isinstance(self.decoding.read, Block):
+            target = self.session.block_end(self.decoding.read.n)
+            return min(target, self.session.limit()) - self.session.length
         decoded = self.reads[-1] if self.reads else 0.0
         target = self.decoding.read.next_ms(decoded)
         if not target > decoded:  # nor for NaN

@@ -79,6 +79,9 @@ class FakeSession:
     def text(self, tokens: Tokens) -> str:
         return self.model.text(tokens)
 
+    def block_end(self, count: int) -> float:
+        return (self.samples // self.model.token_samples + count) * self.model.token_samples
+
     def limit(self) -> float:
         if not self.model.window:
             return math.inf

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
-from simulst.policy.read import Chunk, Offline, Read
+from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.stop import EndOfSentence, MaxTokens, Stop
 from simulst.search import Beam, BeamSearch, Tokens
 from simulst.stream import Stream
@@ -27,6 +27,7 @@ COMMITS = st.one_of(
 STOPS = st.one_of(st.just(EndOfSentence()), st.builds(MaxTokens, st.integers(1, 4)))
 READS = st.one_of(
     st.just(Offline()),
+    st.builds(Block, st.integers(1, 3)),
     st.builds(Chunk, st.sampled_from([90, 200, 333.3, 500, 1000]), st.sampled_from([0, 450, 2000])),
 )
 SEARCHES = st.builds(BeamSearch, st.integers(1, 4))

@@ -37,7 +37,6 @@ export PATH=$PWD/../../.venv/bin:$PATH
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 languages="es fr it ru"
 whisper=models/whisper-base
-runs() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ]; }
 part_of() {
     if ! $full; then echo "--max-seconds $max_seconds --limit $([ "$1" = es ] && echo "$limit" || echo "$limit_others")"; fi
 }

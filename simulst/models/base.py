@@ -63,6 +63,12 @@ class Session(Protocol):
     def text(self, tokens: Tokens) -> str:
         """Plain text; a character cut in two ends in U+FFFD."""
 
+    def block_end(self, count: int) -> float:
+        """The length (samples since the start) at which the encoder will have written `count` more blocks than now.
+
+        Raises SimulstError: this model's encoder has no blocks.
+        """
+
     def limit(self) -> float:
         """The length (samples since the start) at which the window will be full; infinity if it never is."""
 

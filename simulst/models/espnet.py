@@ -8,11 +8,13 @@ everything (conformer, transformer) encode all audio again at each step.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import re
 import zipfile
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,12 @@ import yaml
 
 from simulst.errors import SimulstError
 from simulst.models.base import Memo
+from simulst.models.decoder import CachedDecoder
 from simulst.models.features import log_mel_of
 from simulst.policy.stop import Stop
-from simulst.search import Beam, JointBeamSearch, Tokens
-from simulst.search.beam import joint_beam_search
+from simulst.search import BWBS, IBWBS, Beam, JointBeamSearch, JointOptions, Tokens
+from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
 
 SAMPLE_RATE = 16000
 BLANK = 0  # of ESPnet's CTC layers
@@ -36,6 +40,7 @@ ENCODERS = {
     "transformer": "transformer_encoder:TransformerEncoder",
 }
 LEAST_FRAMES = {4: 7, 6: 11, 8: 15}  # subsampling factor → feature frames behind the first encoder frame
+LEAST_WINDOW = 5.0  # seconds
 CHECKPOINTS = (
     *("valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
     *("latest.pth", "*epoch.pth", "model.pth"),
@@ -127,6 +132,8 @@ class ESPnet:
 
     path: an experiment directory, or a packed zip. device: for torch. threads: of torch, in the whole process; 0: as
     they are. checkpoint: a file of weights in the directory; empty: the averaged ones, or else the best.
+    window: seconds of speech that the decoder looks back on, for streams without end; 0: all of it. Blockwise only.
+    precision: of the decoder, see `CachedDecoder`.
     Raises SimulstError: a missing or broken file, or a part of ESPnet that is not implemented here.
     """
 
@@ -141,6 +148,8 @@ class ESPnet:
         device: str = "cpu",
         threads: int = 0,
         checkpoint: str = "",
+        window: float = 0.0,
+        precision: str = "float32",
     ) -> None:
         if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
             raise SimulstError(f"the device '{device}' is not there; give cpu, or cuda on a machine that has it.")
@@ -164,9 +173,12 @@ class ESPnet:
                 encoder(input_size=self.features.dims, **config.get("encoder_conf") or {}), weights, "encoder."
             ).to(device)
             width = self._encoder.output_size()
-            self.decoder = _load(
-                decoder(len(self._tokens), width, **config.get("decoder_conf") or {}), weights, "decoder."
-            ).to(device)
+            self.decoder = CachedDecoder(
+                _load(decoder(len(self._tokens), width, **config.get("decoder_conf") or {}), weights, "decoder.").to(
+                    device
+                ),
+                precision,
+            )
             # An ST model's `ctc` writes the source language; an ASR model's is the one that writes its tokens.
             name = "st_ctc.ctc_lo." if "src_token_list" in config else "ctc.ctc_lo."
             self._ctc: torch.nn.Module | None = None
@@ -175,12 +187,18 @@ class ESPnet:
             self.blockwise = getattr(self._encoder, "block_size", 0) > 0
             if self.blockwise and self._encoder.subsample not in LEAST_FRAMES:
                 raise SimulstError("encoder: of the input layers, only conv2d, conv2d6 and conv2d8 can be streamed.")
+            if window and not (self.blockwise and window >= LEAST_WINDOW):
+                raise SimulstError(
+                    f"window: {window:g} s need a blockwise encoder and {LEAST_WINDOW:g} s or more; 0 keeps everything."
+                )
             if self.blockwise and config.get("normalize") == "utterance_mvn":
                 raise SimulstError("normalize: utterance_mvn cannot be streamed; train with global_mvn.")
         except SimulstError as error:
             raise SimulstError(f"{path}: {error}") from error
         except (TypeError, ValueError, RuntimeError) as error:
             raise SimulstError(f"{path}: the weights and config.yaml do not fit ({_first_line(error)}).") from error
+        frame_seconds = self.features.hop * getattr(self._encoder, "subsample", 4) / SAMPLE_RATE
+        self.window_frames = round(window / frame_seconds)
         options = config.get("model_conf") or {}
         self.sos = self._special(options.get("tgt_sym_sos", options.get("sym_sos", "<sos/eos>")))
         self.eos = self._special(options.get("tgt_sym_eos", options.get("sym_eos", "<sos/eos>")))
@@ -252,7 +270,7 @@ class ESPnet:
 
 
 class ESPnetSession:
-    """One utterance: the audio that may still be needed, and what the encoder has made of the rest."""
+    """One utterance: the audio that may still be needed, what the encoder has made of the rest, and its search."""
 
     sample_rate = SAMPLE_RATE
 
@@ -263,9 +281,15 @@ class ESPnetSession:
         self._start = 0  # number of its first sample
         self._final = False
         self._fed = 0  # feature frames that the encoder has had
-        self._blocks: list[torch.Tensor] = []
+        self._written = 0  # blocks that it has written
         self._state: Any = None
         self._flushed = False
+        self._blocks: list[Block] = []  # what it has written and the window holds
+        self._marks: list[tuple[int, int]] = []  # encoder frames and how many tokens had been found in them
+        self._gone: Tokens = ()  # committed tokens that the window holds no more
+        self._search: JointSearch | None = None
+        self._searched = 0  # blocks that it has
+        self._blockwise: BlockwiseBeamSearch | IncrementalBlockwiseBeamSearch | None = None
 
     @property
     def length(self) -> int:
@@ -279,26 +303,35 @@ class ESPnetSession:
         self._audio = np.concatenate([self._audio, samples])
         self._final = final
 
-    def search(self, committed: Tokens, options: JointBeamSearch, stop: Stop) -> Beam:
-        if not isinstance(options, JointBeamSearch):
-            raise SimulstError("an ESPnet model needs another search; write 'search: {type: joint_beam}'.")
-        if options.ctc_weight > 0 and not self._model.has_ctc:
-            raise SimulstError(
-                "the model has no CTC layer for the translation (it was trained with st_mtlalpha 0); "
-                "write 'search: {type: joint_beam, ctc_weight: 0.0}'."
-            )
-        memory = self._encoded()
-        key = ("search", self.length, self._final, committed, options, stop.max_new_tokens)
-        return self._memo.get(key, lambda: self._search(memory, committed, options, stop.max_new_tokens))
+    def search(self, committed: Tokens, options: JointOptions, stop: Stop) -> Beam:
+        _check(self._model, options, stop)
+        self._marks.append((self._blocks[-1].end if self._blocks else 0, len(committed)))
+        self._encode()
+        self._slide_window(committed)
+        gone = len(self._gone)
+        beam = self._search_window(committed[gone:], options, stop)
+        return [replace(h, tokens=self._gone + h.tokens) for h in beam] if gone else beam
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
+
+    def block_end(self, count: int) -> float:
+        model = self._model
+        if not model.blockwise:
+            raise SimulstError("the model's encoder has no blocks; write 'read: {type: chunk, ms: ...}'.")
+        blocks, frames = self._written, self._fed
+        ready = model.features.count(self.length, final=False)
+        while count:
+            frames += model.feed(blocks)
+            blocks += 1
+            count -= frames > ready
+        return model.features.samples(frames)
 
     def limit(self) -> float:
         return float("inf")
 
     def is_full(self) -> bool:
-        return False
+        return False  # the window slides by itself: see _slide_window
 
     def spoken(self, tokens: Tokens) -> Tokens:
         return tokens
@@ -306,25 +339,63 @@ class ESPnetSession:
     def slide(self, committed: Tokens) -> None:
         pass
 
-    def _search(self, memory: torch.Tensor, committed: Tokens, options: JointBeamSearch, max_new: int | None) -> Beam:
-        model = self._model
-        log_probs = None
-        if options.ctc_weight > 0:
-            log_probs = self._memo.get(("ctc", self.length, self._final), lambda: model.ctc(memory))
-        return joint_beam_search(memory, log_probs, model.decoder, committed, options, model.sos, model.eos, max_new)
+    def encoded(self) -> torch.Tensor:
+        """Encoder frames (t, width) of all audio so far, as far as the window holds them."""
+        self._encode()
+        return torch.cat([self._model.nothing, *(block.frames for block in self._blocks)])
 
-    def _encoded(self) -> torch.Tensor:
-        """Encoder frames (t, width) of all audio so far."""
+    def _search_window(self, committed: Tokens, options: JointOptions, stop: Stop) -> Beam:
+        if isinstance(options, JointBeamSearch):
+            key = ("search", self.length, self._final, len(self._gone), committed, options, repr(stop))
+            return self._memo.get(key, lambda: joint_beam_search(self._over_blocks(options, stop), committed, stop))
+        search = self._over_blocks(options, stop)
+        if self._blockwise is None and isinstance(options, BWBS):
+            self._blockwise = BlockwiseBeamSearch(search, options)
+        elif self._blockwise is None and isinstance(options, IBWBS):
+            self._blockwise = IncrementalBlockwiseBeamSearch(search, options)
+        assert self._blockwise is not None
+        return self._blockwise.step(committed, stop, self._final)
+
+    def _over_blocks(self, options: JointOptions, stop: Stop) -> JointSearch:
+        """The search with all blocks."""
+        model = self._model
+        if self._search is None:
+            with_ctc = stop.needs.startswith("ctc")
+            self._search = JointSearch(model.decoder, options, model.sos, model.eos, with_ctc)
+            self._searched = 0
+        for block in self._blocks[self._searched :]:
+            log_probs = self._memo.get(("ctc", block.key), functools.partial(model.ctc, block.frames))
+            self._search.append(block.frames, log_probs)
+        self._searched = len(self._blocks)
+        return self._search
+
+    def _slide_window(self, committed: Tokens) -> None:
+        """If the window is over-full, let go of half of it, and of the tokens that were found in no more than that."""
+        most = self._model.window_frames
+        frames = sum(len(block.frames) for block in self._blocks)
+        if not most or frames <= most:
+            return
+        while frames > most // 2 and len(self._blocks) > 1:
+            frames -= len(self._blocks.pop(0).frames)
+        first = self._blocks[0].end - len(self._blocks[0].frames)
+        found = [count for end, count in self._marks if end <= first]
+        self._marks = [mark for mark in self._marks if mark[0] > first]
+        self._gone = committed[: max([len(self._gone), *found])]
+        self._search = self._blockwise = None
+
+    def _encode(self) -> None:
         model = self._model
         if not model.blockwise:
-            return self._memo.get(("encode", self.length), lambda: model.encode(self._audio))
+            frames = self._memo.get(("encode", self.length), lambda: model.encode(self._audio))
+            self._blocks = [Block(("encode", self.length), frames, len(frames))]
+            self._search = None
+            return
         ready = model.features.count(self.length, final=False)
-        while (last := self._fed + model.feed(len(self._blocks))) <= ready:
-            self._encode_block(("block", len(self._blocks)), last, final=False)
+        while (last := self._fed + model.feed(self._written)) <= ready:
+            self._encode_block(("block", self._written), last, final=False)
         if self._final and not self._flushed:
             self._flushed = True
             self._encode_block(("end", self.length), model.features.count(self.length, final=True), final=True)
-        return torch.cat([model.nothing, *self._blocks])
 
     def _encode_block(self, key: Hashable, last: int, final: bool) -> None:
         model, first, state = self._model, self._fed, self._state
@@ -333,12 +404,40 @@ class ESPnetSession:
             features = model.features.frames(self._audio, self._start, first, last)
             return model.encode_block(features, state, final)
 
-        block, self._state = self._memo.get(key, compute)
-        self._blocks.append(block)
+        frames, self._state = self._memo.get(key, compute)
+        self._blocks.append(Block(key, frames, len(frames) + (self._blocks[-1].end if self._blocks else 0)))
+        self._written += 1
         self._fed = last
         keep = model.features.keep_from(last) - self._start
         if keep > 0:
             self._audio, self._start = self._audio[keep:], self._start + keep
+
+
+@dataclass(frozen=True)
+class Block:
+    """What the encoder wrote at once. key: names it in a memo. frames: (t, width). end: frames up to its end."""
+
+    key: Hashable
+    frames: torch.Tensor
+    end: int
+
+
+def _check(model: ESPnet, options: Any, stop: Stop) -> None:
+    """Raises SimulstError: a search or STOP that this model cannot do."""
+    if not isinstance(options, JointOptions):
+        raise SimulstError("an ESPnet model needs another search; write 'search: {type: joint_beam}'.")
+    if isinstance(options, (BWBS, IBWBS)) and not model.blockwise:
+        raise SimulstError("blockwise search needs a blockwise encoder; write 'search: {type: joint_beam}'.")
+    if options.ctc_weight > 0 and not model.has_ctc:
+        raise SimulstError(
+            "the model has no CTC layer for the translation (it was trained with st_mtlalpha 0); "
+            "write 'ctc_weight: 0.0' under search."
+        )
+    if stop.needs.startswith("ctc") and not model.has_ctc:
+        raise SimulstError(
+            "stop: the CTC policy needs a CTC layer for the translation, which the model lacks (it was trained with "
+            "st_mtlalpha 0); take another STOP, such as align_att."
+        )
 
 
 def _refuse_what_is_missing(config: dict[str, Any]) -> None:

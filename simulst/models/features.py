@@ -64,6 +64,10 @@ class LogMel:
         missing = self.n_fft - 2 * self._half if final else self._reach
         return max(0, (samples - missing) // self.hop + 1)
 
+    def samples(self, frames: int) -> int:
+        """The fewest samples with which `count` (of audio that goes on) reaches `frames`, at least 1."""
+        return max((frames - 1) * self.hop + self._reach, self._half + 1)
+
     def keep_from(self, frame: int) -> int:
         """The first sample that may still be needed once all frames before `frame` have been made."""
         return max(0, frame * self.hop - 2 * self.n_fft)

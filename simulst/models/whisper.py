@@ -222,6 +222,8 @@ class WhisperSession:
     def search(self, committed: Tokens, options: BeamSearch, stop: Stop) -> Beam:
         if not isinstance(options, BeamSearch):
             raise SimulstError("Whisper in CTranslate2 needs another search; write 'search: {type: beam}'.")
+        if stop.needs:
+            raise SimulstError(f"stop: {stop!r} looks into the decoder, which CTranslate2's Whisper does not show.")
         prefix = self._in_window(committed)
         seconds = self._audio.size / SAMPLE_RATE
         max_new = max(1, math.ceil(options.max_tokens_per_second * seconds) + 5 - len(prefix))
@@ -235,6 +237,9 @@ class WhisperSession:
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
+
+    def block_end(self, count: int) -> float:
+        raise SimulstError("Whisper's encoder has no blocks; write 'read: {type: chunk, ms: ...}'.")
 
     def limit(self) -> float:
         return self._offset + WINDOW_SECONDS * SAMPLE_RATE

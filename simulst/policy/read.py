@@ -46,6 +46,27 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class Block:
+    """Whenever the encoder has written `n` more blocks, as blockwise search does (Tsunoo et al. 2021).
+
+    For models whose encoder works in blocks; the loop asks the model where they end.
+    """
+
+    n: int = 1
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise SimulstError(f"read: n is {self.n}; give at least one block.")
+
+    @property
+    def label(self) -> str:
+        return f"{self.n}block" + "s" * (self.n > 1)
+
+    def next_ms(self, decoded_ms: float) -> float:
+        return math.inf  # the model knows; see Session.block_end
+
+
+@dataclass(frozen=True)
 class Offline:
     """Read the whole source, then decode once: the quality that the online policies are compared with."""
 

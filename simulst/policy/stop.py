@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 from simulst.errors import SimulstError
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a search knows of its best hypothesis g when it is about to extend it by another token.
+
+    log_odds_end: log p_ctc(g·<eos>) - log p_ctc(g·more), by the CTC layer and the source so far.
+    frames_left: encoder frames behind the one that the next token attends to most.
+    Each is NaN unless STOP asked for it.
+    """
+
+    log_odds_end: float = math.nan
+    frames_left: float = math.nan
 
 
 class Stop(Protocol):
@@ -19,22 +33,40 @@ class Stop(Protocol):
     def max_new_tokens(self) -> int | None:
         """The most tokens that a search may add to the committed ones; None: until the end of the sentence."""
 
+    @property
+    def needs(self) -> str:
+        """The evidence that `ends` looks at: "" (none), "ctc", "ctc_exact" or "attention"."""
+
+    @property
+    def discard(self) -> int:
+        """How many of the last tokens of g are given up when `ends` says so."""
+
+    def ends(self, evidence: Evidence) -> bool:
+        """Whether the search ends with g."""
+
+
+class _Plain:
+    """No evidence: only the number of tokens, or the end of the sentence, ends a search."""
+
+    needs = ""
+    discard = 0
+    max_new_tokens: int | None = None
+
+    def ends(self, evidence: Evidence) -> bool:
+        return False
+
 
 @dataclass(frozen=True)
-class EndOfSentence:
+class EndOfSentence(_Plain):
     """Decode until the model says `<eos>`."""
 
     @property
     def label(self) -> str:
         return ""
 
-    @property
-    def max_new_tokens(self) -> int | None:
-        return None
-
 
 @dataclass(frozen=True)
-class MaxTokens:
+class MaxTokens(_Plain):
     """At most `n` new tokens a step: the write parameter N of Nguyen et al. 2021, section 2.2."""
 
     n: int
@@ -48,5 +80,63 @@ class MaxTokens:
         return f"N{self.n}"
 
     @property
-    def max_new_tokens(self) -> int | None:
+    def max_new_tokens(self) -> int | None:  # type: ignore[override]
         return self.n
+
+
+@dataclass(frozen=True)
+class CTC(_Plain):
+    """The CTC online policy (CUNI-KIT 2023, section 2.3): end once log Odds_end(g) > threshold, less g's last token.
+
+    threshold: C_end in the paper, which recommends -2 to 2; lower stops sooner, for lower latency.
+    exact: the odds' denominator sums over the whole vocabulary (equation 4) instead of taking the decoder's favourite
+        alone (equation 5).
+    """
+
+    threshold: float
+    exact: bool = False
+
+    discard = 1
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.threshold):
+            raise SimulstError("stop: threshold is not a number; the paper's values lie between -2 and 2.")
+
+    @property
+    def label(self) -> str:
+        return f"CTC{'-exact' if self.exact else ''}{self.threshold:+g}"
+
+    @property
+    def needs(self) -> str:  # type: ignore[override]
+        return "ctc_exact" if self.exact else "ctc"
+
+    def ends(self, evidence: Evidence) -> bool:
+        return evidence.log_odds_end > self.threshold
+
+
+@dataclass(frozen=True)
+class AlignAtt(_Plain):
+    """AlignAtt (Papi et al. 2023): end before a token whose attention is strongest on the last `frames` encoder frames.
+
+    layers, heads: those of the decoder whose source attention is averaged, counted from 0 (-1: the last); empty: all.
+    """
+
+    frames: int
+    layers: tuple[int, ...] = ()
+    heads: tuple[int, ...] = ()
+
+    needs = "attention"
+
+    def __post_init__(self) -> None:
+        if self.frames < 1:
+            raise SimulstError(f"stop: frames is {self.frames}; at least the last frame must stop the search.")
+
+    @property
+    def label(self) -> str:
+        chosen = (("L", self.layers), ("H", self.heads))
+        return "-".join(
+            [f"AlignAtt{self.frames}", *(name + "+".join(map(str, which)) for name, which in chosen if which)]
+        )
+
+    def ends(self, evidence: Evidence) -> bool:
+        return evidence.frames_left < self.frames

@@ -57,8 +57,8 @@ class BeamSearch:
 
 
 @dataclass(frozen=True)
-class JointBeamSearch:
-    """Joint CTC/attention beam search of our own (simulst/search/beam.py), for models with a decoder that we drive.
+class JointOptions:
+    """What all searches of our own share, for models with a decoder that we drive.
 
     beam: hypotheses kept (CUNI-KIT 2023 uses 6; 1 is greedy search).
     ctc_weight: the CTC layer's share of the score, the decoder's being the rest (0.3 for De, 0.4 for Zh there).
@@ -73,8 +73,13 @@ class JointBeamSearch:
 
     @property
     def label(self) -> str:
-        """What is not as usual, for tables and curves; empty if nothing is."""
-        return _label(self, beam="beam", ctc_weight="ctc", length_bonus="bonus", max_length_ratio="ratio")
+        """The kind of search, and what is not as usual; empty if nothing is."""
+        parts = (self._kind, _label(self, **_JOINT_LABELS))
+        return "-".join(part for part in parts if part)
+
+    @property
+    def _kind(self) -> str:
+        return ""
 
     def __post_init__(self) -> None:
         if self.beam < 1:
@@ -87,7 +92,53 @@ class JointBeamSearch:
             raise SimulstError(f"search: max_length_ratio is {self.max_length_ratio:g}; give more than 0.")
 
 
+@dataclass(frozen=True)
+class JointBeamSearch(JointOptions):
+    """Joint CTC/attention beam search from the committed tokens on, anew at each step (simulst/search/beam.py)."""
+
+
+@dataclass(frozen=True)
+class BWBS(JointOptions):
+    """Blockwise synchronous beam search (Tsunoo et al. 2021), as ESPnet has it (simulst/search/blockwise.py).
+
+    repetition: a block's search also ends where a hypothesis repeats one of its tokens.
+    """
+
+    repetition: bool = True
+
+    @property
+    def _kind(self) -> str:
+        return "BWBS"
+
+
+@dataclass(frozen=True)
+class IBWBS(JointOptions):
+    """Improved incremental blockwise beam search (CUNI-KIT 2023, algorithm 1; simulst/search/blockwise.py).
+
+    step_back: how many of the last tokens (<eos> is one) of a block's best hypothesis are searched again in the next.
+    repetition: a hypothesis that repeats one of its tokens counts as unreliable.
+    """
+
+    step_back: int = 2
+    repetition: bool = False
+
+    @property
+    def _kind(self) -> str:
+        return "IBWBS"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step_back < 0:
+            raise SimulstError(f"search: step_back is {self.step_back}; give 0 or more tokens (2 in the paper).")
+
+
+_JOINT_LABELS = {
+    **{"beam": "beam", "ctc_weight": "ctc", "length_bonus": "bonus", "max_length_ratio": "ratio"},
+    **{"step_back": "back", "repetition": "rep"},
+}
+
+
 def _label(options: Any, **names: str) -> str:
     """The options that are not at their default, by short names."""
     changed = [f for f in fields(options) if getattr(options, f.name) != f.default]
-    return "-".join(f"{names[f.name]}{getattr(options, f.name):g}" for f in changed)
+    return "-".join(f"{names[f.name]}{float(getattr(options, f.name)):g}" for f in changed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from tqdm import tqdm
 from simulst.errors import SimulstError
 from simulst.runs import write_atomically
 
-STAMP = "simulst_done.json"
+RECORD, LOG = "simulst.json", "simulst.log"
 
 
 @dataclass(frozen=True)
@@ -60,33 +61,60 @@ class Training:
 
 def collect_stats(training: Training, out: Path, extra: Sequence[str] = (), force: bool = False) -> None:
     """ESPnet's feature statistics: `out/train/feats_stats.npz` for the global mean and variance."""
-    run_espnet(training.command(out, ["--collect_stats", "true", "--ngpu", "0", *extra]), out, force)
+    command = training.command(out, ["--collect_stats", "true", "--ngpu", "0", *extra])
+    run_espnet(command, out, training.config, force)
 
 
-def train(training: Training, out: Path, stats: Path, extra: Sequence[str] = (), force: bool = False) -> None:
-    """Train, or go on with a training that was interrupted.
+def train(
+    training: Training,
+    out: Path,
+    stats: Path,
+    extra: Sequence[str] = (),
+    encoder: Path | None = None,
+    force: bool = False,
+) -> None:
+    """Train, or go on at its last epoch with a training that was interrupted.
 
     stats: the folder of `collect_stats`. extra: further options of ESPnet, which override the configuration.
+    encoder: weights of another model (of stage 5) whose encoder is where this one's begins.
     """
-    normalize = ["--normalize", "global_mvn", "--normalize_conf", f"stats_file={stats / 'train/feats_stats.npz'}"]
-    run_espnet(training.command(out, ["--resume", "true", *normalize, *extra]), out, force)
+    options = ["--resume", "true", "--normalize", "global_mvn"]
+    options += ["--normalize_conf", f"stats_file={stats / 'train/feats_stats.npz'}"]
+    if encoder is not None:
+        if not encoder.is_file():
+            raise SimulstError(f"{encoder}: no such weights to begin with; run stage 5 (ASR pre-training) first.")
+        options += ["--init_param", f"{encoder}:encoder:encoder"]
+    run_espnet(training.command(out, [*options, *extra]), out, training.config, force)
 
 
-def run_espnet(command: list[str], out: Path, force: bool = False) -> None:
-    """Run one ESPnet program with its log in `out/simulst.log`; nothing is done if the same command ended well before.
+def run_espnet(command: list[str], out: Path, config: Path, force: bool = False) -> None:
+    """Run one ESPnet program with its log in `out/simulst.log`.
 
-    Raises SimulstError: the program failed (with the log's last words), or another command filled the folder.
+    What made the folder is kept in `out/simulst.json`: the same command goes on where it was interrupted, and does
+    nothing once it has ended. force: begin anew, without what is in the folder.
+    Raises SimulstError: the program failed (with the log's last words), or another command or configuration filled
+        the folder.
     """
-    stamp = out / STAMP
-    if stamp.is_file() and not force:
-        if json.loads(stamp.read_text()) == command:
+    if not config.is_file():
+        raise SimulstError(f"{config}: no such training configuration.")
+    record = out / RECORD
+    wanted = {"command": command, "config": config.read_text(encoding="utf-8")}
+    if record.is_file() and force:
+        shutil.rmtree(out)
+    elif record.is_file():
+        found = json.loads(record.read_text(encoding="utf-8"))
+        if {key: found.get(key) for key in wanted} != wanted:
+            raise SimulstError(
+                f"{out}: was begun with other options or another {config.name} (see {RECORD} there); "
+                "name another folder, or use --force to begin anew."
+            )
+        if found["complete"]:
             print(f"{out}: complete; --force does it again")
             return
-        raise SimulstError(
-            f"{out}: was made by another command (see {STAMP} there); name another folder, or use --force."
-        )
     out.mkdir(parents=True, exist_ok=True)
-    log = out / "simulst.log"
+    write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))
+    log = out / LOG
+    # NLTK's data is looked for (and asked of the network) at ESPnet's import; nothing here needs it.
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NLTK_DATA": os.environ.get("NLTK_DATA", str(out))}
     with (
         log.open("a", encoding="utf-8") as file,
@@ -100,6 +128,7 @@ def run_espnet(command: list[str], out: Path, force: bool = False) -> None:
             try:
                 for line in process.stdout:
                     file.write(line)
+                    file.flush()
                     progress.read(line)
                     last = [*last, line.strip()][-3:]
             except KeyboardInterrupt:
@@ -107,7 +136,7 @@ def run_espnet(command: list[str], out: Path, force: bool = False) -> None:
                 raise
     if process.returncode != 0:
         raise SimulstError(f"{log}: ESPnet stopped with status {process.returncode}: {' | '.join(last)[-300:]}")
-    write_atomically(stamp, json.dumps(command))
+    write_atomically(record, json.dumps({**wanted, "complete": True}, indent=1))
 
 
 class Progress:

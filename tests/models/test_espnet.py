@@ -68,11 +68,11 @@ def encoded(session: ESPnetSession, audio: np.ndarray, cuts: list[int]) -> torch
     start, seen = 0, 0
     for cut in sorted(c for c in cuts if c <= audio.size):
         session.extend(audio[start:cut])
-        frames = len(session._encoded())
+        frames = len(session.encoded())
         assert frames >= seen or not session._model.blockwise
         start, seen = cut, frames
     session.extend(audio[start:], final=True)
-    return session._encoded()
+    return session.encoded()
 
 
 def espnet_frames(model: Any, audio: np.ndarray, infer: bool) -> torch.Tensor:
@@ -125,19 +125,19 @@ def test_a_block_comes_as_soon_as_it_can(models: dict[str, ESPnet]) -> None:
     one = model.session()
     for k, n in enumerate(need):
         one.extend(audio[one.length : n - 1])
-        assert len(one._encoded()) == (sizes[need[k - 1]] if k else 0)
+        assert len(one.encoded()) == (sizes[need[k - 1]] if k else 0)
         one.extend(audio[n - 1 : n])
-        assert len(one._encoded()) == sizes[n]
+        assert len(one.encoded()) == sizes[n]
     other = model.session()
     other.extend(audio[: need[-1]])
-    torch.testing.assert_close(one._encoded(), other._encoded(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(one.encoded(), other.encoded(), atol=1e-6, rtol=0)
 
 
 def test_old_audio_is_let_go(models: dict[str, ESPnet]) -> None:
     session = models["contextual_block_conformer"].session()
     for _ in range(60):
         session.extend(noise(16000))
-        session._encoded()
+        session.encoded()
     assert session.length == 60 * 16000
     assert session._audio.size < 2 * 16000
 
@@ -147,7 +147,7 @@ def test_no_audio_and_hardly_any(models: dict[str, ESPnet]) -> None:
         for samples in (0, 1, 256, 257, 900):
             session = model.session()
             session.extend(noise(samples), final=True)
-            assert session._encoded().shape == (0, tiny_espnet.WIDTH)
+            assert session.encoded().shape == (0, tiny_espnet.WIDTH)
             assert [h.tokens for h in session.search((3, 4), JointBeamSearch(), EndOfSentence())] == [(3, 4)]
 
 
@@ -397,7 +397,7 @@ def test_other_folders(tmp_path: Path, copy: Path) -> None:
     (copy / "config.yaml").write_text("token_list: [a\n")
     with pytest.raises(SimulstError, match="not valid YAML"):
         load_model(copy, "en", "de")
-    assert option_names(copy) == ["device", "threads", "checkpoint"]
+    assert option_names(copy) == ["device", "threads", "checkpoint", "window", "precision"]
     with pytest.raises(SimulstError, match="device 'tpu'"):
         load_model(copy, "en", "de", device="tpu")
 

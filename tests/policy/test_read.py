@@ -3,7 +3,7 @@ import math
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.policy.read import Chunk, Offline
+from simulst.policy.read import Block, Chunk, Offline
 
 
 def positions(read: Chunk, steps: int) -> list[float]:
@@ -37,6 +37,8 @@ def test_offline_waits_for_the_end() -> None:
         (Chunk(1000), "1000ms"),
         (Chunk(500.0, 2000.0), "500ms-wait2000"),
         (Chunk(500, 500), "500ms"),
+        (Block(), "1block"),
+        (Block(2), "2blocks"),
         (Offline(), "offline"),
     ],
 )
@@ -54,3 +56,8 @@ def test_bad_chunk(ms: float) -> None:
 def test_bad_wait(wait: float) -> None:
     with pytest.raises(SimulstError, match=r"initial_wait_ms is .*0 or more"):
         Chunk(1000, wait)
+
+
+def test_bad_block() -> None:
+    with pytest.raises(SimulstError, match="read: n is 0; give at least one block"):
+        Block(0)

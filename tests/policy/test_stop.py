@@ -3,7 +3,7 @@ import math
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.policy.stop import EndOfSentence, MaxTokens
+from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, Evidence, MaxTokens
 from simulst.search import BeamSearch
 
 
@@ -19,6 +19,31 @@ def test_max_tokens() -> None:
 def test_bad_max_tokens(n: int) -> None:
     with pytest.raises(SimulstError, match=f"stop: n is {n}"):
         MaxTokens(n)
+
+
+def test_ctc() -> None:
+    stop = CTC(-0.5)
+    assert (stop.label, stop.needs, stop.discard, stop.max_new_tokens) == ("CTC-0.5", "ctc", 1, None)
+    assert (CTC(2.0, exact=True).label, CTC(2.0, exact=True).needs) == ("CTC-exact+2", "ctc_exact")
+    odds = [-math.inf, -0.6, -0.5, -0.4, math.inf, math.nan]
+    assert [stop.ends(Evidence(log_odds_end=x)) for x in odds] == [False, False, False, True, True, False]
+    with pytest.raises(SimulstError, match="stop: threshold is not a number"):
+        CTC(math.nan)
+
+
+def test_align_att() -> None:
+    stop = AlignAtt(4, (-1,), (0, 2))
+    assert (stop.label, stop.needs, stop.discard) == ("AlignAtt4-L-1-H0+2", "attention", 0)
+    assert AlignAtt(4).label == "AlignAtt4"
+    assert [stop.ends(Evidence(frames_left=x)) for x in (0, 3, 4, 9, math.nan)] == [True, True, False, False, False]
+    with pytest.raises(SimulstError, match="stop: frames is 0"):
+        AlignAtt(0)
+
+
+@pytest.mark.parametrize("stop", [EndOfSentence(), MaxTokens(2)])
+def test_the_plain_ones_look_at_nothing(stop: EndOfSentence | MaxTokens) -> None:
+    assert stop.needs == "" and stop.discard == 0
+    assert not stop.ends(Evidence(math.inf, 0))
 
 
 @pytest.mark.parametrize(

@@ -1,74 +1,18 @@
-import logging
 import math
 from typing import Any
 
 import pytest
 import torch
-from espnet2.asr.ctc import CTC
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_search import EOS, SIZE, Tiny
 
-logging.disable(logging.WARNING)
-from espnet.nets.batch_beam_search import BatchBeamSearch  # noqa: E402
-from espnet.nets.scorers.ctc import CTCPrefixScorer  # noqa: E402
-from espnet.nets.scorers.length_bonus import LengthBonus  # noqa: E402
-from espnet2.asr.decoder.transformer_decoder import TransformerDecoder  # noqa: E402
+from simulst.errors import SimulstError
+from simulst.models.decoder import CachedDecoder
+from simulst.search import JointBeamSearch
+from simulst.search.beam import JointSearch, joint_beam_search
 
-logging.disable(logging.NOTSET)
-
-from simulst.errors import SimulstError  # noqa: E402
-from simulst.search import Beam, JointBeamSearch, Tokens  # noqa: E402
-from simulst.search.beam import joint_beam_search  # noqa: E402
-
-WIDTH, SIZE = 16, 20
 torch.set_num_threads(1)  # on so little, threads only wait for each other
-EOS = SIZE - 1
-
-
-class Tiny:
-    """A random decoder and CTC layer. sharp: how far their scores lie apart; end: added to the score of <eos>."""
-
-    def __init__(self, seed: int, sharp: float = 6.0, end: float = 1.0) -> None:
-        torch.manual_seed(seed)
-        self.decoder = TransformerDecoder(SIZE, WIDTH, attention_heads=2, linear_units=32, num_blocks=2).eval()
-        self.ctc = CTC(SIZE, WIDTH).eval()
-        with torch.no_grad():
-            self.decoder.output_layer.weight *= sharp
-            self.decoder.output_layer.bias[EOS] += end
-            self.ctc.ctc_lo.weight *= sharp
-            self.ctc.ctc_lo.bias[0] += 2
-
-    def memory(self, seed: int, frames: int) -> torch.Tensor:
-        return torch.randn(frames, WIDTH, generator=torch.Generator().manual_seed(seed))
-
-    def search(
-        self, memory: torch.Tensor, options: JointBeamSearch, prefix: Tokens = (), max_new: int | None = None
-    ) -> Beam:
-        with torch.no_grad():
-            log_probs = self.ctc.log_softmax(memory[None])[0]
-        return joint_beam_search(memory, log_probs, self.decoder, prefix, options, EOS, EOS, max_new)
-
-    def espnet(self, memory: torch.Tensor, options: JointBeamSearch, max_length_ratio: float = 0.0) -> list[Any]:
-        """Texts and scores as ESPnet's st_inference finds them."""
-        w = options.ctc_weight
-        search = BatchBeamSearch(
-            scorers={
-                "decoder": self.decoder,
-                "ctc": CTCPrefixScorer(self.ctc, EOS),
-                "length_bonus": LengthBonus(SIZE),
-            },
-            weights={"decoder": 1 - w, "ctc": w, "length_bonus": options.length_bonus},
-            beam_size=options.beam,
-            vocab_size=SIZE,
-            sos=EOS,
-            eos=EOS,
-            pre_beam_score_key="full",
-        )
-        with torch.no_grad():
-            found = search(memory, maxlenratio=max_length_ratio)
-        # The impossible, which ESPnet keeps with a score of -1e10, is none of our results.
-        texts = [(tuple(t for t in h.yseq.tolist() if t != EOS), float(h.score)) for h in found]
-        return [(text, score) for text, score in texts if score > -1e8]
 
 
 @settings(max_examples=60, deadline=None)
@@ -139,7 +83,9 @@ def test_the_ctc_layer_alone() -> None:
     log_probs = torch.full((6, SIZE), -20.0)
     for frame, token in enumerate([3, 3, 0, 3, 4, 0]):
         log_probs[frame, token] = 0.0
-    found = joint_beam_search(memory, log_probs, model.decoder, (), JointBeamSearch(SIZE, 1.0), EOS, EOS)
+    search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(SIZE, 1.0), EOS, EOS)
+    search.append(memory, log_probs)
+    found = joint_beam_search(search, ())
     assert found[0].tokens == (3, 3, 4)
 
 

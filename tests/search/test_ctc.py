@@ -1,5 +1,6 @@
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -8,14 +9,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.search.ctc import CTCPrefixScorer
+from simulst.search import ctc
+from simulst.search.ctc import CTCPrefixScorer, Prefixes
 
 VOCABULARY = 4  # blank and three labels
+EOS = 10  # of the larger vocabulary that is compared with ESPnet
+
+both = pytest.mark.parametrize("compiled", [True, False], ids=["cpu", "gpu"])
+seeds = st.integers(0, 10**6)
 
 
 def posteriors(seed: int, frames: int, size: int = VOCABULARY, sharp: float = 2.0) -> torch.Tensor:
     scores = torch.randn(frames, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return torch.log_softmax(scores * sharp, -1)
+
+
+def scorer_of(log_probs: torch.Tensor, compiled: bool = True) -> CTCPrefixScorer:
+    """A scorer; compiled: False is what runs on a GPU, here on the CPU."""
+    scorer = CTCPrefixScorer(log_probs)
+    if not compiled:
+        scorer._score, scorer._follow = ctc._score_vectorised, ctc._follow_vectorised
+    return scorer
 
 
 def collapse(alignment: tuple[int, ...]) -> tuple[int, ...]:
@@ -24,101 +38,328 @@ def collapse(alignment: tuple[int, ...]) -> tuple[int, ...]:
 
 def enumerated(log_probs: torch.Tensor) -> dict[tuple[int, ...], float]:
     """The probability of each text, over all alignments."""
+    rows = log_probs.exp().tolist()
     texts: dict[tuple[int, ...], float] = {}
     for alignment in itertools.product(range(log_probs.shape[1]), repeat=log_probs.shape[0]):
-        p = math.exp(sum(float(log_probs[t, label]) for t, label in enumerate(alignment)))
+        p = math.prod(row[label] for row, label in zip(rows, alignment, strict=True))
         texts[collapse(alignment)] = texts.get(collapse(alignment), 0.0) + p
     return texts
 
 
-def log(p: float) -> float:
+def log_sum(texts: dict[tuple[int, ...], float], begin: tuple[int, ...]) -> float:
+    p = math.fsum(p for text, p in texts.items() if text[: len(begin)] == begin)
     return math.log(p) if p > 0 else -math.inf
 
 
+def assert_equal(ours: torch.Tensor, wanted: torch.Tensor, atol: float = 1e-9) -> None:
+    """What is impossible (-inf) equals -inf."""
+    torch.testing.assert_close(ours, wanted, atol=atol, rtol=1e-12)
+
+
+def assert_same(ours: Prefixes, wanted: Prefixes) -> None:
+    assert torch.equal(ours.tokens, wanted.tokens)
+    for field in ("score", "forward", "frontier", "complete"):
+        assert_equal(getattr(ours, field), getattr(wanted, field))
+
+
+def extended(scorer: CTCPrefixScorer, prefixes: Prefixes, token: int) -> Prefixes:
+    count = len(prefixes.score)
+    return scorer.extend(prefixes, torch.arange(count), torch.full((count,), token))
+
+
+@both
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 5), st.lists(st.integers(1, 3), max_size=4))
-def test_equal_to_enumeration(seed: int, frames: int, prefix: list[int]) -> None:
+@given(seeds, st.integers(1, 6), st.lists(st.integers(1, 3), max_size=4), st.data())
+def test_equal_to_enumeration(compiled: bool, seed: int, frames: int, prefix: list[int], data: st.DataObject) -> None:
+    """Wherever the frames and the tokens come from: first some frames, some tokens, then the rest of both."""
     log_probs = posteriors(seed, frames)
-    texts = enumerated(log_probs)
-    scorer = CTCPrefixScorer(log_probs)
-    given = scorer.force(tuple(prefix))
-    assert given.complete[0] == pytest.approx(log(texts.get(tuple(prefix), 0.0)), abs=1e-9)
-    extended = scorer.extend(given, torch.tensor([[1, 2, 3, 0]]))
-    for column in range(3):
-        wanted = (*prefix, column + 1)
-        p = sum(p for text, p in texts.items() if text[: len(wanted)] == wanted)
-        assert extended.score[0, column] == pytest.approx(log(p), abs=1e-9)
-        assert extended.complete[0, column] == pytest.approx(log(texts.get(wanted, 0.0)), abs=1e-9)
-    assert extended.score[0, 3] == -math.inf
+    texts, text = enumerated(log_probs), tuple(prefix)
+    cut = data.draw(st.integers(0, frames))
+    forced, chosen = (data.draw(st.integers(0, len(text))) for _ in range(2))
+    scorer = scorer_of(log_probs[:cut], compiled)
+    prefixes = scorer.force(text[:forced])
+    for token in text[forced : max(forced, chosen)]:
+        prefixes = extended(scorer, prefixes, token)
+    scorer.append(log_probs[cut:])
+    prefixes = scorer.advance(prefixes)
+    for token in text[max(forced, chosen) :]:
+        prefixes = extended(scorer, prefixes, token)
+    assert tuple(prefixes.tokens[0].tolist()) == text and prefixes.frames == frames
+    assert prefixes.score[0] == pytest.approx(log_sum(texts, text), abs=1e-9)
+    assert prefixes.complete[0] == pytest.approx(math.log(texts[text]) if text in texts else -math.inf, abs=1e-9)
+    wanted = [-math.inf] + [log_sum(texts, (*text, label)) for label in range(1, VOCABULARY)]
+    assert scorer.score(prefixes, torch.arange(VOCABULARY)[None])[0].tolist() == pytest.approx(wanted, abs=1e-9)
+    assert scorer.score_all(prefixes)[0].tolist() == pytest.approx(wanted, abs=1e-9)
 
 
+@both
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 5), st.integers(1, 8), st.integers(0, 6))
-def test_equal_to_espnet(seed: int, frames: int, hypotheses: int, candidates: int, length: int) -> None:
-    """Prefix scores and <eos>, for several hypotheses and candidates, `length` tokens long and growing by one more."""
-    size, eos = 11, 10
+@given(seeds, st.integers(1, 40), st.integers(1, 3), st.lists(st.integers(0, 40), max_size=6), st.data())
+def test_any_cut_of_the_frames(
+    compiled: bool, seed: int, frames: int, count: int, cuts: list[int], data: st.DataObject
+) -> None:
+    """Tokens found at any time, in a beam whose rows mix, are as if all frames had been there at first."""
+    log_probs = posteriors(seed, frames, 5)
+    cuts = sorted(min(cut, frames) for cut in cuts)
+    scorer = scorer_of(log_probs[:0], compiled)
+    prefixes = scorer.start()[[0] * count]
+    for first, end in itertools.pairwise([0, *cuts, frames]):
+        scorer.append(log_probs[first:end])
+        prefixes = scorer.advance(prefixes)
+        for _ in range(data.draw(st.integers(0, 2))):
+            choice = st.lists(st.integers(0, count - 1), min_size=count, max_size=count)
+            rows, tokens = torch.tensor(data.draw(choice)), torch.tensor(data.draw(choice)) + 1
+            prefixes = scorer.extend(prefixes, rows, tokens)
+    whole = scorer_of(log_probs, compiled)
+    for row, tokens in enumerate(prefixes.tokens.tolist()):
+        assert_same(prefixes[row : row + 1], whole.force(tuple(tokens)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(0, 60), st.integers(0, 60), st.integers(1, 4), st.integers(0, 6), st.sampled_from([1, 8, 40]))
+def test_cpu_and_gpu_are_equal(seed: int, frames: int, more: int, count: int, length: int, sharp: float) -> None:
     random = torch.Generator().manual_seed(seed)
-    log_probs = posteriors(seed, frames, size)
-    theirs = CTCPrefixScoreTH(log_probs[None].clone(), torch.tensor([frames]), 0, eos)
-    ours = CTCPrefixScorer(log_probs)
-    texts = torch.full((hypotheses, 1), eos)
-    prefixes = ours.start()[torch.zeros(hypotheses, dtype=torch.long)]
-    state = None
-    for _ in range(length + 1):
-        ids = torch.stack([torch.randperm(eos - 1, generator=random)[:candidates] + 1 for _ in range(hypotheses)])
-        local, (r, s, f_min, f_max, idmap) = theirs(texts, state, ids)
-        extended = ours.extend(prefixes, ids)
-        possible = extended.score > -math.inf
-        assert torch.equal(possible, s.gather(1, ids) > -1e9)
-        torch.testing.assert_close(extended.score[possible], s.gather(1, ids)[possible], atol=1e-6, rtol=0)
-        ended = prefixes.complete > -math.inf
-        torch.testing.assert_close(prefixes.complete[ended], s[ended, eos], atol=1e-6, rtol=0)
-        step = (extended.score - prefixes.score[:, None])[possible]
-        torch.testing.assert_close(step, local.gather(1, ids)[possible], atol=1e-6, rtol=0)
-        if not possible[:, 0].all():
-            return
-        rows = torch.arange(hypotheses)
-        r = torch.stack([r[:, :, i, idmap[i, ids[i, 0]]] for i in range(hypotheses)], 2)
-        s = torch.stack([s[i, ids[i, 0]].expand(size) for i in range(hypotheses)])
-        state = (r, s, f_min, f_max)
-        texts = torch.cat([texts, ids[:, :1]], 1)
-        prefixes = extended[rows, 0]
+    log_probs = posteriors(seed, frames + more, 9, sharp)
+    log_probs[torch.rand(log_probs.shape, generator=random) < 0.1] = -math.inf
+    scorers = [scorer_of(log_probs[:frames], compiled) for compiled in (True, False)]
+    prefixes = [scorer.start()[[0] * count] for scorer in scorers]
+    for step in range(length):
+        candidates = torch.randint(9, (count, 5), generator=random)
+        scores = [scorer.score(p, candidates) for scorer, p in zip(scorers, prefixes, strict=True)]
+        # What is impossible is a difference of large numbers in the closed form.
+        assert_equal(*scores, atol=1e-7)
+        rows = torch.randint(count, (count,), generator=random)
+        prefixes = [s.extend(p, rows, candidates[rows, 0]) for s, p in zip(scorers, prefixes, strict=True)]
+        if step == length // 2:
+            for scorer in scorers:
+                scorer.append(log_probs[frames:])
+            prefixes = [scorer.advance(p) for scorer, p in zip(scorers, prefixes, strict=True)]
+        for field in ("score", "forward", "frontier"):
+            assert_equal(*(getattr(p, field) for p in prefixes), atol=1e-7)
 
 
-def test_single_precision_and_many_frames() -> None:
-    """As in decoding: posteriors are float32, and an utterance has hundreds of frames."""
+@both
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.integers(1, 200), st.lists(st.integers(1, 19), max_size=8), st.sampled_from([0.5, 3, 10]))
+def test_what_follows_sums_to_the_prefix(
+    compiled: bool, seed: int, frames: int, prefix: list[int], sharp: float
+) -> None:
+    """p(g...) = p(g·<eos>) + Σ_c p(g·c...)."""
+    scorer = scorer_of(posteriors(seed, frames, 20, sharp), compiled)
+    prefixes = scorer.force(tuple(prefix))
+    parts = torch.cat([scorer.score_all(prefixes), prefixes.complete[:, None]], 1)
+    assert_equal(parts.logsumexp(1), prefixes.score)
+
+
+@both
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.integers(0, 60), st.integers(1, 3), st.integers(0, 4), st.sampled_from([1, 30, 300]))
+def test_score_all_is_score(compiled: bool, seed: int, frames: int, count: int, length: int, sharp: float) -> None:
+    """... even where a product of probabilities would be zero."""
+    random = torch.Generator().manual_seed(seed)
+    log_probs = posteriors(seed, frames, 12, sharp)
+    log_probs[:, 3] = -math.inf
+    scorer = scorer_of(log_probs, compiled)
+    prefixes = scorer.start()[[0] * count]
+    for _ in range(length):
+        prefixes = scorer.extend(prefixes, torch.arange(count), torch.randint(1, 12, (count,), generator=random))
+    assert_equal(scorer.score_all(prefixes), scorer.score(prefixes, torch.arange(12).expand(count, -1)))
+
+
+class ESPnet:
+    """ESPnet's scorer of the same frames, its states kept and chosen as its beam search does."""
+
+    def __init__(self, log_probs: torch.Tensor) -> None:
+        self.scorer = CTCPrefixScoreTH(log_probs[None].clone(), torch.tensor([len(log_probs)]), 0, EOS)
+        self.states: list[Any] | None = None
+
+    def append(self, log_probs: torch.Tensor) -> None:
+        """log_probs: of all frames, old and new."""
+        self.scorer.extend_prob(log_probs[None].clone())
+        self.states = self.states and [self.scorer.extend_state(state) for state in self.states]
+
+    def score(self, texts: torch.Tensor, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(n, k) total scores, (n, k) scores relative to the prefixes', (n,) those of <eos>."""
+        states = self.states
+        if states:
+            states = [torch.stack([s[0] for s in states], 2), torch.stack([s[1] for s in states]), 0, 0]
+        gained, self.new = self.scorer(torch.nn.functional.pad(texts, (1, 0), value=EOS), states, candidates)
+        total = self.new[1]
+        return total.gather(1, candidates), gained.gather(1, candidates), total[:, EOS]
+
+    def extend(self, rows: list[int], tokens: list[int]) -> None:
+        r, s, f_min, f_max, places = self.new
+        self.states = [
+            (r[:, :, row, places[row, token]], s[row, token].expand(s.shape[1]), f_min, f_max)
+            for row, token in zip(rows, tokens, strict=True)
+        ]
+
+
+@both
+@settings(max_examples=25, deadline=None)
+@given(
+    seeds, st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 8), st.integers(0, 3)
+)
+def test_equal_to_espnet(compiled: bool, seed: int, blocks: list[int], count: int, width: int, length: int) -> None:
+    """Scores, scores of <eos>, and gains of hypotheses that grow by `length` tokens in each block of frames."""
+    random = torch.Generator().manual_seed(seed)
+    log_probs = posteriors(seed, sum(blocks), EOS + 1)
+    heard = blocks[0]
+    ours, theirs = scorer_of(log_probs[:heard], compiled), ESPnet(log_probs[:heard])
+    prefixes = ours.start()[[0] * count]
+    for block in [0, *blocks[1:]]:
+        ours.append(log_probs[heard : heard + block])
+        heard += block
+        theirs.append(log_probs[:heard])
+        prefixes = ours.advance(prefixes, exact=False)
+        for _ in range(length + 1):
+            ids = torch.stack([torch.randperm(EOS - 1, generator=random)[:width] + 1 for _ in range(count)])
+            total, gained, end = theirs.score(prefixes.tokens, ids)
+            scores = ours.score(prefixes, ids)
+            possible, ended = scores > -math.inf, prefixes.complete > -math.inf
+            assert torch.equal(possible, total > -1e9) and torch.equal(ended, end > -1e9)
+            assert_equal(scores[possible], total[possible], atol=1e-6)
+            assert_equal(prefixes.complete[ended], end[ended], atol=1e-6)
+            assert_equal((scores - prefixes.score[:, None])[possible], gained[possible], atol=1e-6)
+            rows = torch.randint(count, (count,), generator=random)
+            if not possible[rows, 0].all():
+                return
+            prefixes = ours.extend(prefixes, rows, ids[rows, 0])
+            theirs.extend(rows.tolist(), ids[rows, 0].tolist())
+
+
+def test_what_espnet_loses_at_the_border_of_a_block() -> None:
+    """The label is in the last old frame, the blank in the first new one: certain, but not for ESPnet."""
+    log_probs = torch.full((2, 3), -math.inf)
+    log_probs[0, 1] = log_probs[1, 0] = 0.0
+    scorer = CTCPrefixScorer(log_probs[:1])
+    prefixes = scorer.force((1,))
+    scorer.append(log_probs[1:])
+    assert scorer.advance(prefixes).complete.exp() == 1.0
+    silent = scorer.advance(prefixes, exact=False)
+    assert silent.complete.exp() == 0.0 and silent.score.exp() == 1.0
+    assert_equal(silent.frontier[:, :, -1], silent.forward[:, :, -1])
+    assert_equal(silent.frontier[:, :, 0], scorer.start().forward[:, :, -1])
+    assert_same(scorer.advance(scorer_of(log_probs[:1]).start(), exact=False), scorer.start())
+
+
+def test_prefixes_keep_to_the_frames_they_know() -> None:
+    log_probs = posteriors(0, 12)
+    scorer, before = CTCPrefixScorer(log_probs[:5]), CTCPrefixScorer(log_probs[:5])
+    prefixes = scorer.force((1, 2))
+    scorer.append(log_probs[5:])
+    assert prefixes.frames == 5 and scorer.frames == 12
+    assert_same(extended(scorer, prefixes, 3), before.force((1, 2, 3)))
+    assert_equal(scorer.score_all(prefixes), before.score_all(prefixes))
+    assert_same(scorer.advance(extended(scorer, prefixes, 3)), scorer.force((1, 2, 3)))
+    assert_same(scorer.advance(scorer.advance(prefixes)), scorer.force((1, 2)))
+
+
+@both
+def test_single_precision_and_many_frames(compiled: bool) -> None:
+    """As in decoding: posteriors are float32, or less, and an utterance has hundreds of frames."""
     log_probs = posteriors(0, 800, 50, sharp=8)
     text = tuple(range(1, 30))
-    exact, single = CTCPrefixScorer(log_probs).force(text), CTCPrefixScorer(log_probs.float()).force(text)
-    assert float(exact.score[0]) == pytest.approx(float(single.score[0]), abs=1e-2)
+    exact = scorer_of(log_probs, compiled).force(text)
     loss = torch.nn.functional.ctc_loss(
         log_probs[:, None], torch.tensor([text]), torch.tensor([800]), torch.tensor([len(text)]), reduction="sum"
     )
     assert float(exact.complete[0]) == pytest.approx(-float(loss), abs=1e-9 * float(loss))
+    single = scorer_of(log_probs.float(), compiled).force(text)
+    assert float(exact.score[0]) == pytest.approx(float(single.score[0]), abs=1e-2)
+    half = log_probs.bfloat16()
+    assert_same(scorer_of(half, compiled).force(text), scorer_of(half.float(), compiled).force(text))
 
 
-def test_impossible_labels() -> None:
+@both
+@pytest.mark.parametrize("least", [-1e4, -math.inf])
+def test_impossible_labels(compiled: bool, least: float) -> None:
     """Probabilities of exactly zero make no NaN."""
-    log_probs = torch.full((3, 3), -math.inf)
+    log_probs = torch.full((4, 3), least)
     log_probs[:, 1] = 0.0
-    scorer = CTCPrefixScorer(log_probs)
-    scores = scorer.extend(scorer.start(), torch.tensor([[1, 2]])).score
-    assert scores[0, 0] == pytest.approx(0.0)
-    assert scores[0, 1].exp() == 0.0
+    scorer = scorer_of(log_probs, compiled)
+    scores = scorer.score(scorer.start(), torch.tensor([[1, 2, 0]]))[0]
+    assert scores[0] == pytest.approx(0.0) and scores[1].exp() == 0.0 and scores[2] == -math.inf
+    assert_equal(scorer.score_all(scorer.start())[0], scores[[2, 0, 1]])
     assert scorer.force((1,)).complete[0] == pytest.approx(0.0)
-    assert scorer.force((1, 1)).score.exp() == 0.0
+    for text in [(1, 1), (2,), (2, 1), (1, 2, 1)]:
+        assert scorer.force(text).score.exp() == 0.0 and not scorer.force(text).score.isnan()
 
 
-def test_more_tokens_than_frames() -> None:
-    scorer = CTCPrefixScorer(posteriors(0, 2))
+@both
+def test_peaked_posteriors(compiled: bool) -> None:
+    """Certain labels, certain blanks: the text is certain, with a token repeated behind a blank."""
+    log_probs = torch.full((7, 4), -math.inf)
+    for frame, token in enumerate([0, 2, 2, 0, 2, 3, 0]):
+        log_probs[frame, token] = 0.0
+    scorer = scorer_of(log_probs, compiled)
+    for length in range(4):
+        text = (2, 2, 3)[:length]
+        prefixes = scorer.force(text)
+        assert prefixes.score.exp() == 1.0 and prefixes.complete.exp() == (length == 3)
+        wanted = [0.0] * 4
+        if length < 3:
+            wanted[(2, 2, 3)[length]] = 1.0
+        assert scorer.score_all(prefixes).exp()[0].tolist() == wanted
+
+
+@both
+def test_more_tokens_than_frames(compiled: bool) -> None:
+    scorer = scorer_of(posteriors(0, 2), compiled)
     assert scorer.force((1, 2)).score.isfinite().all()
-    assert scorer.force((1, 1)).score[0] == -math.inf
-    assert scorer.force((1, 2, 3)).score[0] == -math.inf
-    assert scorer.extend(scorer.force((1, 2, 3)), torch.tensor([[1, 2, 3]])).score.isneginf().all()
+    for text in [(1, 1), (1, 2, 3), (0,), (1, 0)]:
+        prefixes = scorer.force(text)
+        assert prefixes.score[0] == -math.inf
+        assert scorer.score_all(prefixes).isneginf().all() and extended(scorer, prefixes, 2).score.isneginf().all()
+
+
+@both
+def test_a_single_frame_and_none(compiled: bool) -> None:
+    log_probs = posteriors(0, 1)
+    scorer = scorer_of(log_probs[:0], compiled)
+    none = scorer.start()
+    assert none.score[0] == 0.0 and none.complete[0] == 0.0 and none.last[0] == -1
+    assert scorer.score_all(none).isneginf().all()
+    assert scorer.score(none, torch.tensor([[1, 2]])).isneginf().all()
+    scorer.append(log_probs)
+    for prefixes in (scorer.start(), scorer.advance(none)):
+        assert_equal(scorer.score_all(prefixes)[0, 1:], log_probs[0, 1:])
+        assert prefixes.complete[0] == pytest.approx(float(log_probs[0, 0]))
+
+
+@both
+def test_no_survivors(compiled: bool) -> None:
+    scorer = scorer_of(posteriors(0, 3), compiled)
+    nothing = torch.zeros(0, dtype=torch.long)
+    prefixes = scorer.extend(scorer.force((1,)), nothing, nothing)
+    assert prefixes.tokens.shape == (0, 2) and prefixes.complete.shape == (0,)
+    assert scorer.score_all(prefixes).shape == (0, VOCABULARY)
+
+
+def test_in_and_out_of_inference_mode() -> None:
+    log_probs = posteriors(0, 6)
+    with torch.inference_mode():
+        scorer = CTCPrefixScorer(log_probs[:3])
+        prefixes = scorer.force((1,))
+    scorer.append(log_probs[3:].clone().requires_grad_())
+    assert_same(scorer.advance(prefixes), CTCPrefixScorer(log_probs).force((1,)))
 
 
 def test_not_a_number() -> None:
     log_probs = posteriors(0, 4)
+    scorer = CTCPrefixScorer(log_probs)
     log_probs[2, 1] = math.nan
     with pytest.raises(SimulstError, match="NaN"):
         CTCPrefixScorer(log_probs)
+    with pytest.raises(SimulstError, match="NaN"):
+        scorer.append(log_probs)
+    assert scorer.frames == 4
+
+
+@both
+def test_tokens_outside_of_the_vocabulary(compiled: bool) -> None:
+    scorer = scorer_of(posteriors(0, 4), compiled)
+    with pytest.raises(IndexError):
+        scorer.score(scorer.start(), torch.tensor([[1, VOCABULARY]]))
+    with pytest.raises(IndexError):
+        scorer.force((1, 10**9))

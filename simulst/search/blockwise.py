@@ -1,0 +1,181 @@
+"""Blockwise search: hypotheses that live on from one encoder block to the next.
+
+BWBS keeps a beam over the blocks (Tsunoo et al. 2021), IBWBS a single hypothesis, from which each block is searched
+anew (CUNI-KIT 2023, algorithm 1). Both look at all encoder frames so far. Neither decides what is committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from simulst.policy.stop import Stop
+from simulst.search import BWBS, IBWBS, Beam, Hypothesis, Tokens
+from simulst.search.beam import TO_THE_END, JointSearch, Running, is_over, joint_beam_search, texts
+
+
+class BlockwiseBeamSearch:
+    """BWBS as ESPnet's BatchBeamSearchOnline does it, so that the two can be compared token for token.
+
+    What is kept of a hypothesis, in the decoder and in the CTC layer, is what it was when its tokens were found; CTC
+    scores are carried into new frames by blanks alone (`CTCPrefixScorer.advance`, exact=False).
+    """
+
+    def __init__(self, search: JointSearch, options: BWBS) -> None:
+        self._search = search
+        self._options = options
+        self._running: Running | None = None
+        self._previous: Running | None = None  # one token shorter
+        self._index = 0  # tokens of the running hypotheses
+
+    def step(self, committed: Tokens, stop: Stop, final: bool) -> Beam:
+        """Search on, once frames were appended to the `JointSearch`; hypotheses, best first.
+
+        committed: hypotheses that do not begin with these tokens are dropped. final: no frames come after these.
+        stop: ends the block before <eos> or a repetition would; without evidence only its bound on tokens matters.
+        """
+        search = self._search
+        if search.frames == 0:
+            return [Hypothesis(committed)]
+        if self._running is None:
+            self._running = search.start(())
+        self._keep(committed)
+        self._running = search.advance(self._running, exact=False)
+        room = search.room
+        if stop.max_new_tokens is not None and not final:
+            room = min(room, len(committed) + stop.max_new_tokens)
+        ended: list[Hypothesis] = []
+        best_at: dict[int, float] = {}
+        while self._index < room:
+            scored = search.score(self._running, TO_THE_END if final else stop)
+            if not final and stop.ends(scored.evidence):
+                break
+            chosen = search.choose(scored)
+            if final and is_over(best_at, self._index):
+                return ranked(ended, self._options.beam)
+            if not final and (len(chosen.ended) or (self._options.repetition and repeats(chosen.running).any())):
+                break
+            if len(chosen.ended):
+                ended += texts(chosen.ended)
+                best_at[self._index] = float(chosen.ended.scores[0])
+            if not len(chosen.running):
+                return ranked(ended, self._options.beam)
+            self._previous, self._running = self._running, chosen.running
+            self._index += 1
+        if final:
+            return ranked([*ended, *texts(self._running)], self._options.beam)
+        # What ended or repeated was not taken; now the tokens before it go too. They are searched again.
+        if self._previous is not None and self._index - 1 >= max(1, len(committed)):
+            self._running, self._previous = self._previous, None
+            self._index -= 1
+        return texts(self._running)
+
+    def _keep(self, committed: Tokens) -> None:
+        """Drop what does not begin with the committed tokens; begin with them if nothing does."""
+        assert self._running is not None
+        if not committed:
+            return
+        wanted = torch.tensor(committed, device=self._running.tokens.device)
+        if self._index >= len(committed):
+            fits = (self._running.tokens[:, : len(committed)] == wanted).all(1).nonzero()[:, 0]
+            if len(fits):
+                self._running = self._running if len(fits) == len(self._running) else self._running[fits]
+                self._previous = None
+                return
+        self._running, self._previous = self._search.start(committed), None
+        self._index = len(committed)
+
+
+@dataclass(frozen=True)
+class _Stopped:
+    """A hypothesis that left a block's search. ended: by <eos>. rank: score per token. attention: as in `Running`."""
+
+    tokens: Tokens
+    ended: bool
+    score: float
+    rank: float
+    attention: Tensor
+
+
+class IncrementalBlockwiseBeamSearch:
+    """IBWBS. The active hypothesis is read again over all frames at each block; its decoder scores stay as found."""
+
+    def __init__(self, search: JointSearch, options: IBWBS) -> None:
+        self._search = search
+        self._options = options
+        self._best: _Stopped | None = None  # of the last block
+        self._seen: set[Tokens] = set()  # what stopped without <eos>
+
+    def step(self, committed: Tokens, stop: Stop, final: bool) -> Beam:
+        """Search the frames so far; see `BlockwiseBeamSearch.step`. The best comes first by score per token.
+
+        stop: ends the block's search with its best hypothesis. The final block is searched to the end of the sentence.
+        """
+        search = self._search
+        prefix, attention = self._prefix(committed)
+        if final:
+            return joint_beam_search(search, prefix, attention=attention)
+        room = search.room
+        if stop.max_new_tokens is not None:
+            room = min(room, len(committed) + stop.max_new_tokens)
+        if search.frames == 0 or room <= len(prefix):
+            return [Hypothesis(prefix)]
+        stopped = self._stopped(search.start(prefix, attention), len(prefix), room, stop)
+        self._seen |= {s.tokens for s in stopped if not s.ended}
+        stopped.sort(key=lambda s: -s.rank)
+        self._best = stopped[0]
+        return ranked([Hypothesis(s.tokens, s.rank) for s in stopped], self._options.beam)
+
+    def _prefix(self, committed: Tokens) -> tuple[Tokens, Tensor | None]:
+        """The active hypothesis: the last block's best less its last tokens, as far as they are not committed."""
+        best = self._best
+        if best is None or best.tokens[: len(committed)] != committed:
+            return committed, None
+        kept = max(len(committed), len(best.tokens) + best.ended - self._options.step_back)
+        return best.tokens[:kept], best.attention[: kept + 1]
+
+    def _stopped(self, running: Running, given: int, room: int, stop: Stop) -> list[_Stopped]:
+        """Lines 4 to 15 of algorithm 1: all hypotheses that leave the search, one after the other."""
+        search = self._search
+        stopped: list[_Stopped] = []
+        least = -torch.inf  # minScore
+        while len(running) and running.tokens.shape[1] < room:
+            scored = search.score(running, stop)
+            if stop.ends(scored.evidence):
+                kept = max(given, running.tokens.shape[1] - stop.discard)
+                best = _leave(running)[0]
+                return [*stopped, replace(best, tokens=best.tokens[:kept], attention=best.attention[: kept + 1])]
+            chosen = search.choose(scored)
+            leaves, stays = [*_leave(chosen.ended, ended=True), *_leave(chosen.running)], []
+            repeated = repeats(chosen.running).tolist() if self._options.repetition else [False] * len(chosen.running)
+            ranks = [*chosen.ended_ranks, *chosen.ranks]
+            for place in sorted(range(len(ranks)), key=ranks.__getitem__):
+                b = leaves[place]
+                row = place - len(chosen.ended)
+                ends = row < 0
+                if ends or repeated[row] or (b.score <= least and b.tokens not in self._seen):
+                    least = max(least, b.score)
+                    stopped.append(b)
+                else:
+                    stays.append(row)
+            running = chosen.running[torch.tensor(stays, dtype=torch.long, device=running.tokens.device)]
+        return stopped + _leave(running)
+
+
+def ranked(hypotheses: list[Hypothesis], beam: int) -> Beam:
+    """The best `beam`, each text once."""
+    best = sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
+    return list({h.tokens: h for h in reversed(best)}.values())[::-1][:beam]
+
+
+def repeats(running: Running) -> Tensor:
+    """(n,) whether the last token stands in the hypothesis before (Tsunoo et al. 2021, equation 11)."""
+    return (running.tokens[:, :-1] == running.tokens[:, -1:]).any(1)
+
+
+def _leave(running: Running, ended: bool = False) -> list[_Stopped]:
+    size = max(1, running.tokens.shape[1] + ended)
+    rows = zip(running.tokens.tolist(), running.scores.tolist(), running.attention, strict=True)
+    return [_Stopped(tuple(tokens), ended, score, score / size, attention) for tokens, score, attention in rows]

@@ -1,0 +1,413 @@
+"""BWBS against ESPnet's; algorithm 1 (IBWBS) line by line on scripted scores; STOP inside both."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tiny_search import EOS, SIZE, WIDTH, Tiny
+
+logging.disable(logging.WARNING)
+from espnet.nets.batch_beam_search_online import BatchBeamSearchOnline  # noqa: E402
+from espnet.nets.scorers.ctc import CTCPrefixScorer  # noqa: E402
+from espnet.nets.scorers.length_bonus import LengthBonus  # noqa: E402
+
+logging.disable(logging.NOTSET)
+
+from simulst.errors import SimulstError  # noqa: E402
+from simulst.models.decoder import CachedDecoder  # noqa: E402
+from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens  # noqa: E402
+from simulst.search import BWBS, IBWBS, Beam, JointBeamSearch, Tokens  # noqa: E402
+from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
+from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
+
+torch.set_num_threads(1)
+BLOCKS = [24, *[16] * 8]
+
+
+def log_probs_of(model: Tiny, memory: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model.ctc.log_softmax(memory[None])[0]
+
+
+def pieces(memory: torch.Tensor) -> list[torch.Tensor]:
+    """Frames as the encoder writes them; the last piece may be longer, as at the end of the audio."""
+    sizes = []
+    left = len(memory)
+    for size in BLOCKS:
+        if left <= size:
+            break
+        sizes.append(size)
+        left -= size
+    return list(memory.split([*sizes, left]))
+
+
+def ours(model: Tiny, memory: torch.Tensor, options: BWBS, keep: Callable[[Beam], Tokens]) -> tuple[list[Beam], Beam]:
+    """Beams of all blocks but the last, and of the last. keep: what is committed of a beam."""
+    search = JointSearch(CachedDecoder(model.decoder), options, EOS, EOS)
+    blockwise = BlockwiseBeamSearch(search, options)
+    committed: Tokens = ()
+    beams = []
+    for piece in pieces(memory)[:-1]:
+        search.append(piece, log_probs_of(model, piece))
+        beams.append(blockwise.step(committed, EndOfSentence(), final=False))
+        committed = keep(beams[-1])
+    last = pieces(memory)[-1]
+    search.append(last, log_probs_of(model, last))
+    return beams, blockwise.step(committed, EndOfSentence(), final=True)
+
+
+def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) -> list[tuple[Tokens, float]]:
+    w = options.ctc_weight
+    search = BatchBeamSearchOnline(
+        scorers={
+            "decoder": model.decoder,
+            "ctc": CTCPrefixScorer(model.ctc, EOS),
+            "length_bonus": LengthBonus(SIZE),
+        },
+        weights={"decoder": 1 - w, "ctc": w, "length_bonus": options.length_bonus},
+        beam_size=options.beam,
+        vocab_size=SIZE,
+        sos=EOS,
+        eos=EOS,
+        pre_beam_score_key="full",
+        disable_repetition_detection=not options.repetition,
+        incremental_decode=incremental,
+    )
+    with torch.no_grad():
+        found = search(memory, is_final=True)
+    return [(tuple(t for t in h.yseq.tolist() if t != EOS), float(h.score)) for h in found]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 110),
+    st.integers(1, 6),
+    st.sampled_from([0.0, 0.3]),
+    st.sampled_from([-4.0, -1.0, 1.0, 3.0]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_bwbs_is_espnets(
+    seed: int, frames: int, beam: int, ctc_weight: float, end: float, repetition: bool, incremental: bool
+) -> None:
+    """Token for token, with the beam carried over the blocks, and with its best alone (which is committed then)."""
+    model = Tiny(seed, end=end)
+    memory = model.memory(seed, frames)
+    options = BWBS(beam, ctc_weight, repetition=repetition)
+    theirs = [h for h in espnet(model, memory, options, incremental) if h[1] > -1e8]
+    beams, found = ours(model, memory, options, lambda beam: beam[0].tokens if incremental else ())
+    # The bound on lengths counts the frames so far here, and all that ESPnet was given at once there.
+    sizes = [sum(BLOCKS[: n + 1]) for n in range(len(beams))]
+    assume(all(len(b[0].tokens) < size - 1 for b, size in zip(beams, sizes, strict=True)))
+    assume(theirs and len(theirs[0][0]) < frames - 1)
+    assert found[0].tokens == theirs[0][0]
+    assert found[0].score == pytest.approx(theirs[0][1], abs=1e-3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 110), st.integers(1, 5), st.integers(0, 4), st.booleans())
+def test_results_begin_with_what_is_committed(seed: int, frames: int, beam: int, hold: int, improved: bool) -> None:
+    model = Tiny(seed)
+    memory = model.memory(seed, frames)
+    options = IBWBS(beam) if improved else BWBS(beam)
+    search = JointSearch(CachedDecoder(model.decoder), options, EOS, EOS)
+    kind: Any = IncrementalBlockwiseBeamSearch if improved else BlockwiseBeamSearch
+    blockwise = kind(search, options)
+    committed: Tokens = ()
+    parts = pieces(memory)
+    for number, piece in enumerate(parts):
+        search.append(piece, log_probs_of(model, piece))
+        found = blockwise.step(committed, EndOfSentence(), number == len(parts) - 1)
+        assert 1 <= len(found) <= beam
+        assert len({h.tokens for h in found}) == len(found)
+        for hypothesis in found[: None if improved else 1]:
+            assert hypothesis.tokens[: len(committed)] == committed
+            assert EOS not in hypothesis.tokens and len(hypothesis.tokens) <= search.room
+        best = found[0].tokens
+        committed = max(committed, best[: max(0, len(best) - hold)], key=len)
+
+
+# ---- scripted scores ----
+
+A, B, C, D, END = range(1, 6)
+
+
+class Script:
+    """A decoder that has log p by heart: for each text, of its next tokens; by the number of frames.
+
+    Tokens that are not named have so little that they never come.
+    """
+
+    def __init__(self, *blocks: Mapping[Tokens, Mapping[int, float]]) -> None:
+        self.blocks = blocks
+
+    class Memory(list[torch.Tensor]):
+        pass
+
+    class State(list[Tokens]):
+        attention: torch.Tensor | None = None
+
+        def __getitem__(self, rows: Any) -> Any:
+            return Script.State(list.__getitem__(self, row) for row in rows.tolist())
+
+    def memory(self) -> Any:
+        return Script.Memory()
+
+    def start(self) -> Any:
+        return Script.State([()])
+
+    def step(self, tokens: torch.Tensor, state: Any, memory: Any, *, attention: bool = False) -> Any:
+        pairs = zip(list(state), tokens.tolist(), strict=True)
+        read = Script.State([*text, token] if token != END else list(text) for text, token in pairs)
+        log_p = torch.full((len(read), END + 1), -1000.0)
+        for row, text in enumerate(list(read)):
+            for token, value in self.blocks[len(memory) - 1].get(tuple(text), {END: -0.01}).items():
+                log_p[row, token] = value
+        return log_p, read
+
+    def prefill(self, tokens: torch.Tensor, memory: Any, *, attention: bool = False) -> Any:
+        state = self.start()
+        for token in tokens:
+            log_p, state = self.step(token[None], state, memory)
+        return log_p, state
+
+
+class Run:
+    """IBWBS over scripted blocks, each of one frame."""
+
+    def __init__(self, options: IBWBS, *blocks: Mapping[Tokens, Mapping[int, float]]) -> None:
+        self.search = JointSearch(Script(*blocks), options, END, END)
+        self.blockwise = IncrementalBlockwiseBeamSearch(self.search, options)
+
+    def block(self, committed: Tokens = (), final: bool = False, stop: Any = None) -> list[Tokens]:
+        self.search.append(torch.zeros(1, 1))
+        return [h.tokens for h in self.blockwise.step(committed, stop or EndOfSentence(), final)]
+
+
+def options(beam: int = 2, step_back: int = 2, repetition: bool = False) -> IBWBS:
+    return IBWBS(beam, ctc_weight=0.0, max_length_ratio=9.0, step_back=step_back, repetition=repetition)
+
+
+def test_a_beam_below_one_that_ended_is_unreliable_and_stops() -> None:
+    """Line 9. (A) ends with -1; (B), below it, stops at once, although its continuation would be free."""
+    script: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -2.0},
+        (A,): {END: -0.5},
+        (B,): {C: -0.1},
+        (B, C): {D: -0.1},
+    }
+    run = Run(options(), script)
+    assert set(run.block()) == {(A,), (B, C)}
+
+
+def test_min_score_rises() -> None:
+    """Line 10. (A) ended at -3, so (B D) at -2.5 goes on; it ends at -2.6, which stops (C D A) at -2.9."""
+    script: dict[Tokens, dict[int, float]] = {
+        (): {A: -1.0, B: -1.2, C: -1.3},
+        (A,): {END: -2.0},
+        (B,): {D: -1.3},
+        (C,): {D: -1.4},
+        (B, D): {END: -0.1},
+        (C, D): {A: -0.2},
+        (C, D, A): {B: -0.1},
+    }
+    found = run_block(options(3), script)
+    assert set(found) == {(A,), (B, D), (C, D, A)}
+    # Were minScore still that of (A), -3.0, (C D A) at -2.9 would go on to (C D A B).
+    script[(B, D)] = {A: -0.1}
+    assert (C, D, A, B) in run_block(options(3), script)
+
+
+def run_block(options: IBWBS, script: Mapping[Tokens, Mapping[int, float]]) -> list[Tokens]:
+    return Run(options, script).block()
+
+
+def test_what_was_seen_may_go_on_below_an_unreliable_one() -> None:
+    """Line 9, b not in Seen; line 16. In the second block (B C) scores below what ended, but was Seen in the first."""
+    first: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -2.0},
+        (A,): {END: -0.5},
+        (B,): {C: -0.1},
+        (B, C): {D: -0.1},
+    }
+    second = {**first, (B, C): {D: -0.1}, (B, C, D): {A: -0.1}}
+    run = Run(options(), first, second)
+    assert set(run.block()) == {(A,), (B, C)}
+    assert set(run.block()) == {(A,), (B, C, D)}  # (B, C) went on; (B, C, D) is new, and stops
+    fresh = Run(options(), second)
+    assert set(fresh.block()) == {(A,), (B, C)}
+
+
+def test_the_best_by_score_per_token_comes_first() -> None:
+    """Line 17. (A) ends at -1.0, two tokens; (B C D) at -1.4, four tokens."""
+    script: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -0.4},
+        (A,): {END: -0.9},
+        (B,): {C: -0.4},
+        (B, C): {D: -0.3},
+        (B, C, D): {END: -0.3},
+    }
+    assert run_block(options(), script)[0] == (B, C, D)
+
+
+@pytest.mark.parametrize(("step_back", "expected"), [(0, (A, B, C)), (1, (A, B, C)), (2, (A, B)), (3, (A,)), (9, ())])
+def test_the_last_two_tokens_are_removed(step_back: int, expected: Tokens) -> None:
+    """Line 20; <eos> is one of them. The second block can only write D behind the active hypothesis."""
+    first: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.1},
+        (A,): {B: -0.1},
+        (A, B): {C: -0.1},
+        (A, B, C): {END: -0.1},
+    }
+    second: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in [(), (A,), (A, B), (A, B, C)]}
+    run = Run(options(1, step_back), first, second)
+    assert run.block() == [(A, B, C)]
+    assert run.block() == [(*expected, D)]
+
+
+def test_committed_tokens_are_never_removed() -> None:
+    first: dict[Tokens, dict[int, float]] = {(): {A: -0.1}, (A,): {B: -0.1}, (A, B): {END: -0.1}}
+    second: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in [(), (A,), (A, B)]}
+    run = Run(options(1), first, second)
+    assert run.block() == [(A, B)]
+    assert run.block(committed=(A, B)) == [(A, B, D)]
+
+
+def test_the_final_block_goes_to_the_end() -> None:
+    """No hypothesis is unreliable there, and nothing is removed: (B C D), which ends below (A), is still found."""
+    script: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -2.0},
+        (A,): {END: -0.5},
+        (B,): {C: -0.1},
+        (B, C): {D: -0.1},
+        (B, C, D): {END: -0.1},
+    }
+    run = Run(options(), script)
+    assert run.block(final=True) == [(A,), (B, C, D)]
+
+
+def test_repetition_stops_a_hypothesis_if_asked() -> None:
+    script: dict[Tokens, dict[int, float]] = {(): {A: -0.1}, (A,): {B: -0.1}, (A, B): {A: -0.1}, (A, B, A): {C: -0.1}}
+    assert Run(options(1), script).block() == [(A, B, A, C)]
+    assert Run(options(1, repetition=True), script).block() == [(A, B, A)]
+
+
+def test_hypotheses_that_never_end_are_cut() -> None:
+    script: dict[Tokens, dict[int, float]] = {(A,) * n: {A: -0.1} for n in range(30)}
+    assert Run(options(1), script).block() == [(A,) * 9]
+    assert Run(options(1), script).block(stop=MaxTokens(4)) == [(A,) * 4]
+
+
+# ---- STOP ----
+
+
+def brute_odds(log_probs: torch.Tensor, text: Tokens, favourite: int | None) -> float:
+    """log Odds_end by enumeration of all alignments."""
+    import itertools
+
+    frames, size = log_probs.shape
+    complete, more, one = 0.0, 0.0, 0.0
+    for labels in itertools.product(range(size), repeat=frames):
+        p = math.exp(sum(float(log_probs[t, label]) for t, label in enumerate(labels)))
+        written = tuple(label for label, _ in itertools.groupby(labels) if label)
+        if written == text:
+            complete += p
+        elif written[: len(text)] == text:
+            more += p
+            one += p if written[len(text)] == favourite else 0.0
+    return math.log(complete) - math.log(more if favourite is None else one)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 3), max_size=2))
+def test_the_odds_of_the_ctc_policy(seed: int, text: list[int]) -> None:
+    """Equations 4 and 5 against enumeration."""
+    generator = torch.Generator().manual_seed(seed)
+    log_probs = torch.log_softmax(2 * torch.randn(5, END + 1, generator=generator), -1)
+    script: dict[Tokens, dict[int, float]] = {tuple(text): {END: -0.1, C: -0.5, B: -0.9}}
+    if text and text[-1] == text[0] and len(text) == 2:
+        text = text[:1]
+        script = {tuple(text): {END: -0.1, C: -0.5, B: -0.9}}
+    for stop, favourite in ((CTC(0.0), C), (CTC(0.0, exact=True), None)):
+        search = JointSearch(Script(*[script] * 5), options(1), END, END, with_ctc=True)
+        search.append(torch.zeros(5, 1), log_probs)
+        running = search.start(tuple(text))
+        # One append is one block to the script.
+        evidence = search.score(running, stop).evidence
+        assert evidence.log_odds_end == pytest.approx(brute_odds(log_probs, tuple(text), favourite), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", [JointBeamSearch, BWBS, IBWBS])
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_lower_threshold_stops_sooner(kind: Any, exact: bool) -> None:
+    model = Tiny(5, end=-4)
+    memory = model.memory(1, 56)
+    lengths = []
+    for threshold in (-math.inf, -2.0, 2.0, math.inf):
+        settings_ = kind(3, 0.3)
+        search = JointSearch(CachedDecoder(model.decoder), settings_, EOS, EOS, with_ctc=True)
+        search.append(memory, log_probs_of(model, memory))
+        stop = CTC(threshold, exact)
+        if kind is JointBeamSearch:
+            found = joint_beam_search(search, (4,), stop)
+        elif kind is BWBS:
+            found = BlockwiseBeamSearch(search, settings_).step((4,), stop, False)
+        else:
+            found = IncrementalBlockwiseBeamSearch(search, settings_).step((4,), stop, False)
+        assert found[0].tokens[:1] == (4,)
+        lengths.append(len(found[0].tokens))
+    assert lengths == sorted(lengths)
+    assert lengths[0] == 1 < lengths[-1]
+
+
+def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> None:
+    model = Tiny(7, end=-100)
+    memory = model.memory(2, 40)
+    search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(1, 0.0), EOS, EOS)
+    search.append(memory)
+    whole = joint_beam_search(search, (), MaxTokens(12))[0].tokens
+    positions = []
+    for length in range(12):
+        scored = search.score(search.start(whole[:length]), AlignAtt(1, layers=(-1,), heads=(0,)))
+        positions.append(scored.evidence.frames_left)
+    for frames in (1, 5, 20, 40):
+        first = next((i for i, left in enumerate(positions) if left < frames), 12)
+        found = joint_beam_search(search, (), LimitedAlignAtt(frames, (-1,), (0,)))
+        assert found[0].tokens == whole[:first]
+
+
+class LimitedAlignAtt(AlignAtt):
+    max_new_tokens = 12
+
+
+@pytest.mark.parametrize(("layers", "heads", "named"), [((2,), (), "layers names 2"), ((), (0, -3), "heads names -3")])
+def test_layers_and_heads_that_are_not_there(layers: Tokens, heads: Tokens, named: str) -> None:
+    model = Tiny(7)
+    search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(1, 0.0), EOS, EOS)
+    search.append(torch.randn(9, WIDTH))
+    with pytest.raises(SimulstError, match=f"{named}.*has 2"):
+        joint_beam_search(search, (), AlignAtt(1, layers, heads))
+
+
+def test_broken_scores() -> None:
+    model = Tiny(0)
+    for option in (BWBS(), IBWBS()):
+        search = JointSearch(CachedDecoder(model.decoder), option, EOS, EOS)
+        with pytest.raises(SimulstError, match="not numbers"):
+            search.append(torch.full((9, WIDTH), math.nan), torch.full((9, SIZE), math.nan))
+
+
+def test_labels_and_options() -> None:
+    assert (BWBS().label, IBWBS().label) == ("BWBS", "IBWBS")
+    assert BWBS(repetition=False).label == "BWBS-rep0"
+    assert IBWBS(8, step_back=1, repetition=True).label == "IBWBS-beam8-back1-rep1"
+    with pytest.raises(SimulstError, match="step_back is -1"):
+        IBWBS(step_back=-1)

@@ -1,0 +1,89 @@
+"""Stage 2: the archive is what ESPnet reads, at every speed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from simulst.data.datadir import read_table
+from simulst.errors import SimulstError
+from simulst.training.dump import dump_audio
+
+SECONDS = {"a-1": (0.5, 1.25), "a-2": (1.5, 3.0)}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two segments of one recording."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    samples = np.random.default_rng(0).normal(0, 0.1, 4 * 16000).clip(-1, 1)
+    soundfile.write(tmp_path / "a.wav", samples, 16000)
+    (folder / "wav.scp").write_text(f"a {tmp_path / 'a.wav'}\n")
+    (folder / "segments").write_text("".join(f"{name} a {b:.3f} {e:.3f}\n" for name, (b, e) in SECONDS.items()))
+    (folder / "utt2spk").write_text("".join(f"{name} spk\n" for name in SECONDS))
+    (folder / "text.tc.de").write_text("".join(f"{name} Satz {name}\n" for name in SECONDS))
+    (folder / "text.lc.rm.en").write_text("".join(f"{name} sentence {name}\n" for name in SECONDS))
+    return folder
+
+
+def read(folder: Path) -> dict[str, np.ndarray]:
+    """As ESPnet's training reads it."""
+    from espnet2.fileio.read_text import read_2columns_text
+    from espnet2.train.dataset import kaldi_loader
+
+    assert read_2columns_text(folder / "wav.scp")
+    loader = kaldi_loader(str(folder / "wav.scp"), float_dtype="float32")
+    return {name: loader[name] for name in loader}
+
+
+def test_espnet_reads_the_segments(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "dump"
+    dump_audio(data, out, ["tc.de", "lc.rm.en"])
+    found = read(out)
+    whole, _ = soundfile.read(tmp_path / "a.wav", dtype="float32")
+    lengths = read_table(out / "utt2num_samples")
+    for name, (start, end) in SECONDS.items():
+        np.testing.assert_allclose(found[name], whole[round(start * 16000) : round(end * 16000)], atol=1e-4)
+        assert int(lengths[name]) == found[name].size
+    assert read_table(out / "text.tc.de") == {"a-1": "Satz a-1", "a-2": "Satz a-2"}
+    assert read_table(out / "text.lc.rm.en")["a-2"] == "sentence a-2"
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_speeds(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "dump"
+    dump_audio(data, out, ["tc.de"], [0.9, 1.0, 1.1])
+    found = read(out)
+    assert set(found) == {prefix + name for prefix in ("", "sp0.9-", "sp1.1-") for name in SECONDS}
+    for name in SECONDS:
+        assert abs(found[f"sp0.9-{name}"].size - found[name].size / 0.9) <= 1
+        assert abs(found[f"sp1.1-{name}"].size - found[name].size / 1.1) <= 1
+    assert read_table(out / "utt2spk")["sp0.9-a-1"] == "sp0.9-spk"
+    assert read_table(out / "text.tc.de")["sp1.1-a-2"] == "Satz a-2"
+    names = list(read_table(out / "wav.scp"))
+    assert names == sorted(names)
+
+
+def test_a_broken_recording_leaves_nothing_half_written(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(b"RIFF")
+    out = tmp_path / "dump"
+    with pytest.raises(SimulstError, match=r"a\.wav"):
+        dump_audio(data, out, ["tc.de"])
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("speeds", [[], [0.0], [-1.0]])
+def test_bad_speeds(data: Path, tmp_path: Path, speeds: list[float]) -> None:
+    with pytest.raises(SimulstError, match="positive factors"):
+        dump_audio(data, tmp_path / "dump", ["tc.de"], speeds)
+
+
+def test_a_missing_text_is_named(data: Path, tmp_path: Path) -> None:
+    shutil.move(data / "text.lc.rm.en", tmp_path / "elsewhere")
+    with pytest.raises(SimulstError, match=r"text\.lc\.rm\.en"):
+        dump_audio(data, tmp_path / "dump", ["tc.de", "lc.rm.en"])

@@ -1,0 +1,86 @@
+"""Running ESPnet's programs: what is complete is kept, what was interrupted goes on, nothing is mixed up."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulst.errors import SimulstError
+from simulst.training.espnet import LOG, RECORD, Training, run_espnet, train
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "st.yaml"
+    file.write_text("max_epoch: 3\n")
+    return file
+
+
+def program(out: Path, body: str, *arguments: str) -> list[str]:
+    """Instead of ESPnet: it counts its calls in `out/calls`."""
+    count = f"f = open({str(out / 'calls')!r}, 'a'); f.write('x'); f.close()"
+    return [sys.executable, "-c", f"{count}\n{body}", *arguments]
+
+
+def calls(out: Path) -> int:
+    return len((out / "calls").read_text())
+
+
+def test_complete_work_is_done_once(tmp_path: Path, config: Path) -> None:
+    out = tmp_path / "st"
+    command = program(out, "print('hello')")
+    run_espnet(command, out, config)
+    run_espnet(command, out, config)
+    assert calls(out) == 1
+    assert (out / LOG).read_text() == "hello\n"
+    assert json.loads((out / RECORD).read_text())["complete"] is True
+
+
+def test_force_begins_anew(tmp_path: Path, config: Path) -> None:
+    out = tmp_path / "st"
+    command = program(out, "print('hello')")
+    run_espnet(command, out, config)
+    (out / "checkpoint.pth").write_text("old")
+    run_espnet(command, out, config, force=True)
+    assert calls(out) == 1 and not (out / "checkpoint.pth").exists()
+
+
+def test_a_failure_tells_the_last_words_and_the_same_command_goes_on(tmp_path: Path, config: Path) -> None:
+    out = tmp_path / "st"
+    out.mkdir()
+    body = f"import sys, os\nif os.path.getsize({str(out / 'calls')!r}) < 2: sys.exit('ValueError: no such optimizer')"
+    command = program(out, body)
+    with pytest.raises(SimulstError, match=r"simulst\.log: ESPnet stopped with status 1: .*no such optimizer"):
+        run_espnet(command, out, config)
+    (out / "checkpoint.pth").write_text("kept")
+    run_espnet(command, out, config)
+    assert calls(out) == 2 and (out / "checkpoint.pth").exists()
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_another_command_or_configuration_is_refused(tmp_path: Path, config: Path, complete: bool) -> None:
+    out = tmp_path / "st"
+    command = program(out, "" if complete else "raise SystemExit(1)")
+    if complete:
+        run_espnet(command, out, config)
+    else:
+        with pytest.raises(SimulstError):
+            run_espnet(command, out, config)
+    with pytest.raises(SimulstError, match="begun with other options"):
+        run_espnet([*command, "--max_epoch", "5"], out, config)
+    config.write_text("max_epoch: 4\n")
+    with pytest.raises(SimulstError, match=r"another st\.yaml"):
+        run_espnet(command, out, config)
+    assert calls(out) == 1
+
+
+def test_missing_files_are_named_before_anything_starts(tmp_path: Path, config: Path) -> None:
+    with pytest.raises(SimulstError, match=r"gone\.yaml: no such training configuration"):
+        run_espnet(["true"], tmp_path / "st", tmp_path / "gone.yaml")
+    training = Training("st", config, tmp_path, tmp_path, "tc.de", tmp_path)
+    with pytest.raises(SimulstError, match=r"asr\.pth: no such weights .* stage 5"):
+        train(training, tmp_path / "st", tmp_path, encoder=tmp_path / "asr.pth")
+    assert not (tmp_path / "st").exists()

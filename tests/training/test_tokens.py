@@ -1,0 +1,68 @@
+"""Stage 3: token lists that ESPnet and SentencePiece agree on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+from simulst.errors import SimulstError
+from simulst.training.tokens import train_tokens
+
+SENTENCES = [
+    "der hund sieht die katze im garten",
+    "die alte frau hat einen kleinen hund gekauft",
+    "heute geht der mann in den wald , weil er holz braucht",
+    "das kind weiß nicht , dass die katze schläft",
+]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    file = tmp_path / "text.tc.de"
+    file.write_text("".join(f"u{i} {sentence}\n" for i, sentence in enumerate(SENTENCES * 3)))
+    return file
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char"])
+def test_the_list_is_the_models_with_espnets_own_symbols(text: Path, tmp_path: Path, kind: str) -> None:
+    out = tmp_path / "tokens"
+    count = train_tokens([text], out, 50, kind)
+    tokens = (out / "tokens.txt").read_text().splitlines()
+    assert len(tokens) == len(set(tokens)) == count
+    assert tokens[:2] == ["<blank>", "<unk>"] and tokens[-1] == "<sos/eos>"
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(out / "bpe.model"))
+    for sentence in SENTENCES:
+        encoded = pieces.encode(sentence, out_type=str)
+        assert set(encoded) <= set(tokens)
+        assert pieces.decode_pieces(encoded) == sentence
+    if kind != "char":
+        assert count == 50
+    assert sorted(path.name for path in out.iterdir()) == ["bpe.model", "bpe.vocab", "tokens.txt"]
+
+
+def test_symbols_are_never_split(text: Path, tmp_path: Path) -> None:
+    train_tokens([text], tmp_path / "tokens", 50, symbols=["<2de>"])
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "tokens" / "bpe.model"))
+    assert "<2de>" in pieces.encode("<2de> der hund", out_type=str)
+
+
+def test_more_pieces_than_the_text_supports(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(SimulstError, match=r"text\.tc\.de: the text does not support 5000 unigram pieces; ask for \d+"):
+        train_tokens([text], tmp_path / "tokens", 5000)
+    assert not (tmp_path / "tokens").exists()
+
+
+def test_no_text(tmp_path: Path) -> None:
+    empty = tmp_path / "text"
+    empty.write_text("u1\n")
+    with pytest.raises(SimulstError, match="no text to learn"):
+        train_tokens([empty], tmp_path / "tokens", 50)
+    with pytest.raises(SimulstError, match="gone"):
+        train_tokens([tmp_path / "gone"], tmp_path / "tokens", 50)
+
+
+def test_unknown_kind(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(SimulstError, match="choose from unigram, bpe, char"):
+        train_tokens([text], tmp_path / "tokens", 50, "words")
