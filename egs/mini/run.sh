@@ -9,7 +9,7 @@
 #   --dev N              development sentences [150]
 #   --test N             sentences of tst-COMMON [300]
 #   --he N               sentences of tst-HE, in voices that training has not heard [100]
-#   --pieces N           target pieces [400]; --source-pieces N [300]; --token-kind K: unigram, bpe or char [unigram]
+#   --pieces N           target pieces [700]; --source-pieces N [300]; --token-kind K: unigram, bpe or char [unigram]
 #   --speeds "S ..."     factors of speed perturbation [1.0; large: 0.9 1.0 1.1]
 #   --asr                train for recognition first and take that encoder [small: no; large: yes]
 #   --config FILE        ESPnet's training configuration [../../conf/train/mini_st.yaml; large: large_st.yaml]
@@ -36,7 +36,7 @@ train=
 dev=150
 test=300
 he=100
-pieces=400
+pieces=700
 source_pieces=300
 token_kind=unigram
 speeds=

@@ -1,0 +1,303 @@
+"""Our blockwise engine against ESPnet's Speech2TextStreaming: same model, audio, search (BWBS), hypotheses; in turns.
+
+    python benchmarks/engine_vs_espnet.py [--size mini|paper] [--seconds 10] [--json]
+
+mini: what egs/mini trained (stages 1 to 7), on tst-COMMON. paper: CUNI-KIT 2023's size (18 blocks, width 256, 6 decoder
+layers, 4000 units), random weights and noise; the share of <eos> is set so that a block takes as many decoder steps as
+speech does. Both are fed chunks of 640 ms, one block. Where time goes stands beside its floor: operations over the rate
+that this machine reaches in a large matrix product, or bytes of weights over its reading rate, whichever is longer.
+The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+import yaml
+
+from simulst.data.audio import SAMPLE_RATE, load_audio
+from simulst.data.datadir import read_data_dir
+from simulst.models.espnet import ESPnet, ESPnetSession
+from simulst.policy.stop import EndOfSentence
+from simulst.search import BWBS
+from simulst.search.ctc import CTCPrefixScorer
+
+ROOT = Path(__file__).resolve().parent.parent
+CHUNK = 10240  # samples: one block of 16 frames of 40 ms
+UNITS = 4000
+END_BIAS = 5.5  # of <eos>, at the paper's size
+
+
+class Clock:
+    """Seconds spent in named functions; one inside of another counts for itself only."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.calls: dict[str, int] = defaultdict(int)
+        self._open: list[float] = []  # time of what is inside of each open call
+
+    def watch(self, owner: Any, method: str, name: str) -> None:
+        """Time `owner.method` under `name` from now on."""
+        function: Callable[..., Any] = getattr(owner, method)
+
+        def timed(*args: Any, **options: Any) -> Any:
+            started = time.perf_counter()
+            self._open.append(0.0)
+            try:
+                return function(*args, **options)
+            finally:
+                spent = time.perf_counter() - started
+                self.seconds[name] += spent - self._open.pop()
+                self.calls[name] += 1
+                if self._open:
+                    self._open[-1] += spent
+
+        setattr(owner, method, timed)
+
+
+@click.command(help=__doc__)
+@click.option("--size", type=click.Choice(["mini", "paper"]), default="mini", show_default=True)
+@click.option("--seconds", default=10.0, show_default=True, help="Audio to decode.")
+@click.option("--beam", default=6, show_default=True)
+@click.option("--ctc-weight", default=0.3, show_default=True)
+@click.option("--threads", default=2, show_default=True)
+@click.option("--precision", default="float32", show_default=True, help="Of ours; another changes hypotheses.")
+@click.option(
+    "--experiment", default=ROOT / "egs/mini/exp/en-de/st", type=click.Path(path_type=Path), show_default=True
+)
+@click.option("--data", default=ROOT / "egs/mini/data/en-de/tst-COMMON", type=click.Path(path_type=Path))
+@click.option("--json", "only_json", is_flag=True, help="Print the JSON alone.")
+def main(
+    size: str,
+    seconds: float,
+    beam: int,
+    ctc_weight: float,
+    threads: int,
+    precision: str,
+    experiment: Path,
+    data: Path,
+    only_json: bool,
+) -> None:
+    """Decode in turns and compare."""
+    torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        if size == "paper":
+            experiment, checkpoint = write_paper_model(Path(folder)), "model.pth"
+            utterances = [("noise", noise(seconds))]
+        else:
+            if not (experiment / "chosen.pth").is_file():
+                sys.exit(f"error: {experiment / 'chosen.pth'} is missing; run ./run.sh --recipe mini --stop-stage 7.")
+            checkpoint = "chosen.pth"
+            utterances = list(speech(data, seconds))
+        theirs, their_clock = espnet(experiment, checkpoint, beam, ctc_weight)
+        ours, our_clock = simulst(experiment, checkpoint, precision)
+        options = BWBS(beam, ctc_weight)
+        # One second, unmeasured: compiled code and buffers.
+        first = utterances[0][1][: 2 * SAMPLE_RATE]
+        decode(ours, first, options)
+        decode_espnet(theirs, first)
+        for clock in (our_clock, their_clock):
+            clock.seconds.clear()
+            clock.calls.clear()
+        same, totals, audio = [], {"ours": 0.0, "espnet": 0.0}, 0.0
+        for name, samples in utterances:
+            started = time.perf_counter()
+            mine = decode(ours, samples, options)
+            totals["ours"] += time.perf_counter() - started
+            started = time.perf_counter()
+            other = decode_espnet(theirs, samples)
+            totals["espnet"] += time.perf_counter() - started
+            same.append(mine == other)
+            audio += samples.size / SAMPLE_RATE
+            if not same[-1] and not only_json:
+                print(f"{name}: ours {mine}, ESPnet's {other}", file=sys.stderr)
+    flops, reading = peak()
+    floors = floor(theirs.st_model, our_clock, audio, beam, flops, reading)
+    search = {
+        "ours": totals["ours"] - our_clock.seconds["encoder"],
+        "espnet": totals["espnet"] - their_clock.seconds["encoder"] - their_clock.seconds["features"],
+    }
+    result = {
+        "size": size,
+        "seconds": round(audio, 2),
+        "utterances": len(utterances),
+        "threads": threads,
+        "precision": precision,
+        "speedup_search": search["espnet"] / search["ours"],
+        "speedup_end_to_end": totals["espnet"] / totals["ours"],
+        "rtf": totals["ours"] / audio,
+        "rtf_espnet": totals["espnet"] / audio,
+        "same_hypotheses": all(same),
+        "same_share": sum(same) / len(same),
+        "decoder_steps": {"ours": our_clock.calls["decoder"], "espnet": their_clock.calls["decoder"]},
+        "rtf_parts": {k: v / audio for k, v in our_clock.seconds.items()},
+        "rtf_parts_espnet": {k: v / audio for k, v in their_clock.seconds.items()},
+        "rtf_floor": {k: v / audio for k, v in floors.items()},
+        "peak": {"GFLOPS": flops / 1e9, "GB_per_s": reading / 1e9},
+    }
+    if not only_json:
+        report(result)
+    print(json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in result.items()}))
+
+
+def decode(model: ESPnet, samples: np.ndarray, options: BWBS) -> list[int]:
+    """Block by block, nothing committed before the end, as ESPnet does it."""
+    session: ESPnetSession = model.session()
+    found = []
+    for start in range(0, samples.size, CHUNK):
+        session.extend(samples[start : start + CHUNK], final=start + CHUNK >= samples.size)
+        found = list(session.search((), options, EndOfSentence()))
+    return list(found[0].tokens)
+
+
+def decode_espnet(streaming: Any, samples: np.ndarray) -> list[int]:
+    found: list[Any] = []
+    for start in range(0, samples.size, CHUNK):
+        found = streaming(samples[start : start + CHUNK], is_final=start + CHUNK >= samples.size)
+    return found[0][2] if found else []
+
+
+def simulst(experiment: Path, checkpoint: str, precision: str) -> tuple[ESPnet, Clock]:
+    model = ESPnet(experiment, "en", "de", checkpoint=checkpoint, precision=precision)
+    clock = Clock()
+    clock.watch(model, "encode_block", "encoder")
+    clock.watch(model, "ctc", "ctc layer")
+    clock.watch(model.decoder, "step", "decoder")
+    for method in ("append", "score", "extend", "advance", "force"):
+        clock.watch(CTCPrefixScorer, method, "ctc scores")
+    return model, clock
+
+
+def espnet(experiment: Path, checkpoint: str, beam: int, ctc_weight: float) -> tuple[Any, Clock]:
+    from espnet2.bin.st_inference_streaming import Speech2TextStreaming
+
+    # Training ran in a folder above, where its data are too; paths in its configuration start there.
+    places = [place for place in experiment.resolve().parents if (place / "data").is_dir()]
+    with contextlib.chdir([*places, experiment][0]):
+        streaming = Speech2TextStreaming(
+            st_train_config=str(experiment / "config.yaml"),
+            st_model_file=str(experiment / checkpoint),
+            beam_size=beam,
+            ctc_weight=ctc_weight,
+            lm_weight=0.0,
+        )
+    clock = Clock()
+    clock.watch(streaming, "apply_frontend", "features")
+    clock.watch(streaming.st_model.encoder, "forward", "encoder")
+    clock.watch(streaming.st_model.decoder, "batch_score", "decoder")
+    ctc = streaming.beam_search.scorers.get("ctc")
+    if ctc is not None:
+        for method in ("batch_score_partial", "extend_prob", "extend_state", "batch_init_state", "select_state"):
+            clock.watch(ctc, method, "ctc scores")
+    return streaming, clock
+
+
+def speech(data: Path, seconds: float) -> Iterator[tuple[str, np.ndarray]]:
+    left = seconds
+    for utterance in read_data_dir(data, "tc.de"):
+        if left <= 0:
+            return
+        audio = load_audio(utterance.wav, utterance.start, utterance.end)
+        left -= audio.size / SAMPLE_RATE
+        yield utterance.name, audio
+
+
+def noise(seconds: float) -> np.ndarray:
+    """Of a loudness that varies from a tenth of a second to the next, as speech does."""
+    random = np.random.default_rng(0)
+    count = round(seconds * SAMPLE_RATE)
+    loudness = np.repeat(random.uniform(0.01, 0.3, count // 1600 + 1), 1600)[:count]
+    return (random.normal(0, 1, count) * loudness).astype(np.float32)
+
+
+def write_paper_model(folder: Path) -> Path:
+    """An ESPnet experiment of the paper's size with random weights."""
+    from espnet2.tasks.st import STTask
+
+    tokens = ["<blank>", "<unk>", *(f"w{i}" for i in range(UNITS - 3)), "<sos/eos>"]
+    config = yaml.safe_load((ROOT / "conf/train/large_st.yaml").read_text())
+    config["encoder_conf"]["num_blocks"] = 18
+    config["frontend_conf"] = {"fs": "16k", "n_fft": 640, "win_length": 640, "hop_length": 160, "n_mels": 80}
+    config |= {"specaug": None, "normalize": None, "token_type": "word", "token_list": tokens}
+    config |= {"src_token_type": "word", "src_token_list": tokens[:9] + tokens[-1:]}
+    (folder / "train.yaml").write_text(yaml.safe_dump(config))
+    arguments = STTask.get_parser().parse_args(["--config", str(folder / "train.yaml"), "--output_dir", str(folder)])
+    torch.manual_seed(0)
+    model = STTask.build_model(arguments)
+    with torch.no_grad():
+        # As certain as a trained model, or candidates lie closer together than float32 can tell.
+        model.decoder.output_layer.weight *= 4
+        model.decoder.output_layer.bias[-1] += END_BIAS
+        model.st_ctc.ctc_lo.weight *= 4
+        model.st_ctc.ctc_lo.bias[0] += 4
+    (folder / "config.yaml").write_text(yaml.safe_dump(vars(arguments), sort_keys=False))
+    torch.save(model.state_dict(), folder / "model.pth")
+    return folder
+
+
+def peak() -> tuple[float, float]:
+    """Operations per second in a large matrix product, bytes per second when reading."""
+    a, b = torch.rand(1024, 1024), torch.rand(1024, 1024)
+    big = torch.rand(64 * 1024 * 1024)
+    products, sums = [], []
+    for _ in range(7):
+        started = time.perf_counter()
+        a @ b
+        products.append(2 * 1024**3 / (time.perf_counter() - started))
+        started = time.perf_counter()
+        big.sum()
+        sums.append(4 * big.numel() / (time.perf_counter() - started))
+    return statistics.median(products), statistics.median(sums)
+
+
+def floor(model: Any, clock: Clock, audio: float, beam: int, flops: float, reading: float) -> dict[str, float]:
+    """The least seconds for the matrix products that were asked for, of ESPnet's model."""
+    encoder = model.encoder
+    weights = sum(p.numel() for p in encoder.encoders.parameters() if p.dim() > 1)
+    frames = encoder.block_size + 2  # and the context vectors before and behind it
+    operations = 2.0 * clock.calls["encoder"] * frames * weights
+    height, rate = encoder.embed.out.in_features / encoder.output_size(), SAMPLE_RATE / 160
+    for factor, conv in ((2, encoder.embed.conv[0]), (4, encoder.embed.conv[2])):
+        operations += 2.0 * conv.weight.numel() * height * 4 / factor * rate / factor * audio
+    read = sum(p.numel() for name, p in model.decoder.named_parameters() if p.dim() > 1 and "embed" not in name)
+    steps = clock.calls["decoder"]
+    return {"encoder": operations / flops, "decoder": max(2 * beam * read * steps / flops, 4 * read * steps / reading)}
+
+
+def report(result: dict[str, Any]) -> None:
+    print("{utterances} utterances, {seconds:.1f} s, size {size}, {threads} threads".format(**result))
+    names = sorted({*result["rtf_parts"], *result["rtf_parts_espnet"]})
+    print(f"{'RTF of':<12} {'ours':>8} {'ESPnet':>8} {'floor':>8}")
+    for name in names:
+        cells = [result[key].get(name) for key in ("rtf_parts", "rtf_parts_espnet", "rtf_floor")]
+        print(f"{name:<12} " + " ".join(f"{'–' if cell is None else format(cell, '.4f'):>8}" for cell in cells))
+    print(f"{'all':<12} {result['rtf']:>8.4f} {result['rtf_espnet']:>8.4f}")
+    print(f"search {result['speedup_search']:.1f} times, end to end {result['speedup_end_to_end']:.1f} times as fast")
+    print(f"same hypotheses: {100 * result['same_share']:.1f} % of utterances")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without ESPnet's remarks."""
+    logging.disable(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+if __name__ == "__main__":
+    main()
