@@ -1,0 +1,179 @@
+"""Blockwise search through the loop: blocks as READ, any chunking, windows over long streams, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_espnet
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.config import Decoding, parse_decoding
+from simulst.errors import SimulstError
+from simulst.models.base import Memo
+from simulst.models.espnet import ESPnet
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
+from simulst.policy.read import Block, Chunk
+from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens, Stop
+from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions
+from simulst.stream import Stream
+
+torch.set_num_threads(1)
+RATIO = 0.3  # random models do not end by themselves
+COMMITS = [All(), Hold(3), LocalAgreement(2), SharedPrefix(1), Hold(2, whole_words=True)]
+STOPS = [EndOfSentence(), MaxTokens(2), CTC(-1.0), CTC(1.0, exact=True), AlignAtt(4), AlignAtt(8, (-1,), (0,))]
+SEARCHES: list[JointOptions] = [
+    BWBS(3, max_length_ratio=RATIO),
+    BWBS(2, 0.0, max_length_ratio=RATIO, repetition=False),
+    IBWBS(3, max_length_ratio=RATIO),
+    IBWBS(1, max_length_ratio=RATIO, repetition=True),
+    JointBeamSearch(2, max_length_ratio=RATIO),
+]
+
+
+@pytest.fixture(scope="module")
+def blockwise(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
+    folder = tmp_path_factory.mktemp("blockwise")
+    tiny_espnet.write(folder, "contextual_block_conformer", 5)
+    return ESPnet(folder / "exp" / "st", "en", "de")
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
+    folder = tmp_path_factory.mktemp("full")
+    tiny_espnet.write(folder, "conformer", 5)
+    return ESPnet(folder / "exp" / "st", "en", "de")
+
+
+def noise(samples: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
+
+
+def decode(model: ESPnet, how: Decoding, audio: np.ndarray, cuts: list[int], memo: Memo | None = None) -> Any:
+    stream = Stream(model.session(memo), how)
+    bounds = [0, *sorted(cut for cut in cuts if cut < audio.size), audio.size]
+    for start, end in zip(bounds, bounds[1:], strict=False):
+        before = stream.committed
+        stream.push(audio[start:end], finished=end == audio.size)
+        assert stream.committed[: len(before)] == before
+    return stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(COMMITS),
+    st.sampled_from(STOPS),
+    st.sampled_from(SEARCHES),
+    st.sampled_from([Block(), Block(2), Chunk(500)]),
+    st.integers(5000, 70000),
+    st.lists(st.integers(1, 70000), max_size=6),
+)
+def test_any_chunking_gives_the_same_commitments(
+    blockwise: ESPnet, commit: Commit, stop: Stop, search: JointOptions, read: Any, samples: int, cuts: list[int]
+) -> None:
+    how = Decoding(read, commit, stop, search)
+    audio = noise(samples)
+    memo = Memo()
+    first = decode(blockwise, how, audio, [], memo)
+    assert first == decode(blockwise, how, audio, cuts) == decode(blockwise, how, audio, cuts, memo)
+
+
+def test_a_block_is_searched_as_soon_as_it_is_there(blockwise: ESPnet) -> None:
+    """The first after 172 feature frames, then one every 64, of 10 ms; two blocks a step for n: 2."""
+    audio = noise(80000)
+    ends = [(171 * 160 + 200 + 64 * 160 * k) / 16 for k in range(6)]
+    how = Decoding(Block(), All(), search=IBWBS(2, max_length_ratio=RATIO))
+    assert decode(blockwise, how, audio, [])[1] == [*(end for end in ends if end < 5000), 5000.0]
+    how = Decoding(Block(2), All(), search=IBWBS(2, max_length_ratio=RATIO))
+    assert decode(blockwise, how, audio, [])[1] == [*(end for end in ends[1::2] if end < 5000), 5000.0]
+
+
+@pytest.mark.parametrize("stop", [CTC(0.0), CTC(0.0, exact=True), AlignAtt(6)])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_full_context_models_have_the_policies_too(full: ESPnet, stop: Stop, beam: int) -> None:
+    how = Decoding(Chunk(640), All(), stop, JointBeamSearch(beam, max_length_ratio=RATIO))
+    assert decode(full, how, noise(50000), []) == decode(full, how, noise(50000), [777, 30000])
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path, search: JointOptions) -> None:
+    """Two minutes with a window of 6 s: the session holds no more than that, and goes on writing."""
+    folder = tmp_path
+    tiny_espnet.write(folder, "contextual_block_conformer", 5)
+    model = ESPnet(folder / "exp" / "st", "en", "de", window=6.0)
+    assert model.window_frames == 150
+    stream = Stream(model.session(), Decoding(Block(), Hold(1), search=search))
+    written = []
+    for second in range(120):
+        stream.push(noise(16000, second))
+        session: Any = stream.session
+        assert sum(len(block.frames) for block in session._blocks) <= 150 + 16
+        assert len(session._marks) < 40 and session._audio.size < 2 * 16000
+        written.append(len(stream.committed))
+    stream.push(noise(16000), finished=True)
+    assert written[-1] > written[60] > written[20] > 0
+    assert len(session._gone) > 0
+    short = noise(5 * 16000)
+    how = Decoding(Block(), Hold(1), search=search)
+    assert decode(model, how, short, []) == decode(blockwise, how, short, [])
+
+
+def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path) -> None:
+    audio = noise(40000)
+    for search in (BWBS(), IBWBS()):
+        with pytest.raises(SimulstError, match="blockwise search needs a blockwise encoder"):
+            decode(full, Decoding(Chunk(640), All(), search=search), audio, [])
+    with pytest.raises(SimulstError, match=r"no blocks; write 'read: \{type: chunk"):
+        decode(full, Decoding(Block(), All(), search=JointBeamSearch()), audio, [])
+    tiny_espnet.write(
+        tmp_path, model_conf={"st_mtlalpha": 0.0, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False}
+    )
+    path = tmp_path / "exp" / "st"
+    without = ESPnet(path, "en", "de")
+    with pytest.raises(SimulstError, match="the CTC policy needs a CTC layer"):
+        decode(without, Decoding(Block(), All(), CTC(0.0), IBWBS(2, 0.0)), audio, [])
+    with pytest.raises(SimulstError, match="layers names 5, but the decoder has 2"):
+        decode(blockwise, Decoding(Block(), All(), AlignAtt(3, (5,)), IBWBS(2)), audio, [])
+    for window in (1.0, -3.0):
+        with pytest.raises(SimulstError, match="window: "):
+            ESPnet(path, "en", "de", window=window)
+    with pytest.raises(SimulstError, match="precision: 'int4' is not known"):
+        ESPnet(path, "en", "de", precision="int4")
+
+
+def test_more_beams_than_vocabulary_and_hardly_any_audio(blockwise: ESPnet) -> None:
+    for search in (BWBS(200, max_length_ratio=RATIO), IBWBS(200, max_length_ratio=RATIO)):
+        how = Decoding(Block(), Hold(2), search=search)
+        assert decode(blockwise, how, noise(40000), [])[0]
+        for samples in (0, 1, 300, 5000):
+            decode(blockwise, how, noise(samples), [])
+
+
+@pytest.mark.parametrize("threshold", [-1e9, 1e9])
+def test_thresholds_that_stop_everything_or_nothing(blockwise: ESPnet, threshold: float) -> None:
+    """Nothing is written before the end, or all is searched to its own end; either way the stream ends."""
+    how = Decoding(Block(), All(), CTC(threshold), IBWBS(3, max_length_ratio=RATIO))
+    committed, reads, emissions = decode(blockwise, how, noise(80000), [])
+    assert committed
+    if threshold < 0:
+        assert {delay for _, delay in emissions} <= {reads[-1]}
+
+
+def test_configurations() -> None:
+    how = parse_decoding(
+        {
+            "read": {"type": "block"},
+            "stop": {"type": "align_att", "frames": 4, "layers": [-1], "heads": [0, 1]},
+            "commit": {"type": "all"},
+            "search": {"type": "ibwbs", "step_back": 1},
+        },
+        "here",
+    )
+    assert how.label == "all_AlignAtt4-L-1-H0+1_IBWBS-back1_1block"
+    assert how.stop == AlignAtt(4, (-1,), (0, 1))
+    with pytest.raises(SimulstError, match=r"'stop', option 'layers': .*found 'last'"):
+        parse_decoding({**how.raw, "stop": {"type": "align_att", "frames": 4, "layers": "last"}}, "here")
