@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def noise(samples: int, seed: int = 0) -> np.ndarray:
 def decode(model: ESPnet, how: Decoding, audio: np.ndarray, cuts: list[int], memo: Memo | None = None) -> Any:
     stream = Stream(model.session(memo), how)
     bounds = [0, *sorted(cut for cut in cuts if cut < audio.size), audio.size]
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         before = stream.committed
         stream.push(audio[start:end], finished=end == audio.size)
         assert stream.committed[: len(before)] == before
