@@ -174,7 +174,7 @@ def decode_espnet(streaming: Any, samples: np.ndarray) -> list[int]:
 def simulst(experiment: Path, checkpoint: str, precision: str) -> tuple[ESPnet, Clock]:
     model = ESPnet(experiment, "en", "de", checkpoint=checkpoint, precision=precision)
     clock = Clock()
-    clock.watch(model, "encode_block", "encoder")
+    clock.watch(model, "encode_blocks", "encoder")
     clock.watch(model, "ctc", "ctc layer")
     clock.watch(model.decoder, "step", "decoder")
     for method in ("append", "score", "extend", "advance", "force"):

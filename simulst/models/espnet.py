@@ -24,6 +24,7 @@ import yaml
 
 from simulst.errors import SimulstError
 from simulst.models.base import Memo
+from simulst.models.blockwise import BlockwiseEncoder, State
 from simulst.models.decoder import CachedDecoder
 from simulst.models.features import log_mel_of
 from simulst.policy.stop import Stop
@@ -39,7 +40,6 @@ ENCODERS = {
     "conformer": "conformer_encoder:ConformerEncoder",
     "transformer": "transformer_encoder:TransformerEncoder",
 }
-LEAST_FRAMES = {4: 7, 6: 11, 8: 15}  # subsampling factor → feature frames behind the first encoder frame
 LEAST_WINDOW = 5.0  # seconds
 CHECKPOINTS = (
     *("valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
@@ -133,7 +133,7 @@ class ESPnet:
     path: an experiment directory, or a packed zip. device: for torch. threads: of torch, in the whole process; 0: as
     they are. checkpoint: a file of weights in the directory; empty: the averaged ones, or else the best.
     window: seconds of speech that the decoder looks back on, for streams without end; 0: all of it. Blockwise only.
-    precision: of the decoder, see `CachedDecoder`.
+    precision: float32; bfloat16; or int8, which leaves the encoder as it is (see `CachedDecoder`, `BlockwiseEncoder`).
     Raises SimulstError: a missing or broken file, or a part of ESPnet that is not implemented here.
     """
 
@@ -184,9 +184,9 @@ class ESPnet:
             self._ctc: torch.nn.Module | None = None
             if name + "weight" in weights:
                 self._ctc = _load(torch.nn.Linear(width, len(self._tokens)), weights, name).to(device)
-            self.blockwise = getattr(self._encoder, "block_size", 0) > 0
-            if self.blockwise and self._encoder.subsample not in LEAST_FRAMES:
-                raise SimulstError("encoder: of the input layers, only conv2d, conv2d6 and conv2d8 can be streamed.")
+            self._blockwise: BlockwiseEncoder | None = None
+            if config["encoder"].startswith("contextual_block"):
+                self._blockwise = BlockwiseEncoder(self._encoder, "bfloat16" if precision == "bfloat16" else "float32")
             if window and not (self.blockwise and window >= LEAST_WINDOW):
                 raise SimulstError(
                     f"window: {window:g} s need a blockwise encoder and {LEAST_WINDOW:g} s or more; 0 keeps everything."
@@ -204,6 +204,11 @@ class ESPnet:
         self.eos = self._special(options.get("tgt_sym_eos", options.get("sym_eos", "<sos/eos>")))
 
     @property
+    def blockwise(self) -> bool:
+        """Whether the encoder works in blocks, and so incrementally."""
+        return self._blockwise is not None
+
+    @property
     def has_ctc(self) -> bool:
         """Whether there is a CTC layer that predicts the output text."""
         return self._ctc is not None
@@ -218,18 +223,14 @@ class ESPnet:
         It waits for one encoder frame past the block (the utterance may end there), and for two more because of how
         it cuts its input. With more at once it would write several blocks, with less none, all the same ones.
         """
-        encoder = self._encoder
+        assert self._blockwise is not None
+        encoder = self._blockwise
         return encoder.subsample * (encoder.hop_size if blocks else encoder.block_size + 3)
 
-    @torch.inference_mode()
-    def encode_block(self, features: torch.Tensor, state: Any, final: bool) -> tuple[torch.Tensor, Any]:
+    def encode_blocks(self, features: torch.Tensor, state: State | None, final: bool) -> tuple[torch.Tensor, Any]:
         """The encoder frames (t, width) that more features (n, dims) bring, and the state for the next call."""
-        if state is None and features.shape[0] < LEAST_FRAMES[self._encoder.subsample]:
-            return self.nothing, None
-        features = self._normalize(features)[None]
-        lengths = torch.tensor([features.shape[1]], device=features.device)
-        frames, _, state = self._encoder(features, lengths, state, is_final=final, infer_mode=True)
-        return frames[0], state
+        assert self._blockwise is not None
+        return self._blockwise(self._normalize(features), state, final)
 
     @torch.inference_mode()
     def encode(self, audio: np.ndarray) -> torch.Tensor:
@@ -391,22 +392,24 @@ class ESPnetSession:
             self._search = None
             return
         ready = model.features.count(self.length, final=False)
-        while (last := self._fed + model.feed(self._written)) <= ready:
-            self._encode_block(("block", self._written), last, final=False)
+        first, last, written = self._fed, self._fed, self._written
+        while (end := last + model.feed(self._written)) <= ready:
+            last = end
+            self._written += 1
         if self._final and not self._flushed:
             self._flushed = True
-            self._encode_block(("end", self.length), model.features.count(self.length, final=True), final=True)
-
-    def _encode_block(self, key: Hashable, last: int, final: bool) -> None:
-        model, first, state = self._model, self._fed, self._state
+            last = model.features.count(self.length, final=True)
+        elif last == first:
+            return
+        state = self._state
 
         def compute() -> tuple[torch.Tensor, Any]:
             features = model.features.frames(self._audio, self._start, first, last)
-            return model.encode_block(features, state, final)
+            return model.encode_blocks(features, state, self._final)
 
+        key = ("blocks", written, self._written, self._final and self.length)
         frames, self._state = self._memo.get(key, compute)
         self._blocks.append(Block(key, frames, len(frames) + (self._blocks[-1].end if self._blocks else 0)))
-        self._written += 1
         self._fed = last
         keep = model.features.keep_from(last) - self._start
         if keep > 0:
@@ -415,7 +418,7 @@ class ESPnetSession:
 
 @dataclass(frozen=True)
 class Block:
-    """What the encoder wrote at once. key: names it in a memo. frames: (t, width). end: frames up to its end."""
+    """What the encoder wrote at once, one or several of its blocks. key: names it in a memo. frames: (t, width). end: frames up to its end."""
 
     key: Hashable
     frames: torch.Tensor
