@@ -39,7 +39,7 @@ from simulst.search.ctc import CTCPrefixScorer
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 10240  # samples: one block of 16 frames of 40 ms
 UNITS = 4000
-END_BIAS = 5.5  # of <eos>, at the paper's size
+END_BIAS = 6  # of <eos>, at the paper's size
 
 
 class Clock:
@@ -243,7 +243,7 @@ def write_paper_model(folder: Path) -> Path:
         model.decoder.output_layer.weight *= 4
         model.decoder.output_layer.bias[-1] += END_BIAS
         model.st_ctc.ctc_lo.weight *= 4
-        model.st_ctc.ctc_lo.bias[0] += 4
+        model.st_ctc.ctc_lo.bias[0] += 12
     (folder / "config.yaml").write_text(yaml.safe_dump(vars(arguments), sort_keys=False))
     torch.save(model.state_dict(), folder / "model.pth")
     return folder

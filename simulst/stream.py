@@ -121,6 +121,8 @@ class Stream:
         else:
             self._beams = [*self._beams, beam][-self.decoding.commit.window :]
             stable = self.decoding.commit.stable(self._beams)
+            if beam and beam[0].withheld:
+                stable = stable[: max(len(self._committed), len(stable) - beam[0].withheld)]
             if self._whole_words:
                 known = len(self._committed)
                 stable = stable[: known + self._boundary(stable[known:])]

@@ -30,7 +30,7 @@ METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date"
 def draw_curve(folders: Sequence[Path], out: Path, latencies: Sequence[str] = ("AL", "LAAL"), title: str = "") -> None:
     """Draw BLEU over each latency metric, a panel each, from the runs' scores.json.
 
-    A line for each strategy (and initial wait), its points labelled with the chunk in ms; light bars are BLEU's 95 %
+    A line for each strategy (and initial wait), its points labelled with the chunk in ms (or else the policy's number); light bars are BLEU's 95 %
     intervals; an offline run is a dashed line across.
     out: .png, .svg or .pdf.
     Raises SimulstError: another suffix, a metric that the runs lack, nothing to draw, no matplotlib.
@@ -100,7 +100,7 @@ def _draw(
             loc="outside lower center",
             ncols=columns,
             frameon=False,
-            title="numbers at the points: READ's chunk in ms" if lines else None,
+            title="numbers at the points: READ's chunk in ms, or n" if lines else None,
             title_fontsize=8,
         )
         if title:
@@ -112,7 +112,7 @@ def _draw(
 
 
 def _draw_line(panel: Any, metric: str, name: str, runs: list[ScoredRun], number: int) -> None:
-    """One strategy: its points from the smallest chunk to the largest, as `load_runs` sorts them."""
+    """One strategy: its points from the smallest value to the largest, as `load_runs` sorts them."""
     colour = COLOURS[number % len(COLOURS)]
     x = [run.scores[metric] for run in runs]
     y = [run.scores["BLEU"] for run in runs]
@@ -136,7 +136,7 @@ def _draw_line(panel: Any, metric: str, name: str, runs: list[ScoredRun], number
 def _label_points(
     panel: Any, metric: str, lines: dict[str, list[ScoredRun]], levels: Sequence[float], renderer: Any
 ) -> None:
-    """Write each point's chunk close to it, where it covers few lines, points and other labels.
+    """Write each point's value close to it, where it covers few lines, points and other labels.
 
     levels: BLEU of the lines across the whole panel.
     """
@@ -153,10 +153,10 @@ def _label_points(
     boxes: list[Any] = []
     for number, runs in enumerate(lines.values()):
         for run in runs:
-            if run.chunk_ms is None:
+            if run.value is None:
                 continue
             label = panel.annotate(
-                f"{run.chunk_ms:g}",
+                f"{run.value:g}",
                 (run.scores[metric], run.scores["BLEU"]),
                 xytext=OFFSETS[0],
                 textcoords="offset points",

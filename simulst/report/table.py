@@ -36,13 +36,14 @@ class ScoredRun:
 
     name:     the configuration's label, with the folder before it where labels repeat (see `load_runs`).
     line:     what its curve is called: the strategy, likewise with a folder; runs with an initial wait are a line.
-    chunk_ms: READ's chunk; None if READ has none.
+    value:    what changes along the curve: READ's chunk in ms, or else STOP's or COMMIT's number; None if none of them
+              has one.
     """
 
     folder: Path
     name: str
     line: str
-    chunk_ms: float | None
+    value: float | None
     wait_ms: float
     offline: bool
     scores: dict[str, Any]
@@ -85,20 +86,21 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
     for folder, place, config in zip(folders, resolved, configs, strict=True):
         read = config["decoding"]["read"]
         wait = float(read.get("initial_wait_ms", 0))
-        line = str(config["strategy"]) + (f", wait {wait:g} ms" if wait else "")
+        line, value = _line(str(config["strategy"]), config["decoding"])
+        line += f", wait {wait:g} ms" if wait else ""
         group = place.relative_to(root).parent
         runs.append(
             ScoredRun(
                 folder=folder,
                 name=str(place.relative_to(root)) if repeated else str(config["label"]),
                 line=f"{group}/{line}" if repeated and group.parts else line,
-                chunk_ms=float(read["ms"]) if "ms" in read else None,
+                value=value,
                 wait_ms=wait,
                 offline=read["type"] == "offline",
                 scores=_read_scores(folder / SCORES),
             )
         )
-    return sorted(runs, key=lambda run: (not run.offline, _natural(run.line), run.chunk_ms or 0, _natural(run.name)))
+    return sorted(runs, key=lambda run: (not run.offline, _natural(run.line), run.value or 0, _natural(run.name)))
 
 
 def runs_table(folders: Sequence[Path]) -> str:
@@ -119,6 +121,17 @@ def runs_table(folders: Sequence[Path]) -> str:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _line(strategy: str, decoding: dict[str, Any]) -> tuple[str, float | None]:
+    """What a run's curve is called, and what changes along it: the chunk, or the number in the strategy's name."""
+    if "ms" in decoding["read"]:
+        return strategy, float(decoding["read"]["ms"])
+    for key in ("stop", "commit"):
+        numbers = [v for v in decoding.get(key, {}).values() if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        if numbers:
+            return re.sub(rf"[-+]?{abs(numbers[0]):g}(?![\d.])", "-n", strategy, count=1), float(numbers[0])
+    return strategy, None
 
 
 def write_results(readme: Path, section: str, table: str, command: str) -> None:

@@ -15,10 +15,14 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """tokens: from the start of the utterance, the committed ones first. score: log probability, as it was ranked."""
+    """tokens: from the start of the utterance, the committed ones first. score: log probability, as it was ranked.
+
+    withheld: if this is the best, so many of the last tokens that COMMIT finds stable are not committed yet.
+    """
 
     tokens: Tokens
     score: float = 0.0
+    withheld: int = 0
 
 
 Beam = Sequence[Hypothesis]
@@ -115,7 +119,8 @@ class BWBS(JointOptions):
 class IBWBS(JointOptions):
     """Improved incremental blockwise beam search (CUNI-KIT 2023, algorithm 1; simulst/search/blockwise.py).
 
-    step_back: how many of the last tokens (<eos> is one) of a block's best hypothesis are searched again in the next.
+    step_back: how many of the last tokens that the policy finds stable are held back and searched again in the next
+        block; <eos> is one of them. Where STOP ended the search it gives up tokens of its own instead.
     repetition: a hypothesis that repeats one of its tokens counts as unreliable.
     """
 

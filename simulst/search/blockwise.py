@@ -90,17 +90,25 @@ class BlockwiseBeamSearch:
 
 @dataclass(frozen=True)
 class _Stopped:
-    """A hypothesis that left a block's search. ended: by <eos>. rank: score per token. attention: as in `Running`."""
+    """A hypothesis that left a block's search. ended: by <eos>. rank: score per token. attention: as in `Running`.
+
+    withheld: tokens to step back by, if it is the best.
+    """
 
     tokens: Tokens
     ended: bool
     score: float
     rank: float
+    withheld: int
     attention: Tensor
 
 
 class IncrementalBlockwiseBeamSearch:
-    """IBWBS. The active hypothesis is read again over all frames at each block; its decoder scores stay as found."""
+    """IBWBS. Each block is searched from the committed tokens on, which are read again over all frames.
+
+    In algorithm 1 the active hypothesis is what the policy leaves of the best one (line 19), less two tokens (line 20).
+    As nothing is taken back here, these two are not committed either: see `Hypothesis.withheld`.
+    """
 
     def __init__(self, search: JointSearch, options: IBWBS) -> None:
         self._search = search
@@ -114,27 +122,26 @@ class IncrementalBlockwiseBeamSearch:
         stop: ends the block's search with its best hypothesis. The final block is searched to the end of the sentence.
         """
         search = self._search
-        prefix, attention = self._prefix(committed)
+        attention = self._attention(committed)
         if final:
-            return joint_beam_search(search, prefix, attention=attention)
+            return joint_beam_search(search, committed, attention=attention)
         room = search.room
         if stop.max_new_tokens is not None:
             room = min(room, len(committed) + stop.max_new_tokens)
-        if search.frames == 0 or room <= len(prefix):
-            return [Hypothesis(prefix)]
-        stopped = self._stopped(search.start(prefix, attention), len(prefix), room, stop)
+        if search.frames == 0 or room <= len(committed):
+            return [Hypothesis(committed)]
+        stopped = self._stopped(search.start(committed, attention), len(committed), room, stop)
         self._seen |= {s.tokens for s in stopped if not s.ended}
         stopped.sort(key=lambda s: -s.rank)
         self._best = stopped[0]
-        return ranked([Hypothesis(s.tokens, s.rank) for s in stopped], self._options.beam)
+        return ranked([Hypothesis(s.tokens, s.rank, s.withheld) for s in stopped], self._options.beam)
 
-    def _prefix(self, committed: Tokens) -> tuple[Tokens, Tensor | None]:
-        """The active hypothesis: the last block's best less its last tokens, as far as they are not committed."""
+    def _attention(self, committed: Tokens) -> Tensor | None:
+        """The decoder's scores of the committed tokens, as they were found."""
         best = self._best
         if best is None or best.tokens[: len(committed)] != committed:
-            return committed, None
-        kept = max(len(committed), len(best.tokens) + best.ended - self._options.step_back)
-        return best.tokens[:kept], best.attention[: kept + 1]
+            return None
+        return best.attention[: len(committed) + 1]
 
     def _stopped(self, running: Running, given: int, room: int, stop: Stop) -> list[_Stopped]:
         """Lines 4 to 15 of algorithm 1: all hypotheses that leave the search, one after the other."""
@@ -145,10 +152,11 @@ class IncrementalBlockwiseBeamSearch:
             scored = search.score(running, stop)
             if stop.ends(scored.evidence):
                 kept = max(given, running.tokens.shape[1] - stop.discard)
-                best = _leave(running)[0]
-                return [*stopped, replace(best, tokens=best.tokens[:kept], attention=best.attention[: kept + 1])]
+                best = self._leave(running)[0]
+                best = replace(best, tokens=best.tokens[:kept], withheld=0, attention=best.attention[: kept + 1])
+                return [*stopped, best]
             chosen = search.choose(scored)
-            leaves, stays = [*_leave(chosen.ended, ended=True), *_leave(chosen.running)], []
+            leaves, stays = [*self._leave(chosen.ended, ended=True), *self._leave(chosen.running)], []
             repeated = repeats(chosen.running).tolist() if self._options.repetition else [False] * len(chosen.running)
             ranks = [*chosen.ended_ranks, *chosen.ranks]
             for place in sorted(range(len(ranks)), key=ranks.__getitem__):
@@ -161,7 +169,15 @@ class IncrementalBlockwiseBeamSearch:
                 else:
                     stays.append(row)
             running = chosen.running[torch.tensor(stays, dtype=torch.long, device=running.tokens.device)]
-        return stopped + _leave(running)
+        return stopped + self._leave(running)
+
+    def _leave(self, running: Running, ended: bool = False) -> list[_Stopped]:
+        size = max(1, running.tokens.shape[1] + ended)
+        withheld = max(0, self._options.step_back - ended)
+        rows = zip(running.tokens.tolist(), running.scores.tolist(), running.attention, strict=True)
+        return [
+            _Stopped(tuple(tokens), ended, score, score / size, withheld, attention) for tokens, score, attention in rows
+        ]
 
 
 def ranked(hypotheses: list[Hypothesis], beam: int) -> Beam:
@@ -173,9 +189,3 @@ def ranked(hypotheses: list[Hypothesis], beam: int) -> Beam:
 def repeats(running: Running) -> Tensor:
     """(n,) whether the last token stands in the hypothesis before (Tsunoo et al. 2021, equation 11)."""
     return (running.tokens[:, :-1] == running.tokens[:, -1:]).any(1)
-
-
-def _leave(running: Running, ended: bool = False) -> list[_Stopped]:
-    size = max(1, running.tokens.shape[1] + ended)
-    rows = zip(running.tokens.tolist(), running.scores.tolist(), running.attention, strict=True)
-    return [_Stopped(tuple(tokens), ended, score, score / size, attention) for tokens, score, attention in rows]

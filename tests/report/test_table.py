@@ -133,3 +133,30 @@ def test_bad_markers(tmp_path: Path, text: str) -> None:
     assert readme.read_text() == text
     with pytest.raises(SimulstError, match="no such file"):
         write_results(tmp_path / "gone.md", "x", "t", "c")
+
+
+def test_a_curve_of_blockwise_runs_is_told_by_the_policys_number(tmp_path: Path) -> None:
+    block = {"read": {"type": "block"}, "search": {"type": "ibwbs"}}
+    policies: list[dict[str, Any]] = [
+        {"commit": {"type": "hold", "n": 8}},
+        {"commit": {"type": "hold", "n": 2}},
+        {"stop": {"type": "ctc", "threshold": -0.5}, "commit": {"type": "all"}},
+        {"stop": {"type": "ctc", "threshold": 2.0}, "commit": {"type": "all"}},
+        {"commit": {"type": "all"}},
+    ]
+    folders = []
+    for number, policy in enumerate(policies):
+        decoding = parse_decoding({**block, **policy}, "test")
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        config = {"label": decoding.label, "strategy": decoding.strategy, "decoding": decoding.raw}
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        (folder / "scores.json").write_text(json.dumps(SCORES))
+        folders.append(folder)
+    assert [(run.line, run.value) for run in load_runs(folders)] == [
+        ("all_CTC-n_IBWBS", -0.5),
+        ("all_CTC-n_IBWBS", 2.0),
+        ("all_IBWBS", None),
+        ("hold-n_IBWBS", 2.0),
+        ("hold-n_IBWBS", 8.0),
+    ]

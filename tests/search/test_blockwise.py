@@ -7,8 +7,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from fake import ScriptedSession
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, WIDTH, Tiny
@@ -21,11 +23,15 @@ from espnet.nets.scorers.length_bonus import LengthBonus  # noqa: E402
 logging.disable(logging.NOTSET)
 
 from simulst.errors import SimulstError  # noqa: E402
+from simulst.config import Decoding  # noqa: E402
 from simulst.models.decoder import CachedDecoder  # noqa: E402
+from simulst.policy.commit import All, Hold, LocalAgreement  # noqa: E402
+from simulst.policy.read import Chunk  # noqa: E402
 from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens  # noqa: E402
-from simulst.search import BWBS, IBWBS, Beam, JointBeamSearch, Tokens  # noqa: E402
+from simulst.search import BWBS, IBWBS, Beam, Hypothesis, JointBeamSearch, Tokens  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
+from simulst.stream import Stream  # noqa: E402
 
 torch.set_num_threads(1)
 BLOCKS = [24, *[16] * 8]
@@ -258,27 +264,53 @@ def test_the_best_by_score_per_token_comes_first() -> None:
     assert run_block(options(), script)[0] == (B, C, D)
 
 
-@pytest.mark.parametrize(("step_back", "expected"), [(0, (A, B, C)), (1, (A, B, C)), (2, (A, B)), (3, (A,)), (9, ())])
-def test_the_last_two_tokens_are_removed(step_back: int, expected: Tokens) -> None:
-    """Line 20; <eos> is one of them. The second block can only write D behind the active hypothesis."""
-    first: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.1},
-        (A,): {B: -0.1},
-        (A, B): {C: -0.1},
-        (A, B, C): {END: -0.1},
-    }
-    second: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in [(), (A,), (A, B), (A, B, C)]}
-    run = Run(options(1, step_back), first, second)
-    assert run.block() == [(A, B, C)]
-    assert run.block() == [(*expected, D)]
+ABC: dict[Tokens, dict[int, float]] = {
+    (): {A: -0.1},
+    (A,): {B: -0.1},
+    (A, B): {C: -0.1},
+    (A, B, C): {END: -0.1},
+}
 
 
-def test_committed_tokens_are_never_removed() -> None:
-    first: dict[Tokens, dict[int, float]] = {(): {A: -0.1}, (A,): {B: -0.1}, (A, B): {END: -0.1}}
-    second: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in [(), (A,), (A, B)]}
-    run = Run(options(1), first, second)
-    assert run.block() == [(A, B)]
-    assert run.block(committed=(A, B)) == [(A, B, D)]
+@pytest.mark.parametrize(("step_back", "ended", "cut"), [(0, 0, 0), (1, 0, 1), (2, 1, 2), (3, 2, 3)])
+def test_the_last_two_tokens_are_withheld(step_back: int, ended: int, cut: int) -> None:
+    """Line 20; <eos> is one of them. A hypothesis that STOP cut gives up what STOP says, and no more."""
+    run = Run(options(1, step_back), ABC)
+    run.search.append(torch.zeros(1, 1))
+    [found] = run.blockwise.step((), EndOfSentence(), False)
+    assert (found.tokens, found.withheld) == ((A, B, C), ended)
+    [found] = run.blockwise.step((), MaxTokens(2), False)
+    assert (found.tokens, found.withheld) == ((A, B), cut)
+
+
+@pytest.mark.parametrize("commit", [Hold(1), LocalAgreement(2), All()])
+def test_the_loop_does_not_commit_what_is_withheld(commit: Any) -> None:
+    class Withholding(ScriptedSession):
+        def search(self, *_: Any) -> Beam:
+            return [Hypothesis((1, 2, 3, 4, 5), 0.0, 2)]
+
+    stream = Stream(Withholding([]), Decoding(Chunk(1000), commit))
+    stream.push(np.zeros(16000, dtype=np.float32))
+    stream.push(np.zeros(16000, dtype=np.float32))
+    assert stream.committed == {All(): (1, 2, 3), Hold(1): (1, 2), LocalAgreement(2): (1, 2, 3)}[commit]
+
+
+def test_each_block_goes_on_from_the_committed_tokens() -> None:
+    """What was found but not committed is searched again: here another token comes at each place."""
+    second: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in ABC}
+    for committed in ABC:
+        run = Run(options(1), ABC, second)
+        assert run.block() == [(A, B, C)]
+        assert run.block(committed) == [(*committed, D)]
+
+
+def test_scores_of_committed_tokens_stay_as_found() -> None:
+    """So that the score per token is that of the whole hypothesis."""
+    run = Run(options(1), ABC, {(): {B: -3.0}, (A, B): {C: -0.1}, (A, B, C): {END: -0.1}})
+    for committed in ((), (A, B)):
+        run.search.append(torch.zeros(1, 1))
+        [found] = run.blockwise.step(committed, EndOfSentence(), False)
+        assert found.score == pytest.approx(-0.4 / 4)
 
 
 def test_the_final_block_goes_to_the_end() -> None:
