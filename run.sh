@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs a recipe, setting up the environment first:
-#   ./run.sh [--recipe prompts] [--stage N] [--stop-stage N] [options of the recipe: ./run.sh --help]
+#   ./run.sh [--recipe mini] [--stage N] [--stop-stage N] [options of the recipe: ./run.sh --help]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-recipe=prompts
+recipe=mini
 arguments=()
 while [ $# -gt 0 ]; do
     case $1 in

@@ -5,7 +5,7 @@
 #   --stop-stage N       end here [10]
 #   --size S             small: minutes on two CPU cores; large: paper C's model, for a GPU (README.md says how long) [small]
 #   --pair P             en-de or en-ja [en-de]
-#   --train N            training sentences [3000; large: 20000]
+#   --train N            training sentences [5000; large: 20000]
 #   --dev N              development sentences [150]
 #   --test N             sentences of tst-COMMON [300]
 #   --he N               sentences of tst-HE, in voices that training has not heard [100]
@@ -65,7 +65,7 @@ case $size in
         echo "error: no size '$size'; there are small and large" >&2
         exit 1 ;;
 esac
-train=${train:-$(default 3000 20000)}
+train=${train:-$(default 5000 20000)}
 speeds=${speeds:-$(default 1.0 "0.9 1.0 1.1")}
 config=${config:-../../conf/train/$(default mini large)_st.yaml}
 asr_config=${asr_config:-../../conf/train/$(default mini large)_asr.yaml}
