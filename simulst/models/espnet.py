@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import io
+import math
 import re
 import zipfile
 from collections.abc import Callable, Hashable
@@ -29,7 +30,7 @@ from simulst.models.decoder import CachedDecoder
 from simulst.models.features import log_mel_of
 from simulst.policy.stop import Stop
 from simulst.search import BWBS, IBWBS, Beam, JointBeamSearch, JointOptions, Tokens
-from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.beam import TO_THE_END, JointSearch, joint_beam_search
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
 
 SAMPLE_RATE = 16000
@@ -41,6 +42,7 @@ ENCODERS = {
     "transformer": "transformer_encoder:TransformerEncoder",
 }
 LEAST_WINDOW = 5.0  # seconds
+REWIND = 4.0  # seconds of audio kept to start anew from: more than a pause and what the encoder looks ahead
 CHECKPOINTS = (
     *("valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
     *("latest.pth", "*epoch.pth", "model.pth"),
@@ -133,6 +135,8 @@ class ESPnet:
     path: an experiment directory, or a packed zip. device: for torch. threads: of torch, in the whole process; 0: as
     they are. checkpoint: a file of weights in the directory; empty: the averaged ones, or else the best.
     window: seconds of speech that the decoder looks back on, for streams without end; 0: all of it. Blockwise only.
+    pause: seconds without speech (by the CTC layer of the source, or else of the target) that end a sentence, after
+    which the model starts anew, as on the next utterance; 0: never. Blockwise only.
     precision: float32; bfloat16; or int8, which leaves the encoder as it is (see `CachedDecoder`, `BlockwiseEncoder`).
     Raises SimulstError: a missing or broken file, or a part of ESPnet that is not implemented here.
     """
@@ -149,6 +153,7 @@ class ESPnet:
         threads: int = 0,
         checkpoint: str = "",
         window: float = 0.0,
+        pause: float = 0.0,
         precision: str = "float32",
     ) -> None:
         if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
@@ -187,6 +192,12 @@ class ESPnet:
             self._blockwise: BlockwiseEncoder | None = None
             if config["encoder"].startswith("contextual_block"):
                 self._blockwise = BlockwiseEncoder(self._encoder, "bfloat16" if precision == "bfloat16" else "float32")
+            name = "ctc.ctc_lo." if "ctc.ctc_lo.weight" in weights else name
+            self._speech_ctc: torch.nn.Module | None = None
+            if pause and not (pause > 0 and self.blockwise and name + "weight" in weights):
+                raise SimulstError(f"pause: {pause:g} s need a blockwise encoder and a CTC layer; 0 never pauses.")
+            if pause:
+                self._speech_ctc = _load(torch.nn.Linear(width, len(weights[name + "weight"])), weights, name)
             if window and not (self.blockwise and window >= LEAST_WINDOW):
                 raise SimulstError(
                     f"window: {window:g} s need a blockwise encoder and {LEAST_WINDOW:g} s or more; 0 keeps everything."
@@ -197,8 +208,9 @@ class ESPnet:
             raise SimulstError(f"{path}: {error}") from error
         except (TypeError, ValueError, RuntimeError) as error:
             raise SimulstError(f"{path}: the weights and config.yaml do not fit ({_first_line(error)}).") from error
-        frame_seconds = self.features.hop * getattr(self._encoder, "subsample", 4) / SAMPLE_RATE
-        self.window_frames = round(window / frame_seconds)
+        self.frame_samples = self.features.hop * getattr(self._encoder, "subsample", 4)
+        self.window_frames = round(window * SAMPLE_RATE / self.frame_samples)
+        self.pause_frames = math.ceil(pause * SAMPLE_RATE / self.frame_samples)
         options = config.get("model_conf") or {}
         self.sos = self._special(options.get("tgt_sym_sos", options.get("sym_sos", "<sos/eos>")))
         self.eos = self._special(options.get("tgt_sym_eos", options.get("sym_eos", "<sos/eos>")))
@@ -252,6 +264,12 @@ class ESPnet:
         """Log posteriors (t, vocabulary) of encoder frames (t, width)."""
         return None if self._ctc is None else torch.log_softmax(self._ctc(memory), -1)
 
+    @torch.inference_mode()
+    def speaks(self, memory: torch.Tensor) -> list[bool]:
+        """Of each encoder frame (t, width), whether the CTC layer hears something other than blank in it."""
+        assert self._speech_ctc is not None
+        return (self._speech_ctc(memory).argmax(-1) != BLANK).tolist()
+
     def text(self, tokens: Tokens) -> str:
         """Plain text; a word is whole if a space follows it. A character cut in two ends in U+FFFD."""
         pieces = [self._tokens[token] for token in tokens if token not in (BLANK, self.sos, self.eos)]
@@ -280,12 +298,15 @@ class ESPnetSession:
         self._memo = memo
         self._audio = np.zeros(0, dtype=np.float32)
         self._start = 0  # number of its first sample
+        self._origin = 0  # number of the first sample since the last pause
         self._final = False
         self._fed = 0  # feature frames that the encoder has had
         self._written = 0  # blocks that it has written
         self._state: Any = None
         self._flushed = False
         self._blocks: list[Block] = []  # what it has written and the window holds
+        self._heard = False  # speech, since the last pause
+        self._quiet = 0  # encoder frames without speech at the end
         self._marks: list[tuple[int, int]] = []  # encoder frames and how many tokens had been found in them
         self._gone: Tokens = ()  # committed tokens that the window holds no more
         self._search: JointSearch | None = None
@@ -321,24 +342,33 @@ class ESPnetSession:
         if not model.blockwise:
             raise SimulstError("the model's encoder has no blocks; write 'read: {type: chunk, ms: ...}'.")
         blocks, frames = self._written, self._fed
-        ready = model.features.count(self.length, final=False)
+        ready = model.features.count(self.length - self._origin, final=False)
         while count:
             frames += model.feed(blocks)
             blocks += 1
             count -= frames > ready
-        return model.features.samples(frames)
+        return self._origin + model.features.samples(frames)
 
     def limit(self) -> float:
-        return float("inf")
+        return math.inf
 
     def is_full(self) -> bool:
-        return False  # the window slides by itself: see _slide_window
+        """In a pause. (Of a full window the session lets go by itself, see `_slide_window`.)"""
+        return bool(self._model.pause_frames) and self._heard and self._quiet >= self._model.pause_frames
 
     def spoken(self, tokens: Tokens) -> Tokens:
         return tokens
 
     def slide(self, committed: Tokens) -> None:
-        pass
+        """Start anew in the middle of the pause."""
+        middle = self._origin + (self._blocks[-1].end - self._quiet // 2) * self._model.frame_samples
+        self._origin = max(middle, self._start)
+        self._audio, self._start = self._audio[self._origin - self._start :], self._origin
+        self._gone = committed
+        self._fed = self._written = self._quiet = 0
+        self._heard, self._state = False, None
+        self._blocks, self._marks = [], []
+        self._search = self._blockwise = None
 
     def encoded(self) -> torch.Tensor:
         """Encoder frames (t, width) of all audio so far, as far as the window holds them."""
@@ -346,8 +376,10 @@ class ESPnetSession:
         return torch.cat([self._model.nothing, *(block.frames for block in self._blocks)])
 
     def _search_window(self, committed: Tokens, options: JointOptions, stop: Stop) -> Beam:
+        final = self._final or self.is_full()
         if isinstance(options, JointBeamSearch):
-            key = ("search", self.length, self._final, len(self._gone), committed, options, repr(stop))
+            stop = TO_THE_END if final else stop
+            key = ("search", self.length, final, self._origin, len(self._gone), committed, options, repr(stop))
             return self._memo.get(key, lambda: joint_beam_search(self._over_blocks(options, stop), committed, stop))
         search = self._over_blocks(options, stop)
         if self._blockwise is None and isinstance(options, BWBS):
@@ -355,7 +387,7 @@ class ESPnetSession:
         elif self._blockwise is None and isinstance(options, IBWBS):
             self._blockwise = IncrementalBlockwiseBeamSearch(search, options)
         assert self._blockwise is not None
-        return self._blockwise.step(committed, stop, self._final)
+        return self._blockwise.step(committed, stop, final)
 
     def _over_blocks(self, options: JointOptions, stop: Stop) -> JointSearch:
         """The search with all blocks."""
@@ -369,6 +401,12 @@ class ESPnetSession:
             self._search.append(block.frames, log_probs)
         self._searched = len(self._blocks)
         return self._search
+
+    def _listen(self, block: Block) -> None:
+        """Take note of the silence at the end of a new block."""
+        speaks = self._memo.get(("speaks", block.key), lambda: self._model.speaks(block.frames))
+        self._heard = self._heard or any(speaks)
+        self._quiet = speaks[::-1].index(True) if any(speaks) else self._quiet + len(speaks)
 
     def _slide_window(self, committed: Tokens) -> None:
         """If the window is over-full, let go of half of it, and of the tokens that were found in no more than that."""
@@ -391,27 +429,31 @@ class ESPnetSession:
             self._blocks = [Block(("encode", self.length), frames, len(frames))]
             self._search = None
             return
-        ready = model.features.count(self.length, final=False)
+        length, start = self.length - self._origin, self._start - self._origin
+        ready = model.features.count(length, final=False)
         first, last, written = self._fed, self._fed, self._written
         while (end := last + model.feed(self._written)) <= ready:
             last = end
             self._written += 1
         if self._final and not self._flushed:
             self._flushed = True
-            last = model.features.count(self.length, final=True)
+            last = model.features.count(length, final=True)
         elif last == first:
             return
         state = self._state
 
         def compute() -> tuple[torch.Tensor, Any]:
-            features = model.features.frames(self._audio, self._start, first, last)
+            features = model.features.frames(self._audio, start, first, last)
             return model.encode_blocks(features, state, self._final)
 
-        key = ("blocks", written, self._written, self._final and self.length)
+        key = ("blocks", self._origin, written, self._written, self._final and self.length)
         frames, self._state = self._memo.get(key, compute)
         self._blocks.append(Block(key, frames, len(frames) + (self._blocks[-1].end if self._blocks else 0)))
         self._fed = last
-        keep = model.features.keep_from(last) - self._start
+        if model.pause_frames:
+            self._listen(self._blocks[-1])
+        keep = model.features.keep_from(last) - start
+        keep -= round(REWIND * SAMPLE_RATE) if model.pause_frames else 0
         if keep > 0:
             self._audio, self._start = self._audio[keep:], self._start + keep
 

@@ -176,7 +176,8 @@ class IncrementalBlockwiseBeamSearch:
         withheld = max(0, self._options.step_back - ended)
         rows = zip(running.tokens.tolist(), running.scores.tolist(), running.attention, strict=True)
         return [
-            _Stopped(tuple(tokens), ended, score, score / size, withheld, attention) for tokens, score, attention in rows
+            _Stopped(tuple(tokens), ended, score, score / size, withheld, attention)
+            for tokens, score, attention in rows
         ]
 
 

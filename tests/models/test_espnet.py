@@ -397,7 +397,7 @@ def test_other_folders(tmp_path: Path, copy: Path) -> None:
     (copy / "config.yaml").write_text("token_list: [a\n")
     with pytest.raises(SimulstError, match="not valid YAML"):
         load_model(copy, "en", "de")
-    assert option_names(copy) == ["device", "threads", "checkpoint", "window", "precision"]
+    assert option_names(copy) == ["device", "threads", "checkpoint", "window", "pause", "precision"]
     with pytest.raises(SimulstError, match="device 'tpu'"):
         load_model(copy, "en", "de", device="tpu")
 

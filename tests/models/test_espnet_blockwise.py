@@ -123,6 +123,37 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
     assert decode(model, how, short, []) == decode(blockwise, how, short, [])
 
 
+@pytest.mark.parametrize("search", SEARCHES)
+def test_after_a_pause_the_model_starts_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: JointOptions
+) -> None:
+    """What follows a pause is what it would be on its own, wherever the audio is cut."""
+    tiny_espnet.write(tmp_path, "contextual_block_conformer", 5)
+    model = ESPnet(tmp_path / "exp" / "st", "en", "de", pause=0.5)
+    assert model.pause_frames == 13
+    # A layer that tells noise from silence.
+    session = model.session()
+    session.extend(np.concatenate([noise(64000), 1e-4 * noise(64000)]), final=True)
+    frames = session.encoded()
+    loud, silent = frames[10:90].mean(0), frames[-80:].mean(0)
+    hears = torch.nn.Linear(len(loud), 2)
+    with torch.no_grad():
+        hears.weight.copy_(torch.stack([silent - loud, loud - silent]))
+        hears.bias.copy_(torch.tensor([1.0, -1.0]) * ((loud @ loud) - (silent @ silent)) / 2)
+    monkeypatch.setattr(model, "_speech_ctc", hears)
+    audio = np.concatenate([noise(70000), 1e-4 * noise(32000), noise(60000, 1)])
+    how = Decoding(Block(), Hold(2), search=search)
+    whole = decode(model, how, audio, [])
+    assert whole == decode(model, how, audio, [1, 30000, 70001, 99999, 120000])
+    stream = Stream(model.session(), how)
+    stream.push(audio, finished=True)
+    origin = stream.session._origin  # type: ignore[attr-defined]
+    gone = stream.session._gone  # type: ignore[attr-defined]
+    assert 70000 < origin < 102000
+    assert whole[0] == gone + decode(model, how, audio[origin:], [])[0]
+    assert gone
+
+
 def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path) -> None:
     audio = noise(40000)
     for search in (BWBS(), IBWBS()):
@@ -142,6 +173,8 @@ def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path)
     for window in (1.0, -3.0):
         with pytest.raises(SimulstError, match="window: "):
             ESPnet(path, "en", "de", window=window)
+    with pytest.raises(SimulstError, match="pause: -1 s need"):
+        ESPnet(path, "en", "de", pause=-1.0)
     with pytest.raises(SimulstError, match="precision: 'int4' is not known"):
         ESPnet(path, "en", "de", precision="int4")
 

@@ -22,8 +22,8 @@ from espnet.nets.scorers.length_bonus import LengthBonus  # noqa: E402
 
 logging.disable(logging.NOTSET)
 
-from simulst.errors import SimulstError  # noqa: E402
 from simulst.config import Decoding  # noqa: E402
+from simulst.errors import SimulstError  # noqa: E402
 from simulst.models.decoder import CachedDecoder  # noqa: E402
 from simulst.policy.commit import All, Hold, LocalAgreement  # noqa: E402
 from simulst.policy.read import Chunk  # noqa: E402
