@@ -229,8 +229,7 @@ def write_paper_model(folder: Path) -> Path:
     from espnet2.tasks.st import STTask
 
     tokens = ["<blank>", "<unk>", *(f"w{i}" for i in range(UNITS - 3)), "<sos/eos>"]
-    config = yaml.safe_load((ROOT / "conf/train/large_st.yaml").read_text())
-    config["encoder_conf"]["num_blocks"] = 18
+    config = yaml.safe_load((ROOT / "conf/train/paper_c_st.yaml").read_text())
     config["frontend_conf"] = {"fs": "16k", "n_fft": 640, "win_length": 640, "hop_length": 160, "n_mels": 80}
     config |= {"specaug": None, "normalize": None, "token_type": "word", "token_list": tokens}
     config |= {"src_token_type": "word", "src_token_list": tokens[:9] + tokens[-1:]}

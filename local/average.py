@@ -19,17 +19,22 @@ from simulst.training.average import CHOSEN, choose
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="Development data directory.")
 @click.option("--text", required=True, help="Language of its references, such as tc.de.")
+@click.option("--source-lang", default="en", show_default=True)
 @click.option("--target-lang", required=True)
 @click.option("--counts", default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average.")
 @click.option("--limit", default=50, show_default=True, help="Development sentences to decode.")
 @click.option("--force", is_flag=True, help="Do it again.")
-def main(experiment: Path, data: Path, text: str, target_lang: str, counts: str, limit: int, force: bool) -> None:
+def main(
+    experiment: Path, data: Path, text: str, source_lang: str, target_lang: str, counts: str, limit: int, force: bool
+) -> None:
     """Choose once."""
     if (experiment / CHOSEN).is_file() and not force:
         print(f"{experiment / CHOSEN}: complete; --force does it again")
         return
     try:
-        scores = choose(experiment, data, text, target_lang, [int(count) for count in counts.split()], limit)
+        scores = choose(
+            experiment, data, text, source_lang, target_lang, [int(count) for count in counts.split()], limit
+        )
     except SimulstError as error:
         sys.exit(f"error: {error}")
     print("BLEU on dev by checkpoints averaged: " + ", ".join(f"{k}: {v:.1f}" for k, v in scores.items()))

@@ -17,14 +17,15 @@ from simulst.training.tokens import KINDS, train_tokens
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for bpe.model and tokens.txt.")
 @click.option("--size", default=500, show_default=True, help="Pieces.")
 @click.option("--kind", default="unigram", show_default=True, type=click.Choice(KINDS))
+@click.option("--symbol", "symbols", multiple=True, help="A token that is never split, such as <2de>.")
 @click.option("--force", is_flag=True, help="Do it again.")
-def main(texts: tuple[Path, ...], out: Path, size: int, kind: str, force: bool) -> None:
+def main(texts: tuple[Path, ...], out: Path, size: int, kind: str, symbols: tuple[str, ...], force: bool) -> None:
     """One side."""
     if out.is_dir() and not force:
         print(f"{out}: complete; --force does it again")
         return
     try:
-        count = train_tokens(texts, out, size, kind)
+        count = train_tokens(texts, out, size, kind, symbols)
     except SimulstError as error:
         sys.exit(f"error: {error}")
     print(f"{out}: {count} tokens")

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 import yaml
 
+from simulst.data.combine import language_token
 from simulst.errors import SimulstError
 from simulst.models.base import Memo
 from simulst.models.blockwise import BlockwiseEncoder, State
@@ -211,6 +212,10 @@ class ESPnet:
         self.frame_samples = self.features.hop * getattr(self._encoder, "subsample", 4)
         self.window_frames = round(window * SAMPLE_RATE / self.frame_samples)
         self.pause_frames = math.ceil(pause * SAMPLE_RATE / self.frame_samples)
+        try:
+            self.language = self._language(target_language)
+        except SimulstError as error:
+            raise SimulstError(f"{path}: {error}") from error
         options = config.get("model_conf") or {}
         self.sos = self._special(options.get("tgt_sym_sos", options.get("sym_sos", "<sos/eos>")))
         self.eos = self._special(options.get("tgt_sym_eos", options.get("sym_eos", "<sos/eos>")))
@@ -284,6 +289,15 @@ class ESPnet:
         """No encoder frames: (0, width)."""
         return next(self._encoder.parameters()).new_zeros(0, self._encoder.output_size())
 
+    def _language(self, target: str) -> Tokens:
+        """What every text begins with, unwritten: in a multilingual model, the token of the target language."""
+        written = [token for token in self._tokens if re.fullmatch(r"<2[A-Za-z]+>", token)]
+        if not written:
+            return ()
+        if language_token(target) not in written or self._pieces is None:
+            raise SimulstError(f"the model does not write '{target}'; it has {', '.join(t[2:-1] for t in written)}.")
+        return tuple(self._tokens.index(piece) for piece in self._pieces.encode(language_token(target), out_type=str))
+
     def _special(self, token: str) -> int:
         return self._tokens.index(token) if token in self._tokens else len(self._tokens) - 1
 
@@ -330,9 +344,11 @@ class ESPnetSession:
         self._marks.append((self._blocks[-1].end if self._blocks else 0, len(committed)))
         self._encode()
         self._slide_window(committed)
-        gone = len(self._gone)
-        beam = self._search_window(committed[gone:], options, stop)
-        return [replace(h, tokens=self._gone + h.tokens) for h in beam] if gone else beam
+        gone, language = len(self._gone), self._model.language
+        beam = self._search_window(language + committed[gone:], options, stop)
+        if not (gone or language):
+            return beam
+        return [replace(h, tokens=self._gone + h.tokens[len(language) :]) for h in beam]
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
@@ -460,7 +476,7 @@ class ESPnetSession:
 
 @dataclass(frozen=True)
 class Block:
-    """What the encoder wrote at once, one or several of its blocks. key: names it in a memo. frames: (t, width). end: frames up to its end."""
+    """What the encoder wrote at once. key: its name in a memo. frames: (t, width). end: all frames up to its last."""
 
     key: Hashable
     frames: torch.Tensor

@@ -30,8 +30,8 @@ METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date"
 def draw_curve(folders: Sequence[Path], out: Path, latencies: Sequence[str] = ("AL", "LAAL"), title: str = "") -> None:
     """Draw BLEU over each latency metric, a panel each, from the runs' scores.json.
 
-    A line for each strategy (and initial wait), its points labelled with the chunk in ms (or else the policy's number); light bars are BLEU's 95 %
-    intervals; an offline run is a dashed line across.
+    A line for each strategy (and initial wait), its points labelled with the chunk in ms or else with the policy's
+    number; light bars are BLEU's 95 % intervals; an offline run is a dashed line across.
     out: .png, .svg or .pdf.
     Raises SimulstError: another suffix, a metric that the runs lack, nothing to draw, no matplotlib.
     """

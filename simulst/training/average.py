@@ -51,7 +51,9 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     part.replace(out)
 
 
-def choose(experiment: Path, data: Path, text: str, target: str, counts: list[int], limit: int) -> dict[int, float]:
+def choose(
+    experiment: Path, data: Path, text: str, source: str, target: str, counts: list[int], limit: int
+) -> dict[int, float]:
     """Write the mean of the best checkpoints that decodes dev best (offline) as chosen.pth; returns count → BLEU.
 
     data, text: development data directory and its reference file. counts: numbers of checkpoints to try.
@@ -64,7 +66,7 @@ def choose(experiment: Path, data: Path, text: str, target: str, counts: list[in
     for count in sorted({min(count, len(epochs)) for count in counts}):
         name = f"ave_{count}best.pth"
         average_checkpoints([experiment / f"{epoch}epoch.pth" for epoch in epochs[:count]], experiment / name)
-        model = load_model(experiment, "en", target, checkpoint=name)
+        model = load_model(experiment, source, target, checkpoint=name)
         unit = unit_of(target)
         outputs = [decode_utterance(model, u, i, [decoding], unit)[0].prediction for i, u in enumerate(utterances)]
         scores[count] = bleu(outputs, [u.reference for u in utterances], target).score

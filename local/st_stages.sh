@@ -1,0 +1,107 @@
+# Stages 2 to 10 of a speech translation recipe. Sourced by egs/*/run.sh after stage 1, which has made the data directories
+# $data/<pair>/<split>. Besides its options, the recipe sets
+#   pairs       language pairs; several give one model, told by a target-language token (<2de>) what to write
+#   tests       splits to decode
+#   limits      options that choose a part of the test utterances; may be empty
+#   recipe      its name, for titles; command: what is written under the tables of results
+set="${pairs// /+}"
+dirs=$data/$set
+out=$exp/$set
+if [ "$set" = "$pairs" ]; then target=${pairs#*-}; else target=multi; fi
+source=${pairs%%-*}
+texts="tc.$target lc.rm.$source"
+local=../../local
+
+if runs 2; then
+    echo "== stage 2: segment audio"
+    for split in train dev; do
+        if [ "$target" = multi ]; then
+            # shellcheck disable=SC2086
+            python $local/combine_pairs.py --data "$data" --split $split --out "$dirs/$split" $redo $pairs
+        fi
+        python $local/dump_audio.py "$dirs/$split" "$dirs/dump/$split" --texts "$texts" $redo \
+            --speeds "$([ $split = train ] && echo "$speeds" || echo 1.0)"
+    done
+fi
+
+if runs 3; then
+    echo "== stage 3: tokens"
+    symbols=
+    if [ "$target" = multi ]; then for pair in $pairs; do symbols+=" --symbol <2${pair#*-}>"; done; fi
+    # shellcheck disable=SC2086
+    python $local/train_tokens.py "$dirs/dump/train/text.tc.$target" --out "$dirs/tokens" --size "$pieces" \
+        --kind "$token_kind" $symbols $redo
+    python $local/train_tokens.py "$dirs/dump/train/text.lc.rm.$source" --out "$dirs/source_tokens" \
+        --size "$source_pieces" --kind "$token_kind" $redo
+fi
+
+corpus="--train $dirs/dump/train --valid $dirs/dump/dev"
+asr_training="--task asr --config $asr_config $corpus --text lc.rm.$source --tokens $dirs/source_tokens"
+st_training="--config $config $corpus --text tc.$target --tokens $dirs/tokens
+    --source-text lc.rm.$source --source-tokens $dirs/source_tokens"
+
+if runs 4; then
+    echo "== stage 4: statistics"
+    # shellcheck disable=SC2086
+    python $local/train.py stats $st_training --out "$dirs/stats" $redo -- $stats_options
+fi
+
+if runs 5 && $asr; then
+    echo "== stage 5: ASR pre-training"
+    # shellcheck disable=SC2086
+    OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$dirs/stats" --out "$out/asr" $redo \
+        -- --ngpu "$ngpu" $asr_options
+fi
+
+if runs 6; then
+    echo "== stage 6: ST training"
+    # shellcheck disable=SC2086,SC2046
+    OMP_NUM_THREADS=$(nproc) python $local/train.py train $st_training --stats "$dirs/stats" --out "$out/st" $redo \
+        $($asr && echo --encoder "$out/asr/valid.acc.best.pth") -- --ngpu "$ngpu" $train_options
+fi
+
+if runs 7; then
+    echo "== stage 7: averaging"
+    first=${pairs%% *}
+    python $local/average.py "$out/st" --data "$data/$first/dev" --text "tc.${first#*-}" --source-lang "$source" \
+        --target-lang "${first#*-}" --counts "$counts" $redo
+fi
+
+if runs 8; then
+    for pair in $pairs; do
+        for split in $tests; do
+            echo "== stage 8: decode $pair $split"
+            # shellcheck disable=SC2086
+            OMP_NUM_THREADS=1 simulst sweep --data "$data/$pair/$split" --model "$out/st" \
+                --model-option checkpoint=chosen.pth --source-lang "$source" --target-lang "${pair#*-}" \
+                --text "tc.${pair#*-}" --decodings "$decodings" --out "$out/decode/$pair/$split" --jobs "$jobs" \
+                ${scheduler:+--scheduler "$scheduler"} $limits
+        done
+    done
+fi
+
+if runs 9; then
+    echo "== stage 9: score (again, from the logs alone)"
+    for pair in $pairs; do
+        for split in $tests; do
+            python $local/score_runs.py --target-lang "${pair#*-}" "$out/decode/$pair/$split"
+        done
+    done
+fi
+
+if runs 10; then
+    echo "== stage 10: curve and tables"
+    # Another README gets the headings and markers of the recipe's own.
+    [ -e "$readme" ] || grep -E '^(#|<!--)' README.md > "$readme"
+    for pair in $pairs; do
+        first=${tests%% *}
+        for suffix in svg png; do
+            simulst plot "$out/decode/$pair/$first" --out "$out/$pair.$suffix" --title "$recipe $pair, $first"
+        done
+        cp "$out/$pair.svg" "$(dirname "$readme")"
+        for split in $tests; do
+            python $local/write_results.py --readme "$readme" --section "$pair-$split" --command "$command" \
+                "$out/decode/$pair/$split"
+        done
+    done
+fi

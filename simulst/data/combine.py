@@ -1,0 +1,51 @@
+"""Stage 2 for several language pairs: one data directory, whose targets begin with a target-language token."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from simulst.data.datadir import read_data_dir, read_table, write_data_dir
+from simulst.errors import SimulstError
+
+TARGET = "multi"
+
+
+def language_token(language: str) -> str:
+    """What tells a multilingual model to write this language: `<2de>`."""
+    return f"<2{language}>"
+
+
+def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path) -> int:
+    """Write `data/<pair>/<split>` of all pairs as one directory; returns its number of utterances.
+
+    All keys get the prefix `<pair>-`, as pairs share talks. `text.tc.multi` has the targets, each behind its language's
+    token; `text.lc.rm.<source>` the sources. `out` appears whole or not at all.
+    Raises SimulstError: what `read_data_dir` raises; fewer than two pairs, or pairs of several source languages.
+    """
+    sources = {pair.partition("-")[0] for pair in pairs}
+    if len(set(pairs)) < 2 or len(sources) != 1:
+        raise SimulstError(f"pairs {' '.join(pairs)}: give two or more pairs with the same source language.")
+    [source] = sources
+    tables: dict[str, dict[str, str]] = {}
+    for pair in pairs:
+        folder, target = data / pair / split, pair.partition("-")[2]
+        read_data_dir(folder, f"tc.{target}")  # checks that the tables fit
+        for name in ("wav.scp", "segments", "utt2spk", f"text.tc.{target}", f"text.lc.rm.{source}"):
+            table = read_table(folder / name, allow_empty=name.startswith("text"))
+            if name == f"text.tc.{target}":
+                name = f"text.tc.{TARGET}"
+                table = {key: f"{language_token(target)} {value}" for key, value in table.items()}
+            if name == "wav.scp":
+                table = {key: str((folder / value).resolve()) for key, value in table.items()}
+            # A segment and an utterance name what else has been renamed.
+            named = name in ("segments", "utt2spk")
+            rows = {f"{pair}-{key}": f"{pair}-{value}" if named else value for key, value in table.items()}
+            tables.setdefault(name, {}).update(rows)
+    part = out.with_name(out.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    write_data_dir(part, tables)
+    shutil.rmtree(out, ignore_errors=True)
+    part.replace(out)
+    return len(tables["utt2spk"])

@@ -1,0 +1,41 @@
+"""Running a recipe as a user does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+EGS = Path(__file__).parents[2] / "egs"
+TINY = (
+    "--encoder_conf num_blocks=2 --encoder_conf output_size=32 --encoder_conf linear_units=64 "
+    "--decoder_conf linear_units=64 --decoder_conf num_blocks=1"
+)
+SWEEP = """
+- {read: {type: offline}, commit: {type: all}, search: {type: joint_beam, beam: 2}}
+- {read: {type: block}, commit: {type: hold, n: 2}, search: {type: ibwbs, beam: 2}}
+"""
+LABELS = ["hold-2_IBWBS-beam2_1block", "offline_beam2"]
+
+
+def start(name: str, folder: Path, options: Sequence[str]) -> subprocess.Popen[str]:
+    """A recipe with everything that it writes in `folder`, in a process group of its own."""
+    (folder / "sweep.yaml").write_text(SWEEP)
+    places = ["--data", str(folder / "data"), "--exp", str(folder / "exp"), "--readme", str(folder / "README.md")]
+    return subprocess.Popen(
+        [str(EGS / name / "run.sh"), *places, "--decodings", str(folder / "sweep.yaml"), "--jobs", "2", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+
+
+def run(name: str, folder: Path, options: Sequence[str]) -> str:
+    """Run it to its end; returns what it printed."""
+    process = start(name, folder, options)
+    output, _ = process.communicate(timeout=900)
+    assert process.returncode == 0, output
+    return output

@@ -1,0 +1,69 @@
+"""The MuST-C recipe, all stages, on a small corpus in MuST-C's layout: one model for two pairs, paper C's shrunk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import recipe
+
+from simulst.data.datadir import read_table
+from simulst.data.mini import make_mini
+from simulst.errors import SimulstError
+from simulst.log import read_log
+from simulst.models.espnet import ESPnet
+
+PAIRS = ("en-de", "en-ja")
+SHORT = f"--max_epoch 1 --batch_bins 500000 --num_workers 0 {recipe.TINY}"
+
+
+@pytest.fixture(scope="module")
+def must_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("must_c")
+    sizes = {"train": 40, "dev": 4, "tst-COMMON": 3, "tst-HE": 2}
+    make_mini(folder / "corpus", sizes, PAIRS)
+    options = ["--root", str(folder / "corpus"), "--pairs", " ".join(PAIRS), "--pieces", "300", "--source-pieces", "80"]
+    options += ["--speeds", "0.9 1.0", "--train-options", SHORT, "--asr-options", SHORT, "--ngpu", "0", "--counts", "1"]
+    (folder / "output").write_text(recipe.run("must_c", folder, options))
+    return folder
+
+
+def test_targets_begin_with_their_languages_token(must_c: Path) -> None:
+    folder = must_c / "data/en-de+en-ja"
+    texts = read_table(folder / "dump/train/text.tc.multi")
+    assert len(texts) == 2 * 2 * 40
+    for name, text in texts.items():
+        pair = name.removeprefix("sp0.9-")[:5]
+        assert text.startswith(f"<2{pair[3:]}> ")
+    assert {"<2de>", "<2ja>"} <= set((folder / "tokens/tokens.txt").read_text().splitlines())
+
+
+def test_the_encoder_begins_where_recognition_ended(must_c: Path) -> None:
+    log = (must_c / "exp/en-de+en-ja/st/simulst.log").read_text()
+    assert "Loading pretrained params from" in log and "asr/valid.acc.best.pth:encoder:encoder" in log
+
+
+def test_each_pair_is_decoded_and_scored(must_c: Path) -> None:
+    for pair, unit in (("en-de", "word"), ("en-ja", "char")):
+        for label in recipe.LABELS:
+            folder = must_c / "exp/en-de+en-ja/decode" / pair / "tst-COMMON" / label
+            log = read_log(folder / "instances.log")
+            assert len(log) == 3
+            if unit == "char":
+                assert all(len(i.delays) == len(i.prediction.replace(" ", "")) for i in log)
+            assert "BLEU" in json.loads((folder / "scores.json").read_text())
+    signature = (must_c / "exp/en-de+en-ja/decode/en-ja/tst-COMMON" / recipe.LABELS[0] / "scores.json").read_text()
+    assert "ja-mecab" in signature or "tok:char" in signature or "tok:zh" in signature
+    readme = (must_c / "README.md").read_text()
+    assert all(readme.count(f"| {label}") == 2 for label in recipe.LABELS)
+    assert (must_c / "en-de.svg").is_file() and (must_c / "en-ja.svg").is_file()
+
+
+def test_the_target_language_chooses_the_token(must_c: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(must_c)
+    experiment = must_c / "exp/en-de+en-ja/st"
+    prefixes = {target: ESPnet(experiment, "en", target).language for target in ("de", "ja")}
+    assert prefixes["de"] != prefixes["ja"] and all(prefixes.values())
+    with pytest.raises(SimulstError, match="does not write 'fr'; it has de, ja"):
+        ESPnet(experiment, "en", "fr")
