@@ -179,6 +179,7 @@ class ESPnet:
                 encoder(input_size=self.features.dims, **config.get("encoder_conf") or {}), weights, "encoder."
             ).to(device)
             width = self._encoder.output_size()
+            self._nothing = torch.zeros(0, width, device=device)
             self.decoder = CachedDecoder(
                 _load(decoder(len(self._tokens), width, **config.get("decoder_conf") or {}), weights, "decoder.").to(
                     device
@@ -191,8 +192,10 @@ class ESPnet:
             if name + "weight" in weights:
                 self._ctc = _load(torch.nn.Linear(width, len(self._tokens)), weights, name).to(device)
             self._blockwise: BlockwiseEncoder | None = None
+            subsample = 4
             if config["encoder"].startswith("contextual_block"):
                 self._blockwise = BlockwiseEncoder(self._encoder, "bfloat16" if precision == "bfloat16" else "float32")
+                subsample, self._encoder = self._blockwise.subsample, None  # its weights would be twice in memory
             name = "ctc.ctc_lo." if "ctc.ctc_lo.weight" in weights else name
             self._speech_ctc: torch.nn.Module | None = None
             if pause and not (pause > 0 and self.blockwise and name + "weight" in weights):
@@ -209,7 +212,7 @@ class ESPnet:
             raise SimulstError(f"{path}: {error}") from error
         except (TypeError, ValueError, RuntimeError) as error:
             raise SimulstError(f"{path}: the weights and config.yaml do not fit ({_first_line(error)}).") from error
-        self.frame_samples = self.features.hop * getattr(self._encoder, "subsample", 4)
+        self.frame_samples = self.features.hop * subsample  # for windows and pauses, which blockwise models have
         self.window_frames = round(window * SAMPLE_RATE / self.frame_samples)
         self.pause_frames = math.ceil(pause * SAMPLE_RATE / self.frame_samples)
         try:
@@ -287,7 +290,7 @@ class ESPnet:
     @property
     def nothing(self) -> torch.Tensor:
         """No encoder frames: (0, width)."""
-        return next(self._encoder.parameters()).new_zeros(0, self._encoder.output_size())
+        return self._nothing
 
     def _language(self, target: str) -> Tokens:
         """What every text begins with, unwritten: in a multilingual model, the token of the target language."""

@@ -19,25 +19,9 @@ from simulst.data.datadir import read_data_dir
 from simulst.log import read_log
 from simulst.models.espnet import ESPnet
 
-OPTIONS = [
-    *[
-        "--train",
-        "60",
-        "--dev",
-        "6",
-        "--test",
-        "4",
-        "--he",
-        "2",
-        "--pieces",
-        "100",
-        "--source-pieces",
-        "80",
-        "--train-options",
-    ],
-    f"--max_epoch 3 --batch_bins 500000 {recipe.TINY}",
-    *("--counts", "1 2"),
-]
+SIZES = {"train": 60, "dev": 6, "test": 4, "he": 2, "pieces": 100, "source-pieces": 80}
+OPTIONS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
+OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 {recipe.TINY}", "--counts", "1 2"]
 
 
 @pytest.fixture(scope="module")
