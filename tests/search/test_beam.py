@@ -10,7 +10,7 @@ from tiny_search import EOS, SIZE, Tiny
 from simulst.errors import SimulstError
 from simulst.models.decoder import CachedDecoder
 from simulst.search import JointBeamSearch
-from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.beam import TO_THE_END, JointSearch, joint_beam_search
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 
@@ -135,3 +135,24 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
 def test_labels() -> None:
     assert JointBeamSearch().label == ""
     assert JointBeamSearch(1, 0.0, 0.5).label == "beam1-ctc0-bonus0.5"
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.integers(8, 40), st.integers(1, 6), st.integers(1, 4))
+def test_a_batch_of_hypotheses_is_scored_as_each_alone(seed: int, frames: int, beam: int, steps: int) -> None:
+    model = Tiny(seed, end=-4)
+    memory = model.memory(seed, frames)
+    with torch.no_grad():
+        log_probs = model.ctc.log_softmax(memory[None])[0]
+    search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(beam), EOS, EOS)
+    search.append(memory, log_probs)
+    running = search.start((3,))
+    for _ in range(steps):
+        running = search.choose(search.score(running, TO_THE_END)).running
+    together = search.score(running, TO_THE_END)
+    for row in range(len(running)):
+        alone = search.score(running[torch.tensor([row])], TO_THE_END)
+        torch.testing.assert_close(alone.scores[0], together.scores[row], atol=1e-5, rtol=0)
+        assert alone.candidates[0].tolist() == together.candidates[row].tolist()
+        forced = search.score(search.start(tuple(running.tokens[row].tolist()), running.attention[row]), TO_THE_END)
+        torch.testing.assert_close(forced.scores[0], together.scores[row], atol=1e-4, rtol=0)
