@@ -98,7 +98,8 @@ def run_espnet(command: list[str], out: Path, config: Path, force: bool = False)
     if not config.is_file():
         raise SimulstError(f"{config}: no such training configuration.")
     record = out / RECORD
-    wanted = {"command": command, "config": config.read_text(encoding="utf-8")}
+    # Without the interpreter, whose place changes when a checkout is moved.
+    wanted = {"command": command[1:], "config": config.read_text(encoding="utf-8")}
     if record.is_file() and force:
         shutil.rmtree(out)
     elif record.is_file():
