@@ -195,6 +195,7 @@ def espnet(experiment: Path, checkpoint: str, beam: int, ctc_weight: float) -> t
             ctc_weight=ctc_weight,
             lm_weight=0.0,
         )
+    streaming.tokenizer = None  # tokens are compared
     clock = Clock()
     clock.watch(streaming, "apply_frontend", "features")
     clock.watch(streaming.st_model.encoder, "forward", "encoder")

@@ -55,6 +55,7 @@ class BlockwiseEncoder:
         self.block_size, self.hop_size = int(encoder.block_size), int(encoder.hop_size)
         self.subsample, self.width = int(encoder.subsample), int(encoder.output_size())
         self._past_size = self.block_size - self.hop_size - int(encoder.look_ahead)
+        self.first_size = self._past_size + self.hop_size  # frames that the first block writes; others write hop_size
         self._average_has_position = bool(encoder.ctx_pos_enc)
         with torch.inference_mode():
             self._subsampling = _Subsampling(encoder.embed, PRECISIONS[precision])

@@ -14,8 +14,9 @@ import io
 import math
 import re
 import zipfile
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ class Experiment:
             for found in [n for n in names if n == name] + [n for n in names if Path(n).name == Path(name).name]:
                 return self._archive.read(found)
         else:
-            places = [self.path, *list(self.path.resolve().parents)[:2], Path()]
+            places = [self.path, *self.path.resolve().parents, Path()]
             for file in [place / name for place in places] + [self.path / Path(name).name]:
                 if file.is_file():
                     return file.read_bytes()
@@ -209,6 +210,8 @@ class ESPnet:
             if self.blockwise and config.get("normalize") == "utterance_mvn":
                 raise SimulstError("normalize: utterance_mvn cannot be streamed; train with global_mvn.")
         except SimulstError as error:
+            if str(error).startswith(str(path)):
+                raise
             raise SimulstError(f"{path}: {error}") from error
         except (TypeError, ValueError, RuntimeError) as error:
             raise SimulstError(f"{path}: the weights and config.yaml do not fit ({_first_line(error)}).") from error
@@ -246,6 +249,12 @@ class ESPnet:
         assert self._blockwise is not None
         encoder = self._blockwise
         return encoder.subsample * (encoder.hop_size if blocks else encoder.block_size + 3)
+
+    @property
+    def block_frames(self) -> tuple[int, int]:
+        """Encoder frames that the first block writes, and each one after it."""
+        assert self._blockwise is not None
+        return self._blockwise.first_size, self._blockwise.hop_size
 
     def encode_blocks(self, features: torch.Tensor, state: State | None, final: bool) -> tuple[torch.Tensor, Any]:
         """The encoder frames (t, width) that more features (n, dims) bring, and the state for the next call."""
@@ -400,26 +409,50 @@ class ESPnetSession:
             stop = TO_THE_END if final else stop
             key = ("search", self.length, final, self._origin, len(self._gone), committed, options, repr(stop))
             return self._memo.get(key, lambda: joint_beam_search(self._over_blocks(options, stop), committed, stop))
-        search = self._over_blocks(options, stop)
-        if self._blockwise is None and isinstance(options, BWBS):
-            self._blockwise = BlockwiseBeamSearch(search, options)
-        elif self._blockwise is None and isinstance(options, IBWBS):
-            self._blockwise = IncrementalBlockwiseBeamSearch(search, options)
-        assert self._blockwise is not None
+        if isinstance(options, IBWBS):
+            search = self._over_blocks(options, stop)
+            self._blockwise = self._blockwise or IncrementalBlockwiseBeamSearch(search, options)
+            return self._blockwise.step(committed, stop, final)
+        assert isinstance(options, BWBS)
+        search = self._new_search(options, stop)
+        self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
+        # As in ESPnet, every block is searched, also where READ, or the end of the audio, brings several at once.
+        first = True
+        for frames, log_probs in self._new_frames():
+            sizes = self._block_sizes(search.frames, len(frames))
+            scores = [None] * len(sizes) if log_probs is None else log_probs.split(sizes)
+            for piece, piece_scores in zip(frames.split(sizes), scores, strict=True):
+                if not first:
+                    self._blockwise.step(committed, stop, final=False)
+                search.append(piece, piece_scores)
+                first = False
         return self._blockwise.step(committed, stop, final)
 
     def _over_blocks(self, options: JointOptions, stop: Stop) -> JointSearch:
-        """The search with all blocks."""
-        model = self._model
+        """The search with all frames."""
+        search = self._new_search(options, stop)
+        for frames, log_probs in self._new_frames():
+            search.append(frames, log_probs)
+        return search
+
+    def _new_search(self, options: JointOptions, stop: Stop) -> JointSearch:
         if self._search is None:
-            with_ctc = stop.needs.startswith("ctc")
-            self._search = JointSearch(model.decoder, options, model.sos, model.eos, with_ctc)
+            model = self._model
+            self._search = JointSearch(model.decoder, options, model.sos, model.eos, stop.needs.startswith("ctc"))
             self._searched = 0
-        for block in self._blocks[self._searched :]:
-            log_probs = self._memo.get(("ctc", block.key), functools.partial(model.ctc, block.frames))
-            self._search.append(block.frames, log_probs)
-        self._searched = len(self._blocks)
         return self._search
+
+    def _new_frames(self) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+        """Encoder frames that the search lacks, with their CTC log posteriors."""
+        for block in self._blocks[self._searched :]:
+            self._searched += 1
+            yield block.frames, self._memo.get(("ctc", block.key), functools.partial(self._model.ctc, block.frames))
+
+    def _block_sizes(self, known: int, count: int) -> list[int]:
+        """How `count` frames, which follow `known` others, belong to blocks of the encoder."""
+        first, hop = self._model.block_frames
+        ends = [known, *(end for end in range(first, known + count, hop) if end > known), known + count]
+        return [end - start for start, end in pairwise(ends)]
 
     def _listen(self, block: Block) -> None:
         """Take note of the silence at the end of a new block."""
