@@ -39,7 +39,7 @@ from simulst.search.ctc import CTCPrefixScorer
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 10240  # samples: one block of 16 frames of 40 ms
 UNITS = 4000
-END_BIAS = 6  # of <eos>, at the paper's size
+END_BIAS = 8.0  # of <eos>, at the paper's size
 
 
 class Clock:

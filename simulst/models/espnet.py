@@ -31,7 +31,7 @@ from simulst.models.blockwise import BlockwiseEncoder, State
 from simulst.models.decoder import CachedDecoder
 from simulst.models.features import log_mel_of
 from simulst.policy.stop import Stop
-from simulst.search import BWBS, IBWBS, Beam, JointBeamSearch, JointOptions, Tokens
+from simulst.search import BWBS, IBWBS, Beam, Hypothesis, JointBeamSearch, JointOptions, Tokens
 from simulst.search.beam import TO_THE_END, JointSearch, joint_beam_search
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
 
@@ -44,6 +44,8 @@ ENCODERS = {
     "transformer": "transformer_encoder:TransformerEncoder",
 }
 LEAST_WINDOW = 5.0  # seconds
+LEAST_SPEECH_FRAMES = 3  # with which a sentence can have ended
+ONSET_FRAMES = 5  # before a sentence's first label that may belong to it
 REWIND = 4.0  # seconds of audio kept to start anew from: more than a pause and what the encoder looks ahead
 CHECKPOINTS = (
     *("valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
@@ -331,7 +333,7 @@ class ESPnetSession:
         self._state: Any = None
         self._flushed = False
         self._blocks: list[Block] = []  # what it has written and the window holds
-        self._heard = False  # speech, since the last pause
+        self._heard = 0  # encoder frames with speech, since the last pause
         self._quiet = 0  # encoder frames without speech at the end
         self._marks: list[tuple[int, int]] = []  # encoder frames and how many tokens had been found in them
         self._gone: Tokens = ()  # committed tokens that the window holds no more
@@ -356,6 +358,8 @@ class ESPnetSession:
         self._marks.append((self._blocks[-1].end if self._blocks else 0, len(committed)))
         self._encode()
         self._slide_window(committed)
+        if self._model.pause_frames and not self._heard and not self._final:
+            return [Hypothesis(committed)]
         gone, language = len(self._gone), self._model.language
         beam = self._search_window(language + committed[gone:], options, stop)
         if not (gone or language):
@@ -382,19 +386,23 @@ class ESPnetSession:
 
     def is_full(self) -> bool:
         """In a pause. (Of a full window the session lets go by itself, see `_slide_window`.)"""
-        return bool(self._model.pause_frames) and self._heard and self._quiet >= self._model.pause_frames
+        pause = self._model.pause_frames
+        return bool(pause) and self._heard >= LEAST_SPEECH_FRAMES and self._quiet >= pause
 
     def spoken(self, tokens: Tokens) -> Tokens:
         return tokens
 
     def slide(self, committed: Tokens) -> None:
-        """Start anew in the middle of the pause."""
-        middle = self._origin + (self._blocks[-1].end - self._quiet // 2) * self._model.frame_samples
-        self._origin = max(middle, self._start)
+        """Start anew near the end of what is known of the pause.
+
+        The CTC layer is done with a word before the word is over, and hears the next one a little after it began.
+        """
+        end = self._blocks[-1].end - min(self._quiet // 2, ONSET_FRAMES)
+        self._origin = max(self._origin + end * self._model.frame_samples, self._start)
         self._audio, self._start = self._audio[self._origin - self._start :], self._origin
         self._gone = committed
-        self._fed = self._written = self._quiet = 0
-        self._heard, self._state = False, None
+        self._fed = self._written = self._quiet = self._heard = 0
+        self._state = None
         self._blocks, self._marks = [], []
         self._search = self._blockwise = None
 
@@ -455,9 +463,9 @@ class ESPnetSession:
         return [end - start for start, end in pairwise(ends)]
 
     def _listen(self, block: Block) -> None:
-        """Take note of the silence at the end of a new block."""
+        """Take note of speech and silence in a new block."""
         speaks = self._memo.get(("speaks", block.key), lambda: self._model.speaks(block.frames))
-        self._heard = self._heard or any(speaks)
+        self._heard += sum(speaks)
         self._quiet = speaks[::-1].index(True) if any(speaks) else self._quiet + len(speaks)
 
     def _slide_window(self, committed: Tokens) -> None:

@@ -47,6 +47,9 @@ def train_tokens(
             **options,
         )
     except RuntimeError as error:
+        if least := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
+            hint = f"as it has {least[1]} characters; ask for more than these"
+            raise SimulstError(f"{names}: {size} {kind} pieces are too few, {hint}.") from error
         most = re.search(r"<= (\d+)", str(error))
         hint = f"{most[1]} at most" if most else "fewer"
         raise SimulstError(f"{names}: the text does not support {size} {kind} pieces; ask for {hint}.") from error

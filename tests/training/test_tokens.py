@@ -54,6 +54,11 @@ def test_more_pieces_than_the_text_supports(text: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "tokens").exists()
 
 
+def test_fewer_pieces_than_characters(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(SimulstError, match=r"10 unigram pieces are too few, as it has \d+ characters"):
+        train_tokens([text], tmp_path / "tokens", 10)
+
+
 def test_no_text(tmp_path: Path) -> None:
     empty = tmp_path / "text"
     empty.write_text("u1\n")
