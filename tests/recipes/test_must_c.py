@@ -23,7 +23,7 @@ def must_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("must_c")
     sizes = {"train": 40, "dev": 4, "tst-COMMON": 3, "tst-HE": 2}
     make_mini(folder / "corpus", sizes, PAIRS)
-    options = ["--root", str(folder / "corpus"), "--pairs", " ".join(PAIRS), "--pieces", "300", "--source-pieces", "80"]
+    options = ["--root", str(folder / "corpus"), "--pairs", " ".join(PAIRS), "--pieces", "500", "--source-pieces", "80"]
     options += ["--speeds", "0.9 1.0", "--train-options", SHORT, "--asr-options", SHORT, "--ngpu", "0", "--counts", "1"]
     (folder / "output").write_text(recipe.run("must_c", folder, options))
     return folder
