@@ -93,7 +93,7 @@ def compare(
 
 
 def format_scores(scores: dict[str, Any]) -> str:
-    """The result of `score_instances` as a small table to read."""
+    """The result of `score_instances` as a small table to read; that of `compare` too, where it is in it ("against")."""
     lines = []
     for name in ("BLEU", "chrF"):
         low, high = scores.get(f"{name}_low"), scores.get(f"{name}_high")
@@ -109,6 +109,11 @@ def format_scores(scores: dict[str, Any]) -> str:
         f"{scores['sentences']} sentences, {scores['empty']} with an empty prediction; "
         f"lags in ms, counted by the {scores['unit']}."
     )
+    if "against" in scores:
+        for name in ("BLEU", "chrF"):
+            difference, p = scores["against"][f"{name}_difference"], scores["against"][f"{name}_p"]
+            baseline = scores["against"][f"{name}_baseline"]
+            lines.append(f"{name}: {difference:+.2f} against {baseline:.2f} (p = {p:.3f}, paired bootstrap)")
     lines += [f"{name}: {scores[f'{name}_signature']}" for name in ("BLEU", "chrF") if scores[f"{name}_signature"]]
     return "\n".join(lines)
 

@@ -137,6 +137,10 @@ def test_table_shows_everything() -> None:
     for piece in ("BLEU", "95 %", "chrF", "AL_steps", "1200.0", "RTF", "3 sentences, 0 with an empty", "tok:13a"):
         assert piece in table
     assert max(len(line) for line in table.splitlines()) < 120
+    assert "against" not in table
+    scores = score_instances(log(TEXTS), bootstrap=10)
+    scores["against"] = compare(log([TEXTS[0], "another", TEXTS[2]], TEXTS), log(TEXTS), samples=20)
+    assert f"BLEU: {scores['BLEU'] - scores['against']['BLEU_baseline']:+.2f} against" in format_scores(scores)
 
 
 def test_sacrebleu_is_imported_only_when_scoring() -> None:

@@ -83,6 +83,27 @@ def test_any_chunking_gives_the_same_commitments(
     assert first == decode(blockwise, how, audio, cuts) == decode(blockwise, how, audio, cuts, memo)
 
 
+@pytest.mark.parametrize(("block", "hop", "ahead"), [(20, 8, 8), (16, 4, 6)])
+def test_other_block_sizes(tmp_path: Path, block: int, hop: int, ahead: int) -> None:
+    sizes = {"block_size": block, "hop_size": hop, "look_ahead": ahead}
+    tiny_espnet.write(
+        tmp_path,
+        "contextual_block_conformer",
+        5,
+        encoder_conf={**tiny_espnet.CONTEXTUAL, **sizes, "cnn_module_kernel": 7},
+    )
+    model = ESPnet(tmp_path / "exp" / "st", "en", "de")
+    assert model.block_frames == (block - ahead, hop)
+    audio = noise(60000)
+    for search in SEARCHES:
+        for read in (Block(), Block(3), Chunk(700)):
+            how = Decoding(read, Hold(1), search=search)
+            memo = Memo()
+            first = decode(model, how, audio, [], memo)
+            assert first == decode(model, how, audio, [100, 20000, 40001]) == decode(model, how, audio, [5], memo)
+            assert len(first[1]) > 3
+
+
 def test_a_block_is_searched_as_soon_as_it_is_there(blockwise: ESPnet) -> None:
     """The first after 172 feature frames, then one every 64, of 10 ms; two blocks a step for n: 2."""
     audio = noise(80000)
