@@ -46,18 +46,17 @@ if runs 4; then
     python $local/train.py stats $st_training --out "$dirs/stats" $redo -- $stats_options
 fi
 
-# Passive: threads that wait by spinning crawl on a machine that does something else as well.
 if runs 5 && $asr; then
     echo "== stage 5: ASR pre-training"
     # shellcheck disable=SC2086
-    OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$dirs/stats" --out "$out/asr" $redo \
+    OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$dirs/stats" --out "$out/asr" $redo \
         -- --ngpu "$ngpu" $asr_options
 fi
 
 if runs 6; then
     echo "== stage 6: ST training"
     # shellcheck disable=SC2086,SC2046
-    OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=$(nproc) python $local/train.py train $st_training --stats "$dirs/stats" --out "$out/st" $redo \
+    OMP_NUM_THREADS=$(nproc) python $local/train.py train $st_training --stats "$dirs/stats" --out "$out/st" $redo \
         $($asr && echo --encoder "$out/asr/valid.acc.best.pth") -- --ngpu "$ngpu" $train_options
 fi
 

@@ -85,13 +85,9 @@ def test_any_chunking_gives_the_same_commitments(
 
 @pytest.mark.parametrize(("block", "hop", "ahead"), [(20, 8, 8), (16, 4, 6)])
 def test_other_block_sizes(tmp_path: Path, block: int, hop: int, ahead: int) -> None:
-    sizes = {"block_size": block, "hop_size": hop, "look_ahead": ahead}
-    tiny_espnet.write(
-        tmp_path,
-        "contextual_block_conformer",
-        5,
-        encoder_conf={**tiny_espnet.CONTEXTUAL, **sizes, "cnn_module_kernel": 7},
-    )
+    conf = {**tiny_espnet.CONTEXTUAL, "cnn_module_kernel": 7}
+    conf |= {"block_size": block, "hop_size": hop, "look_ahead": ahead}
+    tiny_espnet.write(tmp_path, "contextual_block_conformer", 5, encoder_conf=conf)
     model = ESPnet(tmp_path / "exp" / "st", "en", "de")
     assert model.block_frames == (block - ahead, hop)
     audio = noise(60000)
