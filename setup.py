@@ -23,13 +23,13 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "train": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio"],
+        "espnet": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio", "numba"],
         "mini": ["espeakng-loader", "scipy"],
         "parallel": ["dask", "distributed"],
         "simuleval": ["simuleval"],
         "plot": ["matplotlib"],
         "hub": ["huggingface_hub"],
-        "dev": ["hypothesis", "mypy", "pytest", "ruff"],
+        "dev": ["hypothesis", "mypy", "psutil", "pytest", "ruff"],
     },
     entry_points={"console_scripts": ["simulst = simulst.cli:entry"]},
 )
