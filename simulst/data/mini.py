@@ -44,12 +44,12 @@ SENTENCES_PER_TALK = (8, 16)
 RATE = (130, 175)  # words per minute
 PITCH = (35, 65)  # eSpeak's scale, 0 to 100
 PAUSE = (0.4, 1.2)  # seconds between sentences, and before the first
-MARGIN = (0.05, 0.5)  # seconds of silence inside a segment, at either end
+MARGIN = 0.05  # seconds of silence inside a segment, at either end
 REVERBERATION = (0.08, 0.35)  # seconds until the echo has fallen by 60 dB
 DIRECT_TO_ECHO = (4.0, 14.0)  # dB
 SIGNAL_TO_NOISE = (15.0, 35.0)  # dB
 STAMP = "mini.json"
-VERSION = 2  # of what is written; another one makes the corpus again
+VERSION = 1  # of what is written; another one makes the corpus again
 
 
 @dataclass(frozen=True)
@@ -152,22 +152,17 @@ def speak_talk(talk: Talk, path: Path) -> list[Segment]:
     """
     rng = np.random.default_rng(list(talk.seed.encode()))
     rate, pitch = int(rng.integers(*RATE)), int(rng.integers(*PITCH))
-    count = len(talk.sentences)
-    pauses = rng.uniform(*PAUSE, count + 1)
-    before, after = rng.uniform(*MARGIN, count + 1), rng.uniform(*MARGIN, count + 1)  # a pause, inside of segments
-    share = np.minimum(1, 0.9 * pauses / (before + after))  # segments do not meet
-    before, after = before * share, after * share
     pieces, segments, at = [], [], 0
     with espeak() as say:
-        for i, sentence in enumerate(talk.sentences):
+        for sentence in talk.sentences:
             # A speaker is never quite as fast, or as high, as a sentence ago.
             speech = say(sentence.en, talk.voice, rate + int(rng.integers(-8, 9)), pitch + int(rng.integers(-4, 5)))
-            silence = np.zeros(round(pauses[i] * SAMPLE_RATE), np.float32)
+            silence = np.zeros(round(rng.uniform(*PAUSE) * SAMPLE_RATE), np.float32)
             pieces += [silence, speech]
-            start = round((at + len(silence)) / SAMPLE_RATE - before[i], 2)
+            start = round((at + len(silence)) / SAMPLE_RATE - MARGIN, 2)
             at += len(silence) + len(speech)
-            segments.append(Segment(start, round(at / SAMPLE_RATE + after[i + 1] - start, 2)))
-    pieces.append(np.zeros(round(pauses[-1] * SAMPLE_RATE), np.float32))
+            segments.append(Segment(start, round(at / SAMPLE_RATE + MARGIN - start, 2)))
+    pieces.append(np.zeros(round(PAUSE[0] * SAMPLE_RATE), np.float32))
     samples = in_a_room(np.concatenate(pieces), rng)
     soundfile.write(path, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
     return segments
