@@ -93,7 +93,7 @@ def compare(
 
 
 def format_scores(scores: dict[str, Any]) -> str:
-    """The result of `score_instances` as a small table to read; that of `compare` too, where it is in it ("against")."""
+    """The result of `score_instances` as a small table to read; and that of `compare`, if it is in it ("against")."""
     lines = []
     for name in ("BLEU", "chrF"):
         low, high = scores.get(f"{name}_low"), scores.get(f"{name}_high")
