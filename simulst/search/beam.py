@@ -8,6 +8,7 @@ them, CTC prefix scores are computed. Without a prefix this finds what ESPnet's 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -269,16 +270,22 @@ def joint_beam_search(
             break
     else:
         ended += texts(running)
-    ended.sort(key=lambda hypothesis: -hypothesis.score)
-    # Cut short, two may have become one.
-    unique = list({hypothesis.tokens: hypothesis for hypothesis in reversed(ended)}.values())[::-1]
-    return [replace(h, score=h.score - given) for h in unique[: search.options.beam]] or [Hypothesis(prefix)]
+    best = ranked(ended, search.options.beam)
+    return [replace(h, score=h.score - given) for h in best] or [Hypothesis(prefix)]
 
 
 def is_over(best_at: dict[int, float], step: int) -> bool:
     """Whether nothing good can still end, after `step` steps of which some ended with these best scores."""
     best = max(best_at.values(), default=0.0)
     return all(best_at.get(step - ago, best) < best - END_GAP for ago in END_STEPS)
+
+
+def ranked(hypotheses: Iterable[Hypothesis], beam: int) -> list[Hypothesis]:
+    """The best `beam`, best first, each text once: what a search cut short may be what another hypothesis is."""
+    best: dict[Tokens, Hypothesis] = {}
+    for hypothesis in sorted(hypotheses, key=lambda h: -h.score):
+        best.setdefault(hypothesis.tokens, hypothesis)
+    return list(best.values())[:beam]
 
 
 def texts(running: Running) -> list[Hypothesis]:

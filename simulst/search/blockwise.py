@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simulst.policy.stop import Stop
 from simulst.search import BWBS, IBWBS, Beam, Hypothesis, Tokens
-from simulst.search.beam import TO_THE_END, JointSearch, Running, is_over, joint_beam_search, texts
+from simulst.search.beam import TO_THE_END, JointSearch, Running, is_over, joint_beam_search, ranked, texts
 
 
 class BlockwiseBeamSearch:
@@ -179,12 +179,6 @@ class IncrementalBlockwiseBeamSearch:
             _Stopped(tuple(tokens), ended, score, score / size, withheld, attention)
             for tokens, score, attention in rows
         ]
-
-
-def ranked(hypotheses: list[Hypothesis], beam: int) -> Beam:
-    """The best `beam`, each text once."""
-    best = sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
-    return list({h.tokens: h for h in reversed(best)}.values())[::-1][:beam]
 
 
 def repeats(running: Running) -> Tensor:

@@ -9,8 +9,8 @@ from tiny_search import EOS, SIZE, Tiny
 
 from simulst.errors import SimulstError
 from simulst.models.decoder import CachedDecoder
-from simulst.search import JointBeamSearch
-from simulst.search.beam import TO_THE_END, JointSearch, joint_beam_search
+from simulst.search import Hypothesis, JointBeamSearch
+from simulst.search.beam import TO_THE_END, JointSearch, joint_beam_search, ranked
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 
@@ -156,3 +156,8 @@ def test_a_batch_of_hypotheses_is_scored_as_each_alone(seed: int, frames: int, b
         assert alone.candidates[0].tolist() == together.candidates[row].tolist()
         forced = search.score(search.start(tuple(running.tokens[row].tolist()), running.attention[row]), TO_THE_END)
         torch.testing.assert_close(forced.scores[0], together.scores[row], atol=1e-4, rtol=0)
+
+
+def test_a_text_that_comes_twice_keeps_its_better_place() -> None:
+    found = [Hypothesis((2,), -2.0), Hypothesis((1,), -3.0), Hypothesis((1,), -1.0), Hypothesis((3,), -4.0)]
+    assert ranked(found, 2) == [Hypothesis((1,), -1.0), Hypothesis((2,), -2.0)]
