@@ -1,184 +1,163 @@
-"""MuST-C's layout, as data directories.
+"""MuST-C's layout, as data directories (`corpus` says what becomes of the segments).
 
-In:  ROOT/<pair>/data/<split>/txt/{<split>.yaml,<split>.<source>,<split>.<target>}, ROOT/<pair>/data/<split>/wav/*.wav
-Out: OUT/<pair>/<split>/{wav.scp,segments,utt2spk,spk2utt,text.tc.<target>,text.tc.<source>,text.lc.rm.<source>}
+In: ROOT/<pair>/data/<split>/txt/{<split>.yaml,<split>.<source>,<split>.<target>}, ROOT/<pair>/data/<split>/wav/*.wav
 
-Versions 1 to 3 differ in how the YAML is written, and in talks; both are read as YAML. Line n of the texts belongs to
-segment n of the YAML. What can't be used is dropped and counted, with file and line in OUT/<pair>/<split>/dropped.log,
-or stops the preparation. Never dropped, but always a stop: what would shift the texts against the segments.
+Versions 1 to 3 have this layout; they differ in their pairs, in talks and in the keys of the YAML. Line n of the texts
+belongs to segment n of the YAML. Never dropped, but always a stop: what would shift the texts against the segments.
 """
 
 from __future__ import annotations
 
-import math
 import re
-import shutil
-import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from os.path import basename
 from pathlib import Path
-from typing import Any
 
 import yaml
 from tqdm import tqdm
 
-from simulst.data.audio import load_audio, seconds_of
-from simulst.data.datadir import write_data_dir
+from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
+from simulst.data.text import has_words, one_line
 from simulst.errors import SimulstError
 
 SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
-REASONS = ("no wav", "bad wav", "bad segment", "past end", "empty", "duplicate", "in a test", "too short", "too long")
-COLUMNS = ("found", *REASONS, "clipped", "kept", "talks", "minutes")
-OVERSHOOT = 0.1  # seconds that a segment may last longer than its file; it is clipped
-SECONDS = (0.2, 30.0)  # of a training segment
-FILTERED = ("train",)
+RELEASES = {"1.0": "de es fr it nl pt ro ru", "1.2": "ar cs fa tr vi zh", "2 and 3": "de ja zh"}  # targets of English
+BATCH = 500  # segments that are parsed together; all at once takes gigabytes, and three times as long
 
 _SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where it was built
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A segment of the YAML, with its texts; start and end in seconds, `line` that of the YAML."""
-
-    line: int
-    speaker: str
-    talk: str
-    start: float
-    end: float
-    source: str
-    target: str
-
-    @property
-    def name(self) -> str:
-        """<speaker>_<talk>_<start ms>_<end ms>, numbers padded, so that speakers and utterances sort alike."""
-        return f"{self.speaker}_{self.talk}_{round(1000 * self.start):07}_{round(1000 * self.end):07}"
-
-
-@dataclass
-class _Log:
-    """Drops with a count, or stops at the first."""
-
-    stop: bool
-    counts: Counter[str] = field(default_factory=Counter)
-    lines: list[str] = field(default_factory=list)
-
-    def drop(self, reason: str, place: str, what: str) -> None:
-        if self.stop:
-            raise SimulstError(f"{place}: {what}; mend it, or choose on_error 'drop'.")
-        self.filter(reason, place, what)
-
-    def filter(self, reason: str, place: str, what: str) -> None:
-        self.counts[reason] += 1
-        self.lines.append(f"{place}: {reason}: {what}")
-
-
 def prepare_must_c(
-    root: Path,
-    out: Path,
-    pair: str,
-    splits: Sequence[str] = SPLITS,
-    on_error: str = "drop",
-    seconds: tuple[float, float] = SECONDS,
-    filtered: Sequence[str] = FILTERED,
+    root: Path, out: Path, pair: str, splits: Sequence[str] = SPLITS, choice: Choice | None = None
 ) -> dict[str, Counter[str]]:
-    """Read `splits` of a pair such as "en-de" and write a data directory for each, whole or not at all.
+    """Read `splits` of a pair such as "en-de" and write a data directory for each; root: the folder that holds <pair>.
 
-    root: the folder that holds <pair>. on_error: "drop" or "stop".
-    seconds: least and greatest length of a segment in the splits named in `filtered`.
-    A talk of "train" that another one of `splits` has too is dropped from "train".
-    Returns: split → count for each of COLUMNS.
+    Returns: split → count for each of `corpus.COLUMNS`.
     Raises SimulstError: pair, split or file missing, text that is not UTF-8, unreadable YAML, segments and lines that
-        differ in number, nothing left; with on_error "stop" any fault at all.
+        differ in number, and what `prepare` raises.
     """
-    if on_error not in ("drop", "stop"):
-        raise SimulstError(f"--on-error: '{on_error}' is not offered; choose drop or stop.")
     folders = {split: find_split(root, pair, split) for split in splits}
-    counts: dict[str, Counter[str]] = {}
-    tested: dict[str, str] = {}  # talk → split
-    for split in sorted(splits, key=lambda name: name == "train"):
-        log = _Log(on_error == "stop")
-        entries = read_split(folders[split], pair, split, log)
-        if split == "train":
-            entries = [e for e in entries if not _is_tested(e, tested, folders[split], split, log)]
-        else:
-            tested |= {entry.talk: split for entry in entries}
-        if split in filtered:
-            entries = [e for e in entries if _has_length(e, seconds, folders[split], split, log)]
-        if not entries:
-            raise SimulstError(f"{folders[split]}: no segment can be used ({_summary(log)}); mend the corpus.")
-        log.counts.update(kept=len(entries), talks=len({e.talk for e in entries}))
-        log.counts["minutes"] = round(sum(e.end - e.start for e in entries) / 60)
-        _write(out / pair / split, folders[split] / "wav", pair, entries, log)
-        counts[split] = log.counts
-    return {split: counts[split] for split in splits}
+    found = {
+        split: Split(folder / "txt" / f"{split}.yaml", partial(read_split, folder, pair, split))
+        for split, folder in folders.items()
+    }
+    return prepare(pair, found, out, choice or Choice())
+
+
+# ---- finding ----
 
 
 def find_split(root: Path, pair: str, split: str) -> Path:
-    """The folder of a split. Raises SimulstError, naming what there is, for a pair or a split that is not there."""
+    """The folder of a split. Raises SimulstError that says what there is instead, or what to give as root."""
     data = root / pair / "data"
     if not data.is_dir():
-        have = sorted(path.parent.name for path in root.glob("*-*/data"))
-        raise SimulstError(f"{root}: no language pair '{pair}'; it has {', '.join(have) or 'none (<pair>/data/)'}.")
-    if not (data / split).is_dir():
-        have = sorted(path.name for path in data.iterdir() if path.is_dir())
-        raise SimulstError(f"{data}: no split '{split}'; it has {', '.join(have) or 'none'}.")
-    return data / split
+        raise SimulstError(_why_no_pair(root, pair))
+    folder = data / split
+    if not folder.is_dir():
+        raise SimulstError(f"{data}: no split '{split}'; it has {_names(data)}.")
+    for name in ("txt", "wav"):
+        if not (folder / name).is_dir():
+            raise SimulstError(f"{folder}: no folder {name}; it has {_names(folder)}; unpack the whole archive again.")
+    return folder
+
+
+def _why_no_pair(root: Path, pair: str) -> str:
+    """One sentence with the mend: another root, an archive to unpack, another version of the corpus."""
+    if not root.is_dir():
+        return f"{root}: no such folder; --root is the folder that holds {pair}/data."
+    above = [path for path in root.absolute().parents if (path / pair / "data").is_dir()]
+    below = [path.parent.parent for path in sorted(root.glob(f"*/{pair}/data"))]
+    if near := [*above, *below]:
+        return f"{root}: no {pair}/data in it; give --root {near[0]}."
+    archives = [path for end in (".tar.gz", ".tgz", ".tar", ".zip") for path in sorted(root.glob(f"*{pair}*{end}"))]
+    if archives:
+        return f"{archives[0]}: not unpacked; unpack it there, so that {root / pair / 'data'} exists."
+    have = ", ".join(sorted(path.parent.name for path in root.glob("*-*/data"))) or "none (<pair>/data/)"
+    source, _, target = pair.partition("-")
+    releases = [name for name, targets in RELEASES.items() if source == "en" and target in targets.split()]
+    whose = f"MuST-C has it in version {', '.join(releases)}" if releases else "MuST-C has no such pair"
+    return f"{root}: no language pair '{pair}'; it has {have} ({whose})."
+
+
+def _names(folder: Path) -> str:
+    return ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
 
 
 # ---- reading ----
 
 
-def read_split(folder: Path, pair: str, split: str, log: _Log) -> list[Entry]:
-    """The usable entries of a split; faults go to the log. Raises SimulstError: what shifts texts against segments."""
-    languages = pair.split("-")
+def read_split(folder: Path, pair: str, split: str, log: Log) -> Iterator[Segment]:
+    """The segments of a split; faults go to the log. Raises SimulstError: what shifts texts against segments."""
+    languages = pair.partition("-")[::2]
     texts = [read_lines(folder / "txt" / f"{split}.{language}") for language in languages]
-    path = folder / "txt" / f"{split}.yaml"
-    segments, numbers = read_segments(path)
+    n, segments = read_segments(log.listing)
     for language, lines in zip(languages, texts, strict=True):
-        if len(lines) != len(segments):
+        if len(lines) != n:
             raise SimulstError(
-                f"{path}: {len(segments)} segments, but {len(lines)} lines in {split}.{language}, so line "
-                f"{min(len(lines), len(segments)) + 1} has no partner; copy the files again."
+                f"{log.listing}: {n} segments, but {len(lines)} lines in {split}.{language}, so line "
+                f"{min(len(lines), n) + 1} has no partner; copy the files again."
             )
-    log.counts["found"] = len(segments)
-    lengths: dict[str, float | str] = {}  # talk → seconds, or what is wrong with its WAV
-    seen: dict[str, int] = {}  # name → line
-    entries = []
-    rows = enumerate(zip(numbers, segments, *texts, strict=True), start=1)
-    for row, (number, segment, source, target) in tqdm(rows, f"{pair} {split}", len(segments), disable=None):
-        place = f"{path}, line {number}"
-        entry = _entry(number, segment, source, target)
-        if isinstance(entry, str):
-            log.drop("bad segment", place, entry)
-            continue
-        wav = _wav_path(folder / "wav", segment)
-        if entry.talk not in lengths:
-            lengths[entry.talk] = _length(wav)
-        length = lengths[entry.talk]
-        words = {languages[0]: lower_without_punctuation(source), languages[1]: target}
-        wordless = [language for language in languages if not words[language]]
-        if isinstance(length, str):
-            log.drop("bad wav" if wav.is_file() else "no wav", place, length)
-        elif entry.end > length + OVERSHOOT or entry.start >= length:
-            log.drop("past end", place, f"the segment ends at {entry.end:.2f} s, {wav.name} at {length:.2f} s")
+    log.counts["found"] = n
+    rows = enumerate(zip(segments, *texts, strict=True), start=1)
+    for row, ((line, values), source, target) in tqdm(rows, f"{pair} {split}", n, disable=None):
+        wordless = [la for la, text in zip(languages, (source, target), strict=True) if not has_words(text)]
+        segment = _segment(folder / "wav", line, values, source, target)
+        if isinstance(segment, str):
+            log.fault("bad segment", line, segment)
         elif wordless:
-            log.drop("empty", f"{folder / 'txt' / split}.{wordless[0]}, line {row}", "there are no words")
-        elif entry.name in seen:
-            log.drop("duplicate", place, f"the segment of line {seen[entry.name]} again")
+            log.fault("empty", f"{folder / 'txt' / split}.{wordless[0]}, line {row}", "there are no words")
         else:
-            seen[entry.name] = number
-            log.counts["clipped"] += entry.end > length
-            entries.append(replace(entry, end=min(entry.end, length)))
-    return entries
+            yield segment
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text, without space around; Windows line ends and a byte order mark are accepted.
+    """The lines of a text, as `one_line` gives them; Windows line ends and a byte order mark are accepted.
 
     Only line feeds end a line: MuST-C has other separators within its sentences.
     Raises SimulstError: no such file, or not UTF-8.
     """
+    return [one_line(line) for line in _read(path)]
+
+
+def read_segments(path: Path) -> tuple[int, Iterator[tuple[int, object]]]:
+    """The number of items of a YAML list, and each with its line; inline maps or block style.
+
+    The number is known, and the items are parsed, before all are in memory.
+    Raises SimulstError: no such file, not UTF-8; while parsing: not YAML, not a list.
+    """
+    lines = _read(path)
+    dashes = (re.match(r" *-(?=[ \r]|$)", line) for line in lines)
+    indents = [len(dash[0]) if dash else 0 for dash in dashes]
+    outer = next(filter(None, indents), 0)
+    starts = [i for i, indent in enumerate(indents) if indent == outer > 0]
+    items = _parse(path, lines, starts)
+    return (len(starts), items) if starts else (0, iter(list(items)))  # at once says what else the file is
+
+
+def _parse(path: Path, lines: Sequence[str], starts: Sequence[int]) -> Iterator[tuple[int, object]]:
+    firsts = starts[::BATCH] or [0]
+    for n, first in enumerate(firsts):
+        batch = starts[n * BATCH : (n + 1) * BATCH]
+        begin, end = first if n else 0, firsts[n + 1] if n + 1 < len(firsts) else len(lines)
+        try:
+            items = yaml.load("\n".join(lines[begin:end]), _SafeLoader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = min(begin + (mark.line if mark else 0) + 1, end)
+            problem = getattr(error, "problem", error)
+            raise SimulstError(f"{path}, line {line}: not YAML ({problem}); copy it again.") from error
+        if items is None and not batch:
+            return
+        if not isinstance(items, list) or len(items) != len(batch):
+            raise SimulstError(
+                f"{path}, line {begin + 1}: no list of segments; lines should be '- {{duration: ..., offset: ...}}'."
+            )
+        yield from zip((start + 1 for start in batch), items, strict=True)
+
+
+def _read(path: Path) -> list[str]:
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -188,131 +167,29 @@ def read_lines(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise SimulstError(f"{path}, line {line}: not UTF-8; convert the file.") from error
-    return [" ".join(line.split()) for line in text.removesuffix("\n").split("\n")] if text else []
+    return text.removesuffix("\n").split("\n") if text else []
 
 
-def read_segments(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """The segments of a YAML list, and the line of each. Raises SimulstError: no such file, or not such a list."""
-    read_lines(path)  # its errors name the line
-    text = path.read_text(encoding="utf-8-sig")
-    try:
-        segments = yaml.load(text, _SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise SimulstError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)}); copy it again.") from error
-    if segments is None:
-        segments = []
-    if not isinstance(segments, list):
-        raise SimulstError(f"{path}: no list of segments; each line should be '- {{duration: ..., offset: ...}}'.")
-    numbers = [number for number, line in enumerate(text.split("\n"), start=1) if line.startswith("-")]
-    return segments, numbers if len(numbers) == len(segments) else list(range(1, len(segments) + 1))
-
-
-def lower_without_punctuation(text: str) -> str:
-    """Lower-cased words of letters, marks, digits and apostrophes, one space between: "It's twenty-one." →
-    "it's twenty one"."""
-    text = unicodedata.normalize("NFC", text).lower().replace("’", "'")
-    return " ".join(word for word in (part.strip("'") for part in _NOT_WORD.sub(" ", text).split()) if word)
-
-
-_NOT_WORD = re.compile(r"[^\w']|_")
-
-
-def _entry(line: int, segment: object, source: str, target: str) -> Entry | str:
-    """An entry, or what is wrong with the segment."""
-    if not isinstance(segment, dict):
+def _segment(folder: Path, line: int, values: object, source: str, target: str) -> Segment | str:
+    """A segment, or what is wrong with it."""
+    if not isinstance(values, dict):
         return "this is no segment"
-    if missing := [key for key in ("offset", "duration", "wav") if segment.get(key) is None]:
+    if missing := [key for key in ("offset", "duration", "wav") if values.get(key) is None]:
         return f"'{missing[0]}' is missing"
-    try:
-        start, duration = float(segment["offset"]), float(segment["duration"])
-    except (TypeError, ValueError):
-        return "offset or duration is no number"
-    if not (0 <= start < math.inf and 0 < duration < math.inf):
-        return f"a segment at {start:g} s of {duration:g} s cannot be"
-    if round(1000 * duration) < 1:
-        return f"a segment of {duration:g} s has no sound"
-    wav = str(segment["wav"])
-    if Path(wav).name != wav:
+    times = span(values["offset"], values["duration"])
+    if isinstance(times, str):
+        return times
+    wav = str(values["wav"])
+    if basename(wav) != wav:
         return f"'{wav}' is no plain file name"
-    talk = wav.removesuffix(".wav")
-    speaker = str(segment.get("speaker_id") or talk)
-    return Entry(line, _padded(speaker), _padded(talk), start, start + duration, source, target)
+    recording = _padded(wav.removesuffix(".wav"))
+    speaker = _padded(str(values.get("speaker_id") or wav.removesuffix(".wav")))
+    # Numbers are padded so that speakers and utterances sort alike.
+    name = f"{speaker}_{recording}_{round(1000 * times[0]):07}_{round(1000 * times[1]):07}"
+    audio = folder / (wav if wav.endswith(".wav") else f"{wav}.wav")
+    return Segment(line, name, speaker, recording, audio, *times, source, target)
 
 
 def _padded(name: str) -> str:
     """ "spk.12" → "spk.00012": numbers sort, and no name is the beginning of another."""
     return re.sub(r"\d+", lambda digits: digits[0].zfill(5), re.sub(r"\s+", "-", name))
-
-
-def _wav_path(folder: Path, segment: Mapping[str, Any]) -> Path:
-    name = str(segment["wav"])
-    return folder / (name if name.endswith(".wav") else f"{name}.wav")
-
-
-def _length(wav: Path) -> float | str:
-    """Seconds, or what is wrong with the file: missing, unreadable, truncated."""
-    try:
-        load_audio(wav, 0.0, min(0.01, seconds_of(wav)) or None)  # also compares the header with the file's size
-        return seconds_of(wav)
-    except SimulstError as error:
-        return str(error) if wav.is_file() else f"{wav} is missing"
-
-
-# ---- choosing ----
-
-
-def _is_tested(entry: Entry, tested: Mapping[str, str], folder: Path, split: str, log: _Log) -> bool:
-    if entry.talk in tested:
-        place = f"{folder / 'txt' / split}.yaml, line {entry.line}"
-        log.drop("in a test", place, f"the talk '{entry.talk}' is also in {tested[entry.talk]}")
-    return entry.talk in tested
-
-
-def _has_length(entry: Entry, seconds: tuple[float, float], folder: Path, split: str, log: _Log) -> bool:
-    duration = entry.end - entry.start
-    if seconds[0] <= duration <= seconds[1]:
-        return True
-    reason = "too short" if duration < seconds[0] else "too long"
-    log.filter(reason, f"{folder / 'txt' / split}.yaml, line {entry.line}", f"{duration:.2f} s")
-    return False
-
-
-# ---- writing ----
-
-
-def _write(place: Path, wavs: Path, pair: str, entries: Sequence[Entry], log: _Log) -> None:
-    """Write beside the place, then move it there whole."""
-    source, target = pair.split("-")
-    speakers: dict[str, list[str]] = defaultdict(list)
-    files = {_padded(path.stem): str(path.resolve()) for path in wavs.glob("*.wav")}
-    for entry in entries:
-        speakers[entry.speaker].append(entry.name)
-    tables = {
-        "wav.scp": {entry.talk: files[entry.talk] for entry in entries},
-        "segments": {e.name: f"{e.talk} {e.start:.3f} {e.end:.3f}" for e in entries},
-        "utt2spk": {e.name: e.speaker for e in entries},
-        "spk2utt": {speaker: " ".join(sorted(names)) for speaker, names in speakers.items()},
-        f"text.tc.{target}": {e.name: e.target for e in entries},
-        f"text.tc.{source}": {e.name: e.source for e in entries},
-        f"text.lc.rm.{source}": {e.name: lower_without_punctuation(e.source) for e in entries},
-    }
-    part = place.with_name(place.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    write_data_dir(part, tables)
-    (part / "dropped.log").write_text("".join(f"{line}\n" for line in log.lines), encoding="utf-8")
-    shutil.rmtree(place, ignore_errors=True)
-    part.replace(place)
-
-
-def _summary(log: _Log) -> str:
-    return ", ".join(f"{reason}: {log.counts[reason]}" for reason in REASONS if log.counts[reason]) or "none found"
-
-
-def table(counts: Mapping[str, Counter[str]]) -> str:
-    """The counts as text: one line per split, without the reasons that never occurred."""
-    columns = [c for c in COLUMNS if c not in (*REASONS, "clipped") or any(count[c] for count in counts.values())]
-    rows = [["split", *columns]] + [[split, *(str(count[c]) for c in columns)] for split, count in counts.items()]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

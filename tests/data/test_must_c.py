@@ -1,7 +1,8 @@
-"""MuST-C's layout as data directories, and each ugly thing that a corpus can hold."""
+"""MuST-C's layout as data directories, its versions, and each ugly thing that a corpus can hold."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -11,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import yaml
 
+from simulst.data.corpus import Choice, table
 from simulst.data.datadir import read_data_dir, read_table
 from simulst.data.mini import make_mini
-from simulst.data.must_c import lower_without_punctuation, prepare_must_c, read_lines, table
+from simulst.data.must_c import BATCH, prepare_must_c, read_lines, read_segments
 from simulst.errors import SimulstError
 
 LINES = [
@@ -48,7 +51,7 @@ class Corpus:
             (self.folder / "txt" / f"{self.split}.{suffix}").write_bytes(data)
 
     def prepare(self, on_error: str = "drop", **more) -> Counter[str]:  # type: ignore[no-untyped-def]
-        return prepare_must_c(self.root, self.out, "en-de", [self.split], on_error, **more)[self.split]
+        return prepare_must_c(self.root, self.out, "en-de", [self.split], Choice(on_error, **more))[self.split]
 
     def names(self) -> list[str]:
         return list(read_table(self.out / "en-de" / self.split / "segments"))
@@ -94,17 +97,92 @@ def test_the_mini_corpus_comes_through_whole(tmp_path: Path) -> None:
     sizes = {"train": 3, "dev": 1, "tst-COMMON": 1, "tst-HE": 1}
     make_mini(tmp_path / "mini", sizes, ["en-de", "en-ja"])
     for pair in ("en-de", "en-ja"):
-        counts = prepare_must_c(tmp_path / "mini", tmp_path / "data", pair, on_error="stop")
+        counts = prepare_must_c(tmp_path / "mini", tmp_path / "data", pair, choice=Choice("stop"))
         assert {split: count["kept"] for split, count in counts.items()} == sizes
         text = table(counts)
         assert text.splitlines()[0].split() == ["split", "found", "kept", "talks", "minutes"]
     assert read_data_dir(tmp_path / "data" / "en-ja" / "dev", "tc.ja")[0].reference.endswith("。")
 
 
+VERSIONS = {
+    "1, inline without counts of words": lambda s: (
+        f"- {{duration: {s['duration']}, offset: {s['offset']}, speaker_id: {s['speaker_id']}, wav: {s['wav']}}}"
+    ),
+    "2 and 3, inline with counts of words": lambda s: (
+        f"- {{duration: {s['duration']}, offset: {s['offset']}, rW: 2, uW: 0, speaker_id: {s['speaker_id']}, "
+        f"wav: {s['wav']}}}"
+    ),
+    "blocks": lambda s: "\n".join(("- " if i == 0 else "  ") + f"{k}: {v}" for i, (k, v) in enumerate(s.items())),
+    "blocks, further in": lambda s: "  -\n" + "\n".join(f"    {k}: {v}" for k, v in s.items()),
+    "numbers as text": lambda s: json.dumps({k: str(v) for k, v in s.items()}).join(("- ", "")),
+}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("head", ["", "\ufeff", "---\n", "# a comment\n\n"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_way_to_write_the_yaml_gives_the_same(corpus: Corpus, version: str, head: str, end: str) -> None:
+    corpus.prepare("stop")
+    want = read_files(corpus)
+    text = head + "\n".join(VERSIONS[version](segment) for segment in yaml.safe_load("\n".join(LINES)))
+    (corpus.folder / "txt" / "dev.yaml").write_bytes(text.replace("\n", end).encode())  # without a last line end
+    corpus.prepare("stop")
+    assert read_files(corpus) == want
+
+
+def read_files(corpus: Corpus) -> dict[str, str]:
+    return {path.name: path.read_text() for path in (corpus.out / "en-de" / "dev").iterdir()}
+
+
+@pytest.mark.parametrize(
+    "speaker, name", [("spk.7", "spk.00007"), ("7", "00007"), ("Ann Lee", "Ann-Lee"), ("''", None)]
+)
+def test_forms_of_speakers(corpus: Corpus, speaker: str, name: str | None) -> None:
+    corpus.write([line.replace("spk.10,", f"{speaker},") for line in LINES], ENGLISH, GERMAN)
+    corpus.prepare("stop")
+    assert (name or "ted_00002") in read_table(corpus.out / "en-de" / "dev" / "spk2utt")
+
+
+def test_audio_of_another_rate(corpus: Corpus) -> None:
+    soundfile.write(corpus.folder / "wav" / "ted_1.wav", np.zeros((44100 * 5, 2), np.float32), 44100)
+    assert corpus.prepare("stop")["kept"] == 3
+
+
+@pytest.mark.parametrize("n", [1, BATCH, BATCH + 1, 2 * BATCH + 7])
+def test_segments_are_read_in_batches(tmp_path: Path, n: int) -> None:
+    lines = [f"- {{offset: {i}.5, wav: ted_{i}.wav}}" for i in range(n)]
+    path = tmp_path / "x.yaml"
+    path.write_text("---\n# of version 9\n" + "\n".join(lines))
+    count, segments = read_segments(path)
+    assert count == n and [*segments] == list(zip(range(3, n + 3), yaml.safe_load(path.read_text()), strict=True))
+    path.write_text("\n".join([*lines[:-1], "- {offset: ["]))
+    with pytest.raises(SimulstError, match=rf"x\.yaml, line {n}: not YAML"):
+        [*read_segments(path)[1]]
+
+
+def test_references_of_tests_are_left_alone_and_training_is_normalised(tmp_path: Path) -> None:
+    english = ["(Applause) Good  morning!", "♪ La la ♪", "“Thank you…”"]
+    german = ["(Beifall) Guten\u00a0Morgen!", "„Es“ ist eins.", "(Applaus) „Danke…“"]
+    for split in ("dev", "train"):
+        corpus = Corpus(tmp_path / split, split)
+        corpus.write(LINES, english, german)
+        counts = corpus.prepare("stop")
+        texts = list(read_table(corpus.out / "en-de" / split / "text.tc.de").values())
+        spoken = list(read_table(corpus.out / "en-de" / split / "text.lc.rm.en").values())
+        if split == "dev":
+            assert texts == german and counts["non-speech"] == 0
+            assert spoken == ["applause good morning", "la la", "thank you"]
+        else:
+            assert texts == ["Guten Morgen!", '"Danke..."'] and counts["non-speech"] == 1
+            assert spoken == ["good morning", "thank you"]
+            log = (corpus.out / "en-de" / "train" / "dropped.log").read_text()
+            assert log.endswith("train.yaml, line 2: non-speech: ♪ La la ♪ | „Es“ ist eins.\n")
+
+
 def test_block_style_yaml_and_names_without_suffix_or_speaker(corpus: Corpus) -> None:
     blocks = ["- duration: 1.0\n  offset: 0.5\n  wav: ted_1", "- duration: x\n  offset: 0.5\n  wav: ted_1"]
     corpus.write(blocks, ENGLISH[:2], GERMAN[:2])
-    corpus.dropped("bad segment", 1, "dev.yaml, line 4: bad segment: offset or duration is no number")
+    corpus.dropped("bad segment", 1, "dev.yaml, line 4: bad segment: start or duration is no number")
     assert corpus.names() == ["ted_00001_ted_00001_0000500_0001500"]
 
 
@@ -121,7 +199,7 @@ def test_only_a_line_feed_ends_a_line(corpus: Corpus) -> None:
 
 def test_a_missing_wav(corpus: Corpus) -> None:
     (corpus.folder / "wav" / "ted_1.wav").unlink()
-    corpus.dropped("no wav", 1, f"dev.yaml, line 1: no wav: {corpus.folder / 'wav' / 'ted_1.wav'} is missing")
+    corpus.dropped("no audio", 1, f"dev.yaml, line 1: no audio: {corpus.folder / 'wav' / 'ted_1.wav'} is missing")
 
 
 @pytest.mark.parametrize("size, what", [(0, "not readable"), (30, "not readable"), (100_000, "truncated")])
@@ -129,9 +207,9 @@ def test_a_damaged_wav(corpus: Corpus, size: int, what: str) -> None:
     path = corpus.folder / "wav" / "ted_2.wav"
     path.write_bytes(path.read_bytes()[:size])
     counts = corpus.prepare()
-    assert counts["bad wav"] == 1 and counts["kept"] == 2
+    assert counts["bad audio"] == 1 and counts["kept"] == 2
     log = (corpus.out / "en-de" / "dev" / "dropped.log").read_text()
-    assert "dev.yaml, line 3: bad wav" in log and what in log
+    assert "dev.yaml, line 3: bad audio" in log and what in log
     with pytest.raises(SimulstError, match=what):
         corpus.prepare("stop")
 
@@ -157,7 +235,7 @@ def test_a_small_overshoot_is_clipped(corpus: Corpus) -> None:
     corpus.write([*LINES[:2], LINES[2].replace("duration: 1.50", "duration: 4.08")], ENGLISH, GERMAN)
     counts = corpus.prepare("stop")
     assert counts["clipped"] == 1 and counts["kept"] == 3
-    assert corpus.names()[-1] == "spk.00010_ted_00002_0001000_0005000"
+    assert read_table(corpus.out / "en-de" / "dev" / "segments")[corpus.names()[-1]] == "ted_00002 1.000 5.000"
 
 
 @pytest.mark.parametrize("duration", ["0.0", "-1.5", ".nan", ".inf", "0.0001", "abc", ""])
@@ -194,7 +272,7 @@ def test_a_talk_of_the_training_that_is_tested_too(tmp_path: Path) -> None:
     counts = prepare_must_c(corpus.root, corpus.out, "en-de", ["train", "dev"])
     assert list(counts) == ["train", "dev"] and counts["train"]["in a test"] == 3 and counts["train"]["kept"] == 1
     with pytest.raises(SimulstError, match=r"train.yaml, line 1: the talk 'ted_00001' is also in dev"):
-        prepare_must_c(corpus.root, corpus.out, "en-de", ["train", "dev"], "stop")
+        prepare_must_c(corpus.root, corpus.out, "en-de", ["train", "dev"], Choice("stop"))
 
 
 def test_limits_of_length_hold_for_training_only(tmp_path: Path) -> None:
@@ -202,7 +280,7 @@ def test_limits_of_length_hold_for_training_only(tmp_path: Path) -> None:
     counts = train.prepare("stop", seconds=(1.2, 1.8))
     assert (counts["too short"], counts["too long"], counts["kept"]) == (1, 1, 1)
     assert dev.prepare("stop", seconds=(1.2, 1.8))["kept"] == 3
-    assert dev.prepare("stop", seconds=(1.2, 1.8), filtered=["dev"])["kept"] == 1
+    assert dev.prepare("stop", seconds=(1.2, 1.8), training=("dev",))["kept"] == 1
 
 
 @pytest.mark.parametrize("suffix", ["en", "de", "yaml"])
@@ -226,8 +304,6 @@ def test_what_is_no_yaml(corpus: Corpus) -> None:
 
 
 def test_what_is_not_there(corpus: Corpus) -> None:
-    with pytest.raises(SimulstError, match="no language pair 'en-fr'; it has en-de"):
-        prepare_must_c(corpus.root, corpus.out, "en-fr")
     with pytest.raises(SimulstError, match="no split 'tst-HE'; it has dev"):
         prepare_must_c(corpus.root, corpus.out, "en-de", ["dev", "tst-HE"])
     with pytest.raises(SimulstError, match="choose drop or stop"):
@@ -237,20 +313,59 @@ def test_what_is_not_there(corpus: Corpus) -> None:
         corpus.prepare()
 
 
+def archive(root: Path, name: str) -> None:
+    (root / name).write_bytes(b"")
+
+
+@pytest.mark.parametrize("inside", ["en-de", "en-de/data", "en-de/data/dev"])
+def test_a_root_inside_the_corpus(corpus: Corpus, inside: str) -> None:
+    with pytest.raises(SimulstError, match=rf"no en-de/data in it; give --root {corpus.root}\.$"):
+        prepare_must_c(corpus.root / inside, corpus.out, "en-de", ["dev"])
+
+
+def test_a_root_above_the_corpus(corpus: Corpus) -> None:
+    with pytest.raises(SimulstError, match=rf"give --root {corpus.root}\.$"):
+        prepare_must_c(corpus.root.parent, corpus.out, "en-de", ["dev"])
+    with pytest.raises(SimulstError, match="no such folder; --root is the folder that holds en-de/data"):
+        prepare_must_c(corpus.root / "nowhere", corpus.out, "en-de", ["dev"])
+
+
+def test_an_archive_that_is_not_unpacked(corpus: Corpus) -> None:
+    archive(corpus.root, "MUSTC_v2.0_en-ja.tar.gz")
+    with pytest.raises(SimulstError, match=r"MUSTC_v2\.0_en-ja\.tar\.gz: not unpacked; unpack it there"):
+        prepare_must_c(corpus.root, corpus.out, "en-ja", ["dev"])
+
+
+@pytest.mark.parametrize(
+    "pair, where",
+    [
+        ("en-ja", "MuST-C has it in version 2 and 3"),
+        ("en-fr", "MuST-C has it in version 1.0"),
+        ("en-zh", "MuST-C has it in version 1.2, 2 and 3"),
+        ("de-en", "MuST-C has no such pair"),
+    ],
+)
+def test_a_pair_of_another_version(corpus: Corpus, pair: str, where: str) -> None:
+    with pytest.raises(SimulstError, match=rf"no language pair '{pair}'; it has en-de \({where}\)"):
+        prepare_must_c(corpus.root, corpus.out, pair)
+
+
+def test_a_split_that_was_unpacked_in_part(corpus: Corpus) -> None:
+    (corpus.folder / "wav").rename(corpus.folder / "h5")
+    with pytest.raises(SimulstError, match="dev: no folder wav; it has h5, txt; unpack the whole archive again"):
+        corpus.prepare()
+    shutil.rmtree(corpus.folder / "txt")
+    with pytest.raises(SimulstError, match="no folder txt; it has h5"):
+        corpus.prepare()
+
+
 def test_nothing_left_keeps_what_was_written_before(corpus: Corpus) -> None:
     corpus.prepare()
-    shutil.rmtree(corpus.folder / "wav")
-    with pytest.raises(SimulstError, match=r"no segment can be used \(no wav: 3\)"):
+    for wav in (corpus.folder / "wav").iterdir():
+        wav.unlink()
+    with pytest.raises(SimulstError, match=r"no segment can be used \(no audio: 3; the first: .*ted_1.wav is missing"):
         corpus.prepare()
     assert len(corpus.names()) == 3
-
-
-def test_text_for_recognition() -> None:
-    assert (
-        lower_without_punctuation("“It’s 21% — isn't it?” (Laughter) 'yes' a_b") == "it's 21 isn't it laughter yes a b"
-    )
-    assert lower_without_punctuation("Cafe\u0301, naïve.") == "café naïve"
-    assert lower_without_punctuation("— ' …") == ""
 
 
 def test_last_lines(tmp_path: Path) -> None:

@@ -1,0 +1,291 @@
+"""From a corpus's segments to data directories: what is kept, in what form. The readers are `must_c` and `tsv`.
+
+Out: OUT/<pair>/<split>/{wav.scp,segments,utt2spk,spk2utt,text.tc.<target>,text.tc.<source>,text.lc.rm.<source>}
+
+What can't be used is dropped and counted, with file and line in OUT/<pair>/<split>/dropped.log, or stops the
+preparation. Splits for training are normalised and filtered too; the others are left as they are.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os.path import abspath, isfile
+from pathlib import Path
+from statistics import median
+
+from simulst.data.audio import load_audio, seconds_of
+from simulst.data.datadir import write_table
+from simulst.data.text import PUNCTUATION, has_words, length, lower_without_punctuation, normalise
+from simulst.errors import SimulstError
+
+FAULTS = ("bad segment", "no audio", "bad audio", "past end", "empty", "duplicate", "in a test")
+FILTERS = ("too short", "too long", "non-speech", "ratio")
+COLUMNS = ("found", *FAULTS, *FILTERS, "clipped", "kept", "talks", "minutes")
+OVERSHOOT = 0.1  # seconds that a segment may last longer than its file; it is clipped
+SLACK = 2  # words: short sentences have wild ratios
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is kept. on_error: "drop" or "stop" at faulty segments. The rest is for the splits named in `training`.
+
+    seconds: least and greatest length. punctuation: "moses" or "keep".
+    max_ratio: with m the median of target length / source length (words, or characters in languages without spaces), a
+        segment of s and t stays if (t/m + 2) / (s + 2) lies between 1 / max_ratio and max_ratio. So the limit means the
+        same for every pair of languages, and short sentences are spared.
+    """
+
+    on_error: str = "drop"
+    seconds: tuple[float, float] = (0.2, 30.0)
+    max_ratio: float = 3.0
+    punctuation: str = "moses"
+    training: tuple[str, ...] = ("train",)
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ("drop", "stop"):
+            raise SimulstError(f"--on-error: '{self.on_error}' is not offered; choose drop or stop.")
+        if self.punctuation not in PUNCTUATION:
+            raise SimulstError(f"--punctuation: '{self.punctuation}' is not offered; choose moses or keep.")
+        if not self.max_ratio > 1:
+            raise SimulstError(f"--max-ratio: {self.max_ratio:g} would drop everything; give more than 1, or inf.")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Part of a recording with its texts, each as `text.one_line` gives it.
+
+    line: where the corpus lists it. start, end: seconds; end is infinite for "to the end of the file".
+    The names have no spaces; that of the segment is unique, and sorts as that of its speaker does.
+    """
+
+    line: int
+    name: str
+    speaker: str
+    recording: str
+    audio: Path
+    start: float
+    end: float
+    source: str
+    target: str
+
+
+class Log:
+    """Drops with a count, or stops at the first fault. listing: the file that lists the segments."""
+
+    def __init__(self, listing: Path, stop: bool) -> None:
+        self.listing = listing
+        self.stop = stop
+        self.counts: Counter[str] = Counter()
+        self.lines: list[str] = []
+
+    def fault(self, reason: str, place: int | str, what: str) -> None:
+        """place: a line of the listing, or file and line."""
+        if self.stop:
+            raise SimulstError(f"{self._place(place)}: {what}; mend it, or choose --on-error drop.")
+        self.filter(reason, place, what)
+
+    def filter(self, reason: str, place: int | str, what: str) -> None:
+        """Drop what is not at fault."""
+        self.counts[reason] += 1
+        self.lines.append(f"{self._place(place)}: {reason}: {what}")
+
+    def _place(self, place: int | str) -> str:
+        return place if isinstance(place, str) else f"{self.listing}, line {place}"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split of a corpus: the file that lists its segments, and what reads them, with the faults to the log.
+
+    The reader counts "found" in the log.
+    """
+
+    listing: Path
+    read: Callable[[Log], Iterable[Segment]]
+
+
+def prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -> dict[str, Counter[str]]:
+    """Write a data directory for each split of a pair such as "en-de", whole or not at all.
+
+    A recording of a training split that another split has too is dropped from the training.
+    Returns: split → count for each of COLUMNS.
+    Raises SimulstError: nothing left, two files under one name, a full disk; with on_error "stop" any fault.
+    """
+    if not re.fullmatch(r"\w+-[\w-]+", pair):
+        raise SimulstError(f"'{pair}' is no language pair; give it as source-target, such as en-de.")
+    if odd := [split for split in splits if not re.fullmatch(r"\w[\w.-]*", split)]:  # they name folders
+        raise SimulstError(f"'{odd[0]}' cannot name a split; use letters, digits, points and hyphens.")
+    source, _, target = pair.partition("-")
+    counts: dict[str, Counter[str]] = {}
+    tested: dict[str, str] = {}  # recording → split
+    for split in sorted(splits, key=lambda name: name in choice.training):
+        log = Log(splits[split].listing, choice.on_error == "stop")
+        segments = _usable(splits[split].read(log), log)
+        if split in choice.training:
+            segments = _untested(segments, tested, log)
+            segments = _normalised(_of_length(segments, choice, log), pair, choice, log)
+        kept = list(segments)
+        if split in choice.training:
+            kept = _of_ratio(kept, pair, choice, log)
+        else:
+            tested |= {segment.recording: split for segment in kept}
+        if not kept:
+            raise SimulstError(f"{log.listing}: no segment can be used ({_summary(log)}); mend the corpus.")
+        kept.sort(key=lambda segment: segment.name)
+        log.counts.update(kept=len(kept), talks=len({segment.recording for segment in kept}))
+        log.counts["minutes"] = round(sum(segment.end - segment.start for segment in kept) / 60)
+        _write(out / pair / split, source, target, kept, log)
+        counts[split] = log.counts
+    return {split: counts[split] for split in splits}
+
+
+def span(start: object, duration: object) -> tuple[float, float] | str:
+    """Start and end in seconds, from numbers or their text; or what is wrong with them."""
+    try:
+        first, seconds = float(start), float(duration)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return "start or duration is no number"
+    if not (0 <= first < math.inf and 0 < seconds < math.inf):
+        return f"a segment at {first:g} s of {seconds:g} s cannot be"
+    if round(1000 * seconds) < 1:
+        return f"a segment of {seconds:g} s has no sound"
+    return first, first + seconds
+
+
+# ---- choosing ----
+
+
+def _usable(segments: Iterable[Segment], log: Log) -> Iterator[Segment]:
+    """Those that lie within a readable file and are not there already; ends are set, or clipped to the file's."""
+    files: dict[str, tuple[Path, float | str]] = {}  # recording → its file, and seconds or what is wrong with it
+    seen: dict[str, int] = {}  # name → line
+    for segment in segments:
+        if segment.recording not in files:
+            files[segment.recording] = segment.audio, _seconds(segment.audio)
+        audio, seconds = files[segment.recording]
+        if audio != segment.audio:
+            raise SimulstError(
+                f"{log.listing}, line {segment.line}: {segment.audio} and {audio} would both be named "
+                f"'{segment.recording}'; rename one."
+            )
+        if isinstance(seconds, str):
+            log.fault("bad audio" if isfile(audio) else "no audio", segment.line, seconds)
+        elif seconds + OVERSHOOT < segment.end < math.inf or segment.start >= seconds:
+            what = f"the segment ends at {segment.end:.2f} s, {audio.name} at {seconds:.2f} s"
+            log.fault("past end", segment.line, what)
+        elif segment.name in seen:
+            log.fault("duplicate", segment.line, f"the segment of line {seen[segment.name]} again")
+        else:
+            seen[segment.name] = segment.line
+            log.counts["clipped"] += seconds < segment.end < math.inf
+            yield replace(segment, end=seconds) if segment.end > seconds else segment
+
+
+def _seconds(audio: Path) -> float | str:
+    """Seconds, or what is wrong with the file: missing, unreadable, truncated."""
+    if not isfile(audio):  # unlike Path's, also False for a name that no file can have
+        return f"{audio} is missing"
+    try:
+        seconds = seconds_of(audio)
+        load_audio(audio, 0.0, min(0.01, seconds) or None)  # also compares a WAV's header with the file's size
+        return seconds
+    except SimulstError as error:
+        return str(error)
+
+
+def _untested(segments: Iterable[Segment], tested: Mapping[str, str], log: Log) -> Iterator[Segment]:
+    for segment in segments:
+        if segment.recording in tested:
+            what = f"the talk '{segment.recording}' is also in {tested[segment.recording]}"
+            log.fault("in a test", segment.line, what)
+        else:
+            yield segment
+
+
+def _of_length(segments: Iterable[Segment], choice: Choice, log: Log) -> Iterator[Segment]:
+    for segment in segments:
+        seconds = segment.end - segment.start
+        if choice.seconds[0] <= seconds <= choice.seconds[1]:
+            yield segment
+        else:
+            log.filter("too short" if seconds < choice.seconds[0] else "too long", segment.line, f"{seconds:.2f} s")
+
+
+def _normalised(segments: Iterable[Segment], pair: str, choice: Choice, log: Log) -> Iterator[Segment]:
+    """With normalised texts, without segments where nothing is said."""
+    source, _, target = pair.partition("-")
+    for segment in segments:
+        texts = (
+            normalise(segment.source, source, choice.punctuation),
+            normalise(segment.target, target, choice.punctuation),
+        )
+        if all(map(has_words, texts)):
+            yield replace(segment, source=texts[0], target=texts[1])
+        else:
+            log.filter("non-speech", segment.line, f"{segment.source} | {segment.target}")
+
+
+def _of_ratio(segments: Sequence[Segment], pair: str, choice: Choice, log: Log) -> list[Segment]:
+    """Those whose texts fit in length, by `Choice.max_ratio`."""
+    languages = pair.partition("-")[::2]
+    lengths = [tuple(map(length, (segment.source, segment.target), languages)) for segment in segments]
+    middle = median(t / s for s, t in lengths) if lengths else 1.0
+    kept = []
+    for segment, (s, t) in zip(segments, lengths, strict=True):
+        ratio = (t / middle + SLACK) / (s + SLACK)
+        if 1 / choice.max_ratio <= ratio <= choice.max_ratio:
+            kept.append(segment)
+        else:
+            log.filter("ratio", segment.line, f"{s} to {t}, the median is 1 to {middle:.2f}")
+    return kept
+
+
+# ---- writing ----
+
+
+def _write(place: Path, source: str, target: str, segments: Sequence[Segment], log: Log) -> None:
+    """Write beside the place, then move it there whole. The segments are sorted by name."""
+    speakers: dict[str, list[str]] = defaultdict(list)
+    for segment in segments:
+        speakers[segment.speaker].append(segment.name)
+    recordings = {segment.recording: segment.audio for segment in segments}
+    tables: dict[str, Iterable[tuple[str, str]]] = {
+        "wav.scp": ((name, abspath(audio)) for name, audio in sorted(recordings.items())),
+        "segments": ((s.name, f"{s.recording} {s.start:.3f} {s.end:.3f}") for s in segments),
+        "utt2spk": ((s.name, s.speaker) for s in segments),
+        "spk2utt": ((speaker, " ".join(names)) for speaker, names in sorted(speakers.items())),
+        f"text.tc.{target}": ((s.name, s.target) for s in segments),
+        f"text.tc.{source}": ((s.name, s.source) for s in segments),
+        f"text.lc.rm.{source}": ((s.name, lower_without_punctuation(s.source)) for s in segments),
+    }
+    part = place.with_name(place.name + ".part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        for name, rows in tables.items():
+            write_table(part / name, rows)
+        (part / "dropped.log").write_text("".join(f"{line}\n" for line in log.lines), encoding="utf-8")
+        shutil.rmtree(place, ignore_errors=True)
+        part.replace(place)
+    except OSError as error:
+        shutil.rmtree(part, ignore_errors=True)
+        raise SimulstError(f"{place}: cannot be written ({error.strerror}); make room there.") from error
+
+
+def _summary(log: Log) -> str:
+    counts = ", ".join(f"{reason}: {log.counts[reason]}" for reason in (*FAULTS, *FILTERS) if log.counts[reason])
+    return "; the first: ".join([counts, *log.lines[:1]]) or "none found"
+
+
+def table(counts: Mapping[str, Counter[str]]) -> str:
+    """The counts as text: one line per split, without the reasons that never occurred."""
+    rare = (*FAULTS, *FILTERS, "clipped")
+    columns = [c for c in COLUMNS if c not in rare or any(count[c] for count in counts.values())]
+    rows = [["split", *columns]] + [[split, *(str(count[c]) for c in columns)] for split, count in counts.items()]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

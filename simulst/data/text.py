@@ -1,0 +1,115 @@
+"""Text of speech translation corpora: one line each, without what nobody says, with plain punctuation.
+
+Only training text is normalised (`normalise`). References stay as their corpus has them, but for NFC (`one_line`), as
+scores are compared with other people's.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+import regex
+from sacremoses import MosesPunctNormalizer
+
+from simulst.log import unit_of
+
+PUNCTUATION = ("moses", "keep")
+
+# What ends a line for Python's splitlines and for other tools, and a tab, which ends a field.
+_BREAKS = re.compile("[\t\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
+# re's \w lacks the vowel signs of Hindi and others; regex's classes have them.
+_NOT_WORD = regex.compile(r"[^\p{L}\p{M}\p{N}']")
+_WORD = regex.compile(r"[\p{L}\p{N}]")
+
+_UNTOUCHED = re.compile(r"(?:[\w,.?!-]|'(?!')| (?! ))*")  # what Moses' fifty substitutions leave as it is
+_MARK = re.compile(r"[(（\[［【♪♫♬]")
+_SUNG = re.compile(r"\s*[♪♫♬]+[^♪♫♬]*[♪♫♬]+\s*")
+_NOTE = re.compile(r"\s*[♪♫♬]+\s*")
+_SQUARE = re.compile(r"\s*(?:\[[^][]*\]|［[^［］]*］|【[^【】]*】)\s*")
+_ROUND = re.compile(r"\s*[(（]([^()（）]*)[)）]\s*")
+_SENTENCE_END = tuple('.!?…。！？)）]］】"”»」』')
+# The most frequent events in MuST-C's languages, which also stand in the middle of a sentence.
+_EVENTS = re.compile(
+    r"(laugh(s|ter|ing)?|applau\w*|cheer(s|ing)?|music|sing(s|ing)|gelächter|lach(en|t)|beifall|musik|gesang|risas?"
+    r"|risate|risos|aplau[sz]\w*|música|rires?|musique|musica|gelach|muziek|râsete|muzică|смех|аплодисменты|музыка"
+    r"|ضحك|تصفيق|موسيقى|smích|potlesk|hudba|خنده|تشویق|kahkahalar|gülüşmeler|alkışlar?|müzik|tiếng cười|vỗ tay"
+    r"|nhạc)\b.*"
+    r"|(会場|観客|聴衆|观众|觀眾|の|と|、|・|笑い?|笑?声|笑聲|大笑|爆笑|拍手|喝采|音楽|歓声|歌|ビデオ|映像|動画"
+    r"|掌[声聲]|鼓掌|音[乐樂]|视频|視頻|影片|欢呼|歡呼)+"
+)
+_KNOWN_WORDS, _UNKNOWN_WORDS = 3, 5  # most words of an event of this list; of another
+
+
+def one_line(text: str) -> str:
+    """The text in NFC, on one line, without space around; nothing else changes."""
+    return unicodedata.normalize("NFC", _BREAKS.sub(" ", text)).strip()
+
+
+def has_words(text: str) -> bool:
+    """Whether there is a letter or a digit."""
+    return _WORD.search(text) is not None
+
+
+def length(text: str, language: str) -> int:
+    """The number of words; of characters in languages written without spaces."""
+    return len(text.split()) if unit_of(language) == "word" else sum(not c.isspace() for c in text)
+
+
+def normalise(text: str, language: str, punctuation: str = "moses") -> str:
+    """A line (as `one_line` gives it) for training: without events, punctuation as Moses has it, single spaces.
+
+    Languages written without spaces keep their punctuation: sacreBLEU's tokenisers for zh and ja expect its full-width
+    forms. (That is also why this is no NFKC, which would replace them.) With `punctuation` "keep" all languages do.
+    "" where nothing is left.
+    """
+    text = without_events(text, language)
+    if unit_of(language) == "char":
+        return text
+    if punctuation == "moses" and not _UNTOUCHED.fullmatch(text):
+        text = _moses(language).normalize(text)
+    return " ".join(text.split())
+
+
+def without_events(text: str, language: str) -> str:
+    """The text without what is heard but not said: "(Applause)", "[Musik]", "（拍手）", "♪ la la ♪".
+
+    Of round brackets only those go that look like an event, for writers use them too: a few words that begin as
+    events do in some language, or that stand between sentences, with a capital and without an end of their own.
+    """
+    if not _MARK.search(text):
+        return text
+    gap = "" if unit_of(language) == "char" else " "
+
+    def close(match: re.Match[str]) -> str:
+        """What takes the place of an event: no space before punctuation."""
+        after = match.string[match.end() : match.end() + 1]
+        return "" if after in ",.;:!?…" else gap  # also at the end, where `after` is empty
+
+    def close_round(match: re.Match[str]) -> str:
+        return close(match) if _is_event(match[1].strip(), match.string[: match.start()]) else match[0]
+
+    for pattern in (_SUNG, _NOTE, _SQUARE):
+        text = pattern.sub(close, text)
+    return _ROUND.sub(close_round, text).strip()
+
+
+def lower_without_punctuation(text: str) -> str:
+    """Lower-cased words of letters, marks, digits and apostrophes, one space between: "It's twenty-one." →
+    "it's twenty one"."""
+    text = unicodedata.normalize("NFC", text).lower().replace("’", "'")
+    return " ".join(word for word in (part.strip("'") for part in _NOT_WORD.sub(" ", text).split()) if word)
+
+
+def _is_event(inside: str, before: str) -> bool:
+    words = len(inside.split())
+    if words <= _KNOWN_WORDS and _EVENTS.fullmatch(inside.lower()):
+        return True
+    between = not before.strip() or before.rstrip().endswith(_SENTENCE_END)
+    return words <= _UNKNOWN_WORDS and between and inside[:1].isupper() and not inside.endswith(_SENTENCE_END)
+
+
+@cache
+def _moses(language: str) -> MosesPunctNormalizer:
+    return MosesPunctNormalizer(language)

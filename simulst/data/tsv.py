@@ -1,0 +1,162 @@
+"""A table of utterances and a folder of audio, as data directories (`corpus` says what becomes of them).
+
+In: UTF-8 text, a line per utterance, fields between tabs, the first line with the columns' names; nothing is quoted or
+    escaped, as in Common Voice and CoVoST. The columns are chosen by name. Any audio that `load_audio` reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+
+from tqdm import tqdm
+
+from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
+from simulst.data.text import has_words, one_line
+from simulst.errors import SimulstError
+
+LONGEST_NAME = 48
+_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns. Without `start` an utterance is a whole file; with it, it ends by one of `end` and
+    `duration` (seconds). With `split`, rows belong to the split that this column names."""
+
+    audio: str = "path"
+    source: str = "sentence"
+    target: str = "translation"
+    speaker: str | None = None
+    start: str | None = None
+    end: str | None = None
+    duration: str | None = None
+    split: str | None = None
+
+    def __post_init__(self) -> None:
+        ends = [name for name in (self.end, self.duration) if name is not None]
+        if len(ends) != (self.start is not None):
+            raise SimulstError("--start-column: goes with one of --end-column and --duration-column, and they with it.")
+
+
+def prepare_tsv(
+    files: Mapping[str, Path],
+    out: Path,
+    pair: str,
+    columns: Columns,
+    folder: Path | None = None,
+    choice: Choice | None = None,
+) -> dict[str, Counter[str]]:
+    """Write a data directory for each split; files: split → its table. folder: of the audio; else the table's.
+
+    Returns: split → count for each of `corpus.COLUMNS`.
+    Raises SimulstError: a file, folder or column missing, text that is not UTF-8, and what `prepare` raises.
+    """
+    for path in files.values():
+        if not path.is_file():
+            have = ", ".join(sorted(other.name for other in path.parent.glob("*.tsv"))) or "no .tsv files"
+            raise SimulstError(f"{path}: no such file; {path.parent} has {have}.")
+    if folder and not folder.is_dir():
+        raise SimulstError(f"{folder}: no such folder; --audio is where the files of the column '{columns.audio}' lie.")
+    splits = {
+        split: Split(path, partial(read_tsv, columns, folder or path.parent, split)) for split, path in files.items()
+    }
+    return prepare(pair, splits, out, choice or Choice())
+
+
+def read_tsv(columns: Columns, folder: Path, split: str, log: Log) -> Iterator[Segment]:
+    """The utterances of one split in the table `log.listing`; faults go to the log.
+
+    Raises SimulstError: a column that is not there or twice, text that is not UTF-8.
+    """
+    rows = _rows(log.listing)
+    _, header = next(rows, (1, []))
+    places = _places(columns, header, log.listing)
+    for line, row in tqdm(rows, split, disable=None):
+        if columns.split and len(row) == len(header) and row[places["split"]] != split:
+            continue
+        log.counts["found"] += 1
+        if len(row) != len(header):
+            log.fault("bad segment", line, f"{len(row)} fields, but the header has {len(header)}")
+            continue
+        values = {name: one_line(row[place]) for name, place in places.items()}
+        segment = _segment(folder, line, values)
+        wordless = [name for name in ("source", "target") if not has_words(values[name])]
+        if isinstance(segment, str):
+            log.fault("bad segment", line, segment)
+        elif wordless:
+            log.fault("empty", line, f"there are no words in '{getattr(columns, wordless[0])}'")
+        else:
+            yield segment
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line number and fields, line by line; only line feeds end a line. Empty lines are left out."""
+    with path.open("rb") as file:
+        for number, data in enumerate(file, start=1):
+            try:
+                line = data.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise SimulstError(f"{path}, line {number}: not UTF-8; convert the file.") from error
+            if line:
+                yield number, line.split("\t")
+
+
+def _places(columns: Columns, header: list[str], path: Path) -> dict[str, int]:
+    """Which field of a row is what."""
+    places = {}
+    for field in fields(columns):
+        name = getattr(columns, field.name)
+        if name is None:
+            continue
+        if header.count(name) != 1:
+            have = ", ".join(header[:12]) or "none"
+            problem = f"{'no' if name not in header else 'more than one'} column '{name}'; the first line names {have}"
+            mend = "separate the columns by tabs" if len(header) == 1 else "mend it"
+            raise SimulstError(f"{path}: {problem}; {mend}, or choose another with --{field.name}-column.")
+        places[field.name] = header.index(name)
+    return places
+
+
+def _segment(folder: Path, line: int, values: Mapping[str, str]) -> Segment | str:
+    """A segment, or what is wrong with the row."""
+    path = values["audio"]
+    if not path:
+        return "no audio file is named"
+    recording = name = _name(_SUFFIX.sub("", path))
+    start, end = 0.0, math.inf
+    if "start" in values:
+        times = span(values["start"], values.get("duration") or _difference(values["start"], values["end"]))
+        if isinstance(times, str):
+            return times
+        start, end = times
+        name += f"-{round(1000 * start):07}-{round(1000 * end):07}"
+    speaker = _name(values["speaker"]) if values.get("speaker") else name
+    if speaker != name:
+        name = f"{speaker}-{name}"
+    return Segment(line, name, speaker, recording, folder / path, start, end, values["source"], values["target"])
+
+
+def _difference(start: str, end: str) -> str:
+    """Their distance in seconds; "" if one is no number."""
+    try:
+        return str(float(end) - float(start))
+    except ValueError:
+        return ""
+
+
+def _name(text: str) -> str:
+    """A name of letters, digits, points and underscores, the same for the same text only.
+
+    It has no hyphen: names that are joined by hyphens sort as their first parts do, as Kaldi's tools want it.
+    """
+    if re.fullmatch(rf"[\w.]{{1,{LONGEST_NAME}}}", text):
+        return text
+    kept = re.sub(r"[^\w.]+", "_", text)[-24:].strip("_.")
+    return f"{kept}.{hashlib.sha256(text.encode()).hexdigest()[:10]}"

@@ -1,0 +1,163 @@
+"""Choosing segments and writing them, for any corpus."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulst.data import corpus
+from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
+from simulst.data.datadir import read_table
+from simulst.errors import SimulstError
+
+ONE = Segment(1, "s_a_1", "s", "a", Path("a.wav"), 0.0, 1.0, "One.", "Eins.")
+
+
+def texts(lengths: list[tuple[int, int]], letters: str = "a ") -> list[Segment]:
+    return [replace(ONE, line=i, name=str(i), source="a " * s, target=letters * t) for i, (s, t) in enumerate(lengths)]
+
+
+def by_ratio(lengths: list[tuple[int, int]], max_ratio: float, pair: str = "en-de", letters: str = "a ") -> list[int]:
+    """The indices of what is kept."""
+    log = Log(Path("x"), False)
+    kept = corpus._of_ratio(texts(lengths, letters), pair, Choice(max_ratio=max_ratio), log)
+    assert log.counts["ratio"] == len(log.lines) == len(lengths) - len(kept)
+    return [segment.line for segment in kept]
+
+
+LIMITS = st.integers(102, 900).map(lambda n: n / 100 + 0.00137)  # never met exactly
+LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=20)
+
+
+@given(LENGTHS, LIMITS)
+def test_the_ratio_is_that_of_the_documentation(lengths: list[tuple[int, int]], limit: float) -> None:
+    m = median(t / s for s, t in lengths)
+    want = [i for i, (s, t) in enumerate(lengths) if 1 / limit <= (t / m + 2) / (s + 2) <= limit]
+    assert by_ratio(lengths, limit) == want
+
+
+@given(LENGTHS, LIMITS)
+def test_the_ratio_is_the_same_in_words_and_characters(lengths: list[tuple[int, int]], limit: float) -> None:
+    """Each target word three characters: the same is dropped."""
+    assert by_ratio(lengths, limit, "en-ja", "日本語 ") == by_ratio(lengths, limit)
+
+
+@given(LENGTHS)
+def test_the_median_pair_always_stays_and_a_wider_limit_keeps_more(lengths: list[tuple[int, int]]) -> None:
+    narrow, wide = by_ratio(lengths, 1.5), by_ratio(lengths, 3)
+    assert set(narrow) <= set(wide) and by_ratio(lengths, float("inf")) == list(range(len(lengths)))
+    odd = lengths[: len(lengths) - 1 + len(lengths) % 2]
+    middle = sorted(range(len(odd)), key=lambda i: odd[i][1] / odd[i][0])[len(odd) // 2] if odd else 0
+    assert middle in by_ratio(odd or lengths, 1.01)
+
+
+def test_short_sentences_are_spared() -> None:
+    lengths = [(10, 10)] * 9
+    assert by_ratio([*lengths, (1, 4)], 3)[-1] == 9
+    assert by_ratio([*lengths, (10, 40)], 3)[-1] == 8
+    assert by_ratio([*lengths, (40, 10)], 3)[-1] == 8
+
+
+@pytest.mark.parametrize(
+    "options, what",
+    [
+        ({"on_error": "ignore"}, "--on-error: 'ignore' is not offered; choose drop or stop"),
+        ({"punctuation": "none"}, "--punctuation: 'none' is not offered; choose moses or keep"),
+        ({"max_ratio": 1.0}, "--max-ratio: 1 would drop everything"),
+        ({"max_ratio": float("nan")}, "--max-ratio: nan would drop everything"),
+    ],
+)
+def test_choices_that_cannot_be(options: dict[str, float | str], what: str) -> None:
+    with pytest.raises(SimulstError, match=what):
+        Choice(**options)  # type: ignore[arg-type]
+
+
+@given(st.floats() | st.text(max_size=5), st.floats() | st.text(max_size=5))
+def test_a_span_is_one_or_the_reason_why_not(start: float | str, duration: float | str) -> None:
+    times = span(start, duration)
+    assert isinstance(times, str) or 0 <= times[0] <= times[1] < float("inf")
+
+
+def test_spans() -> None:
+    assert span("1.5", 2) == (1.5, 3.5)
+    assert span(10**400, 2) == span("a", 2) == "start or duration is no number"
+    assert span(-1, 2) == "a segment at -1 s of 2 s cannot be"
+
+
+class Talk:
+    """One recording of 5 s with the given segments."""
+
+    def __init__(self, root: Path, segments: list[Segment]) -> None:
+        self.root, self.audio = root, root / "a.wav"
+        soundfile.write(self.audio, np.zeros(80000, np.float32), 16000)
+        self.segments = [replace(segment, audio=self.audio) for segment in segments]
+
+    def prepare(self, split: str = "train", choice: Choice | None = None) -> dict[str, int]:
+        def read(log: Log) -> Iterator[Segment]:
+            log.counts["found"] = len(self.segments)
+            yield from self.segments
+
+        splits = {split: Split(self.root / "list", read)}
+        return prepare("en-de", splits, self.root, choice or Choice())[split]
+
+
+def test_an_open_end_is_that_of_the_file(tmp_path: Path) -> None:
+    counts = Talk(tmp_path, [replace(ONE, end=float("inf"))]).prepare()
+    assert counts["kept"] == 1 and counts["clipped"] == 0
+    assert read_table(tmp_path / "en-de/train/segments") == {"s_a_1": "a 0.000 5.000"}
+
+
+def test_two_files_under_one_name(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, [ONE, replace(ONE, name="s_a_2", line=2)])
+    talk.segments[1] = replace(talk.segments[1], audio=tmp_path / "other" / "a.wav")
+    with pytest.raises(SimulstError, match=r"list, line 2: .*/other/a.wav and .*/a.wav would both be named 'a'"):
+        talk.prepare()
+
+
+def test_a_full_disk_keeps_what_was_written_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = Talk(tmp_path, [ONE])
+    talk.prepare()
+    before = {path.name: path.read_text() for path in (tmp_path / "en-de/train").iterdir()}
+
+    def fail(path: Path, rows: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(corpus, "write_table", fail)
+    with pytest.raises(SimulstError, match=r"en-de/train: cannot be written \(No space left on device\); make room"):
+        talk.prepare()
+    assert {path.name: path.read_text() for path in (tmp_path / "en-de/train").iterdir()} == before
+    assert [path.name for path in (tmp_path / "en-de").iterdir()] == ["train"]
+
+
+def test_only_splits_for_training_are_changed(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, [replace(ONE, target="„Eins“ (Applaus)")])
+    for split, choice, target in (
+        ("train", Choice(), '"Eins"'),
+        ("train", Choice(punctuation="keep"), "„Eins“"),
+        ("train", Choice(training=()), "„Eins“ (Applaus)"),
+        ("dev", Choice(), "„Eins“ (Applaus)"),
+        ("dev", Choice(training=("train", "dev")), '"Eins"'),
+    ):
+        talk.prepare(split, choice)
+        assert read_table(tmp_path / "en-de" / split / "text.tc.de") == {"s_a_1": target}
+
+
+@pytest.mark.parametrize("split", ["..", "a/b", "", ".part"])
+def test_what_is_no_name_of_a_split(tmp_path: Path, split: str) -> None:
+    with pytest.raises(SimulstError, match="cannot name a split"):
+        Talk(tmp_path, [ONE]).prepare(split)
+
+
+@pytest.mark.parametrize("pair", ["de", "de-", "", "../de-en"])
+def test_what_is_no_pair(tmp_path: Path, pair: str) -> None:
+    with pytest.raises(SimulstError, match="is no language pair; give it as source-target"):
+        prepare(pair, {}, tmp_path, Choice())
