@@ -35,6 +35,7 @@ if runs 3; then
         --size "$source_pieces" --kind "$token_kind" $redo
 fi
 
+machines="--ngpu $ngpu --num-nodes $num_nodes ${hosts:+--hosts $hosts}"
 corpus="--train $dirs/dump/train --valid $dirs/dump/dev"
 asr_training="--task asr --config $asr_config $corpus --text lc.rm.$source --tokens $dirs/source_tokens"
 st_training="--config $config $corpus --text tc.$target --tokens $dirs/tokens
@@ -50,14 +51,14 @@ if runs 5 && $asr; then
     echo "== stage 5: ASR pre-training"
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$dirs/stats" --out "$out/asr" $redo \
-        -- --ngpu "$ngpu" $asr_options
+        $machines -- $asr_options
 fi
 
 if runs 6; then
     echo "== stage 6: ST training"
     # shellcheck disable=SC2086,SC2046
     OMP_NUM_THREADS=$(nproc) python $local/train.py train $st_training --stats "$dirs/stats" --out "$out/st" $redo \
-        $($asr && echo --encoder "$out/asr/valid.acc.best.pth") -- --ngpu "$ngpu" $train_options
+        $($asr && echo --encoder "$out/asr/valid.acc.best.pth") $machines -- $train_options
 fi
 
 if runs 7; then
@@ -71,11 +72,11 @@ if runs 8; then
     for pair in $pairs; do
         for split in $tests; do
             echo "== stage 8: decode $pair $split"
-            # shellcheck disable=SC2086
+            # shellcheck disable=SC2086,SC2046
             OMP_NUM_THREADS=1 simulst sweep --data "$data/$pair/$split" --model "$out/st" \
                 --model-option checkpoint=chosen.pth --source-lang "$source" --target-lang "${pair#*-}" \
                 --text "tc.${pair#*-}" --decodings "$decodings" --out "$out/decode/$pair/$split" --jobs "$jobs" \
-                ${scheduler:+--scheduler "$scheduler"} $limits
+                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits
         done
     done
 fi

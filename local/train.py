@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from simulst.errors import SimulstError
-from simulst.training.espnet import Training, collect_stats, train
+from simulst.training.espnet import Machines, Training, collect_stats, train
 
 FOLDER = click.Path(path_type=Path)
 
@@ -26,7 +26,11 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--source-tokens", type=FOLDER, help="Source tokens (stage 3).")
 @click.option("--stats", type=FOLDER, help="Folder of the statistics (what = train).")
 @click.option("--encoder", type=FOLDER, help="Weights of an ASR model (stage 5) to take the encoder from.")
+@click.option("--model", type=FOLDER, help="Weights of an ST model to begin with (stage 13).")
 @click.option("--out", required=True, type=FOLDER)
+@click.option("--ngpu", default=0, show_default=True, type=click.IntRange(0), help="GPUs of each machine.")
+@click.option("--num-nodes", default=1, show_default=True, type=click.IntRange(1), help="Machines, through srun.")
+@click.option("--hosts", metavar="A,B,...", help="Machines to train on, through ssh (docs/clusters.md).")
 @click.option("--force", is_flag=True, help="Do it again.")
 @click.argument("extra", nargs=-1)
 def main(
@@ -41,7 +45,11 @@ def main(
     source_tokens: Path | None,
     stats: Path | None,
     encoder: Path | None,
+    model: Path | None,
     out: Path,
+    ngpu: int,
+    num_nodes: int,
+    hosts: str | None,
     force: bool,
     extra: tuple[str, ...],
 ) -> None:
@@ -53,8 +61,8 @@ def main(
         elif stats is None:
             raise SimulstError("--stats is missing; name the folder of the statistics (stage 4).")
         else:
-            train(training, out, stats, extra, encoder, force)
-    except SimulstError as error:
+            train(training, out, stats, extra, encoder, force, Machines(ngpu, num_nodes, hosts), model)
+    except (SimulstError, OSError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("interrupted; run the same command again to go on.")

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import functools
 import json
-import logging
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,19 +19,22 @@ from typing import Any
 import yaml
 from tqdm import tqdm
 
+from simulst.cluster import Cluster, mapper, worker_threads
 from simulst.config import Decoding, parse_decoding
 from simulst.data.audio import SAMPLE_RATE, load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
+from simulst.lock import alone
 from simulst.log import Instance, read_unfinished, unit_of
 from simulst.models import load_model, option_names
 from simulst.models.base import Memo, Model
+from simulst.pauses import Segmented, open_stream
+from simulst.policy.read import listener_of
 from simulst.stream import Stream
 
-logger = logging.getLogger(__name__)
-
 LOG, CONFIG, SCORES = "instances.log", "config.yaml", "scores.json"
-CONNECT_SECONDS = 20
+
+HERE = Cluster()
 
 Job = tuple[int, Utterance, list[dict[str, Any]]]
 """An utterance, its index, and the configurations (as they were read) to decode it under."""
@@ -54,18 +55,14 @@ class Task:
     options: tuple[tuple[str, Any], ...] = ()
     unit: str = ""
 
+    def portable(self) -> Task:
+        """The same with whole paths: a cluster's workers may run in another folder."""
+        return replace(self, model=str(Path(self.model).resolve())) if Path(self.model).exists() else self
+
     @property
     def latency_unit(self) -> str:
         """ "word" or "char"."""
         return self.unit or unit_of(self.target_language)
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Where the work runs: `jobs` processes here, or a running Dask scheduler at `scheduler`."""
-
-    jobs: int = 1
-    scheduler: str | None = None
 
 
 @dataclass
@@ -89,7 +86,8 @@ def decode_utterance(
     memo = Memo()
     instances = []
     for decoding in decodings:
-        stream = Stream(model.session(memo if share else None), decoding, unit)
+        shared = memo if share else None
+        stream = open_stream(model, decoding, unit, shared)
         stream.push(audio, finished=True)
         instances.append(_instance(stream, utterance, index, audio.size * 1000 / SAMPLE_RATE))
     return instances
@@ -99,16 +97,27 @@ def run(
     task: Task,
     utterances: Sequence[Utterance],
     runs: Sequence[tuple[Path, Decoding]],
-    cluster: Cluster = Cluster(),
+    cluster: Cluster = HERE,
     share: bool = True,
 ) -> None:
     """Decode what is missing in each (folder, configuration), until every folder's log is whole.
 
-    Raises SimulstError: a folder that holds another run; utterances that failed, or killed the process that
-        decoded them time and again (the others are decoded and kept).
+    Raises SimulstError: a folder that holds another run, or where another is at work; a full disk; utterances that
+        failed, or killed the process that decoded them time and again (the others are decoded and kept).
     """
     if not utterances:
         raise SimulstError("there is no utterance to decode; check the data directory.")
+    for _, decoding in runs:
+        listener_of(decoding.read, Memo())  # so that a missing predictor ends the run before it begins
+    with ExitStack() as locks:
+        for folder, _ in runs:
+            locks.enter_context(alone(folder))
+        _run(task, utterances, runs, cluster, share)
+
+
+def _run(
+    task: Task, utterances: Sequence[Utterance], runs: Sequence[tuple[Path, Decoding]], cluster: Cluster, share: bool
+) -> None:
     states = [_open_run(folder, decoding, task, utterances) for folder, decoding in runs]
     todo: list[tuple[int, list[_Run]]] = []
     for index in range(len(utterances)):
@@ -123,18 +132,15 @@ def run(
     ]
     lacking_of = dict(todo)
     progress = tqdm(total=len(utterances), initial=len(utterances) - len(todo), unit="utt", desc=_describe(states))
-    with progress, _mapper(cluster if jobs else Cluster()) as run_all:
-        model = Path(task.model)
-        portable = replace(task, model=str(model.resolve())) if model.exists() else task
-        work = functools.partial(_work, portable, None if cluster.scheduler else cluster.jobs, share)
+    with progress, mapper(cluster if jobs else HERE) as run_all:
+        work = functools.partial(_work, task.portable(), cluster.jobs if cluster.is_here else None, share)
         for index, result in run_all(work, jobs):
             if isinstance(result, str):
                 failures.append(result)
             else:
                 for state, instance in zip(lacking_of[index], result, strict=True):
                     state.done[index] = instance
-                    with (state.folder / LOG).open("a", encoding="utf-8") as file:
-                        file.write(instance.to_json() + "\n")
+                    _append(state.folder / LOG, instance)
             progress.update()
     for state in states:
         _write_log(state)
@@ -166,10 +172,26 @@ def read_run_config(folder: Path) -> dict[str, Any]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file whole, so that no reader and no kill ever sees half of it."""
+    """Replace a file whole, so that no reader and no kill ever sees half of it. Raises SimulstError where it cannot."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
+
+
+def _append(log: Path, instance: Instance) -> None:
+    try:
+        with log.open("a", encoding="utf-8") as file:
+            file.write(instance.to_json() + "\n")
+    except OSError as error:
+        raise _unwritable(log, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> SimulstError:
+    return SimulstError(f"{path}: cannot be written ({error.strerror}); mend that and run the same command again.")
 
 
 def _open_run(folder: Path, decoding: Decoding, task: Task, utterances: Sequence[Utterance]) -> _Run:
@@ -213,7 +235,7 @@ def _write_log(state: _Run) -> None:
     write_atomically(state.folder / LOG, "".join(rows))
 
 
-def _instance(stream: Stream, utterance: Utterance, index: int, duration_ms: float) -> Instance:
+def _instance(stream: Stream | Segmented, utterance: Utterance, index: int, duration_ms: float) -> Instance:
     words = [emission.text for emission in stream.emissions]
     return Instance(
         index=index,
@@ -230,6 +252,11 @@ def _instance(stream: Stream, utterance: Utterance, index: int, duration_ms: flo
     )
 
 
+def model_of(task: Task, jobs: int | None) -> Model:
+    """A process's model, loaded once. jobs: processes that share this machine; None: as the Dask worker says."""
+    return _model(task, max(1, (os.cpu_count() or 1) // jobs) if jobs else worker_threads())
+
+
 @functools.lru_cache(maxsize=1)
 def _model(task: Task, threads: int) -> Model:
     options = dict(task.options)
@@ -239,101 +266,14 @@ def _model(task: Task, threads: int) -> Model:
 
 
 def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
-    """One utterance, in whatever process. jobs: processes that share this machine; None: as the Dask worker says."""
+    """One utterance, in whatever process. jobs: see `model_of`."""
     index, utterance, raws = job
-    model = _model(task, max(1, (os.cpu_count() or 1) // jobs) if jobs else _worker_threads())
+    model = model_of(task, jobs)
     decodings = [parse_decoding(raw, "configuration") for raw in raws]
     try:
         return index, decode_utterance(model, utterance, index, decodings, task.latency_unit, share)
     except SimulstError as error:
         return index, f"{utterance.name}: {error}"
-
-
-def _worker_threads() -> int:
-    from dask.distributed import get_worker
-
-    return int(get_worker().state.nthreads)
-
-
-@contextmanager
-def _mapper(cluster: Cluster) -> Iterator[Callable[[Callable[[Job], Result], list[Job]], Iterable[Result]]]:
-    """A function like `map` whose results come as they are ready: in this process, or through Dask."""
-    if cluster.jobs <= 1 and cluster.scheduler is None:
-        yield map
-        return
-    try:
-        import dask
-        from dask.distributed import Client, LocalCluster
-    except ImportError as error:
-        raise SimulstError(f"--jobs and --scheduler need Dask ({error}); install dask and distributed.") from error
-
-    # Importing it has set its log to chatter about every connection.
-    logging.getLogger("distributed").setLevel(logging.getLogger().level)
-    local = None
-    if cluster.scheduler is None:
-        settings = {
-            "distributed.scheduler.allowed-failures": 1,
-            # Dask has its workers give every freed 64 KiB back to the system: encoders then spend half their time on
-            # page faults. Whoever sets one threshold must set both, or large blocks still go back at once.
-            "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 30,
-            "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 30,
-        }
-        with dask.config.set(settings):
-            local = LocalCluster(n_workers=cluster.jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
-    try:
-        client = Client(local or cluster.scheduler, timeout=CONNECT_SECONDS)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise SimulstError(
-            f"no Dask scheduler answers at {cluster.scheduler} ({error}); start one or drop --scheduler."
-        ) from error
-    if not client.nthreads():
-        logger.warning("the scheduler at %s has no workers; waiting for some.", cluster.scheduler)
-    try:
-        yield functools.partial(_run_all, client)
-    finally:
-        client.close()
-        if local is not None:
-            local.close()
-
-
-def _run_all(client: Any, work: Callable[[Job], Result], jobs: list[Job]) -> Iterator[Result]:
-    """`map` over Dask's workers, in the order in which jobs end.
-
-    Dask tries again what a dying worker held, and in the end gives up all of it (KilledWorker). Therefore workers hold
-    one job per thread, and what was given up is tried once more with nothing beside it, to find the one that kills.
-    """
-    from dask.distributed import CancelledError, KilledWorker, as_completed
-
-    waiting, held, suspects = deque(jobs), {}, []
-    ready = as_completed()
-
-    def submit() -> None:
-        # pure=False: Dask must not take two tasks with equal arguments for one.
-        future = client.submit(work, job := waiting.popleft(), pure=False)
-        held[future.key] = job
-        ready.add(future)
-
-    def fill() -> None:
-        while waiting and len(held) < max(1, sum(client.nthreads().values())):
-            submit()
-
-    try:
-        fill()
-        for future in ready:
-            job = held.pop(future.key)
-            try:
-                yield future.result()
-            except KilledWorker:
-                suspects.append(job)
-            future.release()
-            fill()
-        for job in suspects:
-            try:
-                yield client.submit(work, job, pure=False).result()
-            except KilledWorker:
-                yield job[0], f"{job[1].name}: the process that decoded it died each time (out of memory?)"
-    except CancelledError as error:
-        raise SimulstError(f"the Dask scheduler went away ({error}); run the same command again to go on.") from error
 
 
 def _describe(states: Sequence[_Run]) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -11,13 +12,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 import soundfile
 import yaml
+from dask.distributed import Client
 from fake import FakeModel
 
-from simulst import cli, runs
+from simulst import cli, cluster
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
 from simulst.log import Instance, read_log
@@ -267,9 +270,178 @@ def test_scheduler(data: Path, scheduler: str) -> None:
     assert status == 1 and "the fake has no language 'xx'" in error
 
 
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them."""
+    file = tmp_path / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]]
+    commands += [[*dask, "worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]] * 2
+    started = [
+        subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path)
+        for command in commands
+    ]
+    deadline = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < deadline and all(process.poll() is None for process in started)
+        time.sleep(0.05)
+    address = json.loads(file.read_text())["address"]
+    with Client(address) as client:
+        client.wait_for_workers(2, timeout=60)
+    yield address, started[1:]
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_killed_worker_of_a_scheduler_changes_no_log(
+    data: Path, processes: tuple[str, list[subprocess.Popen[bytes]]]
+) -> None:
+    address, workers = processes
+    note, log = data.parent / "note", data.parent / "out" / "instances.log"
+    args = command(data, "out", "--scheduler", address, *options(log=note, sleep=0.2))
+    run = subprocess.Popen([sys.executable, "-m", "simulst", *map(str, args)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    done = begun = 0
+    while done < 2 or begun != done + 2:  # until both are in the middle of an utterance
+        assert run.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+        done = log.read_bytes().count(b"\n") if log.is_file() else 0
+        begun = len(note.read_text().split()) if note.is_file() else 0
+    workers[0].kill()
+    assert run.wait(60) == 0 and workers[0].wait() == -9 and workers[1].poll() is None
+    names = Counter(note.read_text().split())
+    assert set(names) == {str(i) for i in range(COUNT)} and names.total() == COUNT + 1
+    assert simulst(*command(data, "whole"))[0] == 0
+    assert timeless(data.parent / "out") == timeless(data.parent / "whole")
+
+
+@pytest.mark.parametrize("name", ["evaluate", "sweep"])
+def test_a_second_run_in_a_folder_refuses(data: Path, name: str) -> None:
+    folder = data.parent / "out" / ("offline" if name == "sweep" else "")
+    args = command(data, "out", *options(sleep=0.1), name=name)
+    first = subprocess.Popen([sys.executable, "-m", "simulst", *map(str, args)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (folder / "instances.log").is_file():
+        assert first.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    status, _, error = simulst(*args)
+    assert status == 1
+    assert f"another run is at work there (process {first.pid} on " in sentence(error)
+    first.kill()
+    first.wait()
+    # The kernel has released what the killed run held.
+    assert simulst(*args)[0] == 0
+    assert simulst(*command(data, "whole", name=name))[0] == 0
+    assert timeless(folder) == timeless(data.parent / "whole" / folder.relative_to(data.parent / "out"))
+    assert not list((data.parent / "out").rglob(".*"))
+
+
+def test_a_full_disk_keeps_what_is_whole(data: Path, small_disk: Path) -> None:
+    assert simulst(*command(data, "whole"))[0] == 0
+    whole = timeless(data.parent / "whole")
+    filler = small_disk / "filler"
+    full = set()
+    for pages in range(6):
+        out = small_disk / f"out{pages}"
+        args = command(data, str(out))
+        filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - pages * 4096))
+        status, _, error = simulst(*args)
+        if status:
+            file, _, rest = sentence(error).partition(": ")
+            assert rest.startswith("cannot be written (No space left on device); mend that and run the same command")
+            full.add(Path(file).name)
+            assert not list(out.rglob("*.part"))
+        filler.unlink()
+        assert simulst(*args)[0] == 0
+        assert timeless(out) == whole
+    assert {"config.yaml", "instances.log"} <= full
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of programs that stand in for Slurm's."""
+    pytest.importorskip("dask_jobqueue")
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    monkeypatch.setattr(cluster, "RENEW_SECONDS", 0.5)
+    with dask.config.set(
+        {
+            **{"jobqueue.slurm.cores": 4, "jobqueue.slurm.processes": 4, "jobqueue.slurm.memory": "8 GiB"},
+            **{"jobqueue.slurm.queue": "cpu", "jobqueue.slurm.account": "speech"},
+            **{"jobqueue.slurm.walltime": "02:00:00", "jobqueue.slurm.job-script-prologue": ["module load ffmpeg"]},
+        }
+    ):
+        yield folder
+
+
+def program(file: Path, *lines: str) -> None:
+    file.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
+    file.chmod(0o755)
+
+
+def test_the_job_that_slurm_gets(slurm: Path) -> None:
+    program(slurm / "sbatch")
+    with cluster.slurm_cluster() as made:
+        script = made.job_script()
+    lines = script.splitlines()
+    wanted = ["-p cpu", "-A speech", "-n 1", "--cpus-per-task=4", "--mem=8G", "-t 02:00:00"]
+    assert all(f"#SBATCH {option}" in lines for option in wanted)
+    assert "module load ffmpeg" in lines and "export MALLOC_TRIM_THRESHOLD_=1073741824" in lines
+    [worker] = [line for line in lines if "dask_worker" in line]
+    assert sys.executable in worker and "--nthreads 1" in worker and "--nworkers 4" in worker
+
+
+def test_slurm_runs_the_work_and_a_lost_job_is_submitted_again(data: Path, slurm: Path) -> None:
+    """Jobs are processes here: sbatch starts one in the background, squeue looks which are alive."""
+    record = f'echo x >> "{slurm}/submitted"'
+    start = 'sh "$1" > /dev/null 2>&1 &'
+    program(slurm / "sbatch", '[ "$1" = --test-only ] && exit', record, start, "echo Submitted batch job $!")
+    program(slurm / "scancel", 'kill "$1"')
+    program(slurm / "squeue", "ps -eo pid=,stat= | awk '$2 !~ /Z/ {print $1}'")
+    note, marker = data.parent / "note", data.parent / "died"
+    model = options(log=note, die=2, die_once=marker, sleep=0.2)
+    one = {"cores": 1, "processes": 1, "worker-extra-args": ["--no-nanny"]}
+    with dask.config.set({f"jobqueue.slurm.{name}": value for name, value in one.items()}):
+        status, _, error = simulst(*command(data, "out", "--slurm", "--jobs", 1, *model))
+    assert status == 0, error
+    assert marker.exists() and (slurm / "submitted").read_text().split() == ["x", "x"]
+    assert simulst(*command(data, "whole"))[0] == 0
+    assert timeless(data.parent / "out") == timeless(data.parent / "whole")
+
+
+def test_slurm_refuses(data: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = command(data, "out", "--slurm", "--jobs", 2)
+    refuse = ["echo sbatch: error: invalid partition specified: cpu >&2", "exit 1"]
+    program(slurm / "sbatch", *refuse)
+    status, _, error = simulst(*args)
+    assert status == 1 and "sbatch refused the job: sbatch: error: invalid partition specified: cpu;" in told(error)
+    program(slurm / "squeue")
+    program(slurm / "scancel")
+    for lines in (["echo Submitted batch job 7"], ['[ "$1" = --test-only ] && exit', *refuse]):
+        program(slurm / "sbatch", *lines)
+        status, _, error = simulst(*args)
+        assert status == 1 and "no job is left in Slurm's queue, and none has reached this process" in told(error)
+    with dask.config.set({"jobqueue.slurm.cores": None}):
+        status, _, error = simulst(*args)
+    assert status == 1 and "must be told the cores and memory of a job" in told(error)
+    status, _, error = simulst(*args, "--scheduler", "tcp://127.0.0.1:1")
+    assert status == 1 and "--slurm and --scheduler: give one of them" in told(error)
+    monkeypatch.setenv("PATH", str(data))
+    status, _, error = simulst(*args)
+    assert status == 1 and "--slurm needs the program sbatch, which is not on this machine's PATH" in told(error)
+
+
+def told(error: str) -> str:
+    """The sentence, beside what Dask logs."""
+    [line] = [line for line in error.split("\n") if line.startswith("simulst: error: ")]
+    return line
+
+
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "tcp://127.0.0.1:port", "nonsense://x:1"])
 def test_no_scheduler(data: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
     status, _, error = simulst(*command(data, "out", "--scheduler", address))
     [line] = [line for line in error.split("\n") if line.startswith("simulst: error: ")]
     assert status == 1 and f"no Dask scheduler answers at {address}" in line

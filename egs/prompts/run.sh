@@ -8,7 +8,7 @@
 #   --limit-others N     prompts of each other language without --full [25]
 #   --max-seconds S      the longest prompt to decode without --full [20]
 #   --jobs N             processes [all cores]
-#   --scheduler ADDRESS  a running Dask scheduler to use instead
+#   --scheduler ADDRESS  a running Dask scheduler to use instead; --slurm: decode in --jobs jobs of a Slurm cluster
 #   --model DIR|NAME     another Whisper in CTranslate2 form: a folder, or a name on the Hugging Face hub
 #   --min-words N        keep prompts of at least so many English words [8]
 #   --exp DIR            folder for the results [exp]
@@ -27,6 +27,7 @@ limit_others=25
 max_seconds=20
 jobs=$(nproc)
 scheduler=
+slurm=false
 model=
 min_words=8
 exp=exp
@@ -57,7 +58,7 @@ if runs 8; then
         # shellcheck disable=SC2046
         simulst sweep --data "data/$language-en/tst" --model $whisper --source-lang "$language" --target-lang en \
             --decodings "conf/sweep_$language.yaml" --out "$exp/$language-en" --jobs "$jobs" \
-            ${scheduler:+--scheduler "$scheduler"} $(part_of "$language")
+            ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $(part_of "$language")
     done
 fi
 

@@ -12,8 +12,9 @@ from kaldiio import WriteHelper
 from tqdm import tqdm
 
 from simulst.data.audio import SAMPLE_RATE, load_audio
-from simulst.data.datadir import read_data_dir, read_table, write_table
+from simulst.data.datadir import Utterance, read_data_dir, read_table, write_table
 from simulst.errors import SimulstError
+from simulst.lock import alone
 
 ARCHIVE = "audio.ark"
 
@@ -26,7 +27,8 @@ def dump_audio(data: Path, out: Path, texts: Sequence[str], speeds: Sequence[flo
         other speeds than 1 get the prefix `sp<factor>-`.
     Audio is stored as 16-bit WAV, which ESPnet reads back as floats (a plain Kaldi matrix it would leave as integers).
     `out` appears whole or not at all.
-    Raises SimulstError: what `read_data_dir` and `load_audio` raise, a speed that is not positive.
+    Raises SimulstError: what `read_data_dir` and `load_audio` raise, a speed that is not positive, a full disk, another
+        process that writes `out`.
     """
     if not speeds or min(speeds) <= 0:
         raise SimulstError(f"speeds {list(speeds)}: give positive factors, such as 0.9 1.0 1.1.")
@@ -34,8 +36,23 @@ def dump_audio(data: Path, out: Path, texts: Sequence[str], speeds: Sequence[flo
     tables = {f"text.{language}": read_table(data / f"text.{language}", allow_empty=True) for language in texts}
     tables["utt2spk"] = read_table(data / "utt2spk")
     part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    with alone(out, out.with_name(f".{out.name}.lock")):
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            part.mkdir(parents=True)
+            _write(part, out, utterances, tables, speeds)
+            shutil.rmtree(out, ignore_errors=True)
+            part.replace(out)
+        except OSError as error:
+            shutil.rmtree(part, ignore_errors=True)
+            raise SimulstError(
+                f"{out}: cannot be written ({error.strerror}); mend that and run the same command again."
+            ) from error
+
+
+def _write(
+    part: Path, out: Path, utterances: Sequence[Utterance], tables: dict[str, dict[str, str]], speeds: Sequence[float]
+) -> None:
     rows: dict[str, list[tuple[str, str]]] = {name: [] for name in (*tables, "utt2num_samples")}
     progress = tqdm(total=len(speeds) * len(utterances), desc=f"audio of {out.name}", unit="utt")
     with (
@@ -65,8 +82,6 @@ def dump_audio(data: Path, out: Path, texts: Sequence[str], speeds: Sequence[flo
     write_table(
         part / "wav.scp", sorted((k, v.replace(str(part / ARCHIVE), str(out / ARCHIVE))) for k, v in scp.items())
     )
-    shutil.rmtree(out, ignore_errors=True)
-    part.replace(out)
 
 
 def _as_int16(samples: np.ndarray) -> np.ndarray:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
+from simulst.lock import LOCK, alone
 from simulst.runs import write_atomically
 
 RECORD, LOG = "simulst.json", "simulst.log"
+MEETING = ".dist_init_"
+FORWARDED = ("OMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED", "NLTK_DATA")
+"""Beginnings of the variables that processes on other machines get through ssh (srun hands on all)."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,50 @@ class Training:
         return [f"--{prefix}token_list", str(folder / "tokens.txt"), f"--{prefix}bpemodel", str(folder / "bpe.model")]
 
 
+@dataclass(frozen=True)
+class Machines:
+    """Where a training runs. ESPnet gives each process its part of every batch and weighs the gradients by its size.
+
+    ngpu: GPUs of each machine, a process for each; 0: one process on its CPUs.
+    nodes: how many machines of a Slurm cluster; srun starts the processes.
+    hosts: machines to reach through ssh instead, as ESPnet's launcher wants them: `one,two`, or with the numbers of
+        their GPUs `one:0:1,two:0`. They must see the same files under the same paths.
+    """
+
+    ngpu: int = 0
+    nodes: int = 1
+    hosts: str | None = None
+
+    def command(self, command: Sequence[str], out: Path, environment: Mapping[str, str]) -> list[str]:
+        """The command that runs ESPnet's `command` there; the processes meet at a file in `out`.
+
+        Raises SimulstError: no srun or ssh here, or both were asked for.
+        """
+        if self.hosts is not None and self.nodes > 1:
+            raise SimulstError("--num-nodes and --hosts: give one of them; the hosts' number says it already.")
+        meeting = f"{out.resolve() / MEETING}"
+        if self.hosts is not None:
+            _find("ssh", "--hosts")
+            launcher = [sys.executable, "-m", "espnet2.bin.launch", "--host", self.hosts, "--ngpu", str(self.ngpu)]
+            launcher += ["--envfile", "none", "--log", "-", "--init_file_prefix", meeting, "--", "env"]
+            launcher += [f"{k}={shlex.quote(v)}" for k, v in environment.items() if k.startswith(FORWARDED)]
+            return [*launcher, *map(shlex.quote, command)]
+        if self.nodes > 1:
+            _find("srun", "--num-nodes")
+            step = [f"--nodes={self.nodes}", f"--ntasks={self.nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1"]
+            step += [f"--gres=gpu:{self.ngpu}"] if self.ngpu else []
+            options = ["--multiprocessing_distributed", "true", "--dist_launcher", "slurm"]
+            options += ["--dist_init_method", f"file://{meeting}{uuid.uuid4()}"]
+            options += [] if self.ngpu else ["--dist_backend", "gloo"]
+            return ["srun", *step, *command, *options]
+        return [*command, *(["--multiprocessing_distributed", "true"] if self.ngpu > 1 else [])]
+
+
+def _find(program: str, option: str) -> None:
+    if shutil.which(program) is None:
+        raise SimulstError(f"{option} needs the program {program}, which is not on this machine's PATH.")
+
+
 def collect_stats(training: Training, out: Path, extra: Sequence[str] = (), force: bool = False) -> None:
     """ESPnet's feature statistics: `out/train/feats_stats.npz` for the global mean and variance."""
     command = training.command(out, ["--collect_stats", "true", "--ngpu", "0", *extra])
@@ -72,11 +122,14 @@ def train(
     extra: Sequence[str] = (),
     encoder: Path | None = None,
     force: bool = False,
+    machines: Machines = Machines(),
+    model: Path | None = None,
 ) -> None:
-    """Train, or go on at its last epoch with a training that was interrupted.
+    """Train, or go on at its last epoch with a training that was interrupted (on other machines, too).
 
     stats: the folder of `collect_stats`. extra: further options of ESPnet, which override the configuration.
     encoder: weights of another model (of stage 5) whose encoder is where this one's begins.
+    model: weights of an ST model where this one begins (its CTC layer of the source is only taken along if used).
     """
     options = ["--resume", "true", "--normalize", "global_mvn"]
     options += ["--normalize_conf", f"stats_file={stats / 'train/feats_stats.npz'}"]
@@ -84,43 +137,78 @@ def train(
         if not encoder.is_file():
             raise SimulstError(f"{encoder}: no such weights to begin with; run stage 5 (ASR pre-training) first.")
         options += ["--init_param", f"{encoder}:encoder:encoder"]
-    run_espnet(training.command(out, [*options, *extra]), out, training.config, force)
+    if model is not None:
+        if not model.is_file():
+            raise SimulstError(f"{model}: no such weights to begin with; train that model first (stage 11).")
+        # Without source texts, ESPnet makes no CTC layer for them.
+        options += ["--init_param", f"{model}" if training.source_text else f"{model}:::ctc"]
+    options += ["--ngpu", str(machines.ngpu)]
+    run_espnet(training.command(out, [*options, *extra]), out, training.config, force, machines)
 
 
-def run_espnet(command: list[str], out: Path, config: Path, force: bool = False) -> None:
+def run_espnet(
+    command: list[str], out: Path, config: Path, force: bool = False, machines: Machines = Machines()
+) -> None:
     """Run one ESPnet program with its log in `out/simulst.log`.
 
     What made the folder is kept in `out/simulst.json`: the same command goes on where it was interrupted, and does
     nothing once it has ended. force: begin anew, without what is in the folder.
-    Raises SimulstError: the program failed (with the log's last words), or another command or configuration filled
-        the folder.
+    Raises SimulstError: the program failed (with the log's last words), another command or configuration filled
+        the folder, or another run is at work there.
     """
     if not config.is_file():
         raise SimulstError(f"{config}: no such training configuration.")
     record = out / RECORD
-    # Without the interpreter, whose place changes when a checkout is moved.
+    # Without the interpreter, whose place changes when a checkout is moved, and without the machines.
     wanted = {"command": command[1:], "config": config.read_text(encoding="utf-8")}
-    if record.is_file() and force:
-        shutil.rmtree(out)
-    elif record.is_file():
-        found = json.loads(record.read_text(encoding="utf-8"))
-        if {key: found.get(key) for key in wanted} != wanted:
-            raise SimulstError(
-                f"{out}: was begun with other options or another {config.name} (see {RECORD} there); "
-                "name another folder, or use --force to begin anew."
-            )
-        if found["complete"]:
-            print(f"{out}: complete; --force does it again")
-            return
-    out.mkdir(parents=True, exist_ok=True)
-    write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))
-    log = out / LOG
     # NLTK's data is looked for (and asked of the network) at ESPnet's import; nothing here needs it.
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NLTK_DATA": os.environ.get("NLTK_DATA", str(out))}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NLTK_DATA": os.environ.get("NLTK_DATA", str(out.resolve()))}
+    launched = machines.command(command, out, environment)
+    with alone(out) as lock:
+        if record.is_file() and force:
+            _empty(out)
+        elif record.is_file():
+            found = json.loads(record.read_text(encoding="utf-8"))
+            if {key: found.get(key) for key in wanted} != wanted:
+                raise SimulstError(
+                    f"{out}: was begun with other options or another {config.name} (see {RECORD} there); "
+                    "name another folder, or use --force to begin anew."
+                )
+            if found["complete"]:
+                print(f"{out}: complete; --force does it again")
+                return
+        write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))
+        try:
+            _follow(launched, out, environment, lock)
+        finally:
+            for meeting in out.glob(f"{MEETING}*"):
+                meeting.unlink()
+        write_atomically(record, json.dumps({**wanted, "complete": True}, indent=1))
+
+
+def _empty(out: Path) -> None:
+    """Remove all but the lock."""
+    for path in out.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
+
+
+def _follow(command: list[str], out: Path, environment: dict[str, str], lock: int) -> None:
+    """Run a program, write its output to the log, and show its progress."""
+    log = out / LOG
     with (
         log.open("a", encoding="utf-8") as file,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment,
+            # If this process is killed, ESPnet goes on for a while: until it ends, the folder is its own.
+            pass_fds=[lock],
         ) as process,
     ):
         last: list[str] = []
@@ -132,12 +220,11 @@ def run_espnet(command: list[str], out: Path, config: Path, force: bool = False)
                     file.flush()
                     progress.read(line)
                     last = [*last, line.strip()][-3:]
-            except KeyboardInterrupt:
+            except BaseException:
                 process.terminate()
                 raise
     if process.returncode != 0:
         raise SimulstError(f"{log}: ESPnet stopped with status {process.returncode}: {' | '.join(last)[-300:]}")
-    write_atomically(record, json.dumps({**wanted, "complete": True}, indent=1))
 
 
 class Progress:

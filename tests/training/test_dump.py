@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import soundfile
 
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
+from simulst.lock import alone
 from simulst.training.dump import dump_audio
 
 SECONDS = {"a-1": (0.5, 1.25), "a-2": (1.5, 3.0)}
@@ -87,3 +90,36 @@ def test_a_missing_text_is_named(data: Path, tmp_path: Path) -> None:
     shutil.move(data / "text.lc.rm.en", tmp_path / "elsewhere")
     with pytest.raises(SimulstError, match=r"text\.lc\.rm\.en"):
         dump_audio(data, tmp_path / "dump", ["tc.de", "lc.rm.en"])
+
+
+def test_a_full_disk_leaves_nothing_and_the_same_command_goes_on(data: Path, small_disk: Path) -> None:
+    out = small_disk / "dump"
+    command = [sys.executable, Path(__file__).parents[2] / "local/dump_audio.py", data, out, "--texts", "tc.de"]
+    (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 40_000))
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 1
+        sentence = done.stderr.replace("\r", "\n").strip().split("\n")[-1]
+        assert sentence.startswith(f"error: {out}: cannot be written (No space left on device); mend that and run")
+        assert "Traceback" not in done.stderr
+        assert [path.name for path in small_disk.iterdir()] == ["filler"]
+    (small_disk / "filler").unlink()
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    assert set(read(out)) == set(SECONDS)
+
+
+def test_a_full_disk_keeps_the_old_archive(data: Path, small_disk: Path) -> None:
+    out = small_disk / "dump"
+    dump_audio(data, out, ["tc.de"])
+    before = (out / "audio.ark").read_bytes()
+    (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 40_000))
+    with pytest.raises(SimulstError, match="No space left"):
+        dump_audio(data, out, ["tc.de"])
+    assert (out / "audio.ark").read_bytes() == before and set(read(out)) == set(SECONDS)
+
+
+def test_two_at_once(data: Path, tmp_path: Path) -> None:
+    with alone(tmp_path / "dump", tmp_path / ".dump.lock"):
+        with pytest.raises(SimulstError, match="dump: another run is at work"):
+            dump_audio(data, tmp_path / "dump", ["tc.de"])
+        dump_audio(data, tmp_path / "dump2", ["tc.de"])

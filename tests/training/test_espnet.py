@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.training.espnet import LOG, RECORD, Training, run_espnet, train
+from simulst.training.espnet import LOG, RECORD, Machines, Training, run_espnet, train
 
 
 @pytest.fixture
@@ -84,3 +88,49 @@ def test_missing_files_are_named_before_anything_starts(tmp_path: Path, config: 
     with pytest.raises(SimulstError, match=r"asr\.pth: no such weights .* stage 5"):
         train(training, tmp_path / "st", tmp_path, encoder=tmp_path / "asr.pth")
     assert not (tmp_path / "st").exists()
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_folder_is_held_until_espnet_itself_has_ended(tmp_path: Path, config: Path) -> None:
+    """What started ESPnet is killed, ESPnet goes on: whoever comes now is refused, with or without force."""
+    out = tmp_path / "st"
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    body = f"import os, time\nopen({str(begun)!r}, 'w').write(str(os.getpid()))\n"
+    body += "end = time.monotonic() + 20\n"
+    body += f"while not os.path.exists({str(go)!r}) and time.monotonic() < end: time.sleep(0.01)"
+    command = program(out, body)
+    call = f"from pathlib import Path; run_espnet({command!r}, Path({str(out)!r}), Path({str(config)!r}))"
+    first = subprocess.Popen([sys.executable, "-c", f"from simulst.training.espnet import run_espnet; {call}"])
+    wait_for(begun)
+    first.kill()
+    first.wait()
+    for force in (False, True):
+        with pytest.raises(SimulstError, match=rf"st: another run is at work there \(process {first.pid} on "):
+            run_espnet(command, out, config, force)
+    os.kill(int(begun.read_text()), signal.SIGKILL)
+    go.touch()
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            run_espnet(command, out, config)
+            break
+        except SimulstError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    assert calls(out) == 2 and not list(out.glob(".*"))
+
+
+def test_the_record_is_of_what_is_trained_not_of_where(tmp_path: Path, config: Path) -> None:
+    out = tmp_path / "st"
+    command = program(out, "raise SystemExit(1)")
+    with pytest.raises(SimulstError):
+        run_espnet(command, out, config, machines=Machines(ngpu=2))
+    with pytest.raises(SimulstError, match="status 1"):
+        run_espnet(command, out, config)
+    assert calls(out) == 2

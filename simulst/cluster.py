@@ -1,0 +1,219 @@
+"""Where work runs: in this process, on this machine's cores, on a running Dask scheduler, or on a Slurm cluster."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import shutil
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from simulst.errors import SimulstError
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 20
+RENEW_SECONDS = 30
+# Dask has its workers give every freed 64 KiB back to the system: encoders then spend half their time on page faults.
+# Whoever sets one threshold must set both, or large blocks still go back at once.
+MALLOC = {"MALLOC_TRIM_THRESHOLD_": 1 << 30, "MALLOC_MMAP_THRESHOLD_": 1 << 30}
+
+Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
+"""As `map`, but the results come as they are ready."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`jobs` processes here, or that many on a Slurm cluster, or a running Dask scheduler at `scheduler`."""
+
+    jobs: int = 1
+    scheduler: str | None = None
+    slurm: bool = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all work is done by processes of this machine that share its cores."""
+        return self.scheduler is None and not self.slurm
+
+
+@contextmanager
+def mapper(cluster: Cluster) -> Iterator[Map]:
+    """A function that spreads jobs over the cluster.
+
+    A job is a tuple that begins with a number and something with a `name`. If it kills every process that tries it, its
+    result is the number with a sentence that says so.
+    Raises SimulstError: no Dask, no scheduler that answers, or no Slurm that takes jobs.
+    """
+    if cluster.is_here and cluster.jobs <= 1:
+        yield map
+        return
+    if cluster.slurm and cluster.scheduler is not None:
+        raise SimulstError("--slurm and --scheduler: give one of them.")
+    try:
+        import dask
+        from dask.distributed import Client, LocalCluster
+    except ImportError as error:
+        raise SimulstError(
+            f"--jobs, --scheduler, --slurm need Dask ({error}); install dask and distributed."
+        ) from error
+
+    # Importing it has set its log to chatter about every connection.
+    logging.getLogger("distributed").setLevel(logging.getLogger().level)
+    settings: dict[str, Any] = {"distributed.scheduler.allowed-failures": 1}
+    own: Any = None
+    if cluster.slurm:
+        with dask.config.set(settings):
+            own = slurm_cluster()
+    elif cluster.scheduler is None:
+        settings |= {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in MALLOC.items()}
+        with dask.config.set(settings):
+            own = LocalCluster(n_workers=cluster.jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    ended = threading.Event()
+    try:
+        if cluster.slurm:
+            _submit(own, cluster.jobs)
+        try:
+            client = Client(own or cluster.scheduler, timeout=CONNECT_SECONDS)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise SimulstError(
+                f"no Dask scheduler answers at {cluster.scheduler} ({error}); start one or drop --scheduler."
+            ) from error
+        if cluster.slurm:
+            _wait_for_worker(own, client)
+            threading.Thread(target=_renew, args=(own, cluster.jobs, ended), daemon=True).start()
+        elif not client.nthreads():
+            logger.warning("the scheduler at %s has no workers; waiting for some.", cluster.scheduler)
+        try:
+            yield functools.partial(_run_all, client)
+        finally:
+            client.close()
+    finally:
+        ended.set()
+        if own is not None:
+            with suppress(AssertionError):  # Dask's, at a job that was refused
+                own.close()
+
+
+def worker_threads() -> int:
+    """How many threads the Dask worker that runs this has."""
+    from dask.distributed import get_worker
+
+    return int(get_worker().state.nthreads)
+
+
+def slurm_cluster() -> Any:
+    """A dask_jobqueue.SLURMCluster without jobs yet, as Dask's configuration (`jobqueue.slurm`) describes them.
+
+    Raises SimulstError: no Slurm here, or too little is configured.
+    """
+    try:
+        import dask
+        from dask_jobqueue import SLURMCluster
+    except ImportError as error:
+        raise SimulstError(f"--slurm needs dask-jobqueue ({error}); install it.") from error
+    if shutil.which("sbatch") is None:
+        raise SimulstError(
+            "--slurm needs the program sbatch, which is not on this machine's PATH; "
+            "run this on a login node of the cluster, or use --jobs or --scheduler."
+        )
+    prologue = [f"export {name}={value}" for name, value in MALLOC.items()]
+    prologue += dask.config.get("jobqueue.slurm.job-script-prologue", None) or []
+    options = {"dashboard_address": ":0"} | (dask.config.get("jobqueue.slurm.scheduler-options", None) or {})
+    try:
+        return SLURMCluster(job_script_prologue=prologue, scheduler_options=options)
+    except ValueError as error:
+        if dask.config.get("jobqueue.slurm.cores", None) and dask.config.get("jobqueue.slurm.memory", None):
+            raise SimulstError(f"--slurm: {error}; see jobqueue.slurm in Dask's configuration.") from error
+        raise SimulstError(
+            "--slurm must be told the cores and memory of a job: set cores and memory under jobqueue: slurm: in "
+            "~/.config/dask/jobqueue.yaml (docs/clusters.md)."
+        ) from error
+
+
+def _submit(own: Any, jobs: int) -> None:
+    """Put the jobs of so many workers into the queue."""
+    trial = subprocess.run(["sbatch", "--test-only"], input=own.job_script(), capture_output=True, text=True)
+    if trial.returncode:
+        said = " ".join(trial.stderr.split())
+        raise SimulstError(f"--slurm: sbatch refused the job: {said}; mend jobqueue.slurm in Dask's configuration.")
+    own.scale(jobs)
+    with suppress(RuntimeError):  # refused after all: Dask has logged it
+        own.sync(own._correct_state)  # scale() leaves it to the background; wait for it
+
+
+def _wait_for_worker(own: Any, client: Any) -> None:
+    logger.warning("%d jobs are in Slurm's queue (see squeue); waiting for the first to start.", len(own.workers))
+    while True:
+        try:
+            return client.wait_for_workers(1, timeout=RENEW_SECONDS)
+        except TimeoutError:
+            if len(_ended(own)) == len(own.workers):
+                raise SimulstError(
+                    "--slurm: no job is left in Slurm's queue, and none has reached this process; their slurm-*.out "
+                    "files (or those in jobqueue.slurm.log-directory), or what sbatch said above, tell why."
+                ) from None
+
+
+def _renew(own: Any, jobs: int, ended: threading.Event) -> None:
+    """Submit jobs again that ended before the work did, because their time was up, say."""
+    count = len(own.workers)
+    while not ended.wait(RENEW_SECONDS):
+        for name in _ended(own):
+            own.workers.pop(name, None)
+        # Dask, too, forgets a job whose worker went away.
+        if lost := count - len(own.workers):
+            logger.warning("%d of Slurm's jobs ended; submitted again.", lost)
+            own.scale(jobs)
+
+
+def _ended(own: Any) -> list[str]:
+    """The jobs, by Dask's names, that are not in Slurm's queue (any more)."""
+    jobs = {name: job.job_id for name, job in own.workers.items()}
+    queue = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)
+    queued = queue.stdout.split()
+    return [name for name, job in jobs.items() if job not in queued] if queue.returncode == 0 else []
+
+
+def _run_all(client: Any, work: Callable[[Any], Any], jobs: list[Any]) -> Iterator[Any]:
+    """`map` over Dask's workers, in the order in which jobs end.
+
+    Dask tries again what a dying worker held, and in the end gives up all of it (KilledWorker). Therefore workers hold
+    one job per thread, and what was given up is tried once more with nothing beside it, to find the one that kills.
+    """
+    from dask.distributed import CancelledError, KilledWorker, as_completed
+
+    waiting, held, suspects = deque(jobs), {}, []
+    ready = as_completed()
+
+    def submit() -> None:
+        # pure=False: Dask must not take two tasks with equal arguments for one.
+        future = client.submit(work, job := waiting.popleft(), pure=False)
+        held[future.key] = job
+        ready.add(future)
+
+    def fill() -> None:
+        while waiting and len(held) < max(1, sum(client.nthreads().values())):
+            submit()
+
+    try:
+        fill()
+        for future in ready:
+            job = held.pop(future.key)
+            try:
+                yield future.result()
+            except KilledWorker:
+                suspects.append(job)
+            future.release()
+            fill()
+        for job in suspects:
+            try:
+                yield client.submit(work, job, pure=False).result()
+            except KilledWorker:
+                yield job[0], f"{job[1].name}: the process that decoded it died each time (out of memory?)"
+    except CancelledError as error:
+        raise SimulstError(f"the Dask scheduler went away ({error}); run the same command again to go on.") from error

@@ -1,0 +1,54 @@
+"""One run at a time in a folder: a lock that the kernel takes away when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from simulst.errors import SimulstError
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".lock"
+
+
+@contextmanager
+def alone(folder: Path, file: Path | None = None) -> Iterator[int]:
+    """Hold a folder against every other process that asks for it, also on other machines if the disk knows of locks.
+
+    file: the lock file [`folder/.lock`]; it is made, with its folder, and removed in the end.
+    Yields the lock's descriptor: a program that inherits it (`pass_fds`) holds the folder as well, until it ends.
+    Raises SimulstError: the folder is held by another.
+    """
+    file = file or folder / LOCK
+    file.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, 200).decode(errors="replace") or "unknown"
+            os.close(descriptor)
+            raise SimulstError(
+                f"{folder}: another run is at work there ({holder}, or what it started); wait for it, or stop it."
+            ) from None
+        except OSError as error:
+            logger.warning("%s: no locks on this disk (%s); start no second run there.", folder, error.strerror)
+        # Whoever held it may have removed the file between our opening and our locking it.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(file)):
+                break
+        os.close(descriptor)
+    try:
+        with suppress(OSError):  # a full disk
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        yield descriptor
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(descriptor)
