@@ -148,22 +148,22 @@ class CachedDecoder:
         dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
         self._embedding = embedding.weight.detach().to(dtype, copy=True)
         self._positions = self._embedding[:0]
-        self._layers = [_layer(layer, precision, dtype) for layer in decoder.decoders]
+        self.layers = [_layer(layer, precision, dtype) for layer in decoder.decoders]
         self._after_norm = _norm(decoder.after_norm, dtype) if decoder.normalize_before else _identity
         self._output = _linear(precision, decoder.output_layer)
         sources = [layer.src_attn for layer in decoder.decoders]
         keys_values = [part for source in sources for part in (source.linear_k, source.linear_v)]
         # Not in int8: it is done once, and its outcome would depend on how many frames come at a time.
-        self._project = _linear("float32" if precision == "int8" else precision, *keys_values)
-        self._empty = self._embedding.new_empty(len(sources), 2, sources[0].h, 0, sources[0].d_k)
+        self.project = _linear("float32" if precision == "int8" else precision, *keys_values)
+        self.empty = self._embedding.new_empty(len(sources), 2, sources[0].h, 0, sources[0].d_k)
 
     def memory(self) -> Memory:
         """No frames yet."""
-        return Memory(self._project, self._empty)
+        return Memory(self.project, self.empty)
 
     def start(self) -> DecoderState:
         """One hypothesis that has read nothing."""
-        return DecoderState(0, _Slots(self._empty), self._embedding.new_empty(1, 0))
+        return DecoderState(0, _Slots(self.empty), self._embedding.new_empty(1, 0))
 
     @torch.inference_mode()
     def step(
@@ -175,7 +175,7 @@ class CachedDecoder:
         Raises SimulstError: an empty memory.
         """
         apart = self._closed(len(tokens)).fill_diagonal_(0)
-        return self._read(tokens, self._position(state.length, 1), apart, state, memory, slice(None), attention)
+        return self._read(tokens, self.encodings(state.length, 1), apart, state, memory, slice(None), attention)
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, memory: Memory, *, attention: bool = False) -> tuple[Tensor, DecoderState]:
@@ -186,7 +186,7 @@ class CachedDecoder:
         if not len(tokens):
             raise SimulstError("a prefix needs at least one token, <sos>.")
         causal = self._closed(len(tokens)).triu_(1)
-        positions = self._position(0, len(tokens))
+        positions = self.encodings(0, len(tokens))
         return self._read(tokens, positions, causal, self.start(), memory, slice(-1, None), attention)
 
     def _read(
@@ -212,10 +212,10 @@ class CachedDecoder:
         mask = state.visible.new_full((count, last), -torch.inf)  # other states may have used the pool in between
         mask[:, : state.visible.shape[1]] = state.visible
         mask[:, slots.used :] = among
-        x = torch.add(positions, functional.embedding(tokens, self._embedding), alpha=self._encoding.xscale)
+        x = self.embed(tokens, positions)
         heads, d_k = slots.data.shape[2], slots.data.shape[4]
         weights = []
-        for layer, own, source in zip(self._layers, slots.data, memory.keys_values, strict=True):
+        for layer, own, source in zip(self.layers, slots.data, memory.keys_values, strict=True):
             qkv = layer.self_in(layer.before[0](x)).view(count, 3, heads, d_k).permute(1, 2, 0, 3)
             own[:, :, slots.used : last] = qkv[1:]
             found = _attend(qkv[0], own[:, :, :last], mask)
@@ -226,14 +226,22 @@ class CachedDecoder:
             x = layer.after[1](x + layer.source_out(_attend(query, source)))
             x = layer.after[2](x + layer.down(layer.up(layer.before[2](x)).relu_()))
         slots.used = last
-        log_p = torch.log_softmax(self._output(self._after_norm(x[ends])), -1, dtype=torch.float32)
+        log_p = self.log_p(x[ends])
         seen = torch.stack(weights) if attention else None
         return log_p, DecoderState(state.length + len(positions), slots, mask[ends], seen)
 
     def _closed(self, count: int) -> Tensor:
         return self._embedding.new_full((count, count), -torch.inf)
 
-    def _position(self, first: int, count: int) -> Tensor:
+    def embed(self, tokens: Tensor, encodings: Tensor) -> Tensor:
+        """The first layer's input (m, width): tokens (m,) with the encodings of their positions, (m or 1, width)."""
+        return torch.add(encodings, functional.embedding(tokens, self._embedding), alpha=self._encoding.xscale)
+
+    def log_p(self, x: Tensor) -> Tensor:
+        """The last layer's output (m, width) → log p of the next token (m, V) float32."""
+        return torch.log_softmax(self._output(self._after_norm(x)), -1, dtype=torch.float32)
+
+    def encodings(self, first: int, count: int) -> Tensor:
         """Encodings (count, width) of positions from `first` on."""
         last = first + count
         if last > len(self._positions):

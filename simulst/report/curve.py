@@ -100,7 +100,7 @@ def _draw(
             loc="outside lower center",
             ncols=columns,
             frameon=False,
-            title="numbers at the points: READ's chunk in ms, or n" if lines else None,
+            title="numbers at the points: READ's chunk in ms, k or λ, or n" if lines else None,
             title_fontsize=8,
         )
         if title:

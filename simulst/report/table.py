@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ class ScoredRun:
 
     name:     the configuration's label, with the folder before it where labels repeat (see `load_runs`).
     line:     what its curve is called: the strategy, likewise with a folder; runs with an initial wait are a line.
-    value:    what changes along the curve: READ's chunk in ms, or else STOP's or COMMIT's number; None if none of them
-              has one.
+    value:    what changes along the curve: READ's chunk in ms, k or threshold, or else STOP's or COMMIT's number; None
+              if none of them has one.
     """
 
     folder: Path
@@ -114,19 +114,43 @@ def runs_table(folders: Sequence[Path]) -> str:
         interval = "–" if low is None or high is None else f"[{low:.1f}, {high:.1f}]"
         numbers = [_number(run.scores.get(key), digits) for key, (_, digits) in COLUMNS.items()]
         rows.append([run.name, _number(run.scores.get("BLEU"), 1), interval, *numbers])
+    return markdown(rows)
+
+
+def pairs_table(counts: Mapping[str, Mapping[str, int]]) -> str:
+    """How many prefix pairs each maxratio leaves (NAIST at IWSLT 2022, Table 4). counts: filter → counts, see
+    `simulst.prefix.extract.write_pairs`."""
+    head = ["Filter", "Pairs", "Left out"]
+    return markdown([head, *([name, str(c["kept"]), str(c.get("filtered", 0))] for name, c in counts.items())])
+
+
+def predictor_table(scores: Mapping[str, Any]) -> str:
+    """A boundary predictor on held-out prefixes (NAIST at IWSLT 2022, Table 3), of each output and of each piece.
+
+    scores: see `simulst.prefix.training`.
+    """
+    measures = ("accuracy", "precision", "recall", "f1")
+    rows = [["Boundaries", *(name.capitalize() for name in measures)]]
+    named = {"outputs, λ 0.5": scores["frames"]} | {f"pieces, λ {name}": row for name, row in scores["pieces"].items()}
+    return markdown([*rows, *([name, *(_number(row[key], 3) for key in measures)] for name, row in named.items())])
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first row is its head; all columns but the first hold numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rows.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = []
-    for first, *others in rows:
+    for first, *others in [rows[0], rule, *rows[1:]]:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _line(strategy: str, decoding: dict[str, Any]) -> tuple[str, float | None]:
-    """What a run's curve is called, and what changes along it: the chunk, or the number in the strategy's name."""
-    if "ms" in decoding["read"]:
-        return strategy, float(decoding["read"]["ms"])
+    """What a run's curve is called, and what changes along it: READ's number, or the one in the strategy's name."""
+    for name in ("ms", "k", "threshold"):
+        if name in decoding["read"]:
+            return strategy, float(decoding["read"][name])
     for key in ("stop", "commit"):
         numbers = [v for v in decoding.get(key, {}).values() if isinstance(v, (int, float)) and not isinstance(v, bool)]
         if numbers:

@@ -11,7 +11,7 @@ import yaml
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.report.table import find_runs, load_runs, runs_table, write_results
+from simulst.report.table import find_runs, load_runs, pairs_table, predictor_table, runs_table, write_results
 
 SCORES = {
     "BLEU": 24.26,
@@ -28,8 +28,11 @@ SCORES = {
 }
 
 
-def make_run(folder: Path, read: dict[str, Any], commit: dict[str, Any], **scores: Any) -> Path:
-    decoding = parse_decoding({"read": read, "commit": commit}, "test")
+def make_run(
+    folder: Path, read: dict[str, Any], commit: dict[str, Any], stop: dict[str, Any] | None = None, **scores: Any
+) -> Path:
+    stop = stop or {"type": "end_of_sentence"}
+    decoding = parse_decoding({"read": read, "stop": stop, "commit": commit}, "test")
     folder.mkdir(parents=True)
     config = {"label": decoding.label, "strategy": decoding.strategy, "decoding": decoding.raw}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
@@ -65,6 +68,43 @@ def test_table(tmp_path: Path) -> None:
         "| hold-6_1000ms       | 24.3 | [22.0, 26.1] | 48.3 | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |\n"
         "| hold-10_1000ms      | 24.3 | [22.0, 26.1] | 48.3 | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |"
     )
+
+
+def test_tables_of_prefix_alignment() -> None:
+    counts = {"all": {"pairs": 40, "kept": 40, "whole": 9}, "maxratio20": {"pairs": 40, "filtered": 31, "kept": 9}}
+    assert pairs_table(counts).splitlines()[2:] == [
+        "| all        |    40 |        0 |",
+        "| maxratio20 |     9 |       31 |",
+    ]
+    row = {"accuracy": 0.75, "precision": 1 / 3, "recall": 0.0, "f1": 1.0}
+    table = predictor_table({"frames": row, "pieces": {"0.5": {**row, "f1": 0.5}}}).splitlines()
+    assert table[2:] == [
+        "| outputs, λ 0.5 |    0.750 |     0.333 |  0.000 | 1.000 |",
+        "| pieces, λ 0.5  |    0.750 |     0.333 |  0.000 | 0.500 |",
+    ]
+
+
+def test_curves_that_are_called_after_their_read(tmp_path: Path) -> None:
+    """wait-k over k, paper B's schedule over k, the boundary predictor over its threshold."""
+    word, two = {"type": "max_words", "n": 1}, {"type": "max_tokens", "n": 2}
+    reads: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
+        *[({"type": "wait_k", "k": k}, word) for k in (11, 3)],
+        *[({"type": "wait_stride", "k": k, "s": 10}, two) for k in (200, 100)],
+        *[({"type": "boundary", "threshold": t, "predictor": "p.pth"}, None) for t in (0.5, 0.0)],
+    ]
+    folders = []
+    for i, (read, stop) in enumerate(reads):
+        commit = {"type": "all", **({"last_word": True} if read["type"] == "boundary" else {})}
+        folders.append(make_run(tmp_path / str(i), read, commit, stop))
+    runs = load_runs(folders)
+    assert [(run.line, run.name, run.value) for run in runs] == [
+        ("boundary-T100", "boundary-T100-0", 0.0),
+        ("boundary-T100", "boundary-T100-0.5", 0.5),
+        ("k-s10-N2", "k100-s10-N2", 100.0),
+        ("k-s10-N2", "k200-s10-N2", 200.0),
+        ("wait-k", "wait-3", 3.0),
+        ("wait-k", "wait-11", 11.0),
+    ]
 
 
 def test_equal_labels_are_told_apart_by_their_folders(tmp_path: Path) -> None:

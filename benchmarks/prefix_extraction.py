@@ -1,0 +1,82 @@
+"""Prefix extraction, batched, against decoding each prefix by itself: the same model, search and pairs.
+
+    python benchmarks/prefix_extraction.py [--model egs/mini/exp/en-de/offline] [--utterances 60] [--beam 10]
+
+The slow side encodes each prefix from its start and searches it with the cached decoder, one after the other; both
+sides take turns on groups of utterances of about the same length. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+import torch
+from tqdm import tqdm
+
+from simulst.data.audio import load_audio
+from simulst.data.datadir import read_data_dir
+from simulst.models.espnet import ESPnet
+from simulst.prefix.align import FRAME, Translator, align
+from simulst.prefix.extract import shards_of
+from simulst.search import JointBeamSearch, Tokens
+from simulst.search.beam import JointSearch, joint_beam_search
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = click.Path(path_type=Path)
+
+
+@click.command(help=__doc__)
+@click.option("--model", type=FILE, default=ROOT / "egs/mini/exp/en-de/offline", show_default=True)
+@click.option("--data", type=FILE, default=ROOT / "egs/mini/data/en-de/train", show_default=True)
+@click.option("--checkpoint", default="", help="Of the model; empty: the averaged or best one.")
+@click.option("--utterances", default=60, show_default=True)
+@click.option("--beam", default=10, show_default=True)
+@click.option("--tau", default=100, show_default=True)
+@click.option("--threads", default=1, show_default=True)
+def main(model: Path, data: Path, checkpoint: str, utterances: int, beam: int, tau: int, threads: int) -> None:
+    """Measure both, and compare what they found."""
+    espnet = ESPnet(model, "en", "de", threads=threads, checkpoint=checkpoint)
+    options = JointBeamSearch(beam=beam, ctc_weight=0.0)
+    everything = read_data_dir(data, "tc.de")
+    some = everything[:: max(1, len(everything) // utterances)][:utterances]
+    seconds = {"batched": 0.0, "single": 0.0}
+    prefixes = same = pairs = 0
+    for shard in tqdm(shards_of(some), unit="shard"):
+        audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
+        frames = [one.size // FRAME for one in audio]
+
+        def one_by_one(row: int, end: int, forced: Tokens, audio: list = audio, frames: list = frames) -> Tokens:
+            session = espnet.session()
+            session.extend(audio[row] if end == frames[row] else audio[row][: end * FRAME], final=True)
+            search = JointSearch(espnet.decoder, options, espnet.sos, espnet.eos)
+            search.append(session.encoded())
+            return joint_beam_search(search, forced)[0].tokens
+
+        started = time.perf_counter()
+        batched = align(Translator(espnet, audio, tau, options), frames, tau, espnet.text)
+        seconds["batched"] += time.perf_counter() - started
+        started = time.perf_counter()
+        single = align(lambda questions: [one_by_one(*q) for q in questions], frames, tau, espnet.text)
+        seconds["single"] += time.perf_counter() - started
+        prefixes += sum((count - 1) // tau for count in frames)
+        pairs += sum(len(one.pairs) for one in single)
+        same += sum(a == b for a, b in zip(batched, single, strict=True))
+    result = {
+        "prefixes": prefixes,
+        "pairs": pairs,
+        "prefixes_per_second": prefixes / seconds["batched"],
+        "prefixes_per_second_single": prefixes / seconds["single"],
+        "speedup": seconds["single"] / seconds["batched"],
+        "same_alignments": f"{same} of {len(some)}",
+        "threads": torch.get_num_threads(),
+    }
+    for name, value in result.items():
+        print(f"{name}: {value:.2f}" if isinstance(value, float) else f"{name}: {value}")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+#!/usr/bin/env python
+"""Stage 12: the prefix pairs of a data directory, by an offline model (NAIST at IWSLT 2022, section 2.1)."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from simulst.cluster import Cluster
+from simulst.errors import SimulstError
+from simulst.models import parse_options
+from simulst.prefix.extract import PREFIXES, extract
+from simulst.runs import Task
+
+FOLDER = click.Path(path_type=Path)
+
+
+@click.command(help=__doc__)
+@click.option("--data", required=True, type=FOLDER, help="Data directory (stage 1).")
+@click.option("--model", required=True, help="The offline model's experiment folder.")
+@click.option("--model-option", "options", multiple=True, metavar="NAME=VALUE", help="Such as checkpoint=chosen.pth.")
+@click.option("--source-lang", required=True)
+@click.option("--target-lang", required=True)
+@click.option("--out", required=True, type=FOLDER)
+@click.option("--tau", default=100, show_default=True, help="Prefixes grow by so many frames of 10 ms.")
+@click.option("--beam", default=10, show_default=True, help="Of the search, by the decoder alone.")
+@click.option("--limit", default=0, help="Only the first N utterances.")
+@click.option("--jobs", default=1, show_default=True, help="Processes on this machine, or with --slurm in its queue.")
+@click.option("--scheduler", help="Address of a running Dask scheduler.")
+@click.option("--force", is_flag=True, help="Do it again.")
+@click.option("--slurm", is_flag=True, help="Submit the work to Slurm (docs/clusters.md).")
+def main(
+    data: Path,
+    model: str,
+    options: tuple[str, ...],
+    source_lang: str,
+    target_lang: str,
+    out: Path,
+    tau: int,
+    beam: int,
+    limit: int,
+    jobs: int,
+    scheduler: str | None,
+    force: bool,
+    slurm: bool,
+) -> None:
+    """Extract, and say how many there are."""
+    try:
+        if force:
+            shutil.rmtree(out, ignore_errors=True)
+        task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(options).items())))
+        counts = extract(task, data, out, tau, beam, Cluster(jobs, scheduler, slurm), limit)
+    except SimulstError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; run the same command again to go on.")
+    print(f"{out / PREFIXES}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main()

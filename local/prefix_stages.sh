@@ -1,0 +1,124 @@
+# Stages 11 to 16, after st_stages.sh: paper D's system (NAIST at IWSLT 2022), an offline Transformer made simultaneous by
+# prefix pairs and a boundary predictor. For one pair of languages. Besides its other options, the recipe sets
+#   offline_config, prefix_config   ESPnet's configurations of the offline model and of its fine-tuning
+#   tau, prefix_beam                frames of 10 ms by which prefixes grow; the beam that translates them
+#   ratios                          maxratio of the pairs to fine-tune with, each a model of its own; none: all pairs
+#   waits, thresholds, units        k of wait-k; λ_thre and T (frames) of the boundary predictor
+#   offline_options, prefix_options, predictor_options   further options of the three trainings
+if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
+    if [ "$target" = multi ]; then
+        echo "error: stages 11 to 16 are for one pair of languages; give one" >&2
+        exit 1
+    fi
+    prefix=$out/prefix
+    offline_training="--config $offline_config $corpus --text tc.$target --tokens $dirs/tokens
+        --source-text lc.rm.$source --source-tokens $dirs/source_tokens"
+    model="--model-option checkpoint=chosen.pth --source-lang $source --target-lang $target"
+    names=  # of the fine-tuned models
+    for ratio in $ratios; do names+=" $([ "$ratio" = none ] && echo all || echo "maxratio$ratio")"; done
+fi
+
+if runs 11; then
+    echo "== stage 11: offline model"
+    # shellcheck disable=SC2086
+    OMP_NUM_THREADS=$(nproc) python $local/train.py train $offline_training --stats "$dirs/stats" --out "$out/offline" \
+        $redo $machines -- $offline_options
+    python $local/average.py "$out/offline" --data "$dirs/dev" --text "tc.$target" --source-lang "$source" \
+        --target-lang "$target" --counts "$counts" $redo
+fi
+
+if runs 12; then
+    for split in train dev; do
+        echo "== stage 12: prefix pairs of $split"
+        # shellcheck disable=SC2086,SC2046
+        OMP_NUM_THREADS=1 python $local/extract_prefixes.py --data "$dirs/$split" --model "$out/offline" $model \
+            --out "$prefix/$split" --tau "$tau" --beam "$prefix_beam" --jobs "$jobs" \
+            ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $redo
+    done
+fi
+
+if runs 13; then
+    for ratio in $ratios; do
+        name=$([ "$ratio" = none ] && echo all || echo "maxratio$ratio")
+        echo "== stage 13: fine-tuning on prefix pairs, $name"
+        for split in train dev; do
+            # shellcheck disable=SC2046
+            python $local/write_pairs.py --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" \
+                --target-lang "$target" --out "$dirs/pairs/$name/$split" \
+                $([ "$ratio" = none ] || echo --max-ratio "$ratio") $($with_whole && echo --whole)
+            python $local/dump_audio.py "$dirs/pairs/$name/$split" "$dirs/pairs/$name/dump/$split" --texts "tc.$target" \
+                $redo
+        done
+        # shellcheck disable=SC2086
+        OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$prefix_config" --text "tc.$target" \
+            --train "$dirs/pairs/$name/dump/train" --valid "$dirs/pairs/$name/dump/dev" --tokens "$dirs/tokens" \
+            --source-tokens "$dirs/source_tokens" --stats "$dirs/stats" --model "$out/offline/chosen.pth" \
+            --out "$prefix/$name" $redo $machines -- $prefix_options
+    done
+fi
+
+if runs 14; then
+    echo "== stage 14: boundary predictor"
+    # shellcheck disable=SC2086
+    OMP_NUM_THREADS=$(nproc) python $local/train_predictor.py --out "$prefix/predictor" \
+        --data "$dirs/train" --prefixes "$prefix/train/prefixes.jsonl" \
+        --valid-data "$dirs/dev" --valid-prefixes "$prefix/dev/prefixes.jsonl" $predictor_options $redo
+fi
+
+# A sweep of the boundary predictor for the model called $1.
+boundaries() {
+    for unit in $units; do
+        echo "- read:"
+        for threshold in $thresholds; do
+            echo "    - {type: boundary, threshold: $threshold, frames: $unit, name: $1, predictor: $prefix/predictor/predictor.pth}"
+        done
+        echo "  commit: {type: all, last_word: true}"
+        echo "  search: $prefix_search"
+    done
+}
+
+if runs 15; then
+    prefix_search="{type: joint_beam, ctc_weight: 0.0, beam: $prefix_beam}"
+    {
+        echo "- read: {type: offline}"
+        echo "  commit: {type: all}"
+        echo "  search: $prefix_search"
+        echo "- read:"
+        for k in $waits; do echo "    - {type: wait_k, k: $k}"; done
+        echo "  stop: {type: max_words, n: 1}"
+        echo "  commit: {type: all}"
+        echo "  search: $prefix_search"
+        boundaries offline
+    } > "$prefix/offline.yaml"
+    for name in $names; do boundaries "$name" > "$prefix/$name.yaml"; done
+    for split in $tests; do
+        for name in offline $names; do
+            echo "== stage 15: decode $split by $name"
+            folder=$prefix/$name
+            checkpoint=valid.acc.best.pth
+            if [ "$name" = offline ]; then folder=$out/offline checkpoint=chosen.pth; fi
+            # shellcheck disable=SC2086,SC2046
+            OMP_NUM_THREADS=1 simulst sweep --data "$data/$pairs/$split" --model "$folder" \
+                --model-option checkpoint=$checkpoint --source-lang "$source" --target-lang "$target" \
+                --text "tc.$target" --decodings "$prefix/$name.yaml" --out "$prefix/decode/$split" --jobs "$jobs" \
+                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits
+        done
+    done
+fi
+
+if runs 16; then
+    echo "== stage 16: scores, curve and tables of prefix alignment"
+    [ -e "$prefix_readme" ] || grep -E '^(#|<!--)' PREFIX.md > "$prefix_readme"
+    for split in $tests; do
+        python $local/score_runs.py --target-lang "$target" "$prefix/decode/$split"
+        python $local/write_results.py --readme "$prefix_readme" --section "$pairs-prefix-$split" \
+            --command "$prefix_command" "$prefix/decode/$split"
+    done
+    python $local/write_prefix_tables.py --readme "$prefix_readme" --section "$pairs" --command "$prefix_command" \
+        --pairs "$dirs/pairs" --filters "$names" --predictor "$prefix/predictor"
+    first=${tests%% *}
+    for suffix in svg png; do
+        simulst plot "$prefix/decode/$first" --out "$prefix/$pairs-prefix.$suffix" --title "$recipe $pairs, $first"
+    done
+    cp "$prefix/$pairs-prefix.svg" "$(dirname "$prefix_readme")"
+fi

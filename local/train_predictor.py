@@ -1,0 +1,66 @@
+#!/usr/bin/env python
+"""Train the boundary predictor on prefix pairs; writes predictor.pth and its scores on the held-out ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simulst.errors import SimulstError
+from simulst.prefix.predictor import Sizes
+from simulst.prefix.training import SCORES, Options, train
+
+PATH = click.Path(path_type=Path)
+
+
+@click.command(help=__doc__)
+@click.option("--data", required=True, type=PATH, help="Data directory of the training utterances.")
+@click.option("--prefixes", required=True, type=PATH, help="Their prefixes.jsonl, as the extraction wrote it.")
+@click.option("--valid-data", required=True, type=PATH, help="Data directory of held-out utterances.")
+@click.option("--valid-prefixes", required=True, type=PATH, help="Their prefixes.jsonl.")
+@click.option("--out", required=True, type=PATH)
+@click.option("--mels", default=Sizes.mels, show_default=True, help="Log-mel features.")
+@click.option("--channels", default=Sizes.channels, show_default=True, help="Of the two convolutions.")
+@click.option("--embedding", default=Sizes.embedding, show_default=True, help="The LSTM's input.")
+@click.option("--hidden", default=Sizes.hidden, show_default=True, help="The LSTM's state.")
+@click.option("--learning-rate", default=Options.learning_rate, show_default=True, help="Adam's, at its peak.")
+@click.option("--warmup", default=Options.warmup, show_default=True, help="Updates until the peak.")
+@click.option("--patience", default=Options.patience, show_default=True, help="Epochs without a lower held-out loss.")
+@click.option("--batch-frames", default=Options.batch_frames, show_default=True, help="Frames (10 ms) per batch.")
+@click.option("--max-epochs", default=Options.max_epochs, show_default=True)
+@click.option("--seed", default=Options.seed, show_default=True)
+@click.option("--force", is_flag=True, help="Do it again.")
+def main(
+    data: Path,
+    prefixes: Path,
+    valid_data: Path,
+    valid_prefixes: Path,
+    out: Path,
+    mels: int,
+    channels: int,
+    embedding: int,
+    hidden: int,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Train once."""
+    try:
+        sizes = Sizes(mels, channels, embedding, hidden)
+        train(data, prefixes, valid_data, valid_prefixes, out, Options(sizes, **options), force)
+    except SimulstError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; run the same command again to go on.")
+    scores = json.loads((out / SCORES).read_text(encoding="utf-8"))
+    rows = {"outputs": scores["frames"], **{f"pieces, {t}": row for t, row in scores["pieces"].items()}}
+    print(f"{'':12}" + "".join(f"{name:>11}" for name in scores["frames"]))
+    for name, row in rows.items():
+        print(f"{name:12}" + "".join(f"{value:11.3f}" for value in row.values()))
+
+
+if __name__ == "__main__":
+    main()

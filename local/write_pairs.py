@@ -1,0 +1,34 @@
+#!/usr/bin/env python
+"""Stage 13: prefix pairs as a data directory, which training reads like any other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from simulst.errors import SimulstError
+from simulst.prefix.extract import write_pairs
+
+FOLDER = click.Path(path_type=Path)
+
+
+@click.command(help=__doc__)
+@click.option("--data", required=True, type=FOLDER, help="Data directory that the pairs were extracted from.")
+@click.option("--prefixes", required=True, type=FOLDER, help="prefixes.jsonl of stage 12.")
+@click.option("--target-lang", required=True)
+@click.option("--out", required=True, type=FOLDER)
+@click.option("--max-ratio", type=float, help="Leave out pairs of more frames per word (80, 40 and 20 in the paper).")
+@click.option("--whole", is_flag=True, help="Put the whole utterances beside the pairs.")
+def main(data: Path, prefixes: Path, target_lang: str, out: Path, max_ratio: float | None, whole: bool) -> None:
+    """Write them, and say how many there are."""
+    try:
+        counts = write_pairs(data, prefixes, out, target_lang, max_ratio, whole)
+    except SimulstError as error:
+        sys.exit(f"error: {error}")
+    print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main()

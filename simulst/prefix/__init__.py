@@ -1,0 +1,1 @@
+"""Prefix alignment and the boundary predictor (NAIST at IWSLT 2022)."""

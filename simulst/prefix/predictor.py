@@ -1,0 +1,200 @@
+"""The boundary predictor: has enough been said, since the last translation, to translate again?
+
+NAIST at IWSLT 2022, sections 2.2 and 3.2.2: log-mel features, a 2-D convolution to a quarter of the frames, an LSTM
+that runs forward in time, and two labels per output (1: the piece it lies in ends a prefix pair). At inference the
+audio comes in pieces of T frames of 10 ms; the share of outputs labelled 1 in the newest piece is compared with a
+threshold.
+
+Nothing looks ahead, so what the predictor says of a piece is the same whether the audio comes whole or piece by piece.
+A log-mel frame needs half a window of audio on both sides, so that the newest one is not there yet at a piece's end.
+All features are therefore read one frame (10 ms) late: n * 4 frames of audio give n * 4 - 1 features and n outputs, of
+which number i (from 0) has seen the features up to 4 i + 2, that is no audio beyond frame 4 i + 3.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import librosa
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from simulst.data.audio import SAMPLE_RATE
+from simulst.errors import SimulstError
+from simulst.models.features import LogMel
+
+HOP, WINDOW, N_FFT = 160, 400, 512  # samples: frames of 10 ms, windows of 25 ms
+SUBSAMPLING = 4  # frames per output
+FORMAT = "simulst boundary predictor"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The network's sizes; the paper's, who does not tell the channels of the convolutions."""
+
+    mels: int = 80
+    channels: int = 32
+    embedding: int = 256
+    hidden: int = 512
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value < 1:
+                raise SimulstError(f"boundary predictor: {name} is {value}; give 1 or more.")
+
+
+class State(NamedTuple):
+    """What must be kept between two pieces of a batch: the last (normalised) feature, its like after the first
+    convolution, and the LSTM's h and c."""
+
+    feature: Tensor  # (batch, 1, mels)
+    convolved: Tensor  # (batch, channels, 1, half the mels)
+    memory: tuple[Tensor, Tensor]  # (1, batch, hidden) each
+
+
+class BoundaryPredictor(nn.Module):
+    """The network.
+
+    tau: frames (10 ms) per piece in training, a multiple of 4. Any multiple of 4 can be used at inference.
+    Normalises with `mean` and `deviation`, (mels,), which training sets.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, tau: int = 100, sizes: Sizes | None = None) -> None:
+        super().__init__()
+        sizes = sizes or Sizes()
+        if tau < 1 or tau % SUBSAMPLING:
+            raise SimulstError(f"boundary predictor: tau is {tau} frames; give a multiple of {SUBSAMPLING}.")
+        self.tau, self.sizes = tau, sizes
+        mel = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=N_FFT, n_mels=sizes.mels)
+        self._log_mel = LogMel(torch.from_numpy(mel.T.copy()), N_FFT, WINDOW, HOP)
+        # In time they are padded by `forward`, on the left.
+        self.first = nn.Conv2d(1, sizes.channels, 3, stride=2, padding=(0, 1))
+        self.second = nn.Conv2d(sizes.channels, sizes.channels, 3, stride=2, padding=(0, 1))
+        self._half = (sizes.mels + 1) // 2
+        self.embed = nn.Linear(sizes.channels * ((self._half + 1) // 2), sizes.embedding)
+        self.lstm = nn.LSTM(sizes.embedding, sizes.hidden, batch_first=True)
+        self.label = nn.Linear(sizes.hidden, 2)
+        self.register_buffer("mean", torch.zeros(sizes.mels))
+        self.register_buffer("deviation", torch.ones(sizes.mels))
+
+    def features(self, samples: np.ndarray, start: int = 0, first: int = 0) -> Tensor:
+        """The features from number `first` on that the audio so far determines, not normalised.
+
+        samples: (n,) float32, from number `start` on (see LogMel.frames). n * 4 frames of audio since the beginning
+        give n * 4 - 1. Returns (features, mels).
+        """
+        ready = self._log_mel.count(start + samples.size, final=False)
+        return self._log_mel.frames(samples, start, first, ready)
+
+    def forward(self, features: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """Logits of the labels 0 and 1 for the next n outputs, (batch, n, 2), and the state behind them.
+
+        features: (batch, 4 n, mels), of which the first is missing when there is no state: the audio's beginning.
+        """
+        batch = features.shape[0]
+        normal = (features - self.mean) / self.deviation
+        if state is None:
+            before = normal.new_zeros(batch, 2, self.sizes.mels)
+            convolved, memory = normal.new_zeros(batch, self.sizes.channels, 1, self._half), None
+        else:
+            before, convolved, memory = state
+        normal = torch.cat([before, normal], dim=1)
+        half = torch.cat([convolved, torch.relu(self.first(normal[:, None]))], dim=2)
+        quarter = torch.relu(self.second(half))  # (batch, channels, n, mels / 4)
+        hidden, memory = self.lstm(self.embed(quarter.transpose(1, 2).flatten(2)), memory)
+        return self.label(hidden), State(normal[:, -1:], half[:, :, -1:], memory)
+
+    def start(self) -> Listener:
+        """A new utterance."""
+        return Listener(self)
+
+    def save(self, path: Path) -> None:
+        """Write everything that `load_predictor` needs into one file, which appears whole."""
+        content = {"format": FORMAT, "sample_rate": SAMPLE_RATE, "tau": self.tau, "sizes": asdict(self.sizes)}
+        save_atomically(path, {**content, "weights": self.state_dict()})
+
+
+class Listener:
+    """One utterance inside the predictor."""
+
+    def __init__(self, predictor: BoundaryPredictor) -> None:
+        self._predictor = predictor
+        self._audio = np.zeros(0, dtype=np.float32)
+        self._start = 0  # number of the first sample kept
+        self._features = 0  # made so far
+        self._state: State | None = None
+
+    def logits(self, samples: np.ndarray) -> Tensor:
+        """The outputs for the next piece of audio, (n, 2).
+
+        samples: (n * 640,) float32 at 16 kHz, n > 0.
+        Raises SimulstError: another number of samples, or such that are not finite.
+        """
+        step = HOP * SUBSAMPLING
+        if samples.ndim != 1 or not samples.size or samples.size % step:
+            raise SimulstError(
+                f"boundary predictor: a piece of shape {samples.shape}; give mono samples, a multiple of {step}."
+            )
+        if not np.isfinite(samples).all():
+            raise SimulstError("boundary predictor: audio with NaN or infinite samples; check the source.")
+        keep = self._predictor._log_mel.keep_from(self._features)
+        self._audio = np.concatenate([self._audio[max(0, keep - self._start) :], samples.astype(np.float32)])
+        self._start = max(self._start, keep)
+        with torch.inference_mode():
+            features = self._predictor.features(self._audio, self._start, self._features)
+            logits, self._state = self._predictor(features[None], self._state)
+        self._features += len(features)
+        return logits[0]
+
+    def share(self, samples: np.ndarray) -> float:
+        """The share of outputs labelled 1 in this next piece, in [0, 1]. Arguments and errors as for `logits`."""
+        labels = self.logits(samples).argmax(dim=1)
+        return int(labels.sum()) / len(labels)
+
+
+def load_predictor(path: str | Path) -> BoundaryPredictor:
+    """A trained predictor, on the CPU.
+
+    Raises SimulstError: no such file, not a predictor, or one of another sample rate or of other sizes than it says.
+    """
+    mend = "name a predictor.pth that local/train_predictor.py wrote"
+    content = load_checkpoint(path, mend)
+    if content.get("format") != FORMAT:
+        raise SimulstError(f"{path}: not a boundary predictor; {mend}.")
+    if content["sample_rate"] != SAMPLE_RATE:
+        raise SimulstError(
+            f"{path}: trained on audio of {content['sample_rate']} Hz; {SAMPLE_RATE} Hz is needed: train it again."
+        )
+    predictor = BoundaryPredictor(content["tau"], Sizes(**content["sizes"]))
+    try:
+        predictor.load_state_dict(content["weights"])
+    except RuntimeError:
+        raise SimulstError(f"{path}: its weights are not of the sizes {content['sizes']}; train it again.") from None
+    return predictor.eval()
+
+
+def save_atomically(path: Path, content: dict) -> None:
+    """torch.save through a temporary file, so that no kill leaves half a checkpoint."""
+    part = path.with_name(path.name + ".part")
+    torch.save(content, part)
+    part.replace(path)
+
+
+def load_checkpoint(path: str | Path, mend: str) -> dict:
+    """A file of `save_atomically`, without running code from it. Raises SimulstError with `mend` if that can't be."""
+    if not Path(path).is_file():
+        raise SimulstError(f"{path}: no such file; {mend}.")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError):
+        content = None
+    if not isinstance(content, dict):
+        raise SimulstError(f"{path}: not a readable checkpoint; {mend}.")
+    return content

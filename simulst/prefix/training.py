@@ -1,0 +1,313 @@
+"""Training of the boundary predictor, and its scores on held-out prefixes (NAIST at IWSLT 2022, 3.2.2 and Table 3)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from tqdm import tqdm
+
+from simulst.data.audio import load_audio
+from simulst.errors import SimulstError
+from simulst.lock import LOCK, alone
+from simulst.prefix.boundaries import (
+    Corpus,
+    class_weights,
+    counts,
+    prefix_counts,
+    read_corpus,
+    scores,
+    scores_by_threshold,
+    weighted_loss,
+)
+from simulst.prefix.predictor import (
+    HOP,
+    SUBSAMPLING,
+    BoundaryPredictor,
+    Sizes,
+    load_checkpoint,
+    load_predictor,
+    save_atomically,
+)
+from simulst.runs import write_atomically
+
+PREDICTOR, LAST, RECORD, SCORES = "predictor.pth", "last.pth", "simulst.json", "scores.json"
+THRESHOLDS = [round(0.1 * i, 1) for i in range(11)]
+CACHE = 1 << 30  # bytes of features that are kept in memory
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to train; the paper's values where it tells them.
+
+    The learning rate rises linearly over `warmup` updates, then falls with the inverse square root of their number, as
+    in fairseq. Training ends when the held-out loss has not fallen for `patience` epochs, or after `max_epochs`.
+    batch_frames: feature frames per batch, padding included.
+    """
+
+    sizes: Sizes = field(default_factory=Sizes)
+    learning_rate: float = 1e-4
+    warmup: int = 4000
+    patience: int = 8
+    batch_frames: int = 12000
+    max_epochs: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if name not in ("sizes", "seed") and not (value > 0 and math.isfinite(value)):
+                raise SimulstError(f"boundary predictor: {name} is {value}; give a positive number.")
+
+
+class Batch(NamedTuple):
+    """Padded utterances.
+
+    features: (batch, frames, mels). labels: (batch, outputs). prefixes: how many contain each output, 0 for padding.
+    """
+
+    features: Tensor
+    labels: Tensor
+    prefixes: Tensor
+
+
+class Features:
+    """The batches of a corpus. Its features are computed once if all fit into memory, else at each epoch."""
+
+    def __init__(self, corpus: Corpus, predictor: BoundaryPredictor) -> None:
+        self.corpus, self._predictor = corpus, predictor
+        self._pieces = np.array([len(sample.labels) for sample in corpus.samples])
+        self._keep = 4 * predictor.sizes.mels * corpus.tau * int(self._pieces.sum()) <= CACHE
+        self._kept: dict[int, Tensor] = {}
+
+    def of(self, index: int) -> Tensor:
+        """The features of one utterance's pieces, (pieces * tau - 1, mels)."""
+        if index in self._kept:
+            return self._kept[index]
+        utterance = self.corpus.samples[index].utterance
+        audio = load_audio(utterance.wav, utterance.start, utterance.end)
+        need = int(self._pieces[index]) * self.corpus.tau * HOP
+        if audio.size < need:
+            raise SimulstError(
+                f"{utterance.wav}: '{utterance.name}' has {audio.size // HOP} frames, fewer than in its extraction; "
+                "extract the prefix pairs again from this data."
+            )
+        features = self._predictor.features(audio[:need])
+        if self._keep:
+            self._kept[index] = features
+        return features
+
+    def statistics(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation over all frames, (mels,) each."""
+        total = squares = torch.zeros(self._predictor.sizes.mels, dtype=torch.float64)
+        frames = 0
+        for index in tqdm(range(len(self._pieces)), desc="features", unit="utt"):
+            features = self.of(index).double()
+            total, squares, frames = total + features.sum(0), squares + features.square().sum(0), frames + len(features)
+        mean = total / frames
+        variance = squares / frames - mean.square()
+        return mean.float(), variance.clamp(min=1e-8).sqrt().float()
+
+    def orders(self, batch_frames: int, random: np.random.Generator) -> list[list[int]]:
+        """Indices by batch: utterances of like length together, in random order otherwise."""
+        shuffled = random.permutation(len(self._pieces))
+        found: list[list[int]] = []
+        for index in shuffled[np.argsort(-self._pieces[shuffled], kind="stable")].tolist():
+            # The first of a batch is its longest.
+            full = not found or (len(found[-1]) + 1) * self._pieces[found[-1][0]] * self.corpus.tau > batch_frames
+            if full:
+                found.append([])
+            found[-1].append(index)
+        random.shuffle(found)
+        return found
+
+    def batches(self, orders: Sequence[Sequence[int]], device: torch.device) -> Iterator[Batch]:
+        """The batches of `orders`."""
+        outputs = self.corpus.tau // SUBSAMPLING
+        for order in orders:
+            pieces = [torch.tensor(self.corpus.samples[i].labels) for i in order]
+            prefixes = [torch.from_numpy(prefix_counts(len(labels))) for labels in pieces]
+            yield Batch(
+                pad_sequence([self.of(i) for i in order], batch_first=True).to(device),
+                pad_sequence(pieces, batch_first=True).repeat_interleave(outputs, dim=1).to(device),
+                pad_sequence(prefixes, batch_first=True).repeat_interleave(outputs, dim=1).to(device),
+            )
+
+
+class Trainer:
+    """A training in `out`: `predictor.pth` is the best predictor so far, `last.pth` what is needed to go on."""
+
+    def __init__(self, training: Corpus, valid: Corpus, out: Path, options: Options) -> None:
+        torch.manual_seed(options.seed)
+        self.out, self.options = out, options
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.predictor = BoundaryPredictor(training.tau, options.sizes)
+        self.data, self.valid = Features(training, self.predictor), Features(valid, self.predictor)
+        self.class_weights = class_weights(training.samples).to(self.device)
+        self.epochs: list[dict[str, float]] = []  # losses by epoch
+        resumed = (out / LAST).is_file()
+        if not resumed:
+            self.predictor.mean, self.predictor.deviation = self.data.statistics()
+        self.predictor.to(self.device)
+        self.adam = torch.optim.Adam(self.predictor.parameters(), lr=options.learning_rate)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.adam, lambda updates: self._rate(updates))
+        if resumed:
+            self._resume()
+
+    def run(self) -> None:
+        """Train until the held-out loss no longer falls."""
+        while len(self.epochs) < self.options.max_epochs and self._patience() > 0:
+            number = len(self.epochs) + 1
+            # Of the epoch alone, so that a training that was interrupted goes on as if it had not been.
+            random = np.random.default_rng((self.options.seed, number))
+            train_loss = self._train_epoch(self.data.orders(self.options.batch_frames, random), f"epoch {number}")
+            valid_loss = self._valid_loss()
+            if not math.isfinite(train_loss + valid_loss):
+                raise SimulstError(f"{self.out}: the loss is no number now; begin anew with a lower learning rate.")
+            self.epochs.append({"train_loss": train_loss, "valid_loss": valid_loss})
+            if self._best() == number:
+                self.predictor.save(self.out / PREDICTOR)
+            self._save()
+            tqdm.write(f"epoch {number}: loss {train_loss:.4f}, held out {valid_loss:.4f} (best: epoch {self._best()})")
+
+    def scores(self) -> dict[str, Any]:
+        """Of the best predictor on the held-out prefixes, as in Table 3.
+
+        frames: every output of every prefix, labelled by its more probable label. pieces: each piece once, as at
+        inference, by threshold.
+        """
+        predictor = load_predictor(self.out / PREDICTOR).to(self.device)
+        confusion = np.zeros((2, 2))
+        shares, labels = [], []
+        orders = self.valid.orders(self.options.batch_frames, np.random.default_rng(0))
+        with torch.inference_mode():
+            for batch in self.valid.batches(orders, self.device):
+                ones = predictor(batch.features)[0].argmax(dim=2).cpu()
+                truth, prefixes = batch.labels.cpu(), batch.prefixes.cpu()
+                confusion += counts(ones.flatten().numpy(), truth.flatten().numpy(), prefixes.flatten().numpy())
+                outputs = self.valid.corpus.tau // SUBSAMPLING
+                real = prefixes[:, ::outputs] > 0
+                # Whole numbers are divided, so that 3 of 10 are not less than 0.3.
+                shares.append(ones.unflatten(1, (-1, outputs)).sum(dim=2)[real].numpy() / outputs)
+                labels.append(truth[:, ::outputs][real].numpy())
+        pieces = scores_by_threshold(np.concatenate(shares), np.concatenate(labels), THRESHOLDS)
+        return {"epoch": self._best(), "frames": scores(confusion), "pieces": pieces, "epochs": self.epochs}
+
+    def _train_epoch(self, orders: list[list[int]], title: str) -> float:
+        total, weight = 0.0, 0.0
+        self.predictor.train()
+        with tqdm(total=sum(map(len, orders)), desc=title, unit="utt", leave=False) as progress:
+            for order, batch in zip(orders, self.data.batches(orders, self.device), strict=True):
+                loss, weights = self._loss(batch)
+                self.adam.zero_grad()
+                (loss / weights).backward()
+                self.adam.step()
+                self.schedule.step()
+                total, weight = total + loss.item(), weight + weights.item()
+                progress.update(len(order))
+                progress.set_postfix_str(f"loss {total / weight:.4f}", refresh=False)
+        return total / weight
+
+    def _valid_loss(self) -> float:
+        self.predictor.eval()
+        orders = self.valid.orders(self.options.batch_frames, np.random.default_rng(0))
+        with torch.inference_mode():
+            losses = [self._loss(batch) for batch in self.valid.batches(orders, self.device)]
+        return sum(loss.item() for loss, _ in losses) / sum(weights.item() for _, weights in losses)
+
+    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The loss's sum and the sum of its weights."""
+        weights = batch.prefixes * self.class_weights[batch.labels]
+        logits, _ = self.predictor(batch.features)
+        return weighted_loss(logits, batch.labels, weights), weights.sum()
+
+    def _rate(self, updates: int) -> float:
+        """The learning rate of the next update, as a share of its peak."""
+        return min((updates + 1) / self.options.warmup, math.sqrt(self.options.warmup / (updates + 1)))
+
+    def _best(self) -> int:
+        """The number of the epoch of the lowest held-out loss, the first of several."""
+        losses = [epoch["valid_loss"] for epoch in self.epochs]
+        return losses.index(min(losses)) + 1 if losses else 0
+
+    def _patience(self) -> int:
+        return self.options.patience - (len(self.epochs) - self._best())
+
+    def _save(self) -> None:
+        state = {"weights": self.predictor.state_dict(), "adam": self.adam.state_dict()}
+        save_atomically(self.out / LAST, {**state, "schedule": self.schedule.state_dict(), "epochs": self.epochs})
+
+    def _resume(self) -> None:
+        content = load_checkpoint(self.out / LAST, "use --force to begin anew")
+        self.predictor.load_state_dict(content["weights"])
+        self.adam.load_state_dict(content["adam"])
+        self.schedule.load_state_dict(content["schedule"])
+        self.epochs = content["epochs"]
+
+
+def train(
+    data: Path, prefixes: Path, valid_data: Path, valid_prefixes: Path, out: Path, options: Options, force: bool = False
+) -> None:
+    """Train a predictor in `out`, or go on at its last epoch, then write its scores on the held-out prefixes.
+
+    data, prefixes: see `read_corpus`. force: begin anew, without what is in `out`.
+    Raises SimulstError: unusable data, or another training in `out`.
+    """
+    training, valid = read_corpus(data, prefixes), read_corpus(valid_data, valid_prefixes)
+    if training.tau != valid.tau:
+        raise SimulstError(f"{valid_prefixes}: tau is {valid.tau}, in {prefixes} {training.tau}; extract with one tau.")
+    wanted = {"tau": training.tau, **asdict(options), **asdict(options.sizes)}
+    del wanted["sizes"]
+    wanted |= {"data": str(data), "prefixes": _digest(prefixes)}
+    wanted |= {"valid_data": str(valid_data), "valid_prefixes": _digest(valid_prefixes)}
+    with alone(out):
+        if begin(out, wanted, force):
+            print(f"{out}: complete; --force does it again")
+            return
+        for name, corpus in (("training", training), ("held out", valid)):
+            ends, pieces = sum(sum(s.labels) for s in corpus.samples), sum(len(s.labels) for s in corpus.samples)
+            print(
+                f"{name}: {len(corpus.samples)} utterances, {pieces} pieces of {corpus.tau} frames, "
+                f"{ends} of them boundaries; {corpus.too_short} utterances too short to have a piece"
+            )
+        trainer = Trainer(training, valid, out, options)
+        trainer.run()
+        write_atomically(out / SCORES, json.dumps(trainer.scores(), indent=1) + "\n")
+        write_atomically(out / RECORD, json.dumps({**wanted, "complete": True}, indent=1))
+
+
+def begin(out: Path, wanted: dict[str, Any], force: bool = False) -> bool:
+    """Take up the training in a folder, or begin it and keep its options there. Returns whether it is complete.
+
+    force: throw away what an earlier training wrote.
+    Raises SimulstError: the folder holds a training under other options, the first of which is named, or other files.
+    """
+    record = out / RECORD
+    if record.is_file() and force:
+        for name in (PREDICTOR, LAST, SCORES, RECORD):  # the record last, should this be interrupted
+            (out / name).unlink(missing_ok=True)
+    if record.is_file():
+        found = json.loads(record.read_text(encoding="utf-8"))
+        for name, value in wanted.items():
+            if found.get(name) != value:
+                raise SimulstError(
+                    f"{out}: was begun with {name} {found.get(name)}, not {value}; "
+                    "name another folder, or use --force to begin anew."
+                )
+        return bool(found["complete"])
+    if any(path.name != LOCK for path in out.iterdir()):
+        raise SimulstError(f"{out}: holds other files; name a new or empty folder.")
+    write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))
+    return False
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -1,0 +1,124 @@
+"""Prefix pairs against a literal version of the paper's text, and a batched model against one that is asked singly."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_espnet
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.errors import SimulstError
+from simulst.models.espnet import ESPnet
+from simulst.prefix.align import FRAME, Pair, Question, Translator, align
+from simulst.search import JointBeamSearch, Tokens
+from simulst.search.beam import JointSearch, joint_beam_search
+
+One = Callable[[int, int, Tokens], Tokens]
+
+
+def words(tokens: Tokens) -> str:
+    """Token 10 n + 0 begins a word, others go on with it."""
+    return "".join(f"{' ' if token % 10 == 0 else ''}{token}" for token in tokens)
+
+
+def literally(translate: One, row: int, frames: int, tau: int, text: Callable[[Tokens], str]) -> list[Pair]:
+    """Section 2.1 of NAIST at IWSLT 2022, sentence by sentence, for one utterance."""
+    pairs: list[Pair] = []
+    seen = {()}
+    forced: Tokens = ()
+    for number in range(1, frames // tau + 1):
+        prefix = number * tau
+        if prefix >= frames:
+            continue  # the whole segment is no prefix of itself
+        offline = translate(row, frames, forced)  # "update T_offline to extract consistent prefix translations"
+        told = translate(row, prefix, forced)  # "a forced decoding with the previously extracted prefix"
+        appears = (
+            offline[: len(told)] == told and text(offline).split()[: len(text(told).split())] == text(told).split()
+        )
+        if appears and told not in seen:  # "we just extract the first appearance"
+            pairs.append(Pair(prefix, told))
+            seen.add(told)
+            forced = told
+    return pairs
+
+
+def scripted(seed: int) -> One:
+    """A model whose translations of prefixes often, but not always, agree with each other; forced ones never change."""
+
+    def translate(row: int, frames: int, forced: Tokens) -> Tokens:
+        tokens = list(forced)
+        want = random.Random(f"{seed} {row} {frames} length").randint(0, 1 + frames // 60)
+        while len(tokens) < want:
+            # Mostly what everyone would say at this place; sometimes what only this prefix, or this history, suggests.
+            source = random.Random(f"{seed} {row} {len(tokens)}")
+            other = random.Random(f"{seed} {row} {frames} {tokens}")
+            tokens.append((other if other.random() < 0.25 else source).randint(1, 40))
+        return tuple(tokens)
+
+    return translate
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 10**6), frames=st.lists(st.integers(0, 900), max_size=5), tau=st.sampled_from([48, 100]))
+def test_against_the_paper_taken_literally(seed: int, frames: list[int], tau: int) -> None:
+    one = scripted(seed)
+    found = align(lambda questions: [one(*question) for question in questions], frames, tau, words)
+    assert [a.pairs for a in found] == [literally(one, row, count, tau, words) for row, count in enumerate(frames)]
+    for row, (alignment, count) in enumerate(zip(found, frames, strict=True)):
+        last = alignment.pairs[-1].tokens if alignment.pairs else ()
+        assert alignment.whole == one(row, count, last)
+        assert all(pair.frames % tau == 0 and pair.frames < count for pair in alignment.pairs)
+
+
+def test_example_by_hand() -> None:
+    answers = {
+        (1000, ()): (10, 20, 30, 31), (100, ()): (), (200, ()): (10,),
+        (1000, (10,)): (10, 20, 30, 31), (300, (10,)): (10, 50), (400, (10,)): (10, 20, 30), (500, (10,)): (10, 20),
+        (1000, (10, 20)): (10, 20, 40), (600, (10, 20)): (10, 20), (700, (10, 20)): (10, 20, 30),
+        (800, (10, 20)): (10, 20, 40), (1000, (10, 20, 40)): (10, 20, 40), (900, (10, 20, 40)): (10, 20, 40),
+    }  # fmt: skip
+
+    def translate(questions: list[Question]) -> list[Tokens]:
+        return [answers[frames, forced] for _, frames, forced in questions]
+
+    [found] = align(translate, [1000], 100, words)  # type: ignore[arg-type]
+    # At 400, 30 is a token prefix of "30 31" but not its word; at 700, the whole has become another one.
+    assert found.pairs == [Pair(200, (10,)), Pair(500, (10, 20)), Pair(800, (10, 20, 40))]
+    assert found.whole == (10, 20, 40)
+
+
+def test_a_model_without_words_has_no_pairs() -> None:
+    found = align(lambda questions: [forced for *_, forced in questions], [500, 50], 100, words)
+    assert [(a.pairs, a.whole) for a in found] == [([], ()), ([], ())]
+
+
+@pytest.fixture(scope="module", params=["transformer", "conformer", "contextual_block_conformer"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    tiny_espnet.write(folder, request.param, seed=4)
+    return ESPnet(folder / "exp" / "st", "en", "de")
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_batched_as_prefix_by_prefix(model: ESPnet, beam: int) -> None:
+    options = JointBeamSearch(beam=beam, ctc_weight=0.0, max_length_ratio=0.4)
+    noise = np.random.default_rng(7)
+    audio = [(noise.normal(0, 0.1, n) * np.sin(np.arange(n) / 4000)).astype(np.float32) for n in (70_000, 31_234, 9000)]
+
+    def singly(row: int, frames: int, forced: Tokens) -> Tokens:
+        session = model.session()
+        session.extend(audio[row][: frames * FRAME if frames < audio[row].size // FRAME else None], final=True)
+        search = JointSearch(model.decoder, options, model.sos, model.eos)
+        search.append(session.encoded())
+        return joint_beam_search(search, forced)[0].tokens
+
+    translator = Translator(model, audio, 48, options)
+    found = align(translator, translator.frames, 48, model.text)
+    expected = align(lambda questions: [singly(*q) for q in questions], translator.frames, 48, model.text)
+    assert found == expected
+    assert any(alignment.whole for alignment in found)
+    with pytest.raises(SimulstError, match=r"ctc_weight: 0\.0"):
+        Translator(model, audio, 48, JointBeamSearch())([(0, 48, ())])

@@ -1,0 +1,177 @@
+"""Extraction over processes and interruptions, and the data directories that come of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import tiny_espnet
+
+from simulst.cluster import Cluster
+from simulst.data.datadir import read_data_dir, write_data_dir
+from simulst.errors import SimulstError
+from simulst.prefix import extract as module
+from simulst.prefix.extract import extract, read_prefixes, write_pairs
+from simulst.runs import HERE, Task
+
+SECONDS = {"a-1": (0.0, 1.9), "a-2": (2.0, 5.2), "a-3": (5.2, 5.9), "b-1": (0.0, 4.0)}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two recordings, four utterances, and a model at exp/st."""
+    folder = tmp_path_factory.mktemp("corpus")
+    tiny_espnet.write(folder, "transformer", seed=4)
+    noise = np.random.default_rng(0)
+    for name in "ab":
+        wave = noise.normal(0, 0.1, 96_000) * np.sin(np.arange(96_000) / 5000)
+        soundfile.write(folder / f"{name}.wav", wave, 16_000)
+    write_data_dir(
+        folder / "train",
+        {
+            "wav.scp": {"a": "../a.wav", "b": "../b.wav"},
+            "segments": {name: f"{name[0]} {start} {end}" for name, (start, end) in SECONDS.items()},
+            "utt2spk": {name: name[0] for name in SECONDS},
+            "text.tc.de": {name: f"der Satz {name}" for name in SECONDS},
+        },
+    )
+    return folder
+
+
+def task(corpus: Path) -> Task:
+    return Task(str(corpus / "exp" / "st"), "en", "de")
+
+
+def test_shards_processes_and_interruptions_change_nothing(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = extract(task(corpus), corpus / "train", tmp_path / "whole", 48, 2)
+    assert counts["utterances"] == 4 and counts["short"] == 0 and counts["prefixes"] == 3 + 6 + 1 + 8
+    whole = (tmp_path / "whole" / "prefixes.jsonl").read_text()
+    assert [json.loads(line)["utterance"] for line in whole.splitlines()] == list(SECONDS)
+
+    monkeypatch.setattr(module, "SHARD_UTTERANCES", 1)
+    done: list[int] = []
+
+    def dies(*args: Any) -> Any:
+        done.append(1)
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        return work(*args)
+
+    work = module._work
+    monkeypatch.setattr(module, "_work", dies)
+    with pytest.raises(KeyboardInterrupt):
+        extract(task(corpus), corpus / "train", tmp_path / "killed", 48, 2)
+    assert not (tmp_path / "killed" / "prefixes.jsonl").exists()
+    assert extract(task(corpus), corpus / "train", tmp_path / "killed", 48, 2) == counts
+    assert (tmp_path / "killed" / "prefixes.jsonl").read_text() == whole
+    assert len(done) == 3 + 2, "what was done is not done again"
+
+    monkeypatch.setattr(module, "_work", work)
+    assert extract(task(corpus), corpus / "train", tmp_path / "two", 48, 2, Cluster(2)) == counts
+    assert (tmp_path / "two" / "prefixes.jsonl").read_text() == whole
+
+
+def test_other_options_are_refused_by_name(corpus: Path, tmp_path: Path) -> None:
+    extract(task(corpus), corpus / "train", tmp_path, 100, 1)
+    for changed, name in (((48, 1, HERE, 0), "tau is 100, not 48"), ((100, 3, HERE, 0), "beam is 1, not 3")):
+        with pytest.raises(SimulstError, match=name):
+            extract(task(corpus), corpus / "train", tmp_path, *changed)
+    with pytest.raises(SimulstError, match="--tau 0"):
+        extract(task(corpus), corpus / "train", tmp_path / "new", 0)
+
+
+def test_an_empty_model_and_utterances_shorter_than_tau(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert extract(task(corpus), corpus / "train", tmp_path / "short", 100, 1)["short"] == 1
+    monkeypatch.setattr(module.Translator, "__call__", lambda _, questions: [forced for *_, forced in questions])
+    with pytest.raises(SimulstError, match="translates every utterance"):
+        extract(task(corpus), corpus / "train", tmp_path / "empty", 100, 1)
+
+
+def test_faulty_audio_keeps_the_rest(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHARD_UTTERANCES", 1)
+    (corpus / "b.wav").rename(corpus / "b.gone")
+    with pytest.raises(SimulstError, match=r"1 of 4 shards failed.*b\.wav"):
+        extract(task(corpus), corpus / "train", tmp_path, 100, 1)
+    (corpus / "b.gone").rename(corpus / "b.wav")
+    assert extract(task(corpus), corpus / "train", tmp_path, 100, 1)["utterances"] == 4
+
+
+PAIRS = {
+    "a-1": [{"frames": 100, "text": "Ich habe"}],
+    "a-2": [{"frames": 100, "text": "Nun"}, {"frames": 300, "text": "Nun sind wir da"}],
+    "a-3": [],
+    "b-1": [{"frames": 200, "text": "Und sie alle"}],
+}
+
+
+@pytest.fixture
+def prefixes(tmp_path: Path) -> Path:
+    path = tmp_path / "prefixes.jsonl"
+    lines = [
+        {"utterance": name, "tau": 100, "frames": 320, "offline": "x", "pairs": pairs} for name, pairs in PAIRS.items()
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_pairs_become_segments_that_end_early(corpus: Path, tmp_path: Path, prefixes: Path) -> None:
+    counts = write_pairs(corpus / "train", prefixes, tmp_path / "out", "de")
+    assert counts == {"pairs": 4, "kept": 4}
+    found = [(u.name, u.wav.name, u.start, u.end, u.reference) for u in read_data_dir(tmp_path / "out", "tc.de")]
+    assert found == [
+        ("a-1-p00100", "a.wav", 0.0, 1.0, "Ich habe"),
+        ("a-2-p00100", "a.wav", 2.0, 3.0, "Nun"),
+        ("a-2-p00300", "a.wav", 2.0, 5.0, "Nun sind wir da"),
+        ("b-1-p00200", "b.wav", 0.0, 2.0, "Und sie alle"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "kept"),
+    [
+        (100, {"a-1-p00100", "a-2-p00100", "a-2-p00300", "b-1-p00200"}),
+        (66.7, {"a-1-p00100", "b-1-p00200"}),
+        (50, {"a-1-p00100"}),
+    ],
+)
+def test_long_sources_of_short_targets_are_left_out(
+    corpus: Path, tmp_path: Path, prefixes: Path, ratio: float, kept: set[str]
+) -> None:
+    counts = write_pairs(corpus / "train", prefixes, tmp_path / "out", "de", ratio)
+    assert {u.name for u in read_data_dir(tmp_path / "out", "tc.de")} == kept
+    assert counts["filtered"] == 4 - len(kept)
+
+
+def test_characters_count_where_words_are_not_apart(corpus: Path, tmp_path: Path, prefixes: Path) -> None:
+    (corpus / "train" / "text.tc.ja").write_text("".join(f"{name} 文\n" for name in SECONDS))
+    counts = write_pairs(corpus / "train", prefixes, tmp_path / "out", "ja", 30.0)
+    assert counts["filtered"] == 1  # 100 frames for "Nun"
+    (corpus / "train" / "text.tc.ja").unlink()
+
+
+def test_whole_utterances_beside_the_pairs(corpus: Path, tmp_path: Path, prefixes: Path) -> None:
+    counts = write_pairs(corpus / "train", prefixes, tmp_path / "out", "de", 50, whole=True)
+    assert counts == {"pairs": 4, "filtered": 3, "kept": 1, "whole": 4}
+    found = {u.name: (u.start, u.end, u.reference) for u in read_data_dir(tmp_path / "out", "tc.de")}
+    assert found["a-2"] == (2.0, 5.2, "der Satz a-2") and len(found) == 5
+
+
+def test_bad_input(corpus: Path, tmp_path: Path, prefixes: Path) -> None:
+    with pytest.raises(SimulstError, match="no pair is left of 4"):
+        write_pairs(corpus / "train", prefixes, tmp_path / "out", "de", 1.0)
+    with pytest.raises(SimulstError, match="--max-ratio"):
+        write_pairs(corpus / "train", prefixes, tmp_path / "out", "de", -1.0)
+    with pytest.raises(SimulstError, match="no such file"):
+        read_prefixes(tmp_path / "nowhere.jsonl")
+    prefixes.write_text(prefixes.read_text().replace("b-1", "b-9"))
+    with pytest.raises(SimulstError, match="'b-9' is not in"):
+        write_pairs(corpus / "train", prefixes, tmp_path / "out", "de")
+    prefixes.write_text('{"utterance": "a-1"}\n')
+    with pytest.raises(SimulstError, match="line 1: not a line of prefix extraction"):
+        read_prefixes(prefixes)

@@ -1,0 +1,73 @@
+"""Many utterances searched at once find what each of them finds alone."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_search import EOS, SIZE, WIDTH, Tiny
+
+from simulst.errors import SimulstError
+from simulst.models.batch_decoder import BatchDecoder
+from simulst.models.decoder import CachedDecoder
+from simulst.search import JointBeamSearch, Tokens
+from simulst.search.batch import batch_beam_search
+
+utterances = st.lists(
+    st.tuples(st.integers(0, 9), st.lists(st.integers(1, SIZE - 2), max_size=4).map(tuple)), min_size=1, max_size=6
+)
+
+
+def together(tiny: Tiny, frames: list[torch.Tensor], prefixes: list[Tokens], options: JointBeamSearch) -> list[Tokens]:
+    return batch_beam_search(BatchDecoder(CachedDecoder(tiny.decoder)), frames, prefixes, options, EOS, EOS)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    some=utterances,
+    beam=st.sampled_from([1, 2, 5, 30]),
+    bonus=st.sampled_from([0.0, 0.7]),
+    ratio=st.sampled_from([0.4, 1.0, 2.0]),
+    end=st.sampled_from([-2.0, 1.0, 4.0]),
+)
+def test_as_one_by_one(
+    seed: int, some: list[tuple[int, Tokens]], beam: int, bonus: float, ratio: float, end: float
+) -> None:
+    tiny = Tiny(seed, end=end)
+    options = JointBeamSearch(beam=beam, ctc_weight=0.0, length_bonus=bonus, max_length_ratio=ratio)
+    frames = [tiny.memory(seed + i, count) for i, (count, _) in enumerate(some)]
+    prefixes = [prefix for _, prefix in some]
+    alone = [tiny.search(one, options, prefix)[0].tokens for one, prefix in zip(frames, prefixes, strict=True)]
+    assert together(tiny, frames, prefixes, options) == alone
+
+
+def test_prefixes_longer_than_the_room_are_left_as_they_are() -> None:
+    tiny = Tiny(0)
+    options = JointBeamSearch(beam=2, ctc_weight=0.0)
+    frames = [tiny.memory(0, 3), torch.zeros(0, WIDTH)]
+    assert together(tiny, frames, [(1, 2, 3, 4), (5,)], options) == [(1, 2, 3, 4), (5,)]
+
+
+def test_the_decoder_batched_equals_the_decoder() -> None:
+    tiny = Tiny(3)
+    decoder = CachedDecoder(tiny.decoder)
+    frames = [tiny.memory(seed, count) for seed, count in ((1, 4), (2, 9))]
+    prefixes = [(EOS, 3), (EOS, 5, 6, 7)]
+    log_p, state = BatchDecoder(decoder).start(frames, prefixes)
+    state = state.hypotheses(torch.tensor([[0, 0], [0, 0]]))
+    more, _ = BatchDecoder(decoder).step(torch.tensor([[8, 9], [10, 11]]), state)
+    for row, (one, prefix) in enumerate(zip(frames, prefixes, strict=True)):
+        memory = decoder.memory()
+        memory.append(one)
+        expected, read = decoder.prefill(torch.tensor(prefix), memory)
+        torch.testing.assert_close(log_p[row], expected, atol=1e-5, rtol=1e-5)
+        expected, _ = decoder.step(torch.tensor([[8, 9], [10, 11]][row]), read[torch.tensor([0, 0])], memory)
+        torch.testing.assert_close(more[row], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_bad_input() -> None:
+    tiny = Tiny(0)
+    with pytest.raises(SimulstError, match=r"ctc_weight: 0\.0"):
+        together(tiny, [tiny.memory(0, 3)], [()], JointBeamSearch())
+    with pytest.raises(SimulstError, match="NaN"):
+        together(tiny, [tiny.memory(0, 3) * torch.nan], [()], JointBeamSearch(ctc_weight=0.0))
