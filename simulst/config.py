@@ -29,10 +29,18 @@ from simulst.policy.stop import Stop
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch
 
 TYPES: dict[str, dict[str, type]] = {
-    "read": {"chunk": read.Chunk, "block": read.Block, "offline": read.Offline},
+    "read": {
+        "chunk": read.Chunk,
+        "block": read.Block,
+        "wait_k": read.WaitK,
+        "wait_stride": read.WaitStride,
+        "boundary": read.Boundary,
+        "offline": read.Offline,
+    },
     "stop": {
         "end_of_sentence": stop.EndOfSentence,
         "max_tokens": stop.MaxTokens,
+        "max_words": stop.MaxWords,
         "ctc": stop.CTC,
         "align_att": stop.AlignAtt,
     },
@@ -61,13 +69,27 @@ class Decoding:
     def label(self) -> str:
         """A name for folders, tables and curves, such as `LA-2_1000ms`."""
         if isinstance(self.read, read.Offline):
-            return "_".join(part for part in (self.read.label, self.search.label) if part)
-        return f"{self.strategy}_{self.read.label}"
+            return _join(self.read.label, self.search.label)
+        return self._system(self.read.label) if hasattr(self.read, "curve") else f"{self.strategy}_{self.read.label}"
 
     @property
     def strategy(self) -> str:
-        """What a curve's points have in common: everything but READ."""
-        return "_".join(part for part in (self.commit.label, self.stop.label, self.search.label) if part)
+        """What a curve's points have in common: everything but READ, or but the number in the system's name."""
+        if hasattr(self.read, "curve"):
+            return self._system(self.read.curve)
+        return _join(self.commit.label, self.stop.label, self.search.label)
+
+    def _system(self, name: str) -> str:
+        """A system that is called after its READ (`wait-3`, `k100-s10-N2`), with what does not go without saying."""
+        usual = getattr(self.read, "usual_stop", ""), getattr(self.read, "usual_commit", "all")
+        stop, commit = self.stop.label, self.commit.label
+        if stop != usual[0]:
+            name += f"-{stop or 'eos'}"
+        return _join(name, commit if commit != usual[1] else "", self.search.label)
+
+
+def _join(*parts: str) -> str:
+    return "_".join(part for part in parts if part)
 
 
 def load_decoding(path: str | Path) -> Decoding:

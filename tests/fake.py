@@ -14,7 +14,7 @@ import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.models.base import Memo
-from simulst.policy.stop import Stop
+from simulst.policy.stop import Evidence, Stop
 from simulst.search import Beam, Hypothesis, Tokens
 
 RATE = 16000
@@ -158,7 +158,7 @@ class FakeModel:
 class ScriptedSession(FakeSession):
     """Plays the given beams (lists of token lists), one a search; the last one again and again.
 
-    force: put the committed tokens at each hypothesis' beginning, as a real search does.
+    force: put the committed tokens at each hypothesis' beginning, and let STOP end it, as a real search does.
     """
 
     def __init__(
@@ -171,5 +171,11 @@ class ScriptedSession(FakeSession):
     def search(self, committed: Tokens, options: Any, stop: Stop) -> Beam:
         self.searches.append((self.samples * 1000 / RATE, committed, stop.max_new_tokens))
         beam = self.beams[min(len(self.searches), len(self.beams)) - 1]
-        start = committed if self.force else ()
-        return [Hypothesis(start + tuple(tokens)[len(start) :]) for tokens in beam]
+        if not self.force:
+            return [Hypothesis(tuple(tokens)) for tokens in beam]
+        return [Hypothesis(committed + self._until(stop, tuple(tokens)[len(committed) :])) for tokens in beam]
+
+    def _until(self, stop: Stop, new: Tokens) -> Tokens:
+        new = new[: stop.max_new_tokens]
+        ends = (end for end in range(len(new)) if stop.ends(Evidence(tokens=new[:end])))
+        return new[: next(ends, len(new))]

@@ -66,6 +66,33 @@ def test_defaults(tmp_path: Path) -> None:
     assert Decoding(Offline(), All()).label == "offline"
 
 
+WORD = "commit: {type: all, last_word: true}"
+SYSTEMS = [
+    ("read: {type: wait_k, k: 3}\nstop: {type: max_words, n: 1}", "wait-k", "wait-3"),
+    ("read: {type: wait_k, k: 19, unit_ms: 320}\nstop: {type: max_words, n: 1}", "wait-k-320ms", "wait-19-320ms"),
+    ("read: {type: wait_k, k: 3}\nstop: {type: max_words, n: 2}", "wait-k-W2", "wait-3-W2"),
+    ("read: {type: wait_k, k: 3}", "wait-k-eos", "wait-3-eos"),
+    ("read: {type: wait_stride, k: 100, s: 10}\nstop: {type: max_tokens, n: 2}", "k-s10-N2", "k100-s10-N2"),
+    ("read: {type: boundary, threshold: 0.5, predictor: p.pth}\n" + WORD, "boundary-T100", "boundary-T100-0.5"),
+    ("read: {type: boundary, threshold: 0, predictor: p.pth, frames: 48}\n" + WORD, "boundary-T48", "boundary-T48-0"),
+    (
+        "read: {type: boundary, threshold: 1.0, predictor: p.pth, name: FT}\n" + WORD,
+        "boundary-T100-FT",
+        "boundary-T100-FT-1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "strategy", "label"), SYSTEMS)
+def test_systems_called_after_their_read(tmp_path: Path, text: str, strategy: str, label: str) -> None:
+    decoding = load_decoding(write(tmp_path, text if WORD in text else text + "\n" + COMMIT))
+    assert (decoding.strategy, decoding.label) == (strategy, label)
+    assert parse_decoding(decoding.raw, "again") == decoding
+    text = text.removesuffix(WORD) + "\ncommit: {type: hold, n: 2}\nsearch: {type: beam, beam: 1}"
+    other = load_decoding(write(tmp_path, text))
+    assert (other.strategy, other.label) == (f"{strategy}_hold-2_beam1", f"{label}_hold-2_beam1")
+
+
 def test_users_own_class(tmp_path: Path) -> None:
     decoding = load_decoding(write(tmp_path, READ + f"commit: {{type: {__name__}.FirstTokens, count: 4}}"))
     assert decoding.commit.__class__.__name__ == "FirstTokens"
@@ -84,7 +111,7 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         ("a string", ["read, stop, commit, search"]),
         (READ + COMMIT + "wait: {}", ["'wait'", "read, stop, commit, search"]),
         (READ + COMMIT + "1: {}", ["'1'", "read, stop, commit, search"]),
-        (COMMIT, ["'read' is missing", "chunk, block, offline"]),
+        (COMMIT, ["'read' is missing", "chunk, block, wait_k, wait_stride, boundary, offline"]),
         (READ, ["'commit' is missing", TYPES]),
         (READ + "commit: local_agreement", ["'commit'", "'type'", TYPES, "local_agreement"]),
         (READ + "commit: {n: 2}", ["'commit'", "'type'", TYPES]),
@@ -92,9 +119,9 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: la}", ["'commit'", "'la'", TYPES, "package.module.Class"]),
         (READ + "commit: {type: 2}", ["'commit'", "'2'", TYPES]),
         (READ + COMMIT + "search: {type: greedy}", ["'search'", "'greedy'", "beam"]),
-        (READ + COMMIT + "stop: {type: eos}", ["'stop'", "'eos'", "end_of_sentence, max_tokens"]),
+        (READ + COMMIT + "stop: {type: eos}", ["'stop'", "'eos'", "end_of_sentence, max_tokens, max_words, ctc"]),
         (READ + "commit: {type: hold, m: 2}", ["'commit'", "'hold'", "'m'", "it has n, whole_words."]),
-        (READ + "commit: {type: all, n: 2}", ["'commit'", "'all'", "'n'", "it has whole_words."]),
+        (READ + "commit: {type: all, n: 2}", ["'commit'", "'all'", "'n'", "it has whole_words, last_word."]),
         (READ + "commit: {type: hold}", ["'commit'", "'hold'", "needs the option 'n'"]),
         (COMMIT + "read: {type: chunk}", ["'read'", "'chunk'", "needs the option 'ms'"]),
         (READ + "commit: {type: hold, n: two}", ["'commit'", "'n'", "integer", "'two'"]),
@@ -109,6 +136,10 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (COMMIT + "read: {type: chunk, ms: .nan}", ["read: ms is nan", "positive"]),
         (READ + COMMIT + "stop: {type: max_tokens, n: 0}", ["stop: n is 0", "at least one"]),
         (READ + COMMIT + "search: {type: beam, beam: 0}", ["search: beam is 0", "at least 1"]),
+        (COMMIT + "read: {type: wait_k, k: 0}", ["read: k is 0", "at least one unit"]),
+        (COMMIT + "read: {type: wait_stride, k: 100}", ["'wait_stride'", "needs the option 's'"]),
+        (COMMIT + "read: {type: boundary, threshold: 0.5}", ["'boundary'", "needs the option 'predictor'"]),
+        (COMMIT + "read: {type: boundary, threshold: 1.5, predictor: p}", ["read: threshold is 1.5", "0 to 1"]),
         (READ + "commit: {type: no_such_package.Class}", ["'commit'", "'no_such_package.Class'", "check the path"]),
         (READ + "commit: {type: simulst.policy.commit.Nope}", ["'commit'", "Nope", "check the path"]),
         (READ + "commit: {type: ..x}", ["'commit'", "'..x'", "check the path"]),

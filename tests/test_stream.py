@@ -12,22 +12,57 @@ from hypothesis import strategies as st
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError
+from simulst.models.base import Memo
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
-from simulst.policy.read import Block, Chunk, Offline, Read
-from simulst.policy.stop import EndOfSentence, MaxTokens, Stop
+from simulst.policy.read import Block, Boundary, Chunk, Offline, Read, WaitK, WaitStride
+from simulst.policy.stop import EndOfSentence, MaxTokens, MaxWords, Stop
 from simulst.search import Beam, BeamSearch, Tokens
 from simulst.stream import Stream
 
 COMMITS = st.one_of(
     st.builds(All, st.booleans()),
+    st.just(All(last_word=True)),
     st.builds(Hold, st.integers(1, 6), st.booleans()),
     st.builds(LocalAgreement, st.integers(1, 4), st.booleans()),
     st.builds(SharedPrefix, st.integers(1, 3), st.booleans()),
 )
-STOPS = st.one_of(st.just(EndOfSentence()), st.builds(MaxTokens, st.integers(1, 4)))
+STOPS = st.one_of(
+    st.just(EndOfSentence()), st.builds(MaxTokens, st.integers(1, 4)), st.builds(MaxWords, st.integers(1, 3))
+)
+
+
+@dataclass(frozen=True)
+class Hears:
+    """A READ that is asked at multiples of `piece_ms`, with a listener that takes some pieces for the last ones."""
+
+    piece_ms: float
+    every: int
+    rate: int = RATE
+    label: str = "hears"
+
+    def next_ms(self, decoded_ms: float) -> float:
+        return Boundary.next_ms(Boundary(0, "", round(self.piece_ms / 10)), decoded_ms)
+
+    def listener(self, memo: Memo) -> "Hearing":
+        return Hearing(self)
+
+
+class Hearing:
+    def __init__(self, read: Hears) -> None:
+        self.read, self.sample_rate, self.heard = read, read.rate, 0
+
+    def ready(self, samples: np.ndarray) -> bool:
+        self.heard += samples.size
+        pieces, rest = divmod(self.heard, round(self.read.piece_ms * RATE / 1000))
+        return not rest and pieces % self.read.every == 0
+
+
 READS = st.one_of(
     st.just(Offline()),
     st.builds(Block, st.integers(1, 3)),
+    st.builds(WaitK, st.integers(1, 9)),
+    st.builds(WaitStride, st.integers(1, 150), st.integers(5, 40)),
+    st.builds(Hears, st.sampled_from([200, 480, 1000]), st.integers(1, 4)),
     st.builds(Chunk, st.sampled_from([90, 200, 333.3, 500, 1000]), st.sampled_from([0, 450, 2000])),
 )
 SEARCHES = st.builds(BeamSearch, st.integers(1, 4))
@@ -58,10 +93,10 @@ def words(stream: Stream) -> list[str]:
 
 
 def check_words(stream: Stream, text: str) -> None:
-    """All of the text has left, in words; with whole_words, what is glued to a written word leaves on its own."""
+    """All of the text has left, in words; what is glued to a word that was written early leaves on its own."""
     if stream.unit == "char":
         assert words(stream) == list(text.replace(" ", ""))
-    elif stream.decoding.commit.whole_words:
+    elif stream._whole_words or stream._last_word:
         assert "".join(words(stream)) == "".join(text.split())
     else:
         assert words(stream) == text.split()
@@ -129,7 +164,8 @@ def test_written_is_what_was_committed(model: FakeModel, how: Decoding, ms: int)
     stream = Stream(model.session(), how, unit_of(model))
     stream.push(audio(ms), finished=True)
     check_words(stream, model.text(stream.committed))
-    assert len(stream.committed) == ms // 200 or how.stop.max_new_tokens  # the last step goes on to the end
+    # The last step goes on to the end.
+    assert len(stream.committed) == ms // 200 or how.stop.max_new_tokens or how.stop.max_new_words
     delays = [emission.delay_ms for emission in stream.emissions]
     assert delays == sorted(delays) and set(delays) <= set(stream.reads)
 
@@ -140,6 +176,18 @@ def test_only_whole_words_leave() -> None:
     said = [[e.text for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
     assert said == [[], [], ["unbelievable,"], ["the"]]
     assert [e.delay_ms for e in stream.emissions] == [3000, 4000]
+
+
+def test_the_last_word_may_leave_at_once() -> None:
+    #          the | the un believ | the unbeliev able , | the unbelievable, cat
+    stream = scripted([[[0]], [[0, 6, 7]], [[0, 6, 7, 8, 9]], [[0, 6, 7, 8, 9, 1, 2]]], All(last_word=True))
+    said = [[e.text for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
+    assert said == [["the"], ["unbeliev"], ["able,"], ["cat"]]
+    stream = scripted([[[0]], [[0, 1]], [[0, 1, 2]]], All(last_word=True), [b" caf\xc3", b"\xa9", b" ole"])
+    said = [[e.text for e in stream.push(audio(1000), finished=step == 2)] for step in range(3)]
+    assert said == [[], ["café"], ["ole"]], "but no part of a character"
+    with pytest.raises(SimulstError, match="give one of them"):
+        All(whole_words=True, last_word=True)
 
 
 def test_whole_words_are_committed_with_the_beginning_of_the_next() -> None:
@@ -157,7 +205,8 @@ def test_whole_words_are_committed_with_the_beginning_of_the_next() -> None:
 @settings(max_examples=100, deadline=None)
 @given(MODELS, COMMITS, st.integers(1, 4000))
 def test_with_whole_words_committed_is_written(model: FakeModel, commit: Commit, ms: int) -> None:
-    stream = Stream(model.session(), Decoding(Chunk(200), replace(commit, whole_words=True)), "word")
+    commit = All(whole_words=True) if isinstance(commit, All) else replace(commit, whole_words=True)
+    stream = Stream(model.session(), Decoding(Chunk(200), commit), "word")
     for _ in range(ms // 100):
         stream.push(audio(100))
         # A piece that is glued to a written word later leaves as a word of its own.
@@ -385,3 +434,174 @@ def test_shared_work_is_charged_to_all() -> None:
     assert words(first) == words(second)
     assert second.compute_seconds == pytest.approx(first.compute_seconds, rel=0.5)
     assert second.compute_seconds >= 0.08
+
+
+# wait-k, and wait k, stride s, write N
+
+SENTENCE = (0, 1, 2, 3, 5, 6, 7, 8, 11)  # the | c at | sat | on | un believ able .
+
+
+def said(stream: Stream) -> list[tuple[float, str]]:
+    return [(emission.delay_ms, emission.text) for emission in stream.emissions]
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "ms", "table"),
+    [
+        (1, 1, 1300, [(280, "the"), (560, "cat"), (840, "sat"), (1120, "on"), (1300, "unbelievable.")]),
+        (3, 1, 1300, [(840, "the"), (1120, "cat"), (1300, "sat"), (1300, "on"), (1300, "unbelievable.")]),
+        # Nobody knows that the last word is over before the source is.
+        (3, 1, 2500, [(840, "the"), (1120, "cat"), (1400, "sat"), (1680, "on"), (2500, "unbelievable.")]),
+        (1, 2, 1000, [(280, "the"), (280, "cat"), (560, "sat"), (560, "on"), (1000, "unbelievable.")]),
+        (9, 1, 1000, [(1000, "the"), (1000, "cat"), (1000, "sat"), (1000, "on"), (1000, "unbelievable.")]),
+    ],
+)
+def test_wait_k(k: int, n: int, ms: float, table: list[tuple[float, str]]) -> None:
+    session = ScriptedSession([[SENTENCE]])
+    stream = Stream(session, Decoding(WaitK(k), All(), MaxWords(n), BeamSearch(1)))
+    stream.push(audio(ms), finished=True)
+    assert said(stream) == table
+    assert stream.reads == [*np.arange(280.0 * k, ms, 280), ms]
+
+
+def test_wait_k_searches_no_further_than_the_next_word() -> None:
+    session, found = ScriptedSession([[SENTENCE]]), []
+    search = session.search
+    session.search = lambda *args: found.append(search(*args)) or found[-1]  # type: ignore[method-assign, func-returns-value]
+    Stream(session, Decoding(WaitK(1), All(), MaxWords(1), BeamSearch(1))).push(audio(1500), finished=True)
+    assert [beam[0].tokens for beam in found] == [SENTENCE[:n] for n in (2, 4, 5, 6, 9, 9)]
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_wait_k_when_the_model_ends_the_sentence_early(k: int) -> None:
+    """Nothing is written where <eos> comes first or ends the word that was to be written; reading goes on."""
+    #         <eos>   the <eos>  the c   the cat <eos>  the cat sat  ...
+    beams = [[[]], [SENTENCE[:1]], [SENTENCE[:2]], [SENTENCE[:3]], [SENTENCE[:4]], [SENTENCE]]
+    stream = Stream(ScriptedSession(beams), Decoding(WaitK(k), All(), MaxWords(1), BeamSearch(1)))
+    stream.push(audio(280 * (k + 6)), finished=True)
+    steps = [280.0 * (k + i) for i in range(7)]
+    assert stream.reads == steps
+    delays = [steps[i] for i in (2, 4, 5, 6, 6)]
+    assert said(stream) == list(zip(delays, ["the", "cat", "sat", "on", "unbelievable."], strict=True))
+
+
+def test_wait_k_writes_what_the_model_thinks_now() -> None:
+    """Only the word that is written is bound; and what is glued to it later leaves on its own."""
+    #              the c ...          the un believ..  the unbeliev able on  the unbelieveable on . un
+    beams = [[SENTENCE], [(0, 6, 7, 5)], [(0, 6, 7, 8, 5)], [(0, 6, 7, 8, 5, 9, 6)]]
+    stream = Stream(ScriptedSession(beams), Decoding(WaitK(1), All(), MaxWords(1), BeamSearch(1)))
+    stream.push(audio(280 * 4), finished=True)
+    assert said(stream) == [(280, "the"), (560, "unbeliev"), (840, "able"), (1120, "on,"), (1120, "un")]
+
+
+def test_wait_k_with_characters() -> None:
+    """One a step; a token with two at once; a character of two tokens."""
+    vocabulary = ["你".encode(), "好吗".encode(), b"\xe4\xb8", b"\x96", b"a"]
+    beams = [[(0, 1, 2, 3, 0, 4, 4)]]
+    stream = Stream(ScriptedSession(beams, vocabulary), Decoding(WaitK(1), All(), MaxWords(1), BeamSearch(1)), "char")
+    stream.push(audio(280 * 6), finished=True)
+    assert said(stream) == [
+        *[(280, "你"), (560, "好"), (560, "吗"), (840, "世"), (1120, "你"), (1400, "a"), (1680, "a")],
+    ]
+    two = Stream(ScriptedSession(beams, vocabulary), Decoding(WaitK(1), All(), MaxWords(2), BeamSearch(1)), "char")
+    two.push(audio(280 * 4), finished=True)
+    assert said(two) == [
+        *[(280, "你"), (560, "好"), (560, "吗"), (840, "世"), (840, "你"), (1120, "a"), (1120, "a")],
+    ]
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@pytest.mark.parametrize("n", [1, 2])
+@settings(max_examples=40, deadline=None)
+@given(k=st.integers(1, 6), seed=st.integers(0, 99), unstable=st.integers(0, 3), ms=st.integers(0, 4000))
+def test_no_more_than_n_words_a_step(unit: str, n: int, k: int, seed: int, unstable: int, ms: int) -> None:
+    model = FakeModel("es", "en", seed=seed, unstable=unstable)
+    if unit == "char":
+        model.tokens = (*CHARS[:4], "世界".encode())
+    stream = Stream(model.session(), Decoding(WaitK(k), All(), MaxWords(n), BeamSearch(1)), unit)
+    stream.push(audio(ms), finished=True)
+    delays = [emission.delay_ms for emission in stream.emissions]
+    glued = 2 if unit == "char" else 1  # the token with two characters
+    assert all(delays.count(delay) <= max(n, glued) for delay in set(delays) - {ms})
+    check_words(stream, model.text(stream.committed))
+
+
+# Nguyen et al. 2021: g(t) is what has been read at step t, q(t) how many tokens have been written then.
+G = [1000, 1100, 1200, 1300, 1350]
+
+
+@pytest.mark.parametrize(
+    ("n", "q", "table"),
+    [
+        (1, [1, 2, 3, 4, 9], [(1100, "the"), (1300, "cat"), (1350, "sat"), (1350, "on"), (1350, "unbelievable.")]),
+        (2, [2, 4, 6, 8, 9], [(1000, "the"), (1100, "cat"), (1200, "sat"), (1200, "on"), (1350, "unbelievable.")]),
+        (3, [3, 6, 9, 9, 9], [(1000, "the"), (1100, "cat"), (1100, "sat"), (1100, "on"), (1350, "unbelievable.")]),
+    ],
+)
+def test_wait_stride_write(n: int, q: list[int], table: list[tuple[float, str]]) -> None:
+    stream = Stream(ScriptedSession([[SENTENCE]]), Decoding(WaitStride(100, 10), All(), MaxTokens(n), BeamSearch(1)))
+    assert written(stream, 1350) == q
+    assert stream.reads == G
+    assert said(stream) == table
+
+
+def written(stream: Stream, ms: float) -> list[int]:
+    """q(t), from committed tokens after each 10 ms."""
+    counts: dict[float, int] = {}
+    for position in range(0, round(ms), 10):
+        stream.push(audio(10), finished=position + 10 == ms)
+        if stream.reads:
+            counts[stream.reads[-1]] = len(stream.committed)
+    return list(counts.values())
+
+
+def test_wait_stride_when_the_sentence_ends_early() -> None:
+    """The tokens before </s> are kept, and reading goes on (section 2.2)."""
+    #        </s>   the </s>        the c at </s>   the c at </s>   the whole
+    beams = [[[]], [SENTENCE[:1]], [SENTENCE[:3]], [SENTENCE[:3]], [SENTENCE]]
+    for n, q in ((1, [0, 1, 2, 3, 9]), (2, [0, 1, 3, 3, 9]), (3, [0, 1, 3, 3, 9])):
+        stream = Stream(ScriptedSession(beams), Decoding(WaitStride(100, 10), All(), MaxTokens(n), BeamSearch(1)))
+        assert written(stream, 1350) == q
+        assert stream.reads == G
+
+
+# A READ that listens
+
+
+def test_decoding_happens_where_the_listener_says() -> None:
+    model = FakeModel("es", "en", unstable=0)
+    session = model.session()
+    stream = Stream(session, Decoding(Hears(200, 3), All(), search=BeamSearch(1)))
+    for _ in range(15):
+        stream.push(audio(100))
+    assert stream.reads == [600, 1200]
+    assert session.length == 1400 * RATE // 1000  # heard by the model, but not decoded
+    stream.push(audio(10), finished=True)
+    assert stream.reads == [600, 1200, 1510]
+
+
+def test_a_full_window_is_decoded_though_no_boundary_comes() -> None:
+    """1.6 s of window, pieces of 1 s: they stay whole and in their places."""
+    model = FakeModel("es", "en", unstable=0, window=8)
+    stream = Stream(model.session(), Decoding(Hears(1000, 99), All(), search=BeamSearch(1)))
+    stream.push(audio(4000), finished=True)
+    assert stream.reads == [1600, 2400, 3200, 4000]
+    assert words(stream) == model.truth(4 * RATE).split()
+
+
+def test_the_listener_must_hear_what_the_model_hears() -> None:
+    with pytest.raises(SimulstError, match=r"Hears.* hears audio of 8000 Hz, and the model 16000 Hz"):
+        Stream(FakeModel("es", "en").session(), Decoding(Hears(1000, 1, rate=8000), All()))
+
+
+def test_listening_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(self: Hearing, samples: np.ndarray) -> bool:
+        time.sleep(0.02)
+        return False
+
+    monkeypatch.setattr(Hearing, "ready", slow)
+    stream = Stream(FakeModel("es", "en", unstable=0).session(), Decoding(Hears(200, 1), All()))
+    stream.push(audio(1100), finished=True)
+    assert stream.reads == [1100]
+    assert stream.compute_seconds >= 0.1
+    assert stream.emissions[0].elapsed_ms >= 1200

@@ -56,6 +56,8 @@ class BlockwiseEncoder:
         self.subsample, self.width = int(encoder.subsample), int(encoder.output_size())
         self._past_size = self.block_size - self.hop_size - int(encoder.look_ahead)
         self.first_size = self._past_size + self.hop_size  # frames that the first block writes; others write hop_size
+        # With one frame past the first block: an utterance that ends with the block is encoded in another way.
+        self.first_features = self.subsample * self.block_size + LEAST_FRAMES[self.subsample]
         self._average_has_position = bool(encoder.ctx_pos_enc)
         with torch.inference_mode():
             self._subsampling = _Subsampling(encoder.embed, PRECISIONS[precision])
@@ -70,9 +72,10 @@ class BlockwiseEncoder:
         """The encoder frames (t, width) that more features bring, and the state for the next call.
 
         features: (n, dims), normalised; n may be 0. state: None at the start of an utterance. final: no more will come;
-        all frames that are still missing are then given, and the state is None. Otherwise they come when ESPnet's do,
-        the first block_size - look_ahead with subsample * (block_size + 3) features, hop_size more with each
-        subsample * hop_size. However the features are cut, the frames are the same but for rounding.
+        all frames that are still missing are then given, and the state is None. Otherwise the first block_size -
+        look_ahead come with `first_features`, hop_size more with each subsample * hop_size. (ESPnet's come 5 or more
+        features later, because of how it cuts its input.) However the features are cut, the frames are the same but for
+        rounding.
         """
         state = state or State(features[:0], features.new_zeros(0, self.width))
         pieces = features.split(GROUP * self.hop_size * self.subsample)
@@ -85,7 +88,7 @@ class BlockwiseEncoder:
     def _encode(self, features: torch.Tensor, state: State, final: bool) -> tuple[torch.Tensor, State]:
         features, frames = torch.cat([state.features, features]), state.frames
         least = LEAST_FRAMES[self.subsample]
-        new = (len(features) - least) // self.subsample + 1 if final else len(features) // self.subsample - 2
+        new = (len(features) - least) // self.subsample + 1
         if new > 0:
             frames = torch.cat([frames, self._subsampling(features[: (new - 1) * self.subsample + least])])
             features = features[new * self.subsample :]

@@ -8,12 +8,11 @@ everything (conformer, transformer) encode all audio again at each step.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import importlib
-import io
 import math
 import re
-import zipfile
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,18 +21,19 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 from simulst.data.combine import language_token
 from simulst.errors import SimulstError
 from simulst.models.base import Memo
 from simulst.models.blockwise import BlockwiseEncoder, State
 from simulst.models.decoder import CachedDecoder
+from simulst.models.experiment import Experiment, first_line
 from simulst.models.features import log_mel_of
 from simulst.policy.stop import Stop
-from simulst.search import BWBS, IBWBS, Beam, Hypothesis, JointBeamSearch, JointOptions, Tokens
+from simulst.search import BWBS, IBWBS, Beam, JointBeamSearch, JointOptions, Tokens
 from simulst.search.beam import TO_THE_END, JointSearch, joint_beam_search
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
+from simulst.vad import check_pause
 
 SAMPLE_RATE = 16000
 BLANK = 0  # of ESPnet's CTC layers
@@ -44,93 +44,6 @@ ENCODERS = {
     "transformer": "transformer_encoder:TransformerEncoder",
 }
 LEAST_WINDOW = 5.0  # seconds
-LEAST_SPEECH_FRAMES = 3  # with which a sentence can have ended
-ONSET_FRAMES = 5  # before a sentence's first label that may belong to it
-REWIND = 4.0  # seconds of audio kept to start anew from: more than a pause and what the encoder looks ahead
-CHECKPOINTS = (
-    *("valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
-    *("latest.pth", "*epoch.pth", "model.pth"),
-)
-"""Which weights of a folder are taken: averaged before best before newest."""
-
-
-class Experiment:
-    """The files of a trained model: an experiment directory, or a zip made by espnet2.main_funcs.pack_funcs.
-
-    checkpoint: the file with the weights; empty: the first of CHECKPOINTS, or the zip's own.
-    Raises SimulstError: a file that is missing or not what it should be.
-    """
-
-    def __init__(self, path: Path, checkpoint: str = "") -> None:
-        self.path = path
-        self._archive: zipfile.ZipFile | None = None
-        try:
-            if path.is_file():
-                self._archive = zipfile.ZipFile(path)
-                config, weights = self._packed(self._archive)
-                self.checkpoint = checkpoint or weights
-            else:
-                config = "config.yaml"
-                self.checkpoint = checkpoint or self._newest()
-            self.config = _yaml(self.read(config))
-        except (zipfile.BadZipFile, KeyError, AttributeError, StopIteration) as error:
-            raise SimulstError(f"{path}: not a zip that ESPnet packed ({error!r}).") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise SimulstError(f"{path}: its configuration is not valid YAML ({_first_line(error)}).") from error
-        if not isinstance(self.config, dict) or "token_list" not in self.config:
-            raise SimulstError(f"{path}: the configuration has no token_list; give a model that ESPnet trained.")
-
-    def read(self, name: str) -> bytes:
-        """A file that the configuration names: by a path from where training ran, or from the experiment."""
-        if self._archive is not None:
-            names = self._archive.namelist()
-            for found in [n for n in names if n == name] + [n for n in names if Path(n).name == Path(name).name]:
-                return self._archive.read(found)
-        else:
-            places = [self.path, *self.path.resolve().parents, Path()]
-            for file in [place / name for place in places] + [self.path / Path(name).name]:
-                if file.is_file():
-                    return file.read_bytes()
-        raise SimulstError(f"{self.path}: the file {name} is missing; put it into the experiment's folder.")
-
-    def weights(self) -> dict[str, torch.Tensor]:
-        """All parameters and buffers by ESPnet's names."""
-        try:
-            state = torch.load(io.BytesIO(self.read(self.checkpoint)), map_location="cpu", weights_only=True)
-        except SimulstError:
-            raise
-        except Exception as error:  # of any kind, by what the bytes look like
-            raise SimulstError(f"{self.path}: {self.checkpoint} cannot be read ({_first_line(error)}).") from error
-        if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-            raise SimulstError(
-                f"{self.path}: {self.checkpoint} holds more than weights; give a model, as ESPnet saves it."
-            )
-        return state
-
-    def tokens(self) -> list[str]:
-        """The vocabulary, in order."""
-        tokens = self.config["token_list"]
-        if isinstance(tokens, str):
-            return [line.rstrip() for line in self.read(tokens).decode().removesuffix("\n").split("\n")]
-        return [str(token) for token in tokens]
-
-    @staticmethod
-    def _packed(archive: zipfile.ZipFile) -> tuple[str, str]:
-        meta = _yaml(archive.read("meta.yaml"))
-        config = next(
-            value for key, value in meta["yaml_files"].items() if key in ("st_train_config", "asr_train_config")
-        )
-        weights = next(value for key, value in meta["files"].items() if key in ("st_model_file", "asr_model_file"))
-        return config, weights
-
-    def _newest(self) -> str:
-        for pattern in CHECKPOINTS:
-            names = [file.name for file in self.path.glob(pattern) if file.is_file()]
-            if names:
-                return max(names, key=lambda name: [int(s) if s.isdigit() else s for s in re.split(r"(\d+)", name)])
-        raise SimulstError(
-            f"{self.path}: no weights (such as valid.acc.ave.pth); train the model, or name a checkpoint."
-        )
 
 
 class ESPnet:
@@ -139,8 +52,7 @@ class ESPnet:
     path: an experiment directory, or a packed zip. device: for torch. threads: of torch, in the whole process; 0: as
     they are. checkpoint: a file of weights in the directory; empty: the averaged ones, or else the best.
     window: seconds of speech that the decoder looks back on, for streams without end; 0: all of it. Blockwise only.
-    pause: seconds without speech (by the CTC layer of the source, or else of the target) that end a sentence, after
-    which the model starts anew, as on the next utterance; 0: never. Blockwise only.
+    pause: seconds without speech that end a sentence, see simulst/pauses.py; 0: never.
     precision: float32; bfloat16; or int8, which leaves the encoder as it is (see `CachedDecoder`, `BlockwiseEncoder`).
     Raises SimulstError: a missing or broken file, or a part of ESPnet that is not implemented here.
     """
@@ -199,12 +111,7 @@ class ESPnet:
             if config["encoder"].startswith("contextual_block"):
                 self._blockwise = BlockwiseEncoder(self._encoder, "bfloat16" if precision == "bfloat16" else "float32")
                 subsample, self._encoder = self._blockwise.subsample, None  # its weights would be twice in memory
-            name = "ctc.ctc_lo." if "ctc.ctc_lo.weight" in weights else name
-            self._speech_ctc: torch.nn.Module | None = None
-            if pause and not (pause > 0 and self.blockwise and name + "weight" in weights):
-                raise SimulstError(f"pause: {pause:g} s need a blockwise encoder and a CTC layer; 0 never pauses.")
-            if pause:
-                self._speech_ctc = _load(torch.nn.Linear(width, len(weights[name + "weight"])), weights, name)
+            self.pause = check_pause(pause)
             if window and not (self.blockwise and window >= LEAST_WINDOW):
                 raise SimulstError(
                     f"window: {window:g} s need a blockwise encoder and {LEAST_WINDOW:g} s or more; 0 keeps everything."
@@ -216,10 +123,8 @@ class ESPnet:
                 raise
             raise SimulstError(f"{path}: {error}") from error
         except (TypeError, ValueError, RuntimeError) as error:
-            raise SimulstError(f"{path}: the weights and config.yaml do not fit ({_first_line(error)}).") from error
-        self.frame_samples = self.features.hop * subsample  # for windows and pauses, which blockwise models have
-        self.window_frames = round(window * SAMPLE_RATE / self.frame_samples)
-        self.pause_frames = math.ceil(pause * SAMPLE_RATE / self.frame_samples)
+            raise SimulstError(f"{path}: the weights and config.yaml do not fit ({first_line(error)}).") from error
+        self.window_frames = round(window * SAMPLE_RATE / (self.features.hop * subsample))
         try:
             self.language = self._language(target_language)
         except SimulstError as error:
@@ -245,12 +150,11 @@ class ESPnet:
     def feed(self, blocks: int) -> int:
         """Feature frames with which the encoder writes one more block, when it has written `blocks`.
 
-        It waits for one encoder frame past the block (the utterance may end there), and for two more because of how
-        it cuts its input. With more at once it would write several blocks, with less none, all the same ones.
+        With more at once it would write several blocks, with less none, all the same ones.
         """
         assert self._blockwise is not None
         encoder = self._blockwise
-        return encoder.subsample * (encoder.hop_size if blocks else encoder.block_size + 3)
+        return encoder.subsample * encoder.hop_size if blocks else encoder.first_features
 
     @property
     def block_frames(self) -> tuple[int, int]:
@@ -263,31 +167,30 @@ class ESPnet:
         assert self._blockwise is not None
         return self._blockwise(self._normalize(features), state, final)
 
-    @torch.inference_mode()
     def encode(self, audio: np.ndarray) -> torch.Tensor:
         """All of an utterance, (n,) float32, at once: encoder frames (t, width)."""
+        return self.encode_batch(audio[None])[0]
+
+    @torch.inference_mode()
+    def encode_batch(self, audio: np.ndarray) -> torch.Tensor:
+        """Utterances of the same length, (B, n) float32: encoder frames (B, t, width)."""
         from espnet.nets.pytorch_backend.transformer.subsampling import TooShortUttError
 
-        count = self.features.count(audio.size, final=True)
+        nothing = self.nothing.expand(len(audio), -1, -1)
+        count = self.features.count(audio.shape[1], final=True)
         if not count:
-            return self.nothing
-        features = self._normalize(self.features.frames(audio, 0, 0, count))[None]
+            return nothing
+        features = torch.stack([self._normalize(self.features.frames(one, 0, 0, count)) for one in audio])
         try:
-            frames, *_ = self._encoder(features, torch.tensor([count], device=features.device))
+            frames, *_ = self._encoder(features, torch.tensor([count] * len(audio), device=features.device))
         except TooShortUttError:
-            return self.nothing
-        return (frames[0] if isinstance(frames, tuple) else frames)[0]  # a tuple if inner layers are given too
+            return nothing
+        return frames[0] if isinstance(frames, tuple) else frames  # a tuple if inner layers are given too
 
     @torch.inference_mode()
     def ctc(self, memory: torch.Tensor) -> torch.Tensor | None:
         """Log posteriors (t, vocabulary) of encoder frames (t, width)."""
         return None if self._ctc is None else torch.log_softmax(self._ctc(memory), -1)
-
-    @torch.inference_mode()
-    def speaks(self, memory: torch.Tensor) -> list[bool]:
-        """Of each encoder frame (t, width), whether the CTC layer hears something other than blank in it."""
-        assert self._speech_ctc is not None
-        return (self._speech_ctc(memory).argmax(-1) != BLANK).tolist()
 
     def text(self, tokens: Tokens) -> str:
         """Plain text; a word is whole if a space follows it. A character cut in two ends in U+FFFD."""
@@ -326,15 +229,12 @@ class ESPnetSession:
         self._memo = memo
         self._audio = np.zeros(0, dtype=np.float32)
         self._start = 0  # number of its first sample
-        self._origin = 0  # number of the first sample since the last pause
         self._final = False
         self._fed = 0  # feature frames that the encoder has had
         self._written = 0  # blocks that it has written
         self._state: Any = None
         self._flushed = False
         self._blocks: list[Block] = []  # what it has written and the window holds
-        self._heard = 0  # encoder frames with speech, since the last pause
-        self._quiet = 0  # encoder frames without speech at the end
         self._marks: list[tuple[int, int]] = []  # encoder frames and how many tokens had been found in them
         self._gone: Tokens = ()  # committed tokens that the window holds no more
         self._search: JointSearch | None = None
@@ -358,8 +258,6 @@ class ESPnetSession:
         self._marks.append((self._blocks[-1].end if self._blocks else 0, len(committed)))
         self._encode()
         self._slide_window(committed)
-        if self._model.pause_frames and not self._heard and not self._final:
-            return [Hypothesis(committed)]
         gone, language = len(self._gone), self._model.language
         beam = self._search_window(language + committed[gone:], options, stop)
         if not (gone or language):
@@ -374,53 +272,46 @@ class ESPnetSession:
         if not model.blockwise:
             raise SimulstError("the model's encoder has no blocks; write 'read: {type: chunk, ms: ...}'.")
         blocks, frames = self._written, self._fed
-        ready = model.features.count(self.length - self._origin, final=False)
+        ready = model.features.count(self.length, final=False)
         while count:
             frames += model.feed(blocks)
             blocks += 1
             count -= frames > ready
-        return self._origin + model.features.samples(frames)
+        return model.features.samples(frames)
 
     def limit(self) -> float:
         return math.inf
 
     def is_full(self) -> bool:
-        """In a pause. (Of a full window the session lets go by itself, see `_slide_window`.)"""
-        pause = self._model.pause_frames
-        return bool(pause) and self._heard >= LEAST_SPEECH_FRAMES and self._quiet >= pause
+        return False  # of a full window the session lets go by itself, see `_slide_window`
 
     def spoken(self, tokens: Tokens) -> Tokens:
         return tokens
 
     def slide(self, committed: Tokens) -> None:
-        """Start anew near the end of what is known of the pause.
-
-        The CTC layer is done with a word before the word is over, and hears the next one a little after it began.
-        """
-        end = self._blocks[-1].end - min(self._quiet // 2, ONSET_FRAMES)
-        self._origin = max(self._origin + end * self._model.frame_samples, self._start)
-        self._audio, self._start = self._audio[self._origin - self._start :], self._origin
-        self._gone = committed
-        self._fed = self._written = self._quiet = self._heard = 0
-        self._state = None
-        self._blocks, self._marks = [], []
-        self._search = self._blockwise = None
+        """Nothing to do."""
 
     def encoded(self) -> torch.Tensor:
         """Encoder frames (t, width) of all audio so far, as far as the window holds them."""
         self._encode()
         return torch.cat([self._model.nothing, *(block.frames for block in self._blocks)])
 
+    def encoded_as_end(self) -> torch.Tensor:
+        """What `encoded` would be if the audio ended here. This session itself goes on."""
+        ended = copy.copy(self)
+        ended._blocks = list(self._blocks)
+        ended.extend(self._audio[:0], final=True)
+        return ended.encoded()
+
     def _search_window(self, committed: Tokens, options: JointOptions, stop: Stop) -> Beam:
-        final = self._final or self.is_full()
         if isinstance(options, JointBeamSearch):
-            stop = TO_THE_END if final else stop
-            key = ("search", self.length, final, self._origin, len(self._gone), committed, options, repr(stop))
+            stop = TO_THE_END if self._final else stop
+            key = ("search", self.length, self._final, len(self._gone), committed, options, repr(stop))
             return self._memo.get(key, lambda: joint_beam_search(self._over_blocks(options, stop), committed, stop))
         if isinstance(options, IBWBS):
             search = self._over_blocks(options, stop)
             self._blockwise = self._blockwise or IncrementalBlockwiseBeamSearch(search, options)
-            return self._blockwise.step(committed, stop, final)
+            return self._blockwise.step(committed, stop, self._final)
         assert isinstance(options, BWBS)
         search = self._new_search(options, stop)
         self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
@@ -434,7 +325,7 @@ class ESPnetSession:
                     self._blockwise.step(committed, stop, final=False)
                 search.append(piece, piece_scores)
                 first = False
-        return self._blockwise.step(committed, stop, final)
+        return self._blockwise.step(committed, stop, self._final)
 
     def _over_blocks(self, options: JointOptions, stop: Stop) -> JointSearch:
         """The search with all frames."""
@@ -462,12 +353,6 @@ class ESPnetSession:
         ends = [known, *(end for end in range(first, known + count, hop) if end > known), known + count]
         return [end - start for start, end in pairwise(ends)]
 
-    def _listen(self, block: Block) -> None:
-        """Take note of speech and silence in a new block."""
-        speaks = self._memo.get(("speaks", block.key), lambda: self._model.speaks(block.frames))
-        self._heard += sum(speaks)
-        self._quiet = speaks[::-1].index(True) if any(speaks) else self._quiet + len(speaks)
-
     def _slide_window(self, committed: Tokens) -> None:
         """If the window is over-full, let go of half of it, and of the tokens that were found in no more than that."""
         most = self._model.window_frames
@@ -489,31 +374,27 @@ class ESPnetSession:
             self._blocks = [Block(("encode", self.length), frames, len(frames))]
             self._search = None
             return
-        length, start = self.length - self._origin, self._start - self._origin
-        ready = model.features.count(length, final=False)
+        ready = model.features.count(self.length, final=False)
         first, last, written = self._fed, self._fed, self._written
         while (end := last + model.feed(self._written)) <= ready:
             last = end
             self._written += 1
         if self._final and not self._flushed:
             self._flushed = True
-            last = model.features.count(length, final=True)
+            last = model.features.count(self.length, final=True)
         elif last == first:
             return
         state = self._state
 
         def compute() -> tuple[torch.Tensor, Any]:
-            features = model.features.frames(self._audio, start, first, last)
+            features = model.features.frames(self._audio, self._start, first, last)
             return model.encode_blocks(features, state, self._final)
 
-        key = ("blocks", self._origin, written, self._written, self._final and self.length)
+        key = ("blocks", written, self._written, self._final and self.length)
         frames, self._state = self._memo.get(key, compute)
         self._blocks.append(Block(key, frames, len(frames) + (self._blocks[-1].end if self._blocks else 0)))
         self._fed = last
-        if model.pause_frames:
-            self._listen(self._blocks[-1])
-        keep = model.features.keep_from(last) - start
-        keep -= round(REWIND * SAMPLE_RATE) if model.pause_frames else 0
+        keep = model.features.keep_from(last) - self._start
         if keep > 0:
             self._audio, self._start = self._audio[keep:], self._start + keep
 
@@ -608,12 +489,3 @@ def _take(weights: dict[str, torch.Tensor], name: str) -> torch.Tensor:
     if name not in weights:
         raise SimulstError(f"the weights lack '{name}'; give a whole model, not only its encoder.")
     return weights[name]
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def _yaml(data: bytes) -> Any:
-    # The compiled loader: a vocabulary of thousands takes the other a second.
-    return yaml.load(data.decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -21,8 +21,9 @@ import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.models.base import Memo
-from simulst.policy.stop import Stop
+from simulst.policy.stop import EnoughWords, Evidence, Stop
 from simulst.search import Beam, BeamSearch, Hypothesis, Tokens
+from simulst.vad import check_pause
 
 SAMPLE_RATE = 16000
 HOP = 160  # samples per frame (10 ms)
@@ -32,6 +33,7 @@ POSITIONS = 448  # of the decoder
 PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
 STATE_SECONDS = 0.02  # one encoder frame, the unit of `align`
 LOOP_NGRAM = 3  # n-grams of this length may not come twice once the model has been caught in a loop
+WORD_TOKENS = 10  # that a word has at most, nearly always
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
 
 logger = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class Whisper:
     device, compute_type, threads: see CTranslate2; threads 0: all cores.
     padding_seconds: silence that is encoded with the speech; 30 encodes the full window, as Whisper was trained.
     silence_seconds: ready-made silence that the decoder sees behind that, as far as 30 s go.
+    pause: seconds without speech that end a sentence, see simulst/pauses.py; 0: never.
     Raises SimulstError: a missing or broken file, a language or direction that the model does not have.
     """
 
@@ -60,6 +63,7 @@ class Whisper:
         threads: int = 0,
         padding_seconds: float = 2.0,
         silence_seconds: float = 30.0,
+        pause: float = 0.0,
     ) -> None:
         import ctranslate2
         from tokenizers import Tokenizer
@@ -81,6 +85,7 @@ class Whisper:
         self._eos = self._special("<|endoftext|>")
         self.padding_seconds = padding_seconds
         self.silence_seconds = silence_seconds
+        self.pause = check_pause(pause)
         try:
             self._model = ctranslate2.models.Whisper(
                 str(path), device=device, compute_type=compute_type, intra_threads=threads
@@ -222,17 +227,22 @@ class WhisperSession:
     def search(self, committed: Tokens, options: BeamSearch, stop: Stop) -> Beam:
         if not isinstance(options, BeamSearch):
             raise SimulstError("Whisper in CTranslate2 needs another search; write 'search: {type: beam}'.")
-        if stop.needs:
+        if stop.needs and not isinstance(stop, EnoughWords):
             raise SimulstError(f"stop: {stop!r} looks into the decoder, which CTranslate2's Whisper does not show.")
         prefix = self._in_window(committed)
         seconds = self._audio.size / SAMPLE_RATE
         max_new = max(1, math.ceil(options.max_tokens_per_second * seconds) + 5 - len(prefix))
         if stop.max_new_tokens is not None:
             max_new = min(max_new, stop.max_new_tokens)
-        previous = self._gone[-PREVIOUS_TOKENS:]
-        key = ("search", self._offset, self.length, previous, prefix, options, max_new)
-        encoded = self._encoded()
-        beam = self._memo.get(key, lambda: self._search(encoded, previous, prefix, options, max_new))
+        if isinstance(stop, EnoughWords):
+            # CTranslate2 can't be stopped at a token: it is asked for few, and for all if these do not suffice.
+            few = min(WORD_TOKENS * stop.n, max_new)
+            beam = self._generated(prefix, options, few)
+            new = beam[0].tokens[len(prefix) :] if beam else ()
+            if few < max_new and len(new) == few and not stop.ends(Evidence(tokens=new)):
+                beam = self._generated(prefix, options, max_new)
+        else:
+            beam = self._generated(prefix, options, max_new)
         return [Hypothesis(self._gone + h.tokens, h.score) for h in beam] if self._gone else beam
 
     def text(self, tokens: Tokens) -> str:
@@ -270,6 +280,12 @@ class WhisperSession:
         samples = min(round(seconds * SAMPLE_RATE), self._audio.size)
         self._offset += samples
         self._audio = self._audio[samples:]
+
+    def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
+        previous = self._gone[-PREVIOUS_TOKENS:]
+        key = ("search", self._offset, self.length, previous, prefix, options, max_new)
+        encoded = self._encoded()
+        return self._memo.get(key, lambda: self._search(encoded, previous, prefix, options, max_new))
 
     def _search(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
         beam = self._model.generate(encoded, previous, prefix, options, max_new)

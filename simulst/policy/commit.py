@@ -42,13 +42,23 @@ class Commit(Protocol):
 
 @dataclass(frozen=True)
 class All:
-    """Everything in the best hypothesis, at once."""
+    """Everything in the best hypothesis, at once.
+
+    last_word: its last word is written without waiting for the next one to begin, as the model has ended the sentence
+        behind it (NAIST 2022 writes all that is translated at a boundary). Should the model go on with that word at a
+        later step, what it adds leaves as a word of its own.
+    """
 
     whole_words: bool = False
+    last_word: bool = False
+
+    def __post_init__(self) -> None:
+        if self.whole_words and self.last_word:
+            raise SimulstError("commit: whole_words keeps the last word back, last_word writes it; give one of them.")
 
     @property
     def label(self) -> str:
-        return "all" + _suffix(self.whole_words)
+        return "all" + _suffix(self.whole_words) + ("-last" if self.last_word else "")
 
     @property
     def window(self) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from simulst.errors import SimulstError
+from simulst.search import Tokens
 
 
 @dataclass(frozen=True)
@@ -15,11 +17,13 @@ class Evidence:
 
     log_odds_end: log p_ctc(g·<eos>) - log p_ctc(g·more), by the CTC layer and the source so far.
     frames_left: encoder frames behind the one that the next token attends to most.
-    Each is NaN unless STOP asked for it.
+    tokens: of g, those behind the committed ones.
+    Each is NaN, or empty, unless STOP asked for it.
     """
 
     log_odds_end: float = math.nan
     frames_left: float = math.nan
+    tokens: Tokens = ()
 
 
 class Stop(Protocol):
@@ -34,8 +38,15 @@ class Stop(Protocol):
         """The most tokens that a search may add to the committed ones; None: until the end of the sentence."""
 
     @property
+    def max_new_words(self) -> int | None:
+        """The most words (characters for zh, ja, ...) that a step commits; None: any number.
+
+        The loop sees to it, and has the search end by `EnoughWords` instead of this STOP. A user's own need not know.
+        """
+
+    @property
     def needs(self) -> str:
-        """The evidence that `ends` looks at: "" (none), "ctc", "ctc_exact" or "attention"."""
+        """The evidence that `ends` looks at: "" (none), "ctc", "ctc_exact", "attention" or "tokens"."""
 
     @property
     def discard(self) -> int:
@@ -51,6 +62,7 @@ class _Plain:
     needs = ""
     discard = 0
     max_new_tokens: int | None = None
+    max_new_words: int | None = None
 
     def ends(self, evidence: Evidence) -> bool:
         return False
@@ -82,6 +94,49 @@ class MaxTokens(_Plain):
     @property
     def max_new_tokens(self) -> int | None:  # type: ignore[override]
         return self.n
+
+
+@dataclass(frozen=True)
+class MaxWords(_Plain):
+    """At most `n` words a step, or characters for zh, ja, ... (wait-k: 1).
+
+    A word counts once the next one has begun; its end can't be known before. Thus nothing is written of a sentence's
+    last word while the source goes on, nor of one that the model ends too early. A token of several characters counts
+    as one if it comes first in a step. The loop cuts the hypothesis, and has the search end where that is possible, by
+    `EnoughWords`.
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise SimulstError(f"stop: n is {self.n}; at least one word must be written.")
+
+    @property
+    def label(self) -> str:
+        return f"W{self.n}"
+
+    @property
+    def max_new_words(self) -> int | None:  # type: ignore[override]
+        return self.n
+
+
+@dataclass(frozen=True)
+class EnoughWords(_Plain):
+    """What the loop hands to the search for a bound on words: end once so many are whole.
+
+    A search knows tokens, but not which of them make a word (`unit`: or a character). count: whole words in tokens.
+    """
+
+    n: int
+    unit: str
+    count: Callable[[Tokens], int] = field(repr=False, compare=False)
+
+    needs = "tokens"
+    label = ""
+
+    def ends(self, evidence: Evidence) -> bool:
+        return self.count(evidence.tokens) >= self.n
 
 
 @dataclass(frozen=True)

@@ -154,9 +154,10 @@ class JointSearch:
         return replace(running, prefixes=self.ctc.advance(running.prefixes, exact))
 
     @torch.inference_mode()
-    def score(self, running: Running, stop: Stop) -> Scored:
+    def score(self, running: Running, stop: Stop, given: int = 0) -> Scored:
         """Score continuations of all hypotheses, and gather what STOP needs to know of the best.
 
+        given: how many of their tokens were committed before.
         Raises SimulstError: scores that are not numbers.
         """
         options = self.options
@@ -177,7 +178,7 @@ class JointSearch:
             if options.ctc_weight > 0:
                 scores = scores + options.ctc_weight * by_ctc
         scores[:, :-1].masked_fill_(candidates[:, :-1] == self.eos, -torch.inf)
-        evidence = self._evidence(running, state, log_p, stop)
+        evidence = self._evidence(running, state, log_p, stop, given)
         return Scored(running, state, candidates, attention, scores, evidence)
 
     def choose(self, scored: Scored) -> Chosen:
@@ -213,7 +214,9 @@ class JointSearch:
             scores = scores + options.ctc_weight * running.prefixes.score
         return scores
 
-    def _evidence(self, running: Running, state: Any, log_p: Tensor, stop: Stop) -> Evidence:
+    def _evidence(self, running: Running, state: Any, log_p: Tensor, stop: Stop, given: int) -> Evidence:
+        if stop.needs == "tokens":
+            return Evidence(tokens=tuple(running.tokens[0, given:].tolist()))
         if stop.needs == "attention":
             weights = state.attention[:, 0]  # of the best hypothesis: (layers, heads, T)
             for dim, name in enumerate(("layers", "heads")):
@@ -256,7 +259,7 @@ def joint_beam_search(
     ended: list[Hypothesis] = []
     best_at: dict[int, float] = {}  # step → best score that ended there
     for step in range(room):
-        scored = search.score(running, stop)
+        scored = search.score(running, stop, len(prefix))
         if stop.ends(scored.evidence):
             kept = max(len(prefix), running.tokens.shape[1] - stop.discard)
             ended += [replace(h, tokens=h.tokens[:kept]) for h in texts(running)]

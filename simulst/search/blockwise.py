@@ -49,8 +49,10 @@ class BlockwiseBeamSearch:
         ended: list[Hypothesis] = []
         best_at: dict[int, float] = {}
         while self._index < room:
-            scored = search.score(self._running, TO_THE_END if final else stop)
+            scored = search.score(self._running, TO_THE_END if final else stop, len(committed))
             if not final and stop.ends(scored.evidence):
+                if stop.needs == "tokens":
+                    return texts(self._running)  # the last token shows where the word before it ends
                 break
             chosen = search.choose(scored)
             if final and is_over(best_at, self._index):
@@ -149,7 +151,7 @@ class IncrementalBlockwiseBeamSearch:
         stopped: list[_Stopped] = []
         least = -torch.inf  # minScore
         while len(running) and running.tokens.shape[1] < room:
-            scored = search.score(running, stop)
+            scored = search.score(running, stop, given)
             if stop.ends(scored.evidence):
                 kept = max(given, running.tokens.shape[1] - stop.discard)
                 best = self._leave(running)[0]

@@ -17,6 +17,7 @@ from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.models.base import Memo
 from simulst.models.espnet import ESPnet
+from simulst.pauses import Segmented, open_stream
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.read import Block, Chunk
 from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens, Stop
@@ -101,9 +102,9 @@ def test_other_block_sizes(tmp_path: Path, block: int, hop: int, ahead: int) -> 
 
 
 def test_a_block_is_searched_as_soon_as_it_is_there(blockwise: ESPnet) -> None:
-    """The first after 172 feature frames, then one every 64, of 10 ms; two blocks a step for n: 2."""
+    """The first after 167 feature frames, then one every 64, of 10 ms; two blocks a step for n: 2."""
     audio = noise(80000)
-    ends = [(171 * 160 + 200 + 64 * 160 * k) / 16 for k in range(6)]
+    ends = [(166 * 160 + 200 + 64 * 160 * k) / 16 for k in range(6)]
     how = Decoding(Block(), All(), search=IBWBS(2, max_length_ratio=RATIO))
     assert decode(blockwise, how, audio, [])[1] == [*(end for end in ends if end < 5000), 5000.0]
     how = Decoding(Block(2), All(), search=IBWBS(2, max_length_ratio=RATIO))
@@ -140,35 +141,44 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
     assert decode(model, how, short, []) == decode(blockwise, how, short, [])
 
 
+class Loud:
+    """A detector to which speech is what is loud."""
+
+    def __init__(self, speech: bool = False) -> None:
+        self.speech = speech
+
+    def next(self, chunk: np.ndarray) -> Loud:
+        return Loud(float(np.abs(chunk).max()) > 0.01)
+
+
 @pytest.mark.parametrize("search", SEARCHES)
 def test_after_a_pause_the_model_starts_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: JointOptions
 ) -> None:
-    """What follows a pause is what it would be on its own, wherever the audio is cut."""
+    """Every part of a stream is decoded as it would be on its own, wherever the audio is cut."""
+    monkeypatch.setattr("simulst.pauses.silence", Loud)
     tiny_espnet.write(tmp_path, "contextual_block_conformer", 5)
     model = ESPnet(tmp_path / "exp" / "st", "en", "de", pause=0.5)
-    assert model.pause_frames == 13
-    # A layer that tells noise from silence.
-    session = model.session()
-    session.extend(np.concatenate([noise(64000), 1e-4 * noise(64000)]), final=True)
-    frames = session.encoded()
-    loud, silent = frames[10:90].mean(0), frames[-80:].mean(0)
-    hears = torch.nn.Linear(len(loud), 2)
-    with torch.no_grad():
-        hears.weight.copy_(torch.stack([silent - loud, loud - silent]))
-        hears.bias.copy_(torch.tensor([1.0, -1.0]) * ((loud @ loud) - (silent @ silent)) / 2)
-    monkeypatch.setattr(model, "_speech_ctc", hears)
-    audio = np.concatenate([noise(70000), 1e-4 * noise(32000), noise(60000, 1)])
+    quiet = np.zeros(20000, np.float32)
+    audio = np.concatenate([quiet, noise(70000), quiet, noise(60000, 1), quiet[:3000], noise(9000, 2)])
     how = Decoding(Block(), Hold(2), search=search)
-    whole = decode(model, how, audio, [])
-    assert whole == decode(model, how, audio, [1, 30000, 70001, 99999, 120000])
-    stream = Stream(model.session(), how)
-    stream.push(audio, finished=True)
-    origin = stream.session._origin  # type: ignore[attr-defined]
-    gone = stream.session._gone  # type: ignore[attr-defined]
-    assert 70000 < origin < 102000
-    assert whole[0] == gone + decode(model, how, audio[origin:], [])[0]
-    assert gone
+    memo = Memo()
+    runs = []
+    for cuts, shared in (([], None), ([1, 30000, 70001, 99999, 120000], memo), ([55555], memo)):
+        stream = open_stream(model, how, memo=shared)
+        assert isinstance(stream, Segmented)
+        for start, end in pairwise([0, *cuts, audio.size]):
+            stream.push(audio[start:end], finished=end == audio.size)
+        runs.append([(e.text, e.delay_ms) for e in stream.emissions])
+    assert runs[0] == runs[1] == runs[2]
+    texts = []
+    for begin, end in stream.segments:
+        alone = Stream(model.session(), how)
+        alone.push(audio[begin:end])
+        alone.push(audio[:0], finished=True)
+        texts += [e.text for e in alone.emissions]
+    assert len(stream.segments) == 2
+    assert [text for text, _ in runs[0]] == texts
 
 
 def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path) -> None:
@@ -190,7 +200,7 @@ def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path)
     for window in (1.0, -3.0):
         with pytest.raises(SimulstError, match="window: "):
             ESPnet(path, "en", "de", window=window)
-    with pytest.raises(SimulstError, match="pause: -1 s need"):
+    with pytest.raises(SimulstError, match=r"st: pause: -1.0; give the seconds"):
         ESPnet(path, "en", "de", pause=-1.0)
     with pytest.raises(SimulstError, match="precision: 'int4' is not known"):
         ESPnet(path, "en", "de", precision="int4")

@@ -23,6 +23,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model, option_names
 from simulst.models.base import Memo
 from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperSession, log_mel, loops
+from simulst.pauses import open_stream
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.read import Chunk, Offline, Read
 from simulst.policy.stop import EndOfSentence, MaxTokens
@@ -467,7 +468,17 @@ def test_no_repetition_no_loop(tokens: list[int]) -> None:
 def test_load_model(folder: Path) -> None:
     model = load_model(folder, "es", "es", compute_type="float32", threads=1, padding_seconds=1.0)
     assert isinstance(model, Whisper) and model.padding_seconds == 1.0 and model.sample_rate == RATE
-    assert {"compute_type", "device", "padding_seconds", "silence_seconds", "threads"} <= set(option_names(folder))
+    names = {"compute_type", "device", "padding_seconds", "pause", "silence_seconds", "threads"}
+    assert names <= set(option_names(folder))
+
+
+def test_silence_between_pauses_is_not_decoded(folder: Path) -> None:
+    """Whisper invents words in it; noise is none to the voice activity detector either."""
+    how = Decoding(Chunk(1000), All())
+    for pause in (0.0, 0.3):
+        stream = open_stream(load_model(folder, "es", "es", compute_type="float32", threads=1, pause=pause), how)
+        stream.push(noise(5.0), finished=True)
+        assert bool(stream.reads) == (not pause)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 import math
+from collections.abc import Callable
 
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.policy.read import Block, Chunk, Offline
+from simulst.models.base import Memo
+from simulst.policy.read import Block, Boundary, Chunk, Offline, Read, WaitK, WaitStride, listener_of
 
 
-def positions(read: Chunk, steps: int) -> list[float]:
+def positions(read: Read, steps: int) -> list[float]:
     found: list[float] = []
     for _ in range(steps):
         found.append(read.next_ms(found[-1] if found else 0.0))
@@ -61,3 +63,65 @@ def test_bad_wait(wait: float) -> None:
 def test_bad_block() -> None:
     with pytest.raises(SimulstError, match="read: n is 0; give at least one block"):
         Block(0)
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        (WaitK(1), [280, 560, 840, 1120]),
+        (WaitK(3), [840, 1120, 1400, 1680]),
+        (WaitK(2, 500), [1000, 1500, 2000, 2500]),
+        # g(t) of Nguyen et al. 2021, times 10 ms, before the source's end.
+        (WaitStride(100, 10), [1000, 1100, 1200, 1300]),
+        (WaitStride(100, 20), [1000, 1200, 1400, 1600]),
+        (WaitStride(200, 10), [2000, 2100, 2200, 2300]),
+        (Boundary(0.5, "p"), [1000, 2000, 3000, 4000]),
+        (Boundary(0.5, "p", 48), [480, 960, 1440, 1920]),
+    ],
+)
+def test_schedules(read: Read, expected: list[float]) -> None:
+    assert positions(read, 4) == expected
+
+
+def test_wait_k_is_a_long_first_chunk() -> None:
+    assert positions(WaitK(5), 99) == positions(Chunk(280, 1400), 99)
+    assert positions(WaitStride(200, 20), 99) == positions(Chunk(200, 2000), 99)
+
+
+@pytest.mark.parametrize("frames", [4, 48, 100])
+def test_pieces_keep_their_places(frames: int) -> None:
+    """Also where decoding came between them, as it does when a window is full."""
+    read, piece = Boundary(0.5, "p", frames), frames * 10
+    for number in range(3000):
+        assert read.next_ms(number * piece) == (number + 1) * piece
+        assert read.next_ms(number * piece + 0.0625) == (number + 1) * piece
+        assert read.next_ms((number + 1) * piece - 0.0625) == (number + 1) * piece
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: WaitK(0), "k is 0; wait for at least one unit"),
+        (lambda: WaitK(1, 0), "unit_ms is 0"),
+        (lambda: WaitK(1, math.inf), "unit_ms is inf"),
+        (lambda: WaitStride(0, 10), "k is 0; give at least one frame"),
+        (lambda: WaitStride(100, 0), "s is 0; give at least one frame"),
+        (lambda: Boundary(-0.1, "p"), r"threshold is -0\.1"),
+        (lambda: Boundary(1.1, "p"), r"threshold is 1\.1"),
+        (lambda: Boundary(math.nan, "p"), "threshold is nan"),
+        (lambda: Boundary(0.5, "p", 0), "frames is 0.*multiple of 4"),
+        (lambda: Boundary(0.5, "p", -4), "frames is -4"),
+        (lambda: Boundary(0.5, "p", 50), "frames is 50"),
+        (lambda: Boundary(0.5, "p", name="a/b"), "name is 'a/b'"),
+    ],
+)
+def test_bad_options(make: Callable[[], Read], message: str) -> None:
+    with pytest.raises(SimulstError, match="read: " + message):
+        make()
+
+
+def test_only_a_boundary_is_listened_for() -> None:
+    for read in (Chunk(500), Block(), Offline(), WaitK(3), WaitStride(100, 10)):
+        assert listener_of(read, Memo()) is None
+    with pytest.raises(SimulstError, match=r"nowhere\.pth: no such file; name a predictor"):
+        listener_of(Boundary(0.5, "nowhere.pth"), Memo())

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, Evidence, MaxTokens
+from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, EnoughWords, Evidence, MaxTokens, MaxWords
 from simulst.search import BeamSearch
 
 
@@ -19,6 +19,20 @@ def test_max_tokens() -> None:
 def test_bad_max_tokens(n: int) -> None:
     with pytest.raises(SimulstError, match=f"stop: n is {n}"):
         MaxTokens(n)
+
+
+def test_max_words() -> None:
+    assert (MaxWords(2).label, MaxWords(2).max_new_words, MaxWords(2).max_new_tokens) == ("W2", 2, None)
+    for n in (0, -2):
+        with pytest.raises(SimulstError, match=f"stop: n is {n}; at least one word"):
+            MaxWords(n)
+
+
+def test_enough_words() -> None:
+    stop = EnoughWords(2, "word", lambda tokens: len(tokens) // 2)
+    assert [stop.ends(Evidence(tokens=(7,) * n)) for n in range(6)] == [False] * 4 + [True] * 2
+    # As the key of what is shared: the same in every session, but not for words and characters.
+    assert repr(stop) == repr(EnoughWords(2, "word", len)) == "EnoughWords(n=2, unit='word')"
 
 
 def test_ctc() -> None:
@@ -40,8 +54,8 @@ def test_align_att() -> None:
         AlignAtt(0)
 
 
-@pytest.mark.parametrize("stop", [EndOfSentence(), MaxTokens(2)])
-def test_the_plain_ones_look_at_nothing(stop: EndOfSentence | MaxTokens) -> None:
+@pytest.mark.parametrize("stop", [EndOfSentence(), MaxTokens(2), MaxWords(2)])
+def test_the_plain_ones_look_at_nothing(stop: EndOfSentence | MaxTokens | MaxWords) -> None:
     assert stop.needs == "" and stop.discard == 0
     assert not stop.ends(Evidence(math.inf, 0))
 
