@@ -23,7 +23,7 @@ from simulst.config import load_decoding
 from simulst.errors import SimulstError
 from simulst.log import unit_of
 from simulst.models import load_model, option_names, parse_options
-from simulst.stream import Stream
+from simulst.pauses import open_stream
 
 
 @entrypoint
@@ -77,7 +77,7 @@ class StreamAgent(SpeechToTextAgent):
     def reset(self) -> None:
         """Begin a new utterance; SimulEval calls this at the start and after each one."""
         super().reset()
-        self._stream = Stream(self._model.session(), self._decoding, self._unit)
+        self._stream = open_stream(self._model, self._decoding, self._unit)
         self._resampler: soxr.ResampleStream | None = None
         self._pushed = 0  # items of states.source
 

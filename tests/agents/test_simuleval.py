@@ -101,6 +101,8 @@ def scores_tsv(out: Path) -> dict[str, float]:
         ("read: {type: chunk, ms: 300, initial_wait_ms: 1500}\ncommit: {type: hold, n: 3}\n", 20, {"seed": 3}),
         ("read: {type: chunk, ms: 500}\ncommit: {type: shared_prefix, n: 1}\nstop: {type: max_tokens, n: 2}\n", 50, {}),
         ("read: {type: chunk, ms: 400}\ncommit: {type: local_agreement, n: 2}\n", 200, {"window": 8}),
+        ("read: {type: wait_k, k: 3}\ncommit: {type: all}\nstop: {type: max_words, n: 1}\n", 40, {"unstable": 0}),
+        ("read: {type: wait_stride, k: 60, s: 20}\ncommit: {type: all}\nstop: {type: max_tokens, n: 2}\n", 100, {}),
         ("read: {type: offline}\ncommit: {type: all}\n", 700, {}),
     ],
 )
