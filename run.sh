@@ -13,7 +13,7 @@ while [ $# -gt 0 ]; do
     esac
 done
 if [ ! -x "egs/$recipe/run.sh" ]; then
-    echo "error: no recipe '$recipe'; there are: $(cd egs && echo */ | tr -d /)" >&2
+    echo "error: no recipe '$recipe'; there are: $(cd egs && echo */run.sh | sed "s,/run.sh,,g")" >&2
     exit 1
 fi
 tools/install.sh

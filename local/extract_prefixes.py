@@ -12,7 +12,8 @@ import click
 from simulst.cluster import Cluster
 from simulst.errors import SimulstError
 from simulst.models import parse_options
-from simulst.prefix.extract import PREFIXES, extract
+from simulst.prefix.extract import Options, extract
+from simulst.prefix.pairs import PREFIXES
 from simulst.runs import Task
 
 FOLDER = click.Path(path_type=Path)
@@ -27,6 +28,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--out", required=True, type=FOLDER)
 @click.option("--tau", default=100, show_default=True, help="Prefixes grow by so many frames of 10 ms.")
 @click.option("--beam", default=10, show_default=True, help="Of the search, by the decoder alone.")
+@click.option("--open-end", is_flag=True, help="Leave out the full stop behind a prefix's translation.")
 @click.option("--limit", default=0, help="Only the first N utterances.")
 @click.option("--jobs", default=1, show_default=True, help="Processes on this machine, or with --slurm in its queue.")
 @click.option("--scheduler", help="Address of a running Dask scheduler.")
@@ -41,6 +43,7 @@ def main(
     out: Path,
     tau: int,
     beam: int,
+    open_end: bool,
     limit: int,
     jobs: int,
     scheduler: str | None,
@@ -52,7 +55,7 @@ def main(
         if force:
             shutil.rmtree(out, ignore_errors=True)
         task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(options).items())))
-        counts = extract(task, data, out, tau, beam, Cluster(jobs, scheduler, slurm), limit)
+        counts = extract(task, data, out, Options(tau, beam, open_end, limit), Cluster(jobs, scheduler, slurm))
     except SimulstError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:

@@ -1,9 +1,24 @@
 # Sourced by the recipes: `--some-option value` sets the variable some_option, which must exist already with its default.
-# `--flag` of a variable whose default is true or false needs no value. `--help` prints the head of the recipe.
+# `--flag` of a variable whose default is true or false needs no value. `--help` prints the head of the recipe and of the
+# files *_options.sh that it has sourced, with the defaults that it has set in place of [$name].
+print_help() {
+    local file line name
+    for file in "${0##*/}" $(sed -n 's/^\. \(.*_options\.sh\)\( .*\)\{0,1\}$/\1/p' "${0##*/}"); do
+        [ "$file" != "${BASH_SOURCE[0]}" ] || continue
+        sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "$file" | while IFS= read -r line; do
+            while [[ $line =~ \[\$([a-z_]+)\] ]]; do
+                name=${BASH_REMATCH[1]}
+                line=${line/"[\$$name]"/"[${!name}]"}
+            done
+            printf '%s\n' "$line"
+        done
+    done
+}
+
 while [ $# -gt 0 ]; do
     case $1 in
         -h | --help)
-            sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "${0##*/}"
+            print_help
             exit 0
             ;;
         --*)

@@ -2,7 +2,8 @@
 # prefix pairs and a boundary predictor. For one pair of languages. Besides its other options, the recipe sets
 #   offline_config, prefix_config   ESPnet's configurations of the offline model and of its fine-tuning
 #   tau, prefix_beam                frames of 10 ms by which prefixes grow; the beam that translates them
-#   ratios                          maxratio of the pairs to fine-tune with, each a model of its own; none: all pairs
+#   prefix_limit, open_end          utterances of train to extract from (0: all); whether to leave out final full stops
+#   ratios, with_whole              maxratio of the pairs to fine-tune with, each a model; whole utterances, too
 #   waits, thresholds, units        k of wait-k; λ_thre and T (frames) of the boundary predictor
 #   offline_options, prefix_options, predictor_options   further options of the three trainings
 if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
@@ -32,7 +33,8 @@ if runs 12; then
         echo "== stage 12: prefix pairs of $split"
         # shellcheck disable=SC2086,SC2046
         OMP_NUM_THREADS=1 python $local/extract_prefixes.py --data "$dirs/$split" --model "$out/offline" $model \
-            --out "$prefix/$split" --tau "$tau" --beam "$prefix_beam" --jobs "$jobs" \
+            --out "$prefix/$split" --tau "$tau" --beam "$prefix_beam" --jobs "$jobs" $($open_end && echo --open-end) \
+            --limit "$([ $split = train ] && echo "$prefix_limit" || echo 0)" \
             ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $redo
     done
 fi
@@ -91,7 +93,7 @@ if runs 15; then
         boundaries offline
     } > "$prefix/offline.yaml"
     for name in $names; do boundaries "$name" > "$prefix/$name.yaml"; done
-    for split in $tests; do
+    for split in $prefix_tests; do
         for name in offline $names; do
             echo "== stage 15: decode $split by $name"
             folder=$prefix/$name
@@ -109,14 +111,14 @@ fi
 if runs 16; then
     echo "== stage 16: scores, curve and tables of prefix alignment"
     [ -e "$prefix_readme" ] || grep -E '^(#|<!--)' PREFIX.md > "$prefix_readme"
-    for split in $tests; do
+    for split in $prefix_tests; do
         python $local/score_runs.py --target-lang "$target" "$prefix/decode/$split"
         python $local/write_results.py --readme "$prefix_readme" --section "$pairs-prefix-$split" \
             --command "$prefix_command" "$prefix/decode/$split"
     done
     python $local/write_prefix_tables.py --readme "$prefix_readme" --section "$pairs" --command "$prefix_command" \
         --pairs "$dirs/pairs" --filters "$names" --predictor "$prefix/predictor"
-    first=${tests%% *}
+    first=${prefix_tests%% *}
     for suffix in svg png; do
         simulst plot "$prefix/decode/$first" --out "$prefix/$pairs-prefix.$suffix" --title "$recipe $pairs, $first"
     done

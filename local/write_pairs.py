@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from simulst.errors import SimulstError
-from simulst.prefix.extract import write_pairs
+from simulst.prefix.pairs import write_pairs
 
 FOLDER = click.Path(path_type=Path)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from simulst.errors import SimulstError
-from simulst.prefix.extract import COUNTS
+from simulst.prefix.pairs import COUNTS
 from simulst.prefix.training import SCORES
 from simulst.report.table import pairs_table, predictor_table, write_results
 

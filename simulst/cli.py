@@ -43,11 +43,18 @@ def run_options(command: F) -> F:
         click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
         click.option("--text", help="Reference file text.TEXT in the data directory [default: the target language]."),
         click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
-        click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes on this machine."),
+        click.option(
+            "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes, here or on Slurm."
+        ),
         click.option(
             "--scheduler",
             metavar="ADDRESS",
             help="A running Dask scheduler to use instead of --jobs; its workers must find the same paths.",
+        ),
+        click.option(
+            "--slurm",
+            is_flag=True,
+            help="Run the --jobs on a Slurm cluster, as jobqueue.yaml in Dask's configuration says.",
         ),
         click.option("--max-seconds", type=float, help="Leave out longer utterances."),
         click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
@@ -160,13 +167,13 @@ def translate(
     from simulst.data.audio import SAMPLE_RATE, load_audio
     from simulst.log import unit_of
     from simulst.models import load_model, parse_options
-    from simulst.stream import Stream
+    from simulst.pauses import open_stream
 
     configuration = load_decoding(decoding)
     samples = load_audio(audio)
     loaded = load_model(model, source_lang, target_lang, **parse_options(model_option))
     unit = unit or unit_of(target_lang)
-    stream = Stream(loaded.session(), configuration, unit)
+    stream = open_stream(loaded, configuration, unit)
     piece = SAMPLE_RATE // 10
     started = time.monotonic()
     for start in range(0, max(len(samples), 1), piece):
@@ -205,12 +212,14 @@ def _decode(
     unit: str | None,
     jobs: int,
     scheduler: str | None,
+    slurm: bool,
     max_seconds: float | None,
     limit: int | None,
 ) -> list[dict[str, Any]]:
+    from simulst.cluster import Cluster
     from simulst.data.datadir import read_data_dir, shorter_than
     from simulst.models import parse_options
-    from simulst.runs import Cluster, Task, run, score_run
+    from simulst.runs import Task, run, score_run
 
     utterances = read_data_dir(data, text or target_lang)
     if max_seconds is not None:
@@ -224,7 +233,7 @@ def _decode(
     utterances = utterances[:limit]
     options = tuple(sorted(parse_options(model_option).items()))
     task = Task(model, source_lang, target_lang, options, unit or "")
-    run(task, utterances, folders, Cluster(jobs, scheduler), share)
+    run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share)
     return [score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
 
 

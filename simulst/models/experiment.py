@@ -50,13 +50,17 @@ class Experiment:
         """A file that the configuration names: by a path from where training ran, or from the experiment."""
         if self._archive is not None:
             names = self._archive.namelist()
-            for found in [n for n in names if n == name] + [n for n in names if Path(n).name == Path(name).name]:
-                return self._archive.read(found)
-        else:
-            places = [self.path, *self.path.resolve().parents, Path()]
-            for file in [place / name for place in places] + [self.path / Path(name).name]:
-                if file.is_file():
-                    return file.read_bytes()
+            # Packed from another folder, its path has more or fewer folders before it.
+            found = [name] if name in names else [other for other in names if _one_ends_in_the_other(name, other)]
+            if len(found) > 1:
+                raise SimulstError(f"{self.path}: {name} may be {' or '.join(found)}; pack only one of them.")
+            if found:
+                return self._archive.read(found[0])
+            raise SimulstError(f"{self.path}: the file {name} is not in it; pack it, too (--option {name}).")
+        places = [self.path, *self.path.resolve().parents, Path()]
+        for file in [place / name for place in places] + [self.path / Path(name).name]:
+            if file.is_file():
+                return file.read_bytes()
         raise SimulstError(f"{self.path}: the file {name} is missing; put it into the experiment's folder.")
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -97,6 +101,12 @@ class Experiment:
         raise SimulstError(
             f"{self.path}: no weights (such as valid.acc.ave.pth); train the model, or name a checkpoint."
         )
+
+
+def _one_ends_in_the_other(path: str, other: str) -> bool:
+    parts, others = ([part for part in Path(one).parts if part != "/"] for one in (path, other))
+    both = min(len(parts), len(others))
+    return parts[-both:] == others[-both:]
 
 
 def first_line(error: Exception) -> str:

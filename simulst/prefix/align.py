@@ -41,13 +41,17 @@ class Alignment:
     pairs: list[Pair]
 
 
-def align(translate: Translate, frames: Sequence[int], tau: int, text: Callable[[Tokens], str]) -> list[Alignment]:
+def align(
+    translate: Translate, frames: Sequence[int], tau: int, text: Callable[[Tokens], str], open_end: bool = False
+) -> list[Alignment]:
     """Extract the prefix pairs of utterances of `frames` frames each; those of at most `tau` frames have none.
 
     The prefixes of tau, 2 tau, ... frames are translated behind the last target prefix found. One that is a prefix of
     the whole translation in tokens and in words, and longer than the last, is a pair; then the whole is translated
     again behind it. (A token prefix may end within a word: "Haus" is no translation's prefix if that has "Haustür".)
     text: of tokens, with words apart.
+    open_end: leave out punctuation behind the translation of a prefix. A model that was trained on whole sentences ends
+        each of its translations with a full stop, which the whole then has only where it ends. (Not in the paper.)
     """
     count = len(frames)
     found: list[list[Pair]] = [[] for _ in frames]
@@ -58,7 +62,8 @@ def align(translate: Translate, frames: Sequence[int], tau: int, text: Callable[
         told = translate([(row, end, forced[row]) for row in rows])
         again = []
         for row, tokens in zip(rows, told, strict=True):
-            if len(tokens) > len(forced[row]) and _is_prefix(tokens, whole[row], text):
+            tokens = _without_stop(tokens, text) if open_end else tokens
+            if len(tokens) > len(forced[row]) and _is_prefix(tokens, whole[row], text, open_end):
                 found[row].append(Pair(end, tokens))
                 forced[row] = tokens
                 again.append(row)
@@ -68,11 +73,25 @@ def align(translate: Translate, frames: Sequence[int], tau: int, text: Callable[
     return [Alignment(*each) for each in zip(frames, whole, found, strict=True)]
 
 
-def _is_prefix(tokens: Tokens, whole: Tokens, text: Callable[[Tokens], str]) -> bool:
+def _is_prefix(tokens: Tokens, whole: Tokens, text: Callable[[Tokens], str], open_end: bool) -> bool:
     if whole[: len(tokens)] != tokens:
         return False
     words = text(tokens).split()
-    return text(whole).split()[: len(words)] == words
+    others = text(whole).split()[: len(words)]
+    if open_end and others:  # the last word's punctuation may be a token of its own
+        others[-1] = others[-1][: _length(others[-1])]
+    return others == words
+
+
+def _without_stop(tokens: Tokens, text: Callable[[Tokens], str]) -> Tokens:
+    while tokens and not _length(text(tokens[-1:])):
+        tokens = tokens[:-1]
+    return tokens
+
+
+def _length(word: str) -> int:
+    """Of a text without the punctuation behind it."""
+    return max((place for place, character in enumerate(word, start=1) if character.isalnum()), default=0)
 
 
 class Translator:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.prefix.extract import read_prefixes
+from simulst.prefix.pairs import read_prefixes
 from simulst.prefix.predictor import SUBSAMPLING
 
 

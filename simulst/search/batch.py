@@ -78,10 +78,12 @@ def batch_beam_search(
         text = torch.cat([text.gather(1, parents[:, :, None].expand(-1, -1, step)), tokens[:, :, None]], 2)
         values = values.masked_fill(ends, -torch.inf)
         running = values - bonus
-        alive = (~torch.isneginf(values)).any(1).tolist()
+        # Scores only fall as a text grows, unless length is rewarded: what is behind now will not win any more.
+        hopes = values.amax(1).tolist()
         step += 1
         for i, row in enumerate(rows):
-            if not alive[i] or is_over(best_at[row], step - 1):
+            beaten = options.length_bonus <= 0 and row in found and hopes[i] <= found[row][0]
+            if hopes[i] == -torch.inf or beaten or is_over(best_at[row], step - 1):
                 over.add(row)
             elif step == rooms[row]:
                 over.add(row)

@@ -269,7 +269,7 @@ def joint_beam_search(
         if len(chosen.ended):
             ended += texts(chosen.ended)
             best_at[step] = float(chosen.ended.scores[0])
-        if not len(running) or is_over(best_at, step):
+        if not len(running) or is_over(best_at, step) or _are_beaten(running, ended, search.options):
             break
     else:
         ended += texts(running)
@@ -281,6 +281,14 @@ def is_over(best_at: dict[int, float], step: int) -> bool:
     """Whether nothing good can still end, after `step` steps of which some ended with these best scores."""
     best = max(best_at.values(), default=0.0)
     return all(best_at.get(step - ago, best) < best - END_GAP for ago in END_STEPS)
+
+
+def _are_beaten(running: Running, ended: list[Hypothesis], options: JointOptions) -> bool:
+    """Whether the result is known already: scores only fall as a text grows, unless length is rewarded."""
+    if options.length_bonus > 0 or len(ended) < options.beam:
+        return False
+    worst = sorted((h.score for h in ended), reverse=True)[options.beam - 1]
+    return worst >= float(running.scores[0])
 
 
 def ranked(hypotheses: Iterable[Hypothesis], beam: int) -> list[Hypothesis]:

@@ -90,6 +90,23 @@ def test_example_by_hand() -> None:
     assert found.whole == (10, 20, 40)
 
 
+@pytest.mark.parametrize("open_end", [False, True])
+def test_a_full_stop_behind_a_prefix(open_end: bool) -> None:
+    pieces = [" der", " Chef", ",", " kam", ".", "in"]
+    answers = {100: (0, 1, 4), 200: (0, 1, 2, 0, 4), 300: (0, 1, 2, 0, 3, 4), 400: (0, 1, 2, 0, 3, 4)}
+
+    def text(tokens: Tokens) -> str:
+        return "".join(pieces[token] for token in tokens).strip()
+
+    [found] = align(lambda questions: [answers[frames] for _, frames, _ in questions], [400], 100, text, open_end)
+    told = [(pair.frames, text(pair.tokens)) for pair in found.pairs]
+    opened = [(100, "der Chef"), (200, "der Chef, der"), (300, "der Chef, der kam")]
+    assert told == (opened if open_end else [(300, "der Chef, der kam.")])
+    answers[400] = (0, 1, 5, 2, 0, 3, 4)  # "Chefin," is another word
+    [found] = align(lambda questions: [answers[frames] for _, frames, _ in questions], [400], 100, text, open_end)
+    assert not found.pairs
+
+
 def test_a_model_without_words_has_no_pairs() -> None:
     found = align(lambda questions: [forced for *_, forced in questions], [500, 50], 100, words)
     assert [(a.pairs, a.whole) for a in found] == [([], ()), ([], ())]

@@ -13,8 +13,9 @@ from simulst.cluster import Cluster
 from simulst.data.datadir import read_data_dir, write_data_dir
 from simulst.errors import SimulstError
 from simulst.prefix import extract as module
-from simulst.prefix.extract import extract, read_prefixes, write_pairs
-from simulst.runs import HERE, Task
+from simulst.prefix.extract import Options, extract
+from simulst.prefix.pairs import read_prefixes, write_pairs
+from simulst.runs import Task
 
 SECONDS = {"a-1": (0.0, 1.9), "a-2": (2.0, 5.2), "a-3": (5.2, 5.9), "b-1": (0.0, 4.0)}
 
@@ -47,7 +48,7 @@ def task(corpus: Path) -> Task:
 def test_shards_processes_and_interruptions_change_nothing(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts = extract(task(corpus), corpus / "train", tmp_path / "whole", 48, 2)
+    counts = extract(task(corpus), corpus / "train", tmp_path / "whole", Options(48, 2))
     assert counts["utterances"] == 4 and counts["short"] == 0 and counts["prefixes"] == 3 + 6 + 1 + 8
     whole = (tmp_path / "whole" / "prefixes.jsonl").read_text()
     assert [json.loads(line)["utterance"] for line in whole.splitlines()] == list(SECONDS)
@@ -64,42 +65,46 @@ def test_shards_processes_and_interruptions_change_nothing(
     work = module._work
     monkeypatch.setattr(module, "_work", dies)
     with pytest.raises(KeyboardInterrupt):
-        extract(task(corpus), corpus / "train", tmp_path / "killed", 48, 2)
+        extract(task(corpus), corpus / "train", tmp_path / "killed", Options(48, 2))
     assert not (tmp_path / "killed" / "prefixes.jsonl").exists()
-    assert extract(task(corpus), corpus / "train", tmp_path / "killed", 48, 2) == counts
+    assert extract(task(corpus), corpus / "train", tmp_path / "killed", Options(48, 2)) == counts
     assert (tmp_path / "killed" / "prefixes.jsonl").read_text() == whole
     assert len(done) == 3 + 2, "what was done is not done again"
 
     monkeypatch.setattr(module, "_work", work)
-    assert extract(task(corpus), corpus / "train", tmp_path / "two", 48, 2, Cluster(2)) == counts
+    assert extract(task(corpus), corpus / "train", tmp_path / "two", Options(48, 2), Cluster(2)) == counts
     assert (tmp_path / "two" / "prefixes.jsonl").read_text() == whole
 
 
 def test_other_options_are_refused_by_name(corpus: Path, tmp_path: Path) -> None:
-    extract(task(corpus), corpus / "train", tmp_path, 100, 1)
-    for changed, name in (((48, 1, HERE, 0), "tau is 100, not 48"), ((100, 3, HERE, 0), "beam is 1, not 3")):
+    extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
+    for changed, name in (
+        ((48, 1), "tau is 100, not 48"),
+        ((100, 3), "beam is 1, not 3"),
+        ((100, 1, True), "open_end is False, not True"),
+    ):
         with pytest.raises(SimulstError, match=name):
-            extract(task(corpus), corpus / "train", tmp_path, *changed)
+            extract(task(corpus), corpus / "train", tmp_path, Options(*changed))
     with pytest.raises(SimulstError, match="--tau 0"):
-        extract(task(corpus), corpus / "train", tmp_path / "new", 0)
+        extract(task(corpus), corpus / "train", tmp_path / "new", Options(0))
 
 
 def test_an_empty_model_and_utterances_shorter_than_tau(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert extract(task(corpus), corpus / "train", tmp_path / "short", 100, 1)["short"] == 1
+    assert extract(task(corpus), corpus / "train", tmp_path / "short", Options(100, 1))["short"] == 1
     monkeypatch.setattr(module.Translator, "__call__", lambda _, questions: [forced for *_, forced in questions])
     with pytest.raises(SimulstError, match="translates every utterance"):
-        extract(task(corpus), corpus / "train", tmp_path / "empty", 100, 1)
+        extract(task(corpus), corpus / "train", tmp_path / "empty", Options(100, 1))
 
 
 def test_faulty_audio_keeps_the_rest(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHARD_UTTERANCES", 1)
     (corpus / "b.wav").rename(corpus / "b.gone")
     with pytest.raises(SimulstError, match=r"1 of 4 shards failed.*b\.wav"):
-        extract(task(corpus), corpus / "train", tmp_path, 100, 1)
+        extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
     (corpus / "b.gone").rename(corpus / "b.wav")
-    assert extract(task(corpus), corpus / "train", tmp_path, 100, 1)["utterances"] == 4
+    assert extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))["utterances"] == 4
 
 
 PAIRS = {

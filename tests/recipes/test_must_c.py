@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import recipe
+import stages
 
 from simulst.data.datadir import read_table
 from simulst.data.mini import make_mini
@@ -25,8 +26,15 @@ def must_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_mini(folder / "corpus", sizes, PAIRS)
     options = ["--root", str(folder / "corpus"), "--pairs", " ".join(PAIRS), "--pieces", "500", "--source-pieces", "80"]
     options += ["--speeds", "0.9 1.0", "--train-options", SHORT, "--asr-options", SHORT, "--ngpu", "0", "--counts", "1"]
-    (folder / "output").write_text(recipe.run("must_c", folder, options))
+    options += stages.configurations(folder, {"--config": "paper_c_st.yaml", "--asr-config": "paper_c_asr.yaml"})
+    output, table = stages.run("must_c", folder, options, range(1, 11))
+    (folder / "output").write_text(output)
+    (folder / "table").write_text(table)
     return folder
+
+
+def test_the_page_says_what_each_stage_reads_and_writes(must_c: Path) -> None:
+    stages.check((must_c / "table").read_text(), must_c)
 
 
 def test_targets_begin_with_their_languages_token(must_c: Path) -> None:

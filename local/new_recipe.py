@@ -1,0 +1,31 @@
+#!/usr/bin/env python
+"""Begin the recipe of a new corpus or language pair: write egs/NAME from a template in egs/TEMPLATE."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from simulst.errors import SimulstError
+from simulst.scaffold import new_recipe
+
+RECIPES = Path(__file__).resolve().parents[1] / "egs"
+
+
+@click.command(help=__doc__)
+@click.argument("name")
+@click.option("--pair", required=True, help="Languages as source-target, such as de-en.")
+@click.option("--template", default="tsv", show_default=True, help="A folder in egs/TEMPLATE.")
+def main(name: str, pair: str, template: str) -> None:
+    """Write it once."""
+    try:
+        out = new_recipe(RECIPES, RECIPES / "TEMPLATE", template, name, pair)
+    except (SimulstError, OSError) as error:
+        sys.exit(f"error: {error}")
+    print(f"{out}: edit the head of run.sh, then ./run.sh --recipe {name} (docs/new_pair.md)")
+
+
+if __name__ == "__main__":
+    main()

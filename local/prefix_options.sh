@@ -1,0 +1,34 @@
+# Sourced by the recipes after st_options.sh: the options of stages 11 to 16 with paper D's values.
+#
+# Stages 11 to 16, paper D's system, need only stages 1 to 4 (--stage 11 --stop-stage 16 after --stop-stage 4):
+#   --tau N              frames of 10 ms by which prefixes grow [$tau]
+#   --prefix-beam N      the beam that translates them [$prefix_beam]
+#   --prefix-limit N     utterances of train whose prefixes are extracted; 0: all [$prefix_limit]
+#   --open-end           leave out the full stop behind a prefix's translation [$open_end]
+#   --ratios "R ..."     maxratio of the pairs to fine-tune with, each a model; none: all pairs [$ratios]
+#   --with-whole         fine-tune on the whole utterances beside their pairs [$with_whole]
+#   --waits "K ..."      k of wait-k [$waits]
+#   --thresholds "T .."  λ_thre of the boundary predictor [$thresholds]; --units "N ...": T in frames [$units]
+#   --prefix-tests "S ..." splits that stage 15 decodes [$prefix_tests]
+#   --offline-config F   ESPnet's configuration of the offline model [$offline_config]
+#   --prefix-config F    the same of its fine-tuning [$prefix_config]
+#   --offline-options ".", --prefix-options ".", --predictor-options "."  for the three trainings
+#   --prefix-readme FILE where their tables and, beside it, the curve go [$prefix_readme]
+#
+# Stages: 11 offline model  12 prefix pairs  13 fine-tuning  14 boundary predictor  15 decoding  16 curve and tables
+tau=100
+prefix_beam=10
+prefix_limit=0
+open_end=false
+ratios="none 80 40 20"
+with_whole=false
+waits="1 3 5 7 9 11 13 15 17 19"
+thresholds="0.0 0.2 0.4 0.6 0.8 1.0"
+units=100
+prefix_tests=tst-COMMON
+offline_config=../../conf/train/paper_d_st.yaml
+prefix_config=../../conf/train/paper_d_prefix.yaml
+offline_options=
+prefix_options=
+predictor_options=
+prefix_readme=PREFIX.md

@@ -1,0 +1,52 @@
+# Sourced by the recipes that train: the options of stages 2 to 10 with paper C's values, which a recipe may change.
+#
+#   --stage N            begin here [$stage]
+#   --stop-stage N       end here [$stop_stage]
+#   --pieces N           target pieces [$pieces]; --source-pieces N [$source_pieces]
+#   --token-kind K       unigram, bpe or char [$token_kind]
+#   --speeds "S ..."     factors of speed perturbation [$speeds]
+#   --asr true|false     train for recognition first and take that encoder [$asr]
+#   --config FILE        ESPnet's training configuration [$config]
+#   --asr-config FILE    the same for stage 5 [$asr_config]
+#   --train-options "."  options for ESPnet's trainer in stage 6, such as "--max_epoch 2"; --asr-options: in stage 5;
+#                        --stats-options: in stage 4
+#   --counts "N ..."     numbers of checkpoints whose average is tried [$counts]
+#   --tests "S ..."      splits to decode [$tests]
+#   --limits "."         options that choose a part of them, such as "--limit 100"
+#   --decodings FILE     decoding configurations [$decodings]
+#   --data DIR --exp DIR folders for data and experiments [$data] [$exp]
+#   --readme FILE        where the tables and, beside it, the curve go [$readme]
+#   --jobs N             processes of this machine [all cores]
+#   --scheduler ADDRESS  a running Dask scheduler to decode on instead; --slurm: decode in --jobs jobs of a Slurm cluster
+#   --ngpu N             GPUs for training, of each machine; each a process of torch.distributed [$ngpu]
+#   --num-nodes N        machines of a Slurm cluster to train on [$num_nodes]; --hosts A,B: machines to reach through ssh
+#   --force              do complete stages again
+#
+# Stages: 1 data directories  2 segment audio  3 tokens  4 statistics  5 ASR pre-training  6 ST training  7 averaging
+#         8 decoding  9 scoring  10 curve and tables
+stage=1
+stop_stage=10
+pieces=4000
+source_pieces=4000
+token_kind=unigram
+speeds="0.9 1.0 1.1"
+asr=true
+config=../../conf/train/paper_c_st.yaml
+asr_config=../../conf/train/paper_c_asr.yaml
+train_options=
+asr_options=
+stats_options=
+counts="1 5 10"
+tests=tst-COMMON
+limits=
+decodings=../../conf/decode/sweep.yaml
+data=data
+exp=exp
+readme=README.md
+jobs=$(nproc)
+scheduler=
+slurm=false
+ngpu=1
+num_nodes=1
+hosts=
+force=false

@@ -1,0 +1,122 @@
+"""What each stage of a recipe reads and writes, as the file system saw it; docs/stages.md is made of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+
+import recipe
+from inotify_simple import INotify, flags
+
+PAGE = Path(__file__).parents[2] / "docs/stages.md"
+NAMES = {
+    r"\ben-(de|ja)\+en-(de|ja)\b": "<pairs>",
+    r"\ben-(de|ja)\b": "<pair>",
+    r"\b(train|dev|tst-\w+)\.(en|de|ja)$": "<split>.<language>",
+    r"\b(train|dev|tst-\w+)\.yaml$": "<split>.yaml",
+    r"\btc\.(de|ja)\b": "tc.<target>",
+    r"\b(tc|rm)\.en\b": r"\1.<source>",
+    r"\b\d+epoch": "<n>epoch",
+    r"\bave_\d+best": "ave_<n>best",
+    r"(?<=shards/)\d+": "<n>",
+    r"(?<=tfevents)\..*": ".*",
+    r"[^/]+(?=\.wav$)": "*",
+    r"(?<=images/)[^/]+(?=\.png$)": "*",
+    r"\b(prefix|pairs)/(all|maxratio\d+)\b": r"\1/<filter>",
+    r"(decode/.+)/[^/]+/(?=(config\.yaml|instances\.log|scores\.json)$)": r"\1/<configuration>/",
+}
+"""What stands for the fixture's own names."""
+
+
+def run(name: str, folder: Path, options: Sequence[str], stages: Iterable[int]) -> tuple[str, str]:
+    """Run a recipe's stages one by one; returns what they printed, and the table of what they read and wrote.
+
+    Read is what was there before a stage and was opened by it to be read only, written what it made or changed; both
+    below `folder`, without hidden files.
+    """
+    outputs, rows = [], []
+    for stage in stages:
+        before = _files(folder)
+        with _watched(folder) as opened:
+            outputs.append(recipe.run(name, folder, [*options, "--stage", f"{stage}", "--stop-stage", f"{stage}"]))
+        after = _files(folder)
+        used = {
+            "reads": opened & before.keys(),
+            # `recipe.start` writes the sweep, not the stage.
+            "writes": {path for path, state in after.items() if before.get(path) != state} - {Path("sweep.yaml")},
+        }
+        title = re.search(r"^== stage \d+: (.+?)(, all| \(| of train| en-| tst-|$)", outputs[-1], flags=re.MULTILINE)
+        assert title, outputs[-1]
+        first = f"{stage} {title[1]}"
+        for verb, paths in used.items():
+            for place, files in _grouped(paths):
+                rows.append(f"| {first} | {verb} | `{place}` | {' '.join(f'`{file}`' for file in files)} |")
+                first = verb = ""
+    return "".join(outputs), "\n".join(["| Stage | | Folder | Files |", "|---|---|---|---|", *rows])
+
+
+def configurations(folder: Path, names: Mapping[str, str]) -> list[str]:
+    """Options for copies of files in conf/train below `folder`, where reading them is seen; names: option → file."""
+    (folder / "conf").mkdir(exist_ok=True)
+    for name in names.values():
+        shutil.copy(recipe.EGS.parent / "conf/train" / name, folder / "conf")
+    return [word for option, name in names.items() for word in (option, str(folder / "conf" / name))]
+
+
+def check(table: str, folder: Path) -> None:
+    """The table stands in docs/stages.md."""
+    (folder / "stages.md").write_text(table, encoding="utf-8")
+    assert table in PAGE.read_text(encoding="utf-8"), f"{PAGE} is stale; put {folder / 'stages.md'} into it"
+
+
+@contextmanager
+def _watched(folder: Path) -> Iterator[set[Path]]:
+    """The files in what folders there are now that any process opens to read only; known once the block has ended."""
+    opened: set[Path] = set()
+    with INotify() as inotify:
+        places = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+        watches = {inotify.add_watch(place, flags.CLOSE_NOWRITE): place.relative_to(folder) for place in places}
+        yield opened
+        for event in inotify.read(timeout=0):
+            assert not event.mask & flags.Q_OVERFLOW, "more was read than the kernel keeps"
+            opened.add(watches[event.wd] / event.name)
+
+
+def _files(folder: Path) -> dict[Path, tuple[int, int, int]]:
+    """What is there, and what changes when it is written again. Links to files count, hidden files do not."""
+    states = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            state = path.lstat()
+            states[path.relative_to(folder)] = (state.st_ino, state.st_mtime_ns, state.st_size)
+    return states
+
+
+def _grouped(paths: Iterable[Path]) -> list[tuple[str, list[str]]]:
+    """Folders with the same files that differ in one part of their path become one, as in `{dev,train}/`."""
+    files = defaultdict(set)
+    for path in paths:
+        name = path.as_posix()
+        for pattern, shown in NAMES.items():
+            name = re.sub(pattern, shown, name)
+        place, _, file = name.rpartition("/")
+        files[tuple(place.split("/"))].add(file)
+    groups = sorted(files.items())
+    while found := next(((a, b) for a, b in combinations(groups, 2) if a[1] == b[1] and _difference(a[0], b[0])), None):
+        (place, names), (other, _) = found
+        k = _difference(place, other).pop()
+        both = sorted({part for one in (place, other) for part in one[k].strip("{}").split(",")})
+        groups[groups.index(found[0])] = ((*place[:k], "{" + ",".join(both) + "}", *place[k + 1 :]), names)
+        groups.remove(found[1])
+    return [("/".join(place) + "/" if place != ("",) else "./", sorted(names)) for place, names in groups]
+
+
+def _difference(place: tuple[str, ...], other: tuple[str, ...]) -> list[int]:
+    """The part in which two folders differ, if it is only one."""
+    differ = [k for k, (a, b) in enumerate(zip(place, other, strict=False)) if a != b]
+    return differ if len(place) == len(other) and len(differ) == 1 else []

@@ -1,0 +1,90 @@
+"""docs/new_pair.md, followed to the letter: its commands run in a copy of the checkout, on a small corpus of tables."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import soundfile
+import yaml
+
+from simulst.data.audio import SAMPLE_RATE, load_audio
+from simulst.data.mini import make_mini
+from simulst.log import read_log
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/new_pair.md").read_text(encoding="utf-8")
+COMMANDS = "".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL))
+SPLITS = {"train": ("train", 60), "dev": ("dev", 4), "test": ("tst-COMMON", 4)}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout in which the page was followed; what was printed is in `output`."""
+    folder = tmp_path_factory.mktemp("new_pair")
+    corpus, copy = folder / "corpus", folder / "checkout"
+    write_corpus(folder / "mini", corpus)
+    listing = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split("\0"):
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)
+    (copy / ".venv").symlink_to(ROOT / ".venv")
+    (copy / "tools/install.sh").write_text("#!/bin/sh\n")  # the environment is there, and not the copy's to change
+    run = subprocess.run(
+        ["bash", "-euxo", "pipefail", "-c", COMMANDS],
+        cwd=copy,
+        env={**os.environ, "CORPUS": str(corpus), "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+    )
+    assert run.returncode == 0, run.stdout[-5000:]
+    (copy / "output").write_text(run.stdout)
+    return copy
+
+
+def write_corpus(work: Path, out: Path) -> None:
+    """Tables with a file per utterance, cut out of the mini corpus."""
+    make_mini(work, {split: size for split, size in SPLITS.values()})
+    for table, (split, _) in SPLITS.items():
+        folder = work / "en-de/data" / split
+        (out / "clips").mkdir(parents=True, exist_ok=True)
+        segments = yaml.safe_load((folder / f"txt/{split}.yaml").read_text())
+        texts = [(folder / f"txt/{split}.{language}").read_text().splitlines() for language in ("en", "de")]
+        rows = ["path\tclient_id\tsentence\ttranslation"]
+        for number, (segment, source, target) in enumerate(zip(segments, *texts, strict=True), start=1):
+            start, end = segment["offset"], segment["offset"] + segment["duration"]
+            name = f"clips/{Path(segment['wav']).stem}_{number:04}.wav"
+            soundfile.write(out / name, load_audio(folder / "wav" / segment["wav"], start, end), SAMPLE_RATE)
+            rows.append(f"{name}\t{segment['speaker_id']}\t{source}\t{target}")
+        (out / f"{table}.tsv").write_text("\n".join(rows) + "\n")
+
+
+def test_stage_1_reads_the_tables(checkout: Path) -> None:
+    data = checkout / "egs/my_corpus/data/en-de"
+    for split, (_, size) in SPLITS.items():
+        speakers = (data / split / "utt2spk").read_text().splitlines()
+        assert len(speakers) == size and all(" spk." in line for line in speakers)
+
+
+def test_the_curve_and_the_table_are_written(checkout: Path) -> None:
+    out = checkout / "egs/my_corpus/exp/try"
+    runs = sorted(out.glob("en-de/decode/en-de/test/*/instances.log"))
+    labels = [run.parent.name for run in runs]
+    assert labels == ["hold-4_IBWBS-beam2_1block", "hold-8_IBWBS-beam2_1block", "offline_beam2"]
+    assert all(len(read_log(run)) == 3 for run in runs)
+    readme = (out / "README.md").read_text()
+    assert all(readme.count(f"| {label}") == 1 for label in labels)
+    assert (out / "en-de.svg").stat().st_size > 1000
+
+
+def test_the_packed_model_translates_as_its_folder_does(checkout: Path) -> None:
+    lines = re.findall(r"^ *\d+\.\d\d s  .+$", (checkout / "output").read_text(), flags=re.MULTILINE)
+    half = len(lines) // 2
+    assert half > 0 and lines[:half] == lines[half:]
