@@ -1,14 +1,16 @@
-"""One run at a time in a folder: a lock that the kernel takes away when its holder dies."""
+"""One run at a time in a folder, by a lock that the kernel takes away when its holder dies; and one kind of run."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from simulst.errors import SimulstError
 
@@ -52,3 +54,20 @@ def alone(folder: Path, file: Path | None = None) -> Iterator[int]:
     finally:
         file.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+def read_record(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an earlier run in the file's folder kept of its options; None if there was none.
+
+    Raises SimulstError: one of these options differs from what is wanted.
+    """
+    if not file.is_file():
+        return None
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            raise SimulstError(
+                f"{file.parent}: was begun with {name} {found.get(name)}, not {value}; "
+                "name another folder, or use --force to begin anew."
+            )
+    return found

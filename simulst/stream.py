@@ -144,6 +144,8 @@ class Stream:
             stable = self.decoding.commit.stable(self._beams)
             if beam and beam[0].withheld:
                 stable = stable[: max(len(self._committed), len(stable) - beam[0].withheld)]
+            if self._last_word:
+                stable = self._without_stop(stable)
             if self._whole_words:
                 known = len(self._committed)
                 stable = stable[: known + self._boundary(stable[known:], self._most_words)]
@@ -211,6 +213,16 @@ class Stream:
             new = new[: self._boundary(new)]
         self._written += len(new)
         return self._units(new)
+
+    def _without_stop(self, tokens: Tokens) -> Tokens:
+        """The tokens but for new ones of punctuation at their end."""
+        end = len(tokens)
+        while end > len(self._committed):
+            text = self.session.text(tokens[end - 1 : end])
+            if any(character.isalnum() or character == CUT for character in text):
+                break
+            end -= 1
+        return tokens[:end]
 
     def _whole_characters(self, tokens: Tokens) -> Tokens:
         while tokens and self.session.text(tokens).endswith(CUT):

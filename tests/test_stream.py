@@ -179,10 +179,15 @@ def test_only_whole_words_leave() -> None:
 
 
 def test_the_last_word_may_leave_at_once() -> None:
-    #          the | the un believ | the unbeliev able , | the unbelievable, cat
-    stream = scripted([[[0]], [[0, 6, 7]], [[0, 6, 7, 8, 9]], [[0, 6, 7, 8, 9, 1, 2]]], All(last_word=True))
-    said = [[e.text for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
-    assert said == [["the"], ["unbeliev"], ["able,"], ["cat"]]
+    #          the | the un believ . | the unbeliev able , | the unbelievable, cat | end
+    beams = [[[0]], [[0, 6, 7, 11]], [[0, 6, 7, 8, 9]], [[0, 6, 7, 8, 9, 1, 2]], [[0, 6, 7, 8, 9, 1, 2, 11]]]
+    stream = scripted(beams, All(last_word=True))
+    said, committed = [], []
+    for step in range(5):
+        said.append([e.text for e in stream.push(audio(1000), finished=step == 4)])
+        committed.append(stream.committed)
+    assert said == [["the"], ["unbeliev"], ["able"], [",", "cat"], ["."]]
+    assert committed == [(0,), (0, 6, 7), (0, 6, 7, 8), (0, 6, 7, 8, 9, 1, 2), (0, 6, 7, 8, 9, 1, 2, 11)]
     stream = scripted([[[0]], [[0, 1]], [[0, 1, 2]]], All(last_word=True), [b" caf\xc3", b"\xa9", b" ole"])
     said = [[e.text for e in stream.push(audio(1000), finished=step == 2)] for step in range(3)]
     assert said == [[], ["café"], ["ole"]], "but no part of a character"

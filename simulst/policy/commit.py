@@ -46,7 +46,8 @@ class All:
 
     last_word: its last word is written without waiting for the next one to begin, as the model has ended the sentence
         behind it (NAIST 2022 writes all that is translated at a boundary). Should the model go on with that word at a
-        later step, what it adds leaves as a word of its own.
+        later step, what it adds leaves as a word of its own. Only punctuation at the end is not committed before
+        something follows it: behind a committed full stop, a model that was trained on whole sentences says no more.
     """
 
     whole_words: bool = False

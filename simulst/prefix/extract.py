@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -19,7 +18,7 @@ from simulst.cluster import Cluster, mapper
 from simulst.data.audio import load_audio, seconds_of
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.lock import alone
+from simulst.lock import alone, read_record
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count
 from simulst.runs import HERE, Task, model_of, write_atomically
@@ -68,7 +67,10 @@ def extract(task: Task, data: Path, out: Path, options: Options, cluster: Cluste
     """
     utterances = read_data_dir(data, f"tc.{task.target_language}")[: options.limit or None]
     with alone(out):
-        _open(out, {"model": task.model, "data": str(data), **asdict(options)})
+        wanted = {"model": task.model, "data": str(data), **asdict(options)}
+        read_record(out / RECORD, wanted)
+        (out / "shards").mkdir(exist_ok=True)
+        write_atomically(out / RECORD, json.dumps(wanted, indent=1))
         return _extract(task, data, out, options, utterances, cluster)
 
 
@@ -126,20 +128,6 @@ def shards_of(utterances: Sequence[Utterance]) -> list[Shard]:
         held.append(utterance)
         length += seconds(utterance)
     return [*shards, Shard(len(shards), held)] if held else shards
-
-
-def _open(out: Path, options: dict[str, Any]) -> None:
-    record = out / RECORD
-    if record.is_file():
-        found = json.loads(record.read_text(encoding="utf-8"))
-        for name, value in options.items():
-            if found.get(name) != value:
-                raise SimulstError(
-                    f"{out}: holds an extraction whose {name} is {found.get(name)!r}, not {value!r}; "
-                    "name another folder, or move it away."
-                )
-    (out / "shards").mkdir(parents=True, exist_ok=True)
-    write_atomically(record, json.dumps(options, indent=1))
 
 
 def _file(out: Path, number: int) -> Path:

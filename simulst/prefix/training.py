@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
-from simulst.lock import LOCK, alone
+from simulst.lock import LOCK, alone, read_record
 from simulst.prefix.boundaries import (
     Corpus,
     class_weights,
@@ -294,14 +294,8 @@ def begin(out: Path, wanted: dict[str, Any], force: bool = False) -> bool:
     if record.is_file() and force:
         for name in (PREDICTOR, LAST, SCORES, RECORD):  # the record last, should this be interrupted
             (out / name).unlink(missing_ok=True)
-    if record.is_file():
-        found = json.loads(record.read_text(encoding="utf-8"))
-        for name, value in wanted.items():
-            if found.get(name) != value:
-                raise SimulstError(
-                    f"{out}: was begun with {name} {found.get(name)}, not {value}; "
-                    "name another folder, or use --force to begin anew."
-                )
+    found = read_record(record, wanted)
+    if found is not None:
         return bool(found["complete"])
     if any(path.name != LOCK for path in out.iterdir()):
         raise SimulstError(f"{out}: holds other files; name a new or empty folder.")

@@ -79,9 +79,9 @@ def test_shards_processes_and_interruptions_change_nothing(
 def test_other_options_are_refused_by_name(corpus: Path, tmp_path: Path) -> None:
     extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
     for changed, name in (
-        ((48, 1), "tau is 100, not 48"),
-        ((100, 3), "beam is 1, not 3"),
-        ((100, 1, True), "open_end is False, not True"),
+        ((48, 1), "tau 100, not 48"),
+        ((100, 3), "beam 1, not 3"),
+        ((100, 1, True), "open_end False, not True"),
     ):
         with pytest.raises(SimulstError, match=name):
             extract(task(corpus), corpus / "train", tmp_path, Options(*changed))
