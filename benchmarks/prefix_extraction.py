@@ -2,15 +2,20 @@
 
     python benchmarks/prefix_extraction.py [--model egs/mini/exp/en-de/offline] [--utterances 60] [--beam 10]
 
-The slow side encodes each prefix from its start and searches it with the cached decoder, one after the other; both
-sides take turns on groups of utterances of about the same length. The last line is JSON.
+The slow side encodes each prefix from its start and searches it with the cached decoder, one after the other: as
+simulst does now, which ends a search where its result can't change any more ("single"), and as ESPnet does, which goes on
+to its end detection ("single_to_the_end"). All take turns on groups of utterances of about the same length. The last
+line is JSON.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest import mock
 
 import click
 import torch
@@ -19,9 +24,10 @@ from tqdm import tqdm
 from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
 from simulst.models.espnet import ESPnet
-from simulst.prefix.align import FRAME, Translator, align
+from simulst.prefix.align import FRAME, Question, Translator, align
 from simulst.prefix.extract import shards_of
 from simulst.search import JointBeamSearch, Tokens
+from simulst.search import beam as beam_search
 from simulst.search.beam import JointSearch, joint_beam_search
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,8 +48,9 @@ def main(model: Path, data: Path, checkpoint: str, utterances: int, beam: int, t
     options = JointBeamSearch(beam=beam, ctc_weight=0.0)
     everything = read_data_dir(data, "tc.de")
     some = everything[:: max(1, len(everything) // utterances)][:utterances]
-    seconds = {"batched": 0.0, "single": 0.0}
+    seconds = {"batched": 0.0, "single": 0.0, "single_to_the_end": 0.0}
     prefixes = same = pairs = 0
+    are_beaten = beam_search._are_beaten
     for shard in tqdm(shards_of(some), unit="shard"):
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
         frames = [one.size // FRAME for one in audio]
@@ -58,24 +65,34 @@ def main(model: Path, data: Path, checkpoint: str, utterances: int, beam: int, t
         started = time.perf_counter()
         batched = align(Translator(espnet, audio, tau, options), frames, tau, espnet.text)
         seconds["batched"] += time.perf_counter() - started
-        started = time.perf_counter()
-        single = align(lambda questions: [one_by_one(*q) for q in questions], frames, tau, espnet.text)
-        seconds["single"] += time.perf_counter() - started
+        found = {}
+        for name, cut in (("single", are_beaten), ("single_to_the_end", lambda *_: False)):
+            with mock.patch.object(beam_search, "_are_beaten", cut):
+                started = time.perf_counter()
+                translate = functools.partial(_each, one_by_one)
+                found[name] = align(translate, frames, tau, espnet.text)
+                seconds[name] += time.perf_counter() - started
+        single = found["single"]
         prefixes += sum((count - 1) // tau for count in frames)
         pairs += sum(len(one.pairs) for one in single)
-        same += sum(a == b for a, b in zip(batched, single, strict=True))
+        same += sum(a == b == c for a, b, c in zip(batched, *found.values(), strict=True))
     result = {
         "prefixes": prefixes,
         "pairs": pairs,
         "prefixes_per_second": prefixes / seconds["batched"],
         "prefixes_per_second_single": prefixes / seconds["single"],
         "speedup": seconds["single"] / seconds["batched"],
+        "speedup_to_the_end": seconds["single_to_the_end"] / seconds["batched"],
         "same_alignments": f"{same} of {len(some)}",
         "threads": torch.get_num_threads(),
     }
     for name, value in result.items():
         print(f"{name}: {value:.2f}" if isinstance(value, float) else f"{name}: {value}")
     print(json.dumps(result))
+
+
+def _each(translate: Callable[[int, int, Tokens], Tokens], questions: Sequence[Question]) -> list[Tokens]:
+    return [translate(*question) for question in questions]
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from simulst.models.batch_decoder import BatchDecoder
 from simulst.search import JointOptions, Tokens
 from simulst.search.beam import is_over
 
-MOST_LEFT = 0.8  # of the utterances: once so many are left, the others' room is given up
+MOST_LEFT = 0.9  # of the utterances: once so many are left, the others' room is given up
 
 
 @torch.inference_mode()
