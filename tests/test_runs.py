@@ -396,7 +396,8 @@ def test_the_job_that_slurm_gets(slurm: Path) -> None:
 def test_slurm_runs_the_work_and_a_lost_job_is_submitted_again(data: Path, slurm: Path) -> None:
     """Jobs are processes here: sbatch starts one in the background, squeue looks which are alive."""
     record = f'echo x >> "{slurm}/submitted"'
-    start = 'sh "$1" > /dev/null 2>&1 &'
+    # As sbatch does, it keeps the script, which Dask removes at once.
+    start = f'job=$(mktemp -p "{slurm}"); cp "$1" "$job"; sh "$job" > /dev/null 2>&1 &'
     program(slurm / "sbatch", '[ "$1" = --test-only ] && exit', record, start, "echo Submitted batch job $!")
     program(slurm / "scancel", 'kill "$1"')
     program(slurm / "squeue", "ps -eo pid=,stat= | awk '$2 !~ /Z/ {print $1}'")
