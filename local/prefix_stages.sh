@@ -15,8 +15,10 @@ if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
     offline_training="--config $offline_config $corpus --text tc.$target --tokens $dirs/tokens
         --source-text lc.rm.$source --source-tokens $dirs/source_tokens"
     model="--model-option checkpoint=chosen.pth --source-lang $source --target-lang $target"
-    names=  # of the fine-tuned models
-    for ratio in $ratios; do names+=" $([ "$ratio" = none ] && echo all || echo "maxratio$ratio")"; done
+    # The model that is fine-tuned with a maxratio.
+    name_of() { if [ "$1" = none ]; then echo all; else echo "maxratio$1"; fi; }
+    names=
+    for ratio in $ratios; do names+=" $(name_of "$ratio")"; done
 fi
 
 if runs 11; then
@@ -41,7 +43,7 @@ fi
 
 if runs 13; then
     for ratio in $ratios; do
-        name=$([ "$ratio" = none ] && echo all || echo "maxratio$ratio")
+        name=$(name_of "$ratio")
         echo "== stage 13: fine-tuning on prefix pairs, $name"
         for split in train dev; do
             # shellcheck disable=SC2046

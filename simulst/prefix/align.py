@@ -77,6 +77,8 @@ def _is_prefix(tokens: Tokens, whole: Tokens, text: Callable[[Tokens], str], ope
     if whole[: len(tokens)] != tokens:
         return False
     words = text(tokens).split()
+    if not words:  # a lone space, say: nothing to train on
+        return False
     others = text(whole).split()[: len(words)]
     if open_end and others:  # the last word's punctuation may be a token of its own
         others[-1] = others[-1][: _length(others[-1])]

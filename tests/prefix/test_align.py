@@ -107,6 +107,18 @@ def test_a_full_stop_behind_a_prefix(open_end: bool) -> None:
     assert not found.pairs
 
 
+def test_tokens_without_text_are_no_pair() -> None:
+    answers = {100: (1,), 200: (1, 2), 300: (1, 2, 3)}
+    pieces = ["", " ", " Haus", " am See"]
+    found = align(
+        lambda questions: [answers[frames] for _, frames, _ in questions],
+        [300],
+        100,
+        lambda tokens: "".join(pieces[token] for token in tokens),
+    )
+    assert found[0].pairs == [Pair(200, (1, 2))]
+
+
 def test_a_model_without_words_has_no_pairs() -> None:
     found = align(lambda questions: [forced for *_, forced in questions], [500, 50], 100, words)
     assert [(a.pairs, a.whole) for a in found] == [([], ()), ([], ())]
