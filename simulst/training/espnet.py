@@ -87,9 +87,8 @@ class Machines:
         if self.hosts is not None and self.nodes > 1:
             raise SimulstError("--num-nodes and --hosts: give one of them; the hosts' number says it already.")
         meeting = f"{out.resolve() / MEETING}"
-        several = self.hosts is not None or self.nodes > 1
-        if several and command[1:2] == ["-m"]:
-            command = [*command[:2], "simulst.training.member", *command[2:]]
+        if command[1:2] == ["-m"]:
+            command = [*command[:2], "simulst.training.process", *command[2:]]
         if self.hosts is not None:
             _find("ssh", "--hosts")
             launcher = [sys.executable, "-m", "espnet2.bin.launch", "--host", self.hosts, "--ngpu", str(self.ngpu)]

@@ -33,7 +33,7 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe.run("mini", folder, [*OPTIONS, "--stop-stage", "5"])
     process = recipe.start("mini", folder, [*OPTIONS, "--stage", "6", "--stop-stage", "6"])
     deadline = time.monotonic() + 300
-    while not (folder / "exp/en-de/st/1epoch.pth").is_file() and process.poll() is None:
+    while not (folder / "exp/en-de/st/checkpoint.pth").is_file() and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGKILL)

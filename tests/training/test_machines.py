@@ -116,3 +116,8 @@ def test_what_is_missing_is_named(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SimulstError, match=words):
         machines.command(["train"], tmp_path, {})
+
+
+def test_espnets_programs_run_in_our_process(tmp_path: Path) -> None:
+    command = Machines().command(["python", "-m", "espnet2.bin.st_train", "--ngpu", "0"], tmp_path, {})
+    assert command == ["python", "-m", "simulst.training.process", "espnet2.bin.st_train", "--ngpu", "0"]

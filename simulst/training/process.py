@@ -1,0 +1,51 @@
+"""A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
+
+Two things ESPnet leaves undone are done here. A training that is killed while a checkpoint is written can go on from
+the one before, and has the weights of every epoch that it doesn't train again. And the processes of a group leave it
+in the end: gloo's threads may else outlive what they belong to, and abort a process whose training has ended well.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+CHECKPOINT = "checkpoint.pth"
+_write = torch.save
+
+
+def save(thing: object, file: Any, *args: Any, **options: Any) -> None:
+    """torch.save, but a file of that name is whole at any time: the one before, or this one.
+
+    ESPnet's checkpoint comes before its epoch's weights; here these are written first, so that whoever resumes at the
+    checkpoint has them.
+    """
+    if not isinstance(file, str | Path):
+        _write(thing, file, *args, **options)
+        return
+    file = Path(file)
+    if file.name == CHECKPOINT and isinstance(thing, dict) and {"model", "reporter"} <= thing.keys():
+        save(thing["model"], file.with_name(f"{thing['reporter']['epoch']}epoch.pth"), *args, **options)
+    part = file.with_name(file.name + ".part")
+    _write(thing, part, *args, **options)
+    part.replace(file)
+
+
+def leave() -> None:
+    """Leave the process group, if there is one."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+if __name__ in ("__main__", "__mp_main__"):  # ESPnet starts a process for each GPU; these import this as __mp_main__
+    torch.save = save  # type: ignore[assignment]
+    atexit.register(leave)
+
+if __name__ == "__main__":
+    sys.argv = sys.argv[1:]
+    importlib.import_module(sys.argv[0]).main()

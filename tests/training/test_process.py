@@ -1,0 +1,86 @@
+"""Killed at any moment, a training leaves a checkpoint to go on from, and the weights of all epochs until there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from simulst.training.process import save
+
+KILLED = """
+import io, os, signal, sys, torch
+from simulst.training import process
+
+write, calls = process._write, 0
+
+def half(thing, file, **options):
+    global calls
+    calls += 1
+    if calls == int(sys.argv[1]):
+        whole = io.BytesIO()
+        write(thing, whole)
+        file.write_bytes(whole.getvalue()[:-100])
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(thing, file, **options)
+
+process._write = half
+state = {"model": {"w": torch.full((1000,), 2.0)}, "reporter": {"epoch": 2}, "optimizers": []}
+process.save(state, "checkpoint.pth")
+process.save(state["model"], "2epoch.pth")
+"""
+
+SPAWNING = """
+import multiprocessing
+import torch
+
+def work():
+    print(torch.save.__module__)
+
+def main():
+    work()
+    child = multiprocessing.get_context("spawn").Process(target=work)
+    child.start()
+    child.join()
+"""
+
+
+def state(epoch: int) -> dict[str, object]:
+    return {"model": {"w": torch.full((1000,), float(epoch))}, "reporter": {"epoch": epoch}, "optimizers": []}
+
+
+def read(file: Path) -> dict[str, object]:
+    return torch.load(file, weights_only=True)
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3])
+def test_killed_while_writing(tmp_path: Path, moment: int) -> None:
+    save(state(1), tmp_path / "checkpoint.pth")
+    run = subprocess.run([sys.executable, "-c", KILLED, str(moment)], cwd=tmp_path, check=False)
+    assert run.returncode == -signal.SIGKILL
+    last = read(tmp_path / "checkpoint.pth")["reporter"]["epoch"]
+    assert last == (1 if moment < 3 else 2)
+    for epoch in range(1, last + 1):
+        assert torch.all(read(tmp_path / f"{epoch}epoch.pth")["w"] == epoch)
+    for file in tmp_path.glob("*.pth"):
+        read(file)
+
+
+def test_a_failed_write_keeps_the_file_before(tmp_path: Path) -> None:
+    save({"a": 1}, tmp_path / "1epoch.pth")
+    with pytest.raises(Exception, match="pickle"):
+        save({"a": lambda: 1}, tmp_path / "1epoch.pth")
+    assert read(tmp_path / "1epoch.pth") == {"a": 1}
+
+
+def test_the_processes_that_a_training_starts_write_so_too(tmp_path: Path) -> None:
+    (tmp_path / "spawning.py").write_text(SPAWNING)
+    command = [sys.executable, "-m", "simulst.training.process", "spawning"]
+    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
+    assert output.split() == ["__main__", "__mp_main__"]
