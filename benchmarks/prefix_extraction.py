@@ -24,7 +24,8 @@ from tqdm import tqdm
 from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
 from simulst.models.espnet import ESPnet
-from simulst.prefix.align import FRAME, Question, Translator, align
+from simulst.prefix.align import Question, Translator, align
+from simulst.prefix.encoding import FRAME
 from simulst.prefix.extract import shards_of
 from simulst.search import JointBeamSearch, Tokens
 from simulst.search import beam as beam_search
@@ -92,7 +93,7 @@ def main(model: Path, data: Path, checkpoint: str, utterances: int, beam: int, t
 
 
 def _each(translate: Callable[[int, int, Tokens], Tokens], questions: Sequence[Question]) -> list[Tokens]:
-    return [translate(*question) for question in questions]
+    return [translate(one.row, one.end, one.forced) for one in questions]
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ everything (conformer, transformer) encode all audio again at each step.
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import importlib
 import math
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +27,8 @@ from simulst.models.base import Memo
 from simulst.models.blockwise import BlockwiseEncoder, State
 from simulst.models.decoder import CachedDecoder
 from simulst.models.experiment import Experiment, first_line
-from simulst.models.features import log_mel_of
+from simulst.models.features import Normalize, log_mel_of
+from simulst.models.whole import Prefixes, WholeEncoder
 from simulst.policy.stop import Stop
 from simulst.search import BWBS, IBWBS, Beam, JointBeamSearch, JointOptions, Tokens
 from simulst.search.beam import TO_THE_END, JointSearch, joint_beam_search
@@ -90,10 +90,10 @@ class ESPnet:
             self._normalize = _normalization(config, weights)
             encoder = _class("espnet2.asr.encoder." + ENCODERS[config["encoder"]])
             decoder = _class("espnet2.asr.decoder.transformer_decoder:TransformerDecoder")
-            self._encoder = _load(
+            module = _load(
                 encoder(input_size=self.features.dims, **config.get("encoder_conf") or {}), weights, "encoder."
             ).to(device)
-            width = self._encoder.output_size()
+            width = module.output_size()
             self._nothing = torch.zeros(0, width, device=device)
             self.decoder = CachedDecoder(
                 _load(decoder(len(self._tokens), width, **config.get("decoder_conf") or {}), weights, "decoder.").to(
@@ -107,10 +107,14 @@ class ESPnet:
             if name + "weight" in weights:
                 self._ctc = _load(torch.nn.Linear(width, len(self._tokens)), weights, name).to(device)
             self._blockwise: BlockwiseEncoder | None = None
-            subsample = 4
+            self._whole: WholeEncoder | None = None
+            products, subsample = "bfloat16" if precision == "bfloat16" else "float32", 4
             if config["encoder"].startswith("contextual_block"):
-                self._blockwise = BlockwiseEncoder(self._encoder, "bfloat16" if precision == "bfloat16" else "float32")
-                subsample, self._encoder = self._blockwise.subsample, None  # its weights would be twice in memory
+                self._blockwise = BlockwiseEncoder(module, products)
+                subsample = self._blockwise.subsample
+            else:
+                by_frame = config.get("normalize") != "utterance_mvn"
+                self._whole = WholeEncoder(module, self._normalize, by_frame, products)
             self.pause = check_pause(pause)
             if window and not (self.blockwise and window >= LEAST_WINDOW):
                 raise SimulstError(
@@ -163,29 +167,23 @@ class ESPnet:
         return self._blockwise.first_size, self._blockwise.hop_size
 
     def encode_blocks(self, features: torch.Tensor, state: State | None, final: bool) -> tuple[torch.Tensor, Any]:
-        """The encoder frames (t, width) that more features (n, dims) bring, and the state for the next call."""
+        """The encoder frames (B, t, width) that more features (B, n, dims) bring, and the state for the next call."""
         assert self._blockwise is not None
         return self._blockwise(self._normalize(features), state, final)
 
     def encode(self, audio: np.ndarray) -> torch.Tensor:
         """All of an utterance, (n,) float32, at once: encoder frames (t, width)."""
-        return self.encode_batch(audio[None])[0]
+        return self.encode_prefixes([self.prefixes(audio)], audio.size)[0]
 
-    @torch.inference_mode()
-    def encode_batch(self, audio: np.ndarray) -> torch.Tensor:
-        """Utterances of the same length, (B, n) float32: encoder frames (B, t, width)."""
-        from espnet.nets.pytorch_backend.transformer.subsampling import TooShortUttError
+    def prefixes(self, audio: np.ndarray) -> Prefixes:
+        """What can be known of the prefixes of an utterance, (n,) float32, before they are encoded."""
+        assert self._whole is not None
+        return Prefixes(self.features, self._whole, audio)
 
-        nothing = self.nothing.expand(len(audio), -1, -1)
-        count = self.features.count(audio.shape[1], final=True)
-        if not count:
-            return nothing
-        features = torch.stack([self._normalize(self.features.frames(one, 0, 0, count)) for one in audio])
-        try:
-            frames, *_ = self._encoder(features, torch.tensor([count] * len(audio), device=features.device))
-        except TooShortUttError:
-            return nothing
-        return frames[0] if isinstance(frames, tuple) else frames  # a tuple if inner layers are given too
+    def encode_prefixes(self, utterances: Sequence[Prefixes], samples: int) -> torch.Tensor:
+        """The first `samples` samples of each of B utterances: encoder frames (B, t, width)."""
+        assert self._whole is not None
+        return self._whole(torch.stack([utterance(samples) for utterance in utterances]))
 
     @torch.inference_mode()
     def ctc(self, memory: torch.Tensor) -> torch.Tensor | None:
@@ -200,6 +198,11 @@ class ESPnet:
         if self._token_type == "word":
             return "".join(piece + " " for piece in pieces)
         return "".join(pieces).replace("<space>", " ")
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return len(self._tokens)
 
     @property
     def nothing(self) -> torch.Tensor:
@@ -296,13 +299,6 @@ class ESPnetSession:
         self._encode()
         return torch.cat([self._model.nothing, *(block.frames for block in self._blocks)])
 
-    def encoded_as_end(self) -> torch.Tensor:
-        """What `encoded` would be if the audio ended here. This session itself goes on."""
-        ended = copy.copy(self)
-        ended._blocks = list(self._blocks)
-        ended.extend(self._audio[:0], final=True)
-        return ended.encoded()
-
     def _search_window(self, committed: Tokens, options: JointOptions, stop: Stop) -> Beam:
         if isinstance(options, JointBeamSearch):
             stop = TO_THE_END if self._final else stop
@@ -388,7 +384,8 @@ class ESPnetSession:
 
         def compute() -> tuple[torch.Tensor, Any]:
             features = model.features.frames(self._audio, self._start, first, last)
-            return model.encode_blocks(features, state, self._final)
+            encoded, new = model.encode_blocks(features[None], state, self._final)
+            return encoded[0], new
 
         key = ("blocks", written, self._written, self._final and self.length)
         frames, self._state = self._memo.get(key, compute)
@@ -439,8 +436,8 @@ def _refuse_what_is_missing(config: dict[str, Any]) -> None:
         raise SimulstError(f"token_type: '{config.get('token_type')}' is not implemented; use bpe, char or word.")
 
 
-def _normalization(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What ESPnet does to features (n, dims) before the encoder; its statistics are stored with the weights."""
+def _normalization(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> Normalize:
+    """What ESPnet does to features (..., n, dims) before the encoder; its statistics are stored with the weights."""
     kind, conf = config.get("normalize"), config.get("normalize_conf") or {}
     if kind is None:
         return lambda features: features
@@ -450,7 +447,7 @@ def _normalization(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> 
         std = std if conf.get("norm_vars", True) else torch.ones_like(std)
         return lambda features: (features - mean) / std
     if kind == "utterance_mvn" and conf.get("norm_means", True) and not conf.get("norm_vars", False):
-        return lambda features: features - features.mean(0)
+        return lambda features: features - features.mean(-2, keepdim=True)
     raise SimulstError(f"normalize: '{kind}' with {conf} is not implemented; use global_mvn.")
 
 

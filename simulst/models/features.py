@@ -7,6 +7,7 @@ nothing has to be handed on from one piece of audio to the next.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 
 from simulst.errors import SimulstError
 
+Normalize = Callable[[torch.Tensor], torch.Tensor]
 FLOOR = 1e-10  # of mel energies, as ESPnet's LogMel has it
 
 

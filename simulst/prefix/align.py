@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from simulst.models.batch_decoder import BatchDecoder
 from simulst.models.espnet import ESPnet
+from simulst.prefix.encoding import FRAME, encode_prefixes
 from simulst.search import JointOptions, Tokens
 from simulst.search.batch import batch_beam_search
 
-FRAME = 160  # samples of a frame: 10 ms at 16 kHz
 
-Question = tuple[int, int, Tokens]
-"""Number of an utterance, frames of its prefix, and the tokens that its translation begins with."""
+class Question(NamedTuple):
+    """How are the first `end` frames of utterance `row` translated, if the translation begins with `forced`?
+
+    wanted: only a translation that can make a pair with this whole one is of use, any other answer is as good as none.
+    """
+
+    row: int
+    end: int
+    forced: Tokens = ()
+    wanted: Tokens | None = None
+
+
 Translate = Callable[[Sequence[Question]], list[Tokens]]
 
 
@@ -56,10 +66,10 @@ def align(
     count = len(frames)
     found: list[list[Pair]] = [[] for _ in frames]
     forced: list[Tokens] = [()] * count
-    whole = translate([(row, frames[row], ()) for row in range(count)])
+    whole = translate([Question(row, frames[row]) for row in range(count)])
     for end in range(tau, max(frames, default=0), tau):
         rows = [row for row in range(count) if end < frames[row]]
-        told = translate([(row, end, forced[row]) for row in rows])
+        told = translate([Question(row, end, forced[row], whole[row]) for row in rows])
         again = []
         for row, tokens in zip(rows, told, strict=True):
             tokens = _without_stop(tokens, text) if open_end else tokens
@@ -67,7 +77,7 @@ def align(
                 found[row].append(Pair(end, tokens))
                 forced[row] = tokens
                 again.append(row)
-        updated = translate([(row, frames[row], forced[row]) for row in again])
+        updated = translate([Question(row, frames[row], forced[row]) for row in again])
         for row, tokens in zip(again, updated, strict=True):
             whole[row] = tokens
     return [Alignment(*each) for each in zip(frames, whole, found, strict=True)]
@@ -97,61 +107,36 @@ def _length(word: str) -> int:
 
 
 class Translator:
-    """Answers the questions of `align` for some utterances, many at a time.
-
-    Encoders that work in blocks run once through an utterance, and at the end of each prefix on a copy of their state.
-    Others encode prefixes of the same length, which need no padding, together. Beams of all utterances grow together.
+    """Answers the questions of `align` for some utterances, many at a time: the beams of all grow together.
 
     audio: (n,) float32 at 16 kHz each. options: of the search, by the decoder alone (ctc_weight 0).
+    open_end: as for `align`.
     """
 
-    def __init__(self, model: ESPnet, audio: Sequence[np.ndarray], tau: int, options: JointOptions) -> None:
-        self._model, self._audio, self._tau, self._options = model, audio, tau, options
+    def __init__(
+        self, model: ESPnet, audio: Sequence[np.ndarray], tau: int, options: JointOptions, open_end: bool = False
+    ) -> None:
+        self._model, self._options = model, options
         self._decoder = BatchDecoder(model.decoder)
-        self._encoded: dict[tuple[int, int], Tensor] = {}  # (utterance, frames of the prefix) → encoder frames
+        tokens = range(model.vocabulary) if open_end else ()
+        self._endings = [token for token in tokens if not _length(model.text((token,)))]
         self.frames = [one.size // FRAME for one in audio]
+        self._encoded = encode_prefixes(model, audio, tau)
 
     def __call__(self, questions: Sequence[Question]) -> list[Tokens]:
         """Raises SimulstError: options that are not for this search, scores that are not numbers."""
         if not questions:
             return []
-        self._encode([(row, end) for row, end, _ in questions])
-        model = self._model
+        model, encoded = self._model, self._encoded
         language = model.language
         found = batch_beam_search(
             self._decoder,
-            [self._encoded[row, end] for row, end, _ in questions],
-            [language + forced for _, _, forced in questions],
+            [encoded[one.row, one.end] for one in questions],
+            [language + one.forced for one in questions],
             self._options,
             model.sos,
             model.eos,
+            [None if one.wanted is None else language + one.wanted for one in questions],
+            self._endings,
         )
         return [tokens[len(language) :] for tokens in found]
-
-    def _encode(self, wanted: Sequence[tuple[int, int]]) -> None:
-        lacking = [key for key in wanted if key not in self._encoded]
-        if self._model.blockwise:
-            for row in {row for row, _ in lacking}:
-                self._run_through(row)
-            return
-        ends = {end for _, end in lacking}
-        for end in ends:
-            rows = [row for row, other in lacking if other == end]
-            # The whole of an utterance includes what is less than a frame.
-            alone = [row for row in rows if end == self.frames[row]]
-            for row in alone:
-                self._encoded[row, end] = self._model.encode(self._audio[row])
-            rest = [row for row in rows if end != self.frames[row]]
-            if rest:
-                encoded = self._model.encode_batch(np.stack([self._audio[row][: end * FRAME] for row in rest]))
-                self._encoded.update({(row, end): one for row, one in zip(rest, encoded, strict=True)})
-            for key in [key for key in self._encoded if key[1] < end and key[1] != self.frames[key[0]]]:
-                del self._encoded[key]  # `align` never comes back to a shorter prefix
-
-    def _run_through(self, row: int) -> None:
-        session, audio = self._model.session(), self._audio[row]
-        for end in range(self._tau, self.frames[row], self._tau):
-            session.extend(audio[session.length : end * FRAME])
-            self._encoded[row, end] = session.encoded_as_end()
-        session.extend(audio[session.length :], final=True)
-        self._encoded[row, self.frames[row]] = session.encoded()

@@ -140,7 +140,8 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
     try:
         model = model_of(task, jobs)
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
-        translator = Translator(model, audio, options.tau, JointBeamSearch(beam=options.beam, ctc_weight=0.0))  # type: ignore[arg-type]
+        search = JointBeamSearch(beam=options.beam, ctc_weight=0.0)
+        translator = Translator(model, audio, options.tau, search, options.open_end)  # type: ignore[arg-type]
         found = align(translator, translator.frames, options.tau, model.text, options.open_end)  # type: ignore[attr-defined]
     except SimulstError as error:
         return index, f"{shard.name}: {error}"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.models.blockwise import GROUP, LEAST_FRAMES, BlockwiseEncoder, State
+from simulst.models.blockwise import GROUP, BlockwiseEncoder, State
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 DIMS, WIDTH = 34, 16
@@ -69,12 +69,12 @@ def ours(encoder: BlockwiseEncoder, features: torch.Tensor, cuts: list[int]) -> 
     """Our frames, from features cut at some places."""
     frames, state, start = [], None, 0
     for cut in sorted(cut for cut in cuts if cut <= len(features)):
-        output, state = encoder(features[start:cut], state, False)
+        output, state = encoder(features[None, start:cut], state, False)
         frames.append(output)
         start = cut
-    output, state = encoder(features[start:], state, True)
+    output, state = encoder(features[None, start:], state, True)
     assert state is None
-    return torch.cat([*frames, output])
+    return torch.cat([*frames, output], 1)[0]
 
 
 def noise(count: int, seed: int = 0) -> torch.Tensor:
@@ -94,13 +94,30 @@ def test_frames_are_espnets(name: str, count: int, seed: int, cuts: list[int]) -
     torch.testing.assert_close(theirs(encoder, features, infer=False), expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("name", ["conformer", "contexts without positions", "transformer"])
+@settings(max_examples=10, deadline=None)
+@given(count=st.integers(0, 400), cut=st.integers(0, 400), seed=st.integers(0, 99))
+def test_several_utterances_at_once(name: str, count: int, cut: int, seed: int) -> None:
+    encoder, fast = pair(name)
+    features = torch.stack([noise(count, seed + i) for i in range(3)])
+    first, state = fast(features[:, :cut], None, False)
+    assert state is not None
+    # One of them ends elsewhere; the others change places.
+    last, _ = fast(features[[2, 0], cut:], state[[2, 0]], True)
+    early, _ = fast(features[[1], cut : cut + 5], state[[1]], True)
+    for row, rest, size in ((2, last[0], count), (0, last[1], count), (1, early[0], min(count, cut + 5))):
+        if size >= fast.least:
+            expected = theirs(encoder, features[row, :size])
+            torch.testing.assert_close(torch.cat([first[row], rest]), expected, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_utterances_that_end_where_a_block_does(name: str) -> None:
     encoder, fast = pair(name)
     block, hop, subsample = fast.block_size, fast.hop_size, fast.subsample
     for frames in (1, 2, hop, block - 1, block, block + 1, block + hop, block + hop + 1, block + 2 * hop):
         for more in (0, subsample - 1):
-            features = noise(LEAST_FRAMES[subsample] + subsample * (frames - 1) + more)
+            features = noise(fast.least + subsample * (frames - 1) + more)
             expected = theirs(encoder, features)
             assert len(expected) == frames
             for cuts in ([], [len(features)], [len(features) - 1], list(range(0, len(features), 9))):
@@ -112,7 +129,7 @@ def test_frames_come_before_espnets(name: str) -> None:
     """The same frames with every step, but with fewer features: 5 for a subsampling of 4."""
     encoder, fast = pair(name)
     need, theirs_need = fast.first_features, fast.subsample * (fast.block_size + 3)
-    assert theirs_need - need == 3 * fast.subsample - LEAST_FRAMES[fast.subsample]
+    assert theirs_need - need == 3 * fast.subsample - fast.least
     features, heard, theirs_heard, states = noise(700), 0, 0, (None, None)
     while theirs_need <= len(features):
         part = features[theirs_heard:theirs_need]
@@ -120,11 +137,11 @@ def test_frames_come_before_espnets(name: str) -> None:
             one, _, theirs_next = encoder(
                 part[None], torch.tensor([len(part)]), states[0], is_final=False, infer_mode=True
             )
-        two, early = fast(features[heard : need - 1], states[1], False)
-        assert len(two) == 0
-        two, ours_next = fast(features[need - 1 : need], early, False)
-        assert len(two) > 0
-        torch.testing.assert_close(two, one[0], atol=1e-5, rtol=0)
+        two, early = fast(features[None, heard : need - 1], states[1], False)
+        assert two.shape[1] == 0
+        two, ours_next = fast(features[None, need - 1 : need], early, False)
+        assert two.shape[1] > 0
+        torch.testing.assert_close(two, one, atol=1e-5, rtol=0)
         heard, theirs_heard, states = need, theirs_need, (theirs_next, ours_next)
         need, theirs_need = (n + fast.subsample * fast.hop_size for n in (need, theirs_need))
     assert heard > 0
@@ -133,7 +150,7 @@ def test_frames_come_before_espnets(name: str) -> None:
 def test_hardly_any_features() -> None:
     for name in ("conformer", "conv2d6", "conv2d8"):
         _, fast = pair(name)
-        for count in (0, 1, LEAST_FRAMES[fast.subsample] - 1):
+        for count in (0, 1, fast.least - 1):
             for cuts in ([], [count], list(range(count))):
                 assert ours(fast, noise(count), cuts).shape == (0, WIDTH)
 
@@ -151,7 +168,7 @@ def test_a_state_is_small_and_can_be_used_again() -> None:
     _, fast = pair("macaron")
     state: State | None = None
     for step in range(300):
-        before, features = state, noise(40, step)
+        before, features = state, noise(40, step)[None]
         frames, state = fast(features, before, False)
         again, _ = fast(features, before, False)
         assert torch.equal(frames, again)

@@ -41,6 +41,75 @@ def test_as_one_by_one(
     assert together(tiny, frames, prefixes, options) == alone
 
 
+def useful(text: Tokens, wanted: Tokens, endings: list[int]) -> bool:
+    """Whether it is a prefix of what is wanted, but for endings."""
+    return any(
+        text[:cut] == wanted[:cut] and set(text[cut:]) <= set(endings) and cut <= len(wanted)
+        for cut in range(len(text) + 1)
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    some=st.lists(
+        st.tuples(
+            st.integers(1, 9),
+            st.lists(st.integers(1, SIZE - 2), max_size=2).map(tuple),
+            st.integers(0, 9),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    endings=st.lists(st.integers(1, SIZE - 2), max_size=3),
+    beam=st.sampled_from([1, 2, 5]),
+    bonus=st.sampled_from([0.0, 0.7]),
+    end=st.sampled_from([-2.0, 1.0, 4.0]),
+)
+def test_what_is_wanted_is_found_and_nothing_else_is_taken_for_it(
+    seed: int,
+    some: list[tuple[int, Tokens, int, bool]],
+    endings: list[int],
+    beam: int,
+    bonus: float,
+    end: float,
+) -> None:
+    tiny = Tiny(seed, end=end)
+    options = JointBeamSearch(beam=beam, ctc_weight=0.0, length_bonus=bonus, max_length_ratio=1.5)
+    frames = [tiny.memory(seed + i, count) for i, (count, *_) in enumerate(some)]
+    prefixes = [prefix for _, prefix, *_ in some]
+    free = together(tiny, frames, prefixes, options)
+    wanted: list[Tokens | None] = []
+    for text, (_, prefix, changed, anything) in zip(free, some, strict=True):
+        # What would be found, what goes on behind it, or what differs from it somewhere.
+        other = (*text, 3, 4)
+        other = tuple(1 + token % (SIZE - 2) if len(prefix) + changed == i else token for i, token in enumerate(other))
+        wanted.append(None if anything else other)
+    found = batch_beam_search(
+        BatchDecoder(CachedDecoder(tiny.decoder)), frames, prefixes, options, EOS, EOS, wanted, endings
+    )
+    for text, result, prefix, want in zip(free, found, prefixes, wanted, strict=True):
+        if want is None or useful(text, want, endings):
+            assert result == text
+        else:
+            assert result in (text, prefix)
+
+
+def test_a_search_is_given_up_once_nothing_useful_can_win() -> None:
+    tiny = Tiny(5, end=-2.0)
+    options = JointBeamSearch(beam=2, ctc_weight=0.0, max_length_ratio=2.0)
+    frames = [tiny.memory(1, 9)]
+    [text] = together(tiny, frames, [()], options)
+    assert len(text) > 4
+    decoder = BatchDecoder(CachedDecoder(tiny.decoder))
+    steps, step = [], decoder.step
+    decoder.step = lambda *args: steps.append(1) or step(*args)  # type: ignore[method-assign, func-returns-value]
+    wanted = tuple(token for token in range(1, SIZE - 1) if token not in text)[:3]
+    assert batch_beam_search(decoder, frames, [()], options, EOS, EOS, [wanted]) == [()]
+    assert len(steps) < 2
+
+
 def test_prefixes_longer_than_the_room_are_left_as_they_are() -> None:
     tiny = Tiny(0)
     options = JointBeamSearch(beam=2, ctc_weight=0.0)
