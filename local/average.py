@@ -6,12 +6,11 @@ Averaging ruins very short trainings, whose curve has not flattened yet, so it i
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from simulst.errors import SimulstError
+from simulst.command import run_command
 from simulst.training.average import CHOSEN, choose
 
 
@@ -31,14 +30,9 @@ def main(
     if (experiment / CHOSEN).is_file() and not force:
         print(f"{experiment / CHOSEN}: complete; --force does it again")
         return
-    try:
-        scores = choose(
-            experiment, data, text, source_lang, target_lang, [int(count) for count in counts.split()], limit
-        )
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
+    scores = choose(experiment, data, text, source_lang, target_lang, [int(count) for count in counts.split()], limit)
     print("BLEU on dev by checkpoints averaged: " + ", ".join(f"{k}: {v:.1f}" for k, v in scores.items()))
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
+import functools
+from collections.abc import Callable
+
+import click
 
 from simulst.data.corpus import Choice
 from simulst.data.text import PUNCTUATION
@@ -10,22 +13,29 @@ from simulst.data.text import PUNCTUATION
 DEFAULT = Choice()
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    option = parser.add_argument
-    option("--on-error", default=DEFAULT.on_error, help="drop (and count) or stop at faulty segments (default: drop)")
-    training = " ".join(DEFAULT.training)
-    option("--training", nargs="*", default=list(DEFAULT.training), help=f"splits to filter (default: {training})")
-    seconds = DEFAULT.seconds
-    option("--min-seconds", type=float, default=seconds[0], help=f"of a training segment (default: {seconds[0]:g})")
-    option("--max-seconds", type=float, default=seconds[1], help=f"of a training segment (default: {seconds[1]:g})")
-    ratio = f"of target and source length, against the median's (default: {DEFAULT.max_ratio:g}; inf: any)"
-    option("--max-ratio", type=float, default=DEFAULT.max_ratio, help=ratio)
-    kinds = f"of training text: {' or '.join(PUNCTUATION)} (default: {DEFAULT.punctuation})"
-    option("--punctuation", default=DEFAULT.punctuation, help=kinds)
+def choice_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options to a command, which gets them as `choice`."""
 
+    @functools.wraps(command)
+    def with_choice(
+        on_error: str,
+        training: str,
+        min_seconds: float,
+        max_seconds: float,
+        max_ratio: float,
+        punctuation: str,
+        **others: object,
+    ) -> None:
+        seconds = (min_seconds, max_seconds)
+        command(choice=Choice(on_error, seconds, max_ratio, punctuation, tuple(training.split())), **others)
 
-def read(args: argparse.Namespace) -> Choice:
-    """What was chosen. Raises SimulstError: what cannot be."""
-    seconds = (args.min_seconds, args.max_seconds)
-    return Choice(args.on_error, seconds, args.max_ratio, args.punctuation, tuple(args.training))
+    for name, default, text in (
+        ("--punctuation", DEFAULT.punctuation, f"Of training text: {' or '.join(PUNCTUATION)}."),
+        ("--max-ratio", DEFAULT.max_ratio, "Of target and source length, against the median's; inf: any."),
+        ("--max-seconds", DEFAULT.seconds[1], "Of a training segment."),
+        ("--min-seconds", DEFAULT.seconds[0], "Of a training segment."),
+        ("--training", " ".join(DEFAULT.training), "Splits to filter."),
+        ("--on-error", DEFAULT.on_error, "Drop (and count) or stop at faulty segments."),
+    ):
+        with_choice = click.option(name, default=default, show_default=True, help=text)(with_choice)
+    return with_choice

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
+from simulst.command import run_command
 from simulst.data.combine import combine_pairs
-from simulst.errors import SimulstError
 
 
 @click.command(help=__doc__)
@@ -23,11 +22,8 @@ def main(pairs: tuple[str, ...], data: Path, split: str, out: Path, force: bool)
     if out.is_dir() and not force:
         print(f"{out}: complete; --force does it again")
         return
-    try:
-        print(f"{out}: {combine_pairs(data, pairs, split, out)} utterances")
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
+    print(f"{out}: {combine_pairs(data, pairs, split, out)} utterances")
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from simulst.errors import SimulstError
+from simulst.command import run_command
 from simulst.training.dump import dump_audio
 
 
@@ -23,11 +22,8 @@ def main(data: Path, out: Path, texts: str, speeds: str, force: bool) -> None:
     if out.is_dir() and not force:
         print(f"{out}: complete; --force does it again")
         return
-    try:
-        dump_audio(data, out, texts.split(), [float(speed) for speed in speeds.split()])
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
+    dump_audio(data, out, texts.split(), [float(speed) for speed in speeds.split()])
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

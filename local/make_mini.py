@@ -3,34 +3,32 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
+import click
+
+from simulst.command import run_command
 from simulst.data.mini import PAIRS, SIZES, make_mini, table
-from simulst.errors import SimulstError
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder for <pair>/data/<split>/{txt,wav}")
-    parser.add_argument("--pairs", nargs="+", default=list(PAIRS[:1]), help=f"of {', '.join(PAIRS)} (default: en-de)")
-    parser.add_argument("--seed", type=int, default=0, help="another seed, other sentences (default: 0)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes; the result is the same (default: 1)")
-    for split, size in SIZES.items():
-        parser.add_argument(
-            f"--{split.lower()}", type=int, default=size, dest=split, help=f"sentences (default: {size})"
-        )
-    args = parser.parse_args()
-    try:
-        sizes = {split: getattr(args, split) for split in SIZES}
-        counts = make_mini(args.out, sizes, args.pairs, args.seed, args.jobs)
-    except SimulstError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(table(counts))
-    return 0
+@click.command(help=__doc__)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for <pair>/data/<split>/{txt,wav}.")
+@click.option(
+    "--pairs", default=PAIRS[0], show_default=True, help=f"Of {', '.join(PAIRS)}; several with spaces between."
+)
+@click.option("--seed", default=0, show_default=True, help="Another seed, other sentences.")
+@click.option("--jobs", default=1, show_default=True, help="Processes; the result is the same.")
+def main(out: Path, pairs: str, seed: int, jobs: int, **sizes: int) -> None:
+    """Synthesise what is missing."""
+    print(table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs.split(), seed, jobs)))
 
+
+def _name(split: str) -> str:
+    return split.lower().replace("-", "_")
+
+
+for split, size in SIZES.items():
+    main = click.option(f"--{split.lower()}", default=size, show_default=True, help="Sentences.")(main)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from simulst.errors import SimulstError
+from simulst.command import run_command
 from simulst.scaffold import new_recipe
 
 RECIPES = Path(__file__).resolve().parents[1] / "egs"
@@ -20,12 +19,9 @@ RECIPES = Path(__file__).resolve().parents[1] / "egs"
 @click.option("--template", default="tsv", show_default=True, help="A folder in egs/TEMPLATE.")
 def main(name: str, pair: str, template: str) -> None:
     """Write it once."""
-    try:
-        out = new_recipe(RECIPES, RECIPES / "TEMPLATE", template, name, pair)
-    except (SimulstError, OSError) as error:
-        sys.exit(f"error: {error}")
+    out = new_recipe(RECIPES, RECIPES / "TEMPLATE", template, name, pair)
     print(f"{out}: edit the head of run.sh, then ./run.sh --recipe {name} (docs/new_pair.md)")
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

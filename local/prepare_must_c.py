@@ -3,35 +3,27 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
-import choice_options
+import click
+from choice_options import choice_options
 
-from simulst.data.corpus import table
+from simulst.command import run_command
+from simulst.data.corpus import Choice, table
 from simulst.data.must_c import SPLITS, prepare_must_c
-from simulst.errors import SimulstError
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=Path, required=True, help="folder that holds <pair>/data/<split>")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the data directories <pair>/<split>")
-    parser.add_argument("--pairs", nargs="+", default=["en-de"], help="language pairs (default: en-de)")
-    parser.add_argument("--splits", nargs="+", default=list(SPLITS), help=f"default: {' '.join(SPLITS)}")
-    choice_options.add(parser)
-    args = parser.parse_args()
-    try:
-        choice = choice_options.read(args)
-        for pair in args.pairs:
-            counts = prepare_must_c(args.root, args.out, pair, args.splits, choice)
-            print(f"{pair}, segments:\n{table(counts)}")
-    except SimulstError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+@click.command(help=__doc__)
+@click.option("--root", required=True, type=click.Path(path_type=Path), help="Folder that holds <pair>/data/<split>.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="For the data directories <pair>/<split>.")
+@click.option("--pairs", default="en-de", show_default=True, help="Language pairs, with spaces between.")
+@click.option("--splits", default=" ".join(SPLITS), show_default=True)
+@choice_options
+def main(root: Path, out: Path, pairs: str, splits: str, choice: Choice) -> None:
+    """One pair after the other."""
+    for pair in pairs.split():
+        print(f"{pair}, segments:\n{table(prepare_must_c(root, out, pair, splits.split(), choice))}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

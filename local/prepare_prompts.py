@@ -3,29 +3,23 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
+import click
+
+from simulst.command import run_command
 from simulst.data.prompts import LANGUAGES, prepare_prompts, table
-from simulst.errors import SimulstError
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--downloads", type=Path, required=True, help="folder for the Debian packages")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the data directories <language>-en")
-    parser.add_argument("--languages", nargs="+", default=list(LANGUAGES), help="source languages (default: all)")
-    parser.add_argument("--min-words", type=int, default=8, help="least words of an English reference (default: 8)")
-    args = parser.parse_args()
-    try:
-        counts = prepare_prompts(args.downloads, args.out, tuple(args.languages), args.min_words)
-    except SimulstError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(table(counts))
-    return 0
+@click.command(help=__doc__)
+@click.option("--downloads", required=True, type=click.Path(path_type=Path), help="Folder for the Debian packages.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="For the data directories <language>-en.")
+@click.option("--languages", default=" ".join(LANGUAGES), show_default=True, help="Source languages.")
+@click.option("--min-words", default=8, show_default=True, help="Least words of an English reference.")
+def main(downloads: Path, out: Path, languages: str, min_words: int) -> None:
+    """Write them, and say how many there are."""
+    print(table(prepare_prompts(downloads, out, tuple(languages.split()), min_words)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

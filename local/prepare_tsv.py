@@ -1,20 +1,21 @@
 #!/usr/bin/env python
 """Stage 1 for a corpus of tables and audio files (CoVoST, Common Voice, Fleurs and the like): data directories.
 
+\b
     prepare_tsv.py --pair de-en --out data --audio de/clips \\
         train=covost_v2.de_en.train.tsv dev=covost_v2.de_en.dev.tsv tst-COMMON=covost_v2.de_en.test.tsv
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from dataclasses import fields
 from pathlib import Path
 
-import choice_options
+import click
+from choice_options import choice_options
 
-from simulst.data.corpus import table
+from simulst.command import run_command
+from simulst.data.corpus import Choice, table
 from simulst.data.tsv import Columns, prepare_tsv
 from simulst.errors import SimulstError
 
@@ -30,33 +31,34 @@ HELP = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="+", metavar="SPLIT=TSV", help="the table of each split")
-    parser.add_argument("--pair", required=True, help="languages, such as de-en")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the data directories <pair>/<split>")
-    parser.add_argument("--audio", type=Path, help="folder of the audio files (default: that of the table)")
-    for column in fields(Columns):
-        default = f" (default: {column.default})" if column.default else ""
-        help = f"column: {HELP[column.name]}{default}"
-        parser.add_argument(f"--{column.name}-column", metavar="NAME", default=column.default, help=help)
-    choice_options.add(parser)
-    args = parser.parse_args()
-    try:
-        files = {}
-        for value in args.tables:
-            split, _, path = value.partition("=")
-            if not (split and path) or split in files:
-                raise SimulstError(f"'{value}': give SPLIT=TSV, each split once, such as train=train.tsv.")
-            files[split] = Path(path)
-        columns = Columns(**{column.name: getattr(args, f"{column.name}_column") for column in fields(Columns)})
-        choice = choice_options.read(args)
-        print(f"{args.pair}, segments:\n{table(prepare_tsv(files, args.out, args.pair, columns, args.audio, choice))}")
-    except SimulstError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+@click.argument("tables", nargs=-1, required=True, metavar="SPLIT=TSV...")
+@click.option("--pair", required=True, help="Languages, such as de-en.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="For the data directories <pair>/<split>.")
+@click.option("--audio", type=click.Path(path_type=Path), help="Folder of the audio files [default: the table's].")
+@choice_options
+def main(
+    tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choice: Choice, **columns: str | None
+) -> None:
+    """All splits."""
+    files = {}
+    for value in tables:
+        split, _, path = value.partition("=")
+        if not (split and path) or split in files:
+            raise SimulstError(f"'{value}': give SPLIT=TSV, each split once, such as train=train.tsv.")
+        files[split] = Path(path)
+    names = Columns(**{column.name: columns[f"{column.name}_column"] for column in fields(Columns)})
+    print(f"{pair}, segments:\n{table(prepare_tsv(files, out, pair, names, audio, choice))}")
 
+
+for column in reversed(fields(Columns)):
+    option = click.option(
+        f"--{column.name}-column",
+        metavar="NAME",
+        default=column.default,
+        show_default=bool(column.default),
+        help=f"Column: {HELP[column.name]}.",
+    )
+    main = option(main)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(click.command(help=__doc__)(main))

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 from tqdm import tqdm
 
+from simulst.command import run_command
 from simulst.errors import SimulstError
 from simulst.runs import LOG, read_run_config, score_run
 
@@ -20,14 +20,11 @@ def main(folders: tuple[Path, ...], target_lang: str) -> None:
     """Score all that is there."""
     logs = sorted({log for folder in folders for log in folder.rglob(LOG)})
     if not logs:
-        sys.exit(f"error: no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
-    try:
-        for log in tqdm(logs, unit="run"):
-            unit = read_run_config(log.parent)["task"]["unit"] or None
-            score_run(log.parent, target_lang, unit)
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
+        raise SimulstError(f"no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
+    for log in tqdm(logs, unit="run"):
+        unit = read_run_config(log.parent)["task"]["unit"] or None
+        score_run(log.parent, target_lang, unit)
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

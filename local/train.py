@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
+from simulst.command import run_command
 from simulst.errors import SimulstError
 from simulst.training.espnet import Machines, Training, collect_stats, train
 
@@ -55,18 +55,13 @@ def main(
 ) -> None:
     """Run one of the two."""
     training = Training(task, config, train_dir, valid_dir, text, tokens, source_text, source_tokens)
-    try:
-        if what == "stats":
-            collect_stats(training, out, extra, force)
-        elif stats is None:
-            raise SimulstError("--stats is missing; name the folder of the statistics (stage 4).")
-        else:
-            train(training, out, stats, extra, encoder, force, Machines(ngpu, num_nodes, hosts), model)
-    except (SimulstError, OSError) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted; run the same command again to go on.")
+    if what == "stats":
+        collect_stats(training, out, extra, force)
+    elif stats is None:
+        raise SimulstError("--stats is missing; name the folder of the statistics (stage 4).")
+    else:
+        train(training, out, stats, extra, encoder, force, Machines(ngpu, num_nodes, hosts), model)
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from simulst.errors import SimulstError
+from simulst.command import run_command
 from simulst.prefix.predictor import Sizes
 from simulst.prefix.training import SCORES, Options, train
 
@@ -48,13 +47,8 @@ def main(
     **options: Any,
 ) -> None:
     """Train once."""
-    try:
-        sizes = Sizes(mels, channels, embedding, hidden)
-        train(data, prefixes, valid_data, valid_prefixes, out, Options(sizes, **options), force)
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted; run the same command again to go on.")
+    sizes = Sizes(mels, channels, embedding, hidden)
+    train(data, prefixes, valid_data, valid_prefixes, out, Options(sizes, **options), force)
     scores = json.loads((out / SCORES).read_text(encoding="utf-8"))
     rows = {"outputs": scores["frames"], **{f"pieces, {t}": row for t, row in scores["pieces"].items()}}
     print(f"{'':12}" + "".join(f"{name:>11}" for name in scores["frames"]))
@@ -63,4 +57,4 @@ def main(
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

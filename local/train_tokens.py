@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from simulst.errors import SimulstError
+from simulst.command import run_command
 from simulst.training.tokens import KINDS, train_tokens
 
 
@@ -24,12 +23,9 @@ def main(texts: tuple[Path, ...], out: Path, size: int, kind: str, symbols: tupl
     if out.is_dir() and not force:
         print(f"{out}: complete; --force does it again")
         return
-    try:
-        count = train_tokens(texts, out, size, kind, symbols)
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
+    count = train_tokens(texts, out, size, kind, symbols)
     print(f"{out}: {count} tokens")
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from simulst.errors import SimulstError
+from simulst.command import run_command
 from simulst.prefix.pairs import write_pairs
 
 FOLDER = click.Path(path_type=Path)
@@ -23,12 +22,9 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--whole", is_flag=True, help="Put the whole utterances beside the pairs.")
 def main(data: Path, prefixes: Path, target_lang: str, out: Path, max_ratio: float | None, whole: bool) -> None:
     """Write them, and say how many there are."""
-    try:
-        counts = write_pairs(data, prefixes, out, target_lang, max_ratio, whole)
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
+    counts = write_pairs(data, prefixes, out, target_lang, max_ratio, whole)
     print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

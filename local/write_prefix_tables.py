@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import click
 
+from simulst.command import run_command
 from simulst.errors import SimulstError
 from simulst.prefix.pairs import COUNTS
 from simulst.prefix.training import SCORES
@@ -26,12 +26,9 @@ FILE = click.Path(path_type=Path)
 @click.option("--command", "made_by", required=True, help="The command that made it all.")
 def main(folders: Path, filters: str, predictor: Path, readme: Path, section: str, made_by: str) -> None:
     """Replace two sections."""
-    try:
-        counts = {name: _read(folders / name / "train" / COUNTS) for name in filters.split()}
-        write_results(readme, f"{section}-pairs", pairs_table(counts), made_by)
-        write_results(readme, f"{section}-predictor", predictor_table(_read(predictor / SCORES)), made_by)
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
+    counts = {name: _read(folders / name / "train" / COUNTS) for name in filters.split()}
+    write_results(readme, f"{section}-pairs", pairs_table(counts), made_by)
+    write_results(readme, f"{section}-predictor", predictor_table(_read(predictor / SCORES)), made_by)
 
 
 def _read(path: Path) -> dict:
@@ -41,4 +38,4 @@ def _read(path: Path) -> dict:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

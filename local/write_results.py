@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from simulst.errors import SimulstError
+from simulst.command import run_command
 from simulst.report.table import find_runs, runs_table, write_results
 
 
@@ -19,13 +18,10 @@ from simulst.report.table import find_runs, runs_table, write_results
 @click.option("--command", "made_by", required=True, help="The command that made the runs.")
 def main(folders: tuple[Path, ...], readme: Path, section: str, made_by: str) -> None:
     """Replace one section."""
-    try:
-        table = runs_table(find_runs(folders))
-        write_results(readme, section, table, made_by)
-    except SimulstError as error:
-        sys.exit(f"error: {error}")
+    table = runs_table(find_runs(folders))
+    write_results(readme, section, table, made_by)
     print(table)
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from simulst import __version__
-from simulst.errors import SimulstError
+from simulst.command import run_command
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -244,21 +243,8 @@ def _print_scores(scores: dict[str, Any]) -> None:
 
 
 def entry() -> None:
-    """What `simulst` runs: bad input ends in one sentence and status 1."""
-    try:
-        main(standalone_mode=False)
-    except SimulstError as error:
-        click.echo(f"simulst: error: {error}", err=True)
-        sys.exit(1)
-    except OSError as error:
-        click.echo(f"simulst: error: {error}; mend that.", err=True)
-        sys.exit(1)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("simulst: interrupted; run the same command again to go on.", err=True)
-        sys.exit(130)
+    """What `simulst` runs."""
+    run_command(main, "simulst")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ $force && redo=--force || redo=
 if runs 1; then
     echo "== stage 1: data directories"
     # shellcheck disable=SC2086
-    python ../../local/prepare_must_c.py --root "$root" --pairs $pairs --splits train dev $tests --out "$data" \
+    python ../../local/prepare_must_c.py --root "$root" --pairs "$pairs" --splits "train dev $tests" --out "$data" \
         --on-error "$on_error"
 fi
 

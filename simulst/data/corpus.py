@@ -150,9 +150,9 @@ def span(start: object, duration: object) -> tuple[float, float] | str:
         first, seconds = float(start), float(duration)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return "start or duration is no number"
-    if not (0 <= first < math.inf and 0 < seconds < math.inf):
+    if not (0 <= first and 0 < seconds and first + seconds < math.inf):
         return f"a segment at {first:g} s of {seconds:g} s cannot be"
-    if round(1000 * seconds) < 1:
+    if seconds <= 0.0005:  # names count in milliseconds
         return f"a segment of {seconds:g} s has no sound"
     return first, first + seconds
 

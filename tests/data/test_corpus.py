@@ -90,6 +90,8 @@ def test_a_span_is_one_or_the_reason_why_not(start: float | str, duration: float
 def test_spans() -> None:
     assert span("1.5", 2) == (1.5, 3.5)
     assert span(10**400, 2) == span("a", 2) == "start or duration is no number"
+    assert span(1.7e308, 1.7e308) == "a segment at 1.7e+308 s of 1.7e+308 s cannot be"
+    assert span(0, 1.7e308) == (0, 1.7e308) and span(0, 0.0004) == "a segment of 0.0004 s has no sound"
     assert span(-1, 2) == "a segment at -1 s of 2 s cannot be"
 
 

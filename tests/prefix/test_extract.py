@@ -93,7 +93,7 @@ def test_an_empty_model_and_utterances_shorter_than_tau(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert extract(task(corpus), corpus / "train", tmp_path / "short", Options(100, 1))["short"] == 1
-    monkeypatch.setattr(module.Translator, "__call__", lambda _, questions: [forced for *_, forced in questions])
+    monkeypatch.setattr(module.Translator, "__call__", lambda _, questions: [q.forced for q in questions])
     with pytest.raises(SimulstError, match="translates every utterance"):
         extract(task(corpus), corpus / "train", tmp_path / "empty", Options(100, 1))
 
