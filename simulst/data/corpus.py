@@ -150,7 +150,7 @@ def span(start: object, duration: object) -> tuple[float, float] | str:
         first, seconds = float(start), float(duration)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return "start or duration is no number"
-    if not (0 <= first and 0 < seconds and first + seconds < math.inf):
+    if not (first >= 0 and seconds > 0 and first + seconds < math.inf):
         return f"a segment at {first:g} s of {seconds:g} s cannot be"
     if seconds <= 0.0005:  # names count in milliseconds
         return f"a segment of {seconds:g} s has no sound"
