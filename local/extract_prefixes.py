@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import click
@@ -50,10 +49,8 @@ def main(
     slurm: bool,
 ) -> None:
     """Extract, and say how many there are."""
-    if force:
-        shutil.rmtree(out, ignore_errors=True)
     task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(options).items())))
-    counts = extract(task, data, out, Options(tau, beam, open_end, limit), Cluster(jobs, scheduler, slurm))
+    counts = extract(task, data, out, Options(tau, beam, open_end, limit), Cluster(jobs, scheduler, slurm), force)
     print(f"{out / PREFIXES}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 

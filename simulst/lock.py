@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,14 @@ def alone(folder: Path, file: Path | None = None) -> Iterator[int]:
         os.close(descriptor)
 
 
+def digest(lines: Iterable[str]) -> str:
+    """A short name of some lines: others have another."""
+    whole = hashlib.sha256()
+    for line in lines:
+        whole.update(line.encode() + b"\n")
+    return whole.hexdigest()[:16]
+
+
 def read_record(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     """What an earlier run in the file's folder kept of its options; None if there was none.
 
@@ -63,7 +72,10 @@ def read_record(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     if not file.is_file():
         return None
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise SimulstError(f"{file}: damaged; use --force to begin anew.") from None
     for name, value in wanted.items():
         if found.get(name) != value:
             raise SimulstError(

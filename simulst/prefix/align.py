@@ -52,14 +52,19 @@ class Alignment:
 
 
 def align(
-    translate: Translate, frames: Sequence[int], tau: int, text: Callable[[Tokens], str], open_end: bool = False
+    translate: Translate,
+    frames: Sequence[int],
+    tau: int,
+    text: Callable[[Tokens], str],
+    open_end: bool = False,
+    unit: str = "word",
 ) -> list[Alignment]:
     """Extract the prefix pairs of utterances of `frames` frames each; those of at most `tau` frames have none.
 
     The prefixes of tau, 2 tau, ... frames are translated behind the last target prefix found. One that is a prefix of
-    the whole translation in tokens and in words, and longer than the last, is a pair; then the whole is translated
+    the whole translation in tokens and in units, and longer than the last, is a pair; then the whole is translated
     again behind it. (A token prefix may end within a word: "Haus" is no translation's prefix if that has "Haustür".)
-    text: of tokens, with words apart.
+    text: of tokens, with words apart. unit: "word", or "char" for languages that are written without spaces.
     open_end: leave out punctuation behind the translation of a prefix. A model that was trained on whole sentences ends
         each of its translations with a full stop, which the whole then has only where it ends. (Not in the paper.)
     """
@@ -73,7 +78,8 @@ def align(
         again = []
         for row, tokens in zip(rows, told, strict=True):
             tokens = _without_stop(tokens, text) if open_end else tokens
-            if len(tokens) > len(forced[row]) and _is_prefix(tokens, whole[row], text, open_end):
+            longer = len(tokens) > len(forced[row]) and whole[row][: len(tokens)] == tokens
+            if longer and _is_prefix(text(tokens), text(whole[row]), open_end, unit):
                 found[row].append(Pair(end, tokens))
                 forced[row] = tokens
                 again.append(row)
@@ -83,13 +89,16 @@ def align(
     return [Alignment(*each) for each in zip(frames, whole, found, strict=True)]
 
 
-def _is_prefix(tokens: Tokens, whole: Tokens, text: Callable[[Tokens], str], open_end: bool) -> bool:
-    if whole[: len(tokens)] != tokens:
-        return False
-    words = text(tokens).split()
+def _is_prefix(told: str, whole: str, open_end: bool, unit: str) -> bool:
+    """Whether a translation's text, which begins another one, ends where a word of that does."""
+    if unit == "char":
+        # A character of several tokens is U+FFFD before its last one.
+        told, whole = "".join(told.split()), "".join(whole.split())
+        return bool(told) and whole.startswith(told)
+    words = told.split()
     if not words:  # a lone space, say: nothing to train on
         return False
-    others = text(whole).split()[: len(words)]
+    others = whole.split()[: len(words)]
     if open_end and others:  # the last word's punctuation may be a token of its own
         others[-1] = others[-1][: _length(others[-1])]
     return others == words

@@ -6,7 +6,9 @@ OUT/prefixes.jsonl is the result (see pairs.py). OUT/shards has what is done so 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,13 +20,15 @@ from simulst.cluster import Cluster, mapper
 from simulst.data.audio import load_audio, seconds_of
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.lock import alone, read_record
+from simulst.lock import alone, digest, read_record
+from simulst.log import unit_of
+from simulst.models.experiment import Experiment
 from simulst.prefix.align import Translator, align
-from simulst.prefix.pairs import PREFIXES, count
+from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import HERE, Task, model_of, write_atomically
 from simulst.search import JointBeamSearch
 
-RECORD = "extraction.json"
+RECORD, SHARDS = "extraction.json", "shards"
 SHARD_SECONDS, SHARD_UTTERANCES = 200.0, 32  # what is translated together: bounded memory, and enough for batches
 
 
@@ -54,24 +58,43 @@ class Options:
     limit: int = 0
 
     def __post_init__(self) -> None:
-        if self.tau < 1 or self.beam < 1:
-            raise SimulstError(f"--tau {self.tau}, --beam {self.beam}: give 1 or more of each.")
+        if self.tau < 1 or self.beam < 1 or self.limit < 0:
+            raise SimulstError(
+                f"--tau {self.tau}, --beam {self.beam}, --limit {self.limit}: give 1 or more (of --limit, 0: all)."
+            )
 
 
-def extract(task: Task, data: Path, out: Path, options: Options, cluster: Cluster = HERE) -> Counter[str]:
+def extract(
+    task: Task, data: Path, out: Path, options: Options, cluster: Cluster = HERE, force: bool = False
+) -> Counter[str]:
     """Extract the prefix pairs of the utterances of a data directory, what is missing of them.
 
+    force: begin anew, without the extraction that is in `out`.
     Returns counts: utterances, those not longer than tau, prefixes, pairs.
-    Raises SimulstError: options that differ from those of an extraction that is in `out`; a model that translates
-        nothing; utterances that can't be read (the others are kept); another run at work in `out`.
+    Raises SimulstError: an extraction in `out` of anything else (model, languages, utterances, options); a model that
+        translates nothing; utterances that can't be read (the others are kept); another run at work in `out`.
     """
     utterances = read_data_dir(data, f"tc.{task.target_language}")[: options.limit or None]
+    wanted = {
+        **{"model": task.model, "options": [list(pair) for pair in task.options], "weights": _digest_of_weights(task)},
+        **{"languages": [task.source_language, task.target_language], "data": str(data), **asdict(options)},
+        "utterances": digest(f"{u.name} {u.wav} {u.start} {u.end}" for u in utterances),
+    }
     with alone(out):
-        wanted = {"model": task.model, "data": str(data), **asdict(options)}
+        if force:
+            shutil.rmtree(out / SHARDS, ignore_errors=True)
+            for name in (RECORD, PREFIXES):
+                (out / name).unlink(missing_ok=True)
         read_record(out / RECORD, wanted)
-        (out / "shards").mkdir(exist_ok=True)
+        (out / SHARDS).mkdir(exist_ok=True)
         write_atomically(out / RECORD, json.dumps(wanted, indent=1))
         return _extract(task, data, out, options, utterances, cluster)
+
+
+def _digest_of_weights(task: Task) -> str:
+    options = dict(task.options)
+    experiment = Experiment(Path(task.model), str(options.get("checkpoint", "")))
+    return hashlib.sha256(experiment.read(experiment.checkpoint)).hexdigest()[:16]
 
 
 def _extract(
@@ -101,16 +124,17 @@ def _extract(
             progress.update(len(shard.utterances))
     if failures:
         raise SimulstError(
-            f"{len(failures)} of {len(shards)} shards failed, the others are in {out / 'shards'}; "
+            f"{len(failures)} of {len(shards)} shards failed, the others are in {out / SHARDS}; "
             f"mend them and run again. First: {failures[0]}"
         )
-    lines = [line for shard in shards for line in _file(out, shard.number).read_text(encoding="utf-8").splitlines()]
+    found = [line for shard in shards for line in read_prefixes(_file(out, shard.number))]
     order = {utterance.name: place for place, utterance in enumerate(utterances)}
-    lines.sort(key=lambda line: order[json.loads(line)["utterance"]])
-    found = [json.loads(line) for line in lines]
+    found.sort(key=lambda line: order[line["utterance"]])
     if not any(one["offline"] for one in found):
-        raise SimulstError(f"{task.model}: translates every utterance of {data} to nothing; train it longer.")
-    write_atomically(out / PREFIXES, "".join(line + "\n" for line in lines))
+        raise SimulstError(
+            f"{task.model}: translates every utterance of {data} to nothing; train it longer, then use --force."
+        )
+    write_atomically(out / PREFIXES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in found))
     return count(found)
 
 
@@ -131,7 +155,7 @@ def shards_of(utterances: Sequence[Utterance]) -> list[Shard]:
 
 
 def _file(out: Path, number: int) -> Path:
-    return out / "shards" / f"{number:05}.jsonl"
+    return out / SHARDS / f"{number:05}.jsonl"
 
 
 def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]) -> tuple[int, list[str] | str]:
@@ -142,7 +166,8 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
         search = JointBeamSearch(beam=options.beam, ctc_weight=0.0)
         translator = Translator(model, audio, options.tau, search, options.open_end)  # type: ignore[arg-type]
-        found = align(translator, translator.frames, options.tau, model.text, options.open_end)  # type: ignore[attr-defined]
+        unit = unit_of(task.target_language)
+        found = align(translator, translator.frames, options.tau, model.text, options.open_end, unit)  # type: ignore[attr-defined]
     except SimulstError as error:
         return index, f"{shard.name}: {error}"
     lines = []

@@ -109,6 +109,23 @@ def test_a_full_stop_behind_a_prefix(open_end: bool) -> None:
     assert not found.pairs
 
 
+@pytest.mark.parametrize("open_end", [False, True])
+def test_a_language_without_spaces(open_end: bool) -> None:
+    """Any of its characters may be the last of a pair, but not a part of one (U+FFFD)."""
+    pieces = ["", "昨日", "、駅", "で", "\ufffd", "会", "った", "。"]
+
+    def text(tokens: Tokens) -> str:
+        return "".join(pieces[token] for token in tokens).replace("\ufffd会", "逢")
+
+    answers = {100: (1, 7), 200: (1, 2), 300: (1, 2, 3, 4), 400: (1, 2, 3, 4, 5), 500: (1, 2, 3, 4, 5, 6, 7)}
+    [found] = align(lambda questions: [answers[q.end] for q in questions], [500], 100, text, open_end, "char")
+    told = [(pair.frames, text(pair.tokens)) for pair in found.pairs]
+    opened = [(100, "昨日"), (200, "昨日、駅"), (300, "昨日、駅で"), (400, "昨日、駅で逢")]
+    assert told == (opened if open_end else [opened[1], opened[3]])
+    [found] = align(lambda questions: [answers[q.end] for q in questions], [500], 100, text, open_end, "word")
+    assert not found.pairs
+
+
 def test_tokens_without_text_are_no_pair() -> None:
     answers = {100: (1,), 200: (1, 2), 300: (1, 2, 3)}
     pieces = ["", " ", " Haus", " am See"]

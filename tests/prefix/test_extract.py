@@ -1,6 +1,7 @@
 """Extraction over processes and interruptions, and the data directories that come of it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 import tiny_espnet
+import torch
 
 from simulst.cluster import Cluster
 from simulst.data.datadir import read_data_dir, write_data_dir
@@ -85,8 +87,47 @@ def test_other_options_are_refused_by_name(corpus: Path, tmp_path: Path) -> None
     ):
         with pytest.raises(SimulstError, match=name):
             extract(task(corpus), corpus / "train", tmp_path, Options(*changed))
-    with pytest.raises(SimulstError, match="--tau 0"):
-        extract(task(corpus), corpus / "train", tmp_path / "new", Options(0))
+    for bad, name in ((Options, (0,)), "--tau 0"), ((Options, (100, 1, False, -1)), "--limit -1"):
+        with pytest.raises(SimulstError, match=name):
+            bad[0](*bad[1])
+
+
+def test_another_model_languages_or_utterances_are_refused(corpus: Path, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    shutil.copytree(corpus, here, symlinks=True)
+    extract(task(here), here / "train", tmp_path / "out", Options(100, 1))
+    (tmp_path / "out" / "thesis.txt").write_text("mine")
+    whole = (tmp_path / "out" / "prefixes.jsonl").read_text()
+
+    def refused(name: str, changed: Task | None = None) -> None:
+        with pytest.raises(SimulstError, match=f"was begun with {name}.*--force"):
+            extract(changed or task(here), here / "train", tmp_path / "out", Options(100, 1))
+
+    refused("options", Task(str(here / "exp/st"), "en", "de", (("checkpoint", "3epoch.pth"),)))
+    refused("languages", Task(str(here / "exp/st"), "fr", "de"))
+    with pytest.raises(SimulstError, match="weights"):
+        extract(Task(str(here / "none"), "en", "de"), here / "train", tmp_path / "out", Options(100, 1), force=True)
+    assert (tmp_path / "out" / "prefixes.jsonl").read_text() == whole
+    state = torch.load(here / "exp/st/valid.acc.ave_3best.pth", weights_only=True)
+    torch.save({name: tensor + 0.01 for name, tensor in state.items()}, here / "exp/st/valid.acc.ave_3best.pth")
+    refused("weights")
+    torch.save(state, here / "exp/st/valid.acc.ave_3best.pth")
+    for file in ("segments", "utt2spk", "text.tc.de"):
+        lines = (here / "train" / file).read_text().splitlines(keepends=True)
+        (here / "train" / file).write_text("".join(lines[:-1]))
+    refused("weights|utterances")
+    assert extract(task(here), here / "train", tmp_path / "out", Options(100, 1), force=True)["utterances"] == 3
+    assert (tmp_path / "out" / "thesis.txt").read_text() == "mine"
+
+
+def test_damaged_files(corpus: Path, tmp_path: Path) -> None:
+    extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
+    next((tmp_path / "shards").iterdir()).write_text('{"utterance"')
+    with pytest.raises(SimulstError, match="line 1: not a line of prefix extraction; extract anew"):
+        extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
+    (tmp_path / "extraction.json").write_text("{")
+    with pytest.raises(SimulstError, match="damaged; use --force"):
+        extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
 
 
 def test_an_empty_model_and_utterances_shorter_than_tau(
