@@ -19,10 +19,7 @@ from simulst.data.combine import combine_pairs
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(pairs: tuple[str, ...], data: Path, split: str, out: Path, force: bool) -> None:
     """One split."""
-    if out.is_dir() and not force:
-        print(f"{out}: complete; --force does it again")
-        return
-    print(f"{out}: {combine_pairs(data, pairs, split, out)} utterances")
+    combine_pairs(data, pairs, split, out, force)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,7 @@ from simulst.training.dump import dump_audio
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(data: Path, out: Path, texts: str, speeds: str, force: bool) -> None:
     """One split."""
-    if out.is_dir() and not force:
-        print(f"{out}: complete; --force does it again")
-        return
-    dump_audio(data, out, texts.split(), [float(speed) for speed in speeds.split()])
+    dump_audio(data, out, texts.split(), [float(speed) for speed in speeds.split()], force)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,10 @@ if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
         echo "error: stages 11 to 16 are for one pair of languages; give one" >&2
         exit 1
     fi
+    if [ $((tau % 4)) -ne 0 ]; then
+        echo "error: --tau $tau: the boundary predictor needs a multiple of 4" >&2
+        exit 1
+    fi
     prefix=$out/prefix
     offline_training="--config $offline_config $corpus --text tc.$target --tokens $dirs/tokens
         --source-text lc.rm.$source --source-tokens $dirs/source_tokens"
@@ -49,7 +53,7 @@ if runs 13; then
             # shellcheck disable=SC2046
             python $local/write_pairs.py --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" \
                 --target-lang "$target" --out "$dirs/pairs/$name/$split" \
-                $([ "$ratio" = none ] || echo --max-ratio "$ratio") $($with_whole && echo --whole)
+                $([ "$ratio" = none ] || echo --max-ratio "$ratio") $($with_whole && echo --whole) $redo
             python $local/dump_audio.py "$dirs/pairs/$name/$split" "$dirs/pairs/$name/dump/$split" --texts "tc.$target" \
                 $redo
         done
@@ -94,7 +98,14 @@ if runs 15; then
         echo "  search: $prefix_search"
         boundaries offline
     } > "$prefix/offline.yaml"
-    for name in $names; do boundaries "$name" > "$prefix/$name.yaml"; done
+    for name in $names; do
+        {
+            echo "- read: {type: offline, name: $name}"
+            echo "  commit: {type: all}"
+            echo "  search: $prefix_search"
+            boundaries "$name"
+        } > "$prefix/$name.yaml"
+    done
     for split in $prefix_tests; do
         for name in offline $names; do
             echo "== stage 15: decode $split by $name"
@@ -105,7 +116,7 @@ if runs 15; then
             OMP_NUM_THREADS=1 simulst sweep --data "$data/$pairs/$split" --model "$folder" \
                 --model-option checkpoint=$checkpoint --source-lang "$source" --target-lang "$target" \
                 --text "tc.$target" --decodings "$prefix/$name.yaml" --out "$prefix/decode/$split" --jobs "$jobs" \
-                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits
+                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits $redo
         done
     done
 fi

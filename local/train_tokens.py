@@ -20,11 +20,7 @@ from simulst.training.tokens import KINDS, train_tokens
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(texts: tuple[Path, ...], out: Path, size: int, kind: str, symbols: tuple[str, ...], force: bool) -> None:
     """One side."""
-    if out.is_dir() and not force:
-        print(f"{out}: complete; --force does it again")
-        return
-    count = train_tokens(texts, out, size, kind, symbols)
-    print(f"{out}: {count} tokens")
+    train_tokens(texts, out, size, kind, symbols, force)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,12 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--out", required=True, type=FOLDER)
 @click.option("--max-ratio", type=float, help="Leave out pairs of more frames per word (80, 40 and 20 in the paper).")
 @click.option("--whole", is_flag=True, help="Put the whole utterances beside the pairs.")
-def main(data: Path, prefixes: Path, target_lang: str, out: Path, max_ratio: float | None, whole: bool) -> None:
-    """Write them, and say how many there are."""
-    counts = write_pairs(data, prefixes, out, target_lang, max_ratio, whole)
-    print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
+@click.option("--force", is_flag=True, help="Do it again.")
+def main(
+    data: Path, prefixes: Path, target_lang: str, out: Path, max_ratio: float | None, whole: bool, force: bool
+) -> None:
+    """Write them once."""
+    write_pairs(data, prefixes, out, target_lang, max_ratio, whole, force)
 
 
 if __name__ == "__main__":

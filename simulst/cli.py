@@ -57,6 +57,7 @@ def run_options(command: F) -> F:
         ),
         click.option("--max-seconds", type=float, help="Leave out longer utterances."),
         click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
+        click.option("--force", is_flag=True, help="Decode anew what is there."),
     ):
         command = option(command)
     return model_options(command)
@@ -214,6 +215,7 @@ def _decode(
     slurm: bool,
     max_seconds: float | None,
     limit: int | None,
+    force: bool,
 ) -> list[dict[str, Any]]:
     from simulst.cluster import Cluster
     from simulst.data.datadir import read_data_dir, shorter_than
@@ -232,7 +234,7 @@ def _decode(
     utterances = utterances[:limit]
     options = tuple(sorted(parse_options(model_option).items()))
     task = Task(model, source_lang, target_lang, options, unit or "")
-    run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share)
+    run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share, force)
     return [score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
 
 

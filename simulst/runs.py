@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.lock import alone
 from simulst.log import Instance, read_unfinished, unit_of
-from simulst.models import load_model, option_names
+from simulst.models import digest_of_weights, load_model, option_names
 from simulst.models.base import Memo, Model
 from simulst.pauses import Segmented, open_stream
 from simulst.policy.read import listener_of
@@ -38,8 +38,8 @@ HERE = Cluster()
 
 Job = tuple[int, Utterance, list[dict[str, Any]]]
 """An utterance, its index, and the configurations (as they were read) to decode it under."""
-Result = tuple[int, list[Instance] | str]
-"""The index, and an instance for each configuration, or what is wrong with the utterance in a sentence."""
+Result = tuple[int, list[Instance | str] | str]
+"""The index, and for each configuration an instance, or what is wrong in a sentence; or that for all of them."""
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,32 @@ def decode_utterance(
 
     share: encode each stretch of audio once for all of them (and search once where audio, prefix and options agree);
         computation times are still those of a configuration run alone (see Memo).
+    Raises SimulstError: audio that can't be read, a configuration that the model can't do.
     """
+    return list(_decode(model, utterance, index, decodings, unit, share, stop_at_errors=True))  # type: ignore[arg-type]
+
+
+def _decode(
+    model: Model,
+    utterance: Utterance,
+    index: int,
+    decodings: Sequence[Decoding],
+    unit: str,
+    share: bool,
+    stop_at_errors: bool,
+) -> Iterator[Instance | str]:
+    """As `decode_utterance`; or, instead of an error of one configuration, what is wrong with it."""
     audio = load_audio(utterance.wav, utterance.start, utterance.end)
     memo = Memo()
-    instances = []
     for decoding in decodings:
-        shared = memo if share else None
-        stream = open_stream(model, decoding, unit, shared)
-        stream.push(audio, finished=True)
-        instances.append(_instance(stream, utterance, index, audio.size * 1000 / SAMPLE_RATE))
-    return instances
+        try:
+            stream = open_stream(model, decoding, unit, memo if share else None)
+            stream.push(audio, finished=True)
+            yield _instance(stream, utterance, index, audio.size * 1000 / SAMPLE_RATE)
+        except SimulstError as error:
+            if stop_at_errors:
+                raise
+            yield str(error)
 
 
 def run(
@@ -99,9 +115,11 @@ def run(
     runs: Sequence[tuple[Path, Decoding]],
     cluster: Cluster = HERE,
     share: bool = True,
+    force: bool = False,
 ) -> None:
     """Decode what is missing in each (folder, configuration), until every folder's log is whole.
 
+    force: decode anew what is there.
     Raises SimulstError: a folder that holds another run, or where another is at work; a full disk; utterances that
         failed, or killed the process that decoded them time and again (the others are decoded and kept).
     """
@@ -112,13 +130,16 @@ def run(
     with ExitStack() as locks:
         for folder, _ in runs:
             locks.enter_context(alone(folder))
+            for name in (LOG, CONFIG, SCORES) if force else ():
+                (folder / name).unlink(missing_ok=True)
         _run(task, utterances, runs, cluster, share)
 
 
 def _run(
     task: Task, utterances: Sequence[Utterance], runs: Sequence[tuple[Path, Decoding]], cluster: Cluster, share: bool
 ) -> None:
-    states = [_open_run(folder, decoding, task, utterances) for folder, decoding in runs]
+    weights = digest_of_weights(task.model, dict(task.options))
+    states = [_open_run(folder, decoding, task, weights, utterances) for folder, decoding in runs]
     todo: list[tuple[int, list[_Run]]] = []
     for index in range(len(utterances)):
         lacking = [state for state in states if index not in state.done]
@@ -135,12 +156,15 @@ def _run(
     with progress, mapper(cluster if jobs else HERE) as run_all:
         work = functools.partial(_work, task.portable(), cluster.jobs if cluster.is_here else None, share)
         for index, result in run_all(work, jobs):
-            if isinstance(result, str):
-                failures.append(result)
-            else:
-                for state, instance in zip(lacking_of[index], result, strict=True):
+            failed = [result] if isinstance(result, str) else []
+            for state, instance in zip(lacking_of[index], [] if failed else result, strict=not failed):
+                if isinstance(instance, str):
+                    under = f" under {state.decoding.label}" if len(states) > 1 else ""
+                    failed.append(f"{utterances[index].name}{under}: {instance}")
+                else:
                     state.done[index] = instance
                     _append(state.folder / LOG, instance)
+            failures += failed[:1]
             progress.update()
     for state in states:
         _write_log(state)
@@ -194,7 +218,7 @@ def _unwritable(path: Path, error: OSError) -> SimulstError:
     return SimulstError(f"{path}: cannot be written ({error.strerror}); mend that and run the same command again.")
 
 
-def _open_run(folder: Path, decoding: Decoding, task: Task, utterances: Sequence[Utterance]) -> _Run:
+def _open_run(folder: Path, decoding: Decoding, task: Task, weights: str, utterances: Sequence[Utterance]) -> _Run:
     config = {
         "source_type": "speech",  # SimulEval wants these two to score the folder
         "target_type": "text",
@@ -202,6 +226,7 @@ def _open_run(folder: Path, decoding: Decoding, task: Task, utterances: Sequence
         "label": decoding.label,
         "strategy": decoding.strategy,
         "task": {**asdict(task), "options": dict(task.options)},
+        "weights": weights,
         "utterances": len(utterances),
         "first": utterances[0].name,
         "last": utterances[-1].name,
@@ -210,10 +235,10 @@ def _open_run(folder: Path, decoding: Decoding, task: Task, utterances: Sequence
     if path.is_file():
         old = read_run_config(folder)
         for key, value in config.items():
-            if old.get(key) != value:
+            if old.get(key, value) != value:
                 raise SimulstError(
                     f"{folder}: holds a run whose '{key}' is {old.get(key)!r}, not {value!r}; "
-                    "give another --out, or move the old run away."
+                    "give another --out, or use --force to decode anew."
                 )
     else:
         if (folder / LOG).exists():
@@ -271,7 +296,7 @@ def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
     model = model_of(task, jobs)
     decodings = [parse_decoding(raw, "configuration") for raw in raws]
     try:
-        return index, decode_utterance(model, utterance, index, decodings, task.latency_unit, share)
+        return index, list(_decode(model, utterance, index, decodings, task.latency_unit, share, stop_at_errors=False))
     except SimulstError as error:
         return index, f"{utterance.name}: {error}"
 

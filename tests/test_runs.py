@@ -20,7 +20,8 @@ import yaml
 from dask.distributed import Client
 from fake import FakeModel
 
-from simulst import cli, cluster
+from simulst import cli, cluster, runs
+from simulst.config import Decoding
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
 from simulst.log import Instance, read_log
@@ -183,6 +184,39 @@ def test_another_run_is_not_resumed(data: Path, change: list[object], words: str
     assert status == 1
     assert words in sentence(error) and "give another --out" in error
     assert (data.parent / "out" / "instances.log").read_bytes() == before
+
+
+def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = data.parent / "note"
+    args = command(data, "out", *options(log=note))
+    monkeypatch.setattr(runs, "digest_of_weights", lambda path, options: "one")
+    assert simulst(*args)[0] == 0
+    monkeypatch.setattr(runs, "digest_of_weights", lambda path, options: "other")
+    status, _, error = simulst(*args)
+    assert status == 1 and "'weights' is 'one', not 'other'" in sentence(error) and "--force" in error
+    assert simulst(*args, "--force")[0] == 0
+    assert Counter(note.read_text().split()) == {str(i): 2 for i in range(COUNT)}
+    assert len(read_log(data.parent / "out")) == COUNT
+
+
+def test_a_configuration_that_fails_does_not_take_the_others_with_it(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = runs.open_stream
+
+    def fails(model: object, decoding: Decoding, *more: object) -> object:
+        if decoding.label == "hold-3_500ms":
+            raise SimulstError("the model can't hold")
+        return opened(model, decoding, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runs, "open_stream", fails)
+    status, _, error = simulst(*command(data, "sweep", name="sweep"))
+    assert status == 1
+    assert f"{COUNT} of {COUNT} utterances failed" in sentence(error)
+    assert "First: u0 under hold-3_500ms: the model can't hold" in error
+    for folder in (data.parent / "sweep").iterdir():
+        lines = (folder / "instances.log").read_text().splitlines()
+        assert len(lines) == (0 if folder.name == "hold-3_500ms" else COUNT), folder
 
 
 def test_other_decodings_and_folders_are_not_resumed(data: Path) -> None:

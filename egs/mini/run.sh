@@ -30,16 +30,21 @@ prefix_beam=5
 prefix_limit=2500
 open_end=true
 with_whole=true
+units="100 48"
 ratios="none 36 30"
 offline_config=../../conf/train/mini_transformer.yaml
 prefix_config=../../conf/train/mini_prefix.yaml
 predictor_options="--mels 40 --channels 16 --embedding 64 --hidden 128 --learning-rate 1e-3 --warmup 200 --max-epochs 30"
 case " $* " in
+    *" --pair en-ja "*) ratios="none 16 13" ;; # frames per character
+esac
+case " $* " in
     *" --size large "*)
         train=20000
         data=data/large
         exp=exp/large
-        readme=exp/large/README.md ;;
+        readme=exp/large/README.md
+        prefix_readme=exp/large/PREFIX.md ;;
     *)
         speeds=1.0
         asr=false

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from simulst.data.datadir import read_data_dir, read_table, write_data_dir
 from simulst.errors import SimulstError
+from simulst.folder import made_whole
+from simulst.lock import digest
 
 TARGET = "multi"
 
@@ -17,12 +18,12 @@ def language_token(language: str) -> str:
     return f"<2{language}>"
 
 
-def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path) -> int:
-    """Write `data/<pair>/<split>` of all pairs as one directory; returns its number of utterances.
+def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path, force: bool = False) -> None:
+    """Write `data/<pair>/<split>` of all pairs as one directory, if it is not there yet. force: write it again.
 
     All keys get the prefix `<pair>-`, as pairs share talks. `text.tc.multi` has the targets, each behind its language's
     token; `text.lc.rm.<source>` the sources. `out` appears whole or not at all.
-    Raises SimulstError: what `read_data_dir` raises; fewer than two pairs, or pairs of several source languages.
+    Raises SimulstError: what `read_data_dir` and `made_whole` raise; fewer than two pairs, or several source languages.
     """
     sources = {pair.partition("-")[0] for pair in pairs}
     if len(set(pairs)) < 2 or len(sources) != 1:
@@ -43,9 +44,8 @@ def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path) -> in
             named = name in ("segments", "utt2spk")
             rows = {f"{pair}-{key}": f"{pair}-{value}" if named else value for key, value in table.items()}
             tables.setdefault(name, {}).update(rows)
-    part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    write_data_dir(part, tables)
-    shutil.rmtree(out, ignore_errors=True)
-    part.replace(out)
-    return len(tables["utt2spk"])
+    made_of = {"pairs": list(pairs), "data": digest(f"{name} {table}" for name, table in tables.items())}
+    with made_whole(out, made_of, force) as part:
+        if part is not None:
+            write_data_dir(part, tables)
+            print(f"{out}: {len(tables['utt2spk'])} utterances")

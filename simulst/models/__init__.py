@@ -7,9 +7,10 @@ the options are those of `--model-option`; a folder of weights, say, is one of t
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,24 @@ def load_model(path: str | Path, source_language: str, target_language: str, **o
 def option_names(path: str | Path) -> list[str]:
     """The options of the family that `load_model` would pick. Raises SimulstError as it does."""
     return _options(_family(path))
+
+
+def digest_of_weights(path: str | Path, options: Mapping[str, Any]) -> str:
+    """A short name of a model's weights: trained anew, it has another one. Empty for a family of your own.
+
+    Raises SimulstError: no such model, or weights that are missing.
+    """
+    folder = Path(path)
+    if _is_espnet(folder):
+        from simulst.models.experiment import Experiment
+
+        experiment = Experiment(folder, str(options.get("checkpoint", "")))
+        return hashlib.sha256(experiment.read(experiment.checkpoint)).hexdigest()[:16]
+    if (folder / "model.bin").is_file():
+        with (folder / "model.bin").open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    _family(path)
+    return ""
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:

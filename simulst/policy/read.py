@@ -99,11 +99,19 @@ class Block:
 
 @dataclass(frozen=True)
 class Offline:
-    """Read the whole source, then decode once: the quality that the online policies are compared with."""
+    """Read the whole source, then decode once: the quality that the online policies are compared with.
+
+    name: goes into the label, to tell models apart.
+    """
+
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
 
     @property
     def label(self) -> str:
-        return "offline"
+        return f"offline-{self.name}" if self.name else "offline"
 
     def next_ms(self, decoded_ms: float) -> float:
         return math.inf
@@ -201,8 +209,7 @@ class Boundary:
             raise SimulstError(f"read: threshold is {self.threshold:g}; give a share, from 0 to 1.")
         if self.frames < 1 or self.frames % 4:
             raise SimulstError(f"read: frames is {self.frames}; the predictor needs a positive multiple of 4.")
-        if "/" in self.name:
-            raise SimulstError(f"read: name is '{self.name}'; folders are called after it: write it without '/'.")
+        _check_name(self.name)
 
     @property
     def label(self) -> str:
@@ -222,3 +229,8 @@ class Boundary:
         from simulst.prefix.listening import BoundaryListener  # which needs torch
 
         return BoundaryListener(self.predictor, self.frames, self.threshold, memo)
+
+
+def _check_name(name: str) -> None:
+    if "/" in name:
+        raise SimulstError(f"read: name is '{name}'; folders are called after it: write it without '/'.")

@@ -6,7 +6,6 @@ OUT/prefixes.jsonl is the result (see pairs.py). OUT/shards has what is done so 
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import shutil
 from collections import Counter
@@ -22,7 +21,7 @@ from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.lock import alone, digest, read_record
 from simulst.log import unit_of
-from simulst.models.experiment import Experiment
+from simulst.models import digest_of_weights
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import HERE, Task, model_of, write_atomically
@@ -76,7 +75,8 @@ def extract(
     """
     utterances = read_data_dir(data, f"tc.{task.target_language}")[: options.limit or None]
     wanted = {
-        **{"model": task.model, "options": [list(pair) for pair in task.options], "weights": _digest_of_weights(task)},
+        **{"model": task.model, "options": dict(task.options)},
+        "weights": digest_of_weights(task.model, dict(task.options)),
         **{"languages": [task.source_language, task.target_language], "data": str(data), **asdict(options)},
         "utterances": digest(f"{u.name} {u.wav} {u.start} {u.end}" for u in utterances),
     }
@@ -89,12 +89,6 @@ def extract(
         (out / SHARDS).mkdir(exist_ok=True)
         write_atomically(out / RECORD, json.dumps(wanted, indent=1))
         return _extract(task, data, out, options, utterances, cluster)
-
-
-def _digest_of_weights(task: Task) -> str:
-    options = dict(task.options)
-    experiment = Experiment(Path(task.model), str(options.get("checkpoint", "")))
-    return hashlib.sha256(experiment.read(experiment.checkpoint)).hexdigest()[:16]
 
 
 def _extract(

@@ -7,6 +7,7 @@ import functools
 import numpy as np
 
 from simulst.data.audio import SAMPLE_RATE
+from simulst.errors import SimulstError
 from simulst.models.base import Memo
 from simulst.policy.read import FRAME_MS
 from simulst.prefix.predictor import BoundaryPredictor, load_predictor
@@ -18,7 +19,7 @@ class BoundaryListener:
     predictor: its file. frames: a piece's length, in frames of 10 ms. threshold: the share of the piece's outputs
     labelled 1 from which on it ends at a boundary.
     The predictor runs once over an utterance for all thresholds that share a memo.
-    Raises SimulstError: a predictor that is missing or broken.
+    Raises SimulstError: a predictor that is missing or broken, or was trained on shorter pieces.
     """
 
     sample_rate = SAMPLE_RATE
@@ -29,6 +30,11 @@ class BoundaryListener:
         self._audio = np.zeros(0, dtype=np.float32)  # of the piece that is not whole yet
         self._pieces = 0
         loaded = _load(predictor)
+        if frames > loaded.tau:
+            raise SimulstError(
+                f"{predictor}: learnt boundaries in pieces of {loaded.tau} frames, and read: frames is {frames}; "
+                f"give {loaded.tau} or less, or train one with --tau {frames}."
+            )
         self._key = ("boundary", predictor, frames)
         # The same for all: whoever comes first to a piece has it heard, and nobody comes to one without those before.
         self._listener = memo.get(self._key, loaded.start)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Any
 from simulst.data.audio import seconds_of
 from simulst.data.datadir import Utterance, read_data_dir, read_table, write_data_dir
 from simulst.errors import SimulstError
+from simulst.folder import made_whole
+from simulst.lock import digest
 from simulst.log import unit_of
 from simulst.runs import write_atomically
 
@@ -29,7 +30,7 @@ def count(found: Iterable[dict[str, Any]]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for one in found:
         prefixes = max(0, math.ceil(one["frames"] / one["tau"]) - 1)
-        counts.update(utterances=1, short=not prefixes, prefixes=prefixes, pairs=len(one["pairs"]))
+        counts.update(utterances=1, short=int(not prefixes), prefixes=prefixes, pairs=len(one["pairs"]))
     return counts
 
 
@@ -52,14 +53,21 @@ def read_prefixes(path: Path) -> list[dict[str, Any]]:
 
 
 def write_pairs(
-    data: Path, prefixes: Path, out: Path, target: str, max_ratio: float | None = None, whole: bool = False
-) -> Counter[str]:
+    data: Path,
+    prefixes: Path,
+    out: Path,
+    target: str,
+    max_ratio: float | None = None,
+    whole: bool = False,
+    force: bool = False,
+) -> None:
     """Write the pairs as a data directory: `<utterance>-p<frames>`, a segment that ends early, with its target prefix.
 
     data: whose utterances they are. max_ratio: leave out pairs of more frames per target word (character for zh, ja;
     section 2.1: maxratio). whole: put the utterances themselves, with their references, beside their pairs.
-    Returns counts, which are in `out/pairs.json` too: pairs, filtered (left out), kept, whole.
-    Raises SimulstError: what `read_data_dir` and `read_prefixes` raise; utterances that `data` lacks; nothing left.
+    force: write them again. `out/pairs.json` has counts: pairs, filtered (left out), kept, whole.
+    Raises SimulstError: what `read_data_dir`, `read_prefixes` and `made_whole` raise; utterances that `data` lacks;
+        nothing left.
     """
     if max_ratio is not None and not max_ratio > 0:
         raise SimulstError(f"--max-ratio {max_ratio:g}: give frames per word, above 0, or leave it out.")
@@ -95,12 +103,14 @@ def write_pairs(
                 continue
             counts["kept"] += 1
             add(f"{utterance.name}-p{pair['frames']:05}", utterance, pair["frames"] * FRAME_SECONDS, pair["text"])
+    if not counts["pairs"]:
+        raise SimulstError(f"{prefixes}: has no pairs; train the offline model longer, or extract with a smaller tau.")
     if not counts["kept"]:
-        raise SimulstError(f"{prefixes}: no pair is left of {counts['pairs']}; raise or leave out --max-ratio.")
-    part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    write_data_dir(part, {"wav.scp": wavs, "segments": segments, "utt2spk": utt2spk, f"text.tc.{target}": text})
-    write_atomically(part / COUNTS, json.dumps(counts) + "\n")
-    shutil.rmtree(out, ignore_errors=True)
-    part.replace(out)
-    return counts
+        raise SimulstError(f"{prefixes}: no pair is left of {counts['pairs']}; raise --max-ratio.")
+    tables = {"wav.scp": wavs, "segments": segments, "utt2spk": utt2spk, f"text.tc.{target}": text}
+    made_of = {"max_ratio": max_ratio, "whole": whole, "pairs": digest(f"{n} {t}" for n, t in tables.items())}
+    with made_whole(out, made_of, force) as part:
+        if part is not None:
+            write_data_dir(part, tables)
+            write_atomically(part / COUNTS, json.dumps(counts) + "\n")
+            print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))

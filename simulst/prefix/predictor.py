@@ -59,7 +59,7 @@ class State(NamedTuple):
 class BoundaryPredictor(nn.Module):
     """The network.
 
-    tau: frames (10 ms) per piece in training, a multiple of 4. Any multiple of 4 can be used at inference.
+    tau: frames (10 ms) per piece in training, a multiple of 4. At inference, any up to it.
     Normalises with `mean` and `deviation`, (mels,), which training sets.
     """
 

@@ -93,7 +93,8 @@ def _draw(
             panel.margins(x=0.1, y=0.08)
         panels[0].set_ylabel("BLEU (bars: 95 %)")
         handles, labels = panels[0].get_legend_handles_labels()
-        columns = min(len(labels), 3 * len(latencies))
+        widest = 0.5 + 0.075 * max(map(len, labels))  # inches
+        columns = min(len(labels), max(1, int(figure.get_figwidth() / widest)))
         figure.legend(
             handles,
             labels,

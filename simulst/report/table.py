@@ -120,8 +120,11 @@ def runs_table(folders: Sequence[Path]) -> str:
 def pairs_table(counts: Mapping[str, Mapping[str, int]]) -> str:
     """How many prefix pairs each maxratio leaves (NAIST at IWSLT 2022, Table 4). counts: filter → counts, see
     `simulst.prefix.extract.write_pairs`."""
-    head = ["Filter", "Pairs", "Left out"]
-    return markdown([head, *([name, str(c["kept"]), str(c.get("filtered", 0))] for name, c in counts.items())])
+    rows = [["Filter", "Pairs", "Left out", "%"]]
+    for name, found in counts.items():
+        out = found.get("filtered", 0)
+        rows.append([name, str(found["kept"]), str(out), f"{100 * out / found['pairs']:.0f}"])
+    return markdown(rows)
 
 
 def predictor_table(scores: Mapping[str, Any]) -> str:
@@ -164,15 +167,17 @@ def write_results(readme: Path, section: str, table: str, command: str) -> None:
         <!-- results: SECTION -->
         <!-- end results: SECTION -->
 
-    What stood between them is replaced.
-    Raises SimulstError: no such README; markers that are missing, repeated or in the wrong order.
+    What stood between them is replaced; where they are missing, they are added at the end, under a heading.
+    Raises SimulstError: no such README; markers that are repeated, alone or in the wrong order.
     """
     if not readme.is_file():
         raise SimulstError(f"{readme}: no such file; make it, with the markers for '{section}'.")
     text = readme.read_text(encoding="utf-8")
     begin, end = f"<!-- results: {section} -->", f"<!-- end results: {section} -->"
+    if begin not in text and end not in text:
+        text = f"{text.rstrip()}\n\n## {section}\n\n{begin}\n{end}\n"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise SimulstError(f"{readme}: needs the markers '{begin}' and '{end}', each once and in this order; add them.")
+        raise SimulstError(f"{readme}: needs the markers '{begin}' and '{end}', each once, in this order; mend that.")
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     body = f"{begin}\n\n{table.strip()}\n\nMade by:\n\n```sh\n{command.strip()}\n```\n\n{end}"

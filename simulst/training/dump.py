@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,40 +13,33 @@ from tqdm import tqdm
 from simulst.data.audio import SAMPLE_RATE, load_audio
 from simulst.data.datadir import Utterance, read_data_dir, read_table, write_table
 from simulst.errors import SimulstError
-from simulst.lock import alone
+from simulst.folder import digest_of_files, made_whole
 
 ARCHIVE = "audio.ark"
 
 
-def dump_audio(data: Path, out: Path, texts: Sequence[str], speeds: Sequence[float] = (1.0,)) -> None:
-    """Write `out/{wav.scp,audio.ark,utt2num_samples,utt2spk,text.*}` from a data directory.
+def dump_audio(
+    data: Path, out: Path, texts: Sequence[str], speeds: Sequence[float] = (1.0,), force: bool = False
+) -> None:
+    """Write `out/{wav.scp,audio.ark,utt2num_samples,utt2spk,text.*}` from a data directory, if it is not there yet.
 
     texts: languages of the text files to carry along, the first of which defines the utterances (`text.<language>`).
     speeds: factors of speed perturbation (Ko et al. 2015: tempo and pitch together); utterances and speakers at
-        other speeds than 1 get the prefix `sp<factor>-`.
+        other speeds than 1 get the prefix `sp<factor>-`. force: write it again.
     Audio is stored as 16-bit WAV, which ESPnet reads back as floats (a plain Kaldi matrix it would leave as integers).
     `out` appears whole or not at all.
-    Raises SimulstError: what `read_data_dir` and `load_audio` raise, a speed that is not positive, a full disk, another
-        process that writes `out`.
+    Raises SimulstError: what `read_data_dir`, `load_audio` and `made_whole` raise, a speed that is not positive.
     """
     if not speeds or min(speeds) <= 0:
         raise SimulstError(f"speeds {list(speeds)}: give positive factors, such as 0.9 1.0 1.1.")
     utterances = sorted(read_data_dir(data, texts[0]), key=lambda u: u.name)
     tables = {f"text.{language}": read_table(data / f"text.{language}", allow_empty=True) for language in texts}
     tables["utt2spk"] = read_table(data / "utt2spk")
-    part = out.with_name(out.name + ".part")
-    with alone(out, out.with_name(f".{out.name}.lock")):
-        shutil.rmtree(part, ignore_errors=True)
-        try:
-            part.mkdir(parents=True)
+    made_of = {"texts": list(texts), "speeds": sorted(speeds)}
+    made_of["data"] = digest_of_files(data / name for name in ("wav.scp", "segments", *tables))
+    with made_whole(out, made_of, force) as part:
+        if part is not None:
             _write(part, out, utterances, tables, speeds)
-            shutil.rmtree(out, ignore_errors=True)
-            part.replace(out)
-        except OSError as error:
-            shutil.rmtree(part, ignore_errors=True)
-            raise SimulstError(
-                f"{out}: cannot be written ({error.strerror}); mend that and run the same command again."
-            ) from error
 
 
 def _write(

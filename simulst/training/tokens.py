@@ -3,42 +3,56 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
+from simulst.folder import made_whole
+from simulst.lock import digest
 
 KINDS = ("unigram", "bpe", "char")
 
 
 def train_tokens(
-    texts: Sequence[Path], out: Path, size: int, kind: str = "unigram", symbols: Sequence[str] = ()
-) -> int:
-    """Write `out/{bpe.model,bpe.vocab,tokens.txt}`; returns the number of tokens in the list.
+    texts: Sequence[Path],
+    out: Path,
+    size: int,
+    kind: str = "unigram",
+    symbols: Sequence[str] = (),
+    force: bool = False,
+) -> None:
+    """Write `out/{bpe.model,bpe.vocab,tokens.txt}`, if they are not there yet.
 
     texts: Kaldi text files (`<utterance> <sentence>`), all used. size: pieces asked for (`char`: not used).
-    symbols: tokens that are never split, such as target-language tags.
+    symbols: tokens that are never split, such as target-language tags. force: learn them again.
     tokens.txt is ESPnet's list: `<blank>`, `<unk>`, the pieces, `<sos/eos>`.
-    Raises SimulstError: a text that is missing or empty, or supports fewer pieces than asked for.
+    Raises SimulstError: a text that is missing or empty, or supports fewer pieces than asked for; what `made_whole`
+        raises.
     """
-    import sentencepiece
-
     if kind not in KINDS:
         raise SimulstError(f"token kind '{kind}' is not known; choose from {', '.join(KINDS)}.")
     sentences = [line for path in texts for line in read_table(path, allow_empty=True).values() if line]
-    names = ", ".join(map(str, texts))
     if not sentences:
-        raise SimulstError(f"{names}: no text to learn tokens from; run stage 1 again.")
-    part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+        raise SimulstError(f"{_names(texts)}: no text to learn tokens from; run stage 1 again.")
+    made_of = {"size": size, "kind": kind, "symbols": list(symbols), "text": digest(sentences)}
+    with made_whole(out, made_of, force) as part:
+        if part is not None:
+            count = _learn(texts, sentences, part, size, kind, symbols)
+            print(f"{out}: {count} tokens")
+
+
+def _learn(
+    texts: Sequence[Path], sentences: Sequence[str], out: Path, size: int, kind: str, symbols: Sequence[str]
+) -> int:
+    """Returns the number of tokens in the list."""
+    import sentencepiece
+
     options = {} if kind == "char" else {"vocab_size": size}
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
-            model_prefix=str(part / "bpe"),
+            model_prefix=str(out / "bpe"),
             model_type=kind,
             character_coverage=1.0,
             user_defined_symbols=list(symbols),
@@ -49,15 +63,21 @@ def train_tokens(
     except RuntimeError as error:
         if least := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
             hint = f"as it has {least[1]} characters; ask for more than these"
-            raise SimulstError(f"{names}: {size} {kind} pieces are too few, {hint}.") from error
-        most = re.search(r"<= (\d+)", str(error))
-        hint = f"{most[1]} at most" if most else "fewer"
-        raise SimulstError(f"{names}: the text does not support {size} {kind} pieces; ask for {hint}.") from error
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(part / "bpe.model"))
+            raise SimulstError(f"{_names(texts)}: {size} {kind} pieces are too few, {hint}.") from error
+        if most := re.search(r"<= (\d+)", str(error)):
+            hint = f"the text does not support {size} {kind} pieces; ask for {most[1]} at most"
+            raise SimulstError(f"{_names(texts)}: {hint}.") from error
+        raise SimulstError(f"{_names(texts)}: SentencePiece failed ({' '.join(str(error).split())}).") from error
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(out / "bpe.model"))
+    except (OSError, RuntimeError) as error:  # it does not notice a full disk
+        raise SimulstError(f"{out}: SentencePiece could not write its model there; is the disk full?") from error
     pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
     pieces = [piece for piece in pieces if piece not in ("<unk>", "<s>", "</s>")]
     tokens = ["<blank>", "<unk>", *pieces, "<sos/eos>"]
-    (part / "tokens.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
-    shutil.rmtree(out, ignore_errors=True)
-    part.replace(out)
+    (out / "tokens.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     return len(tokens)
+
+
+def _names(texts: Sequence[Path]) -> str:
+    return ", ".join(map(str, texts))

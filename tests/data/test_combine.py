@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,8 @@ def data(tmp_path: Path) -> Path:
 
 def test_keys_are_told_apart_and_texts_tagged(data: Path) -> None:
     out = data / "both" / "train"
-    assert combine_pairs(data, ["en-de", "en-ja"], "train", out) == 4
+    combine_pairs(data, ["en-de", "en-ja"], "train", out)
+    assert len(read_table(out / "utt2spk")) == 4
     utterances = {u.name: u for u in read_data_dir(out, "tc.multi")}
     assert utterances["en-de-u2"].reference == "<2de> ein Satz 2"
     assert utterances["en-ja-u1"].reference == "<2ja> 文 1"
@@ -45,3 +47,23 @@ def test_pairs_that_cannot_share_a_model(data: Path, pairs: list[str]) -> None:
     with pytest.raises(SimulstError, match="two or more pairs with the same source"):
         combine_pairs(data, pairs, "train", data / "both" / "train")
     assert not (data / "both").exists()
+
+
+def test_other_data_are_refused(data: Path) -> None:
+    out = data / "both" / "train"
+    combine_pairs(data, ["en-de", "en-ja"], "train", out)
+    combine_pairs(data, ["en-de", "en-ja"], "train", out)
+    with pytest.raises(SimulstError, match="was begun with pairs"):
+        combine_pairs(data, ["en-ja", "en-de"], "train", out)
+    (data / "en-ja" / "train" / "text.tc.ja").write_text("u1 本\nu2 本\n")
+    with pytest.raises(SimulstError, match="was begun with data"):
+        combine_pairs(data, ["en-de", "en-ja"], "train", out)
+    combine_pairs(data, ["en-de", "en-ja"], "train", out, force=True)
+    assert read_table(out / "text.tc.multi")["en-ja-u1"] == "<2ja> 本"
+
+
+def test_a_full_disk(data: Path, small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free))
+    with pytest.raises(SimulstError, match="train: cannot be written"):
+        combine_pairs(data, ["en-de", "en-ja"], "train", small_disk / "train")
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]

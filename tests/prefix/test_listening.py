@@ -31,6 +31,8 @@ SHARES = (0.0, 0.2, 0.5, 1.0, 0.4)
 class Scripted:
     """A predictor whose shares are given; it wants whole pieces, in order, once each."""
 
+    tau = 100
+
     def __init__(self) -> None:
         self.heard: list[np.ndarray] = []
         self.begun = 0
@@ -56,6 +58,12 @@ def stream(threshold: float, predictor: str = "p.pth", frames: int = 100, memo: 
     model = FakeModel("es", "en", unstable=0)
     how = Decoding(Boundary(threshold, predictor, frames), All(), search=BeamSearch(1))
     return Stream(model.session(memo), how, memo=memo)
+
+
+def test_a_predictor_of_shorter_pieces_is_refused(scripted: Scripted) -> None:
+    with pytest.raises(SimulstError, match=r"p\.pth: learnt boundaries in pieces of 100 frames.*--tau 104"):
+        stream(0.5, frames=104)
+    stream(0.5, frames=48)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +93,7 @@ def test_the_predictor_runs_once_for_all_thresholds(scripted: Scripted) -> None:
         one.push(audio, finished=True)
         assert len(scripted.heard) == 5 and scripted.begun == 1
         assert (memo.saved_seconds > 0) == (number > 0)
-    stream(0.5, frames=200, memo=memo)
+    stream(0.5, frames=48, memo=memo)
     assert scripted.begun == 2  # other pieces are another pass
 
 

@@ -73,8 +73,8 @@ def test_table(tmp_path: Path) -> None:
 def test_tables_of_prefix_alignment() -> None:
     counts = {"all": {"pairs": 40, "kept": 40, "whole": 9}, "maxratio20": {"pairs": 40, "filtered": 31, "kept": 9}}
     assert pairs_table(counts).splitlines()[2:] == [
-        "| all        |    40 |        0 |",
-        "| maxratio20 |     9 |       31 |",
+        "| all        |    40 |        0 |  0 |",
+        "| maxratio20 |     9 |       31 | 78 |",
     ]
     row = {"accuracy": 0.75, "precision": 1 / 3, "recall": 0.0, "f1": 1.0}
     table = predictor_table({"frames": row, "pieces": {"0.5": {**row, "f1": 0.5}}}).splitlines()
@@ -156,10 +156,18 @@ def test_results_are_replaced_between_their_markers(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 
 
+def test_a_section_that_is_missing_is_added(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("# A\n\ntext\n")
+    write_results(readme, "x", "| old |", "c")
+    write_results(readme, "x", "| a |", "c")
+    body = "<!-- results: x -->\n\n| a |\n\nMade by:\n\n```sh\nc\n```\n\n<!-- end results: x -->\n"
+    assert readme.read_text() == f"# A\n\ntext\n\n## x\n\n{body}"
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "<!-- results: x -->\n",
         "<!-- end results: x -->\n<!-- results: x -->\n",
         "<!-- results: x -->\n<!-- results: x -->\n<!-- end results: x -->\n",

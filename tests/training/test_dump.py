@@ -114,7 +114,7 @@ def test_a_full_disk_keeps_the_old_archive(data: Path, small_disk: Path) -> None
     before = (out / "audio.ark").read_bytes()
     (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 40_000))
     with pytest.raises(SimulstError, match="No space left"):
-        dump_audio(data, out, ["tc.de"])
+        dump_audio(data, out, ["tc.de"], force=True)
     assert (out / "audio.ark").read_bytes() == before and set(read(out)) == set(SECONDS)
 
 
@@ -123,3 +123,17 @@ def test_two_at_once(data: Path, tmp_path: Path) -> None:
         with pytest.raises(SimulstError, match="dump: another run is at work"):
             dump_audio(data, tmp_path / "dump", ["tc.de"])
         dump_audio(data, tmp_path / "dump2", ["tc.de"])
+
+
+def test_a_dump_of_something_else_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "dump"
+    dump_audio(data, out, ["tc.de"])
+    dump_audio(data, out, ["tc.de"])
+    assert "complete; --force does it again" in capsys.readouterr().out
+    with pytest.raises(SimulstError, match=r"dump: was begun with speeds \[1.0\], not \[0.9, 1.0\]; .* --force"):
+        dump_audio(data, out, ["tc.de"], [1.0, 0.9])
+    (data / "text.tc.de").write_text((data / "text.tc.de").read_text().replace("Satz a-1", "Ein Satz"))
+    with pytest.raises(SimulstError, match="was begun with data "):
+        dump_audio(data, out, ["tc.de"])
+    dump_audio(data, out, ["tc.de"], force=True)
+    assert read_table(out / "text.tc.de")["a-1"] == "Ein Satz"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,9 @@ def text(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "char"])
 def test_the_list_is_the_models_with_espnets_own_symbols(text: Path, tmp_path: Path, kind: str) -> None:
     out = tmp_path / "tokens"
-    count = train_tokens([text], out, 50, kind)
+    train_tokens([text], out, 50, kind)
     tokens = (out / "tokens.txt").read_text().splitlines()
-    assert len(tokens) == len(set(tokens)) == count
+    assert len(tokens) == len(set(tokens))
     assert tokens[:2] == ["<blank>", "<unk>"] and tokens[-1] == "<sos/eos>"
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(out / "bpe.model"))
     for sentence in SENTENCES:
@@ -38,8 +39,8 @@ def test_the_list_is_the_models_with_espnets_own_symbols(text: Path, tmp_path: P
         assert set(encoded) <= set(tokens)
         assert pieces.decode_pieces(encoded) == sentence
     if kind != "char":
-        assert count == 50
-    assert sorted(path.name for path in out.iterdir()) == ["bpe.model", "bpe.vocab", "tokens.txt"]
+        assert len(tokens) == 50
+    assert sorted(path.name for path in out.iterdir()) == ["bpe.model", "bpe.vocab", "made_of.json", "tokens.txt"]
 
 
 def test_symbols_are_never_split(text: Path, tmp_path: Path) -> None:
@@ -71,3 +72,25 @@ def test_no_text(tmp_path: Path) -> None:
 def test_unknown_kind(text: Path, tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match="choose from unigram, bpe, char"):
         train_tokens([text], tmp_path / "tokens", 50, "words")
+
+
+def test_tokens_of_something_else_are_refused(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train_tokens([text], tmp_path / "tokens", 50)
+    train_tokens([text], tmp_path / "tokens", 50)
+    assert capsys.readouterr().out.endswith("tokens: complete; --force does it again\n")
+    with pytest.raises(SimulstError, match=r"tokens: was begun with size 50, not 45; .* --force"):
+        train_tokens([text], tmp_path / "tokens", 45)
+    with pytest.raises(SimulstError, match="was begun with kind unigram, not char"):
+        train_tokens([text], tmp_path / "tokens", 50, "char")
+    text.write_text(text.read_text().replace("katze", "kuh"))
+    with pytest.raises(SimulstError, match="was begun with text "):
+        train_tokens([text], tmp_path / "tokens", 50)
+    train_tokens([text], tmp_path / "tokens", 45, force=True)
+    assert len((tmp_path / "tokens" / "tokens.txt").read_text().splitlines()) == 45
+
+
+def test_a_full_disk(text: Path, small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 8_000))
+    with pytest.raises(SimulstError, match=r"tokens(\.part)?: (SentencePiece could not write|cannot be written)"):
+        train_tokens([text], small_disk / "tokens", 50)
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]

@@ -1,0 +1,51 @@
+"""Folders that a stage makes: whole or not at all, of one thing, by one run at a time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from simulst.errors import SimulstError
+from simulst.lock import alone, digest, read_record
+from simulst.runs import write_atomically
+
+MADE_OF = "made_of.json"
+
+
+@contextmanager
+def made_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) -> Iterator[Path | None]:
+    """Yield the folder to fill instead of `out`, which takes its place in the end; None if `out` is complete.
+
+    made_of: what it is made of and how, as JSON knows it. force: make it again.
+    Raises SimulstError: `out` was made of something else, or by nobody who told; a full disk; another run at work.
+    """
+    with alone(out, out.with_name(f".{out.name}.lock")):
+        if out.is_dir() and not force:
+            if read_record(out / MADE_OF, made_of) is None:
+                raise SimulstError(f"{out}: is there already, without {MADE_OF}; use --force to make it anew.")
+            print(f"{out}: complete; --force does it again")
+            yield None
+            return
+        part = out.with_name(out.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            part.mkdir(parents=True)
+            yield part
+            write_atomically(part / MADE_OF, json.dumps(made_of, indent=1, ensure_ascii=False))
+            shutil.rmtree(out, ignore_errors=True)
+            part.replace(out)
+        except OSError as error:
+            raise SimulstError(
+                f"{out}: cannot be written ({error.strerror}); mend that and run the same command again."
+            ) from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def digest_of_files(files: Iterable[Path]) -> str:
+    """A short name of text files' contents; what is missing counts as empty."""
+    return digest(file.read_text(encoding="utf-8") if file.is_file() else "" for file in files)
