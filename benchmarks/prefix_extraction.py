@@ -2,7 +2,8 @@
 
     python benchmarks/prefix_extraction.py [--model egs/mini/exp/en-de/offline] [--utterances 60] [--beam 10]
 
-The slow side encodes each prefix from its start and searches it with the cached decoder, one after the other: as
+The slow side encodes each prefix from its start and searches it with the cached decoder, one after the other, to its
+end (the fast one gives a search up once no pair can come of it): as
 simulst does now, which ends a search where its result can't change any more ("single"), and as ESPnet does, which goes
 on to its end detection ("single_to_the_end"). All take turns on groups of utterances of about the same length. The last
 line is JSON.
@@ -21,6 +22,7 @@ import click
 import torch
 from tqdm import tqdm
 
+from simulst.command import run_command
 from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
 from simulst.models.espnet import ESPnet
@@ -39,11 +41,14 @@ FILE = click.Path(path_type=Path)
 @click.option("--model", type=FILE, default=ROOT / "egs/mini/exp/en-de/offline", show_default=True)
 @click.option("--data", type=FILE, default=ROOT / "egs/mini/data/en-de/train", show_default=True)
 @click.option("--checkpoint", default="", help="Of the model; empty: the averaged or best one.")
-@click.option("--utterances", default=60, show_default=True)
-@click.option("--beam", default=10, show_default=True)
-@click.option("--tau", default=100, show_default=True)
-@click.option("--threads", default=1, show_default=True)
-def main(model: Path, data: Path, checkpoint: str, utterances: int, beam: int, tau: int, threads: int) -> None:
+@click.option("--utterances", default=60, show_default=True, type=click.IntRange(1))
+@click.option("--beam", default=10, show_default=True, type=click.IntRange(1))
+@click.option("--tau", default=100, show_default=True, type=click.IntRange(1))
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--open-end", is_flag=True, help="As in mini's recipe: without the full stop behind a prefix.")
+def main(
+    model: Path, data: Path, checkpoint: str, utterances: int, beam: int, tau: int, threads: int, open_end: bool
+) -> None:
     """Measure both, and compare what they found."""
     espnet = ESPnet(model, "en", "de", threads=threads, checkpoint=checkpoint)
     options = JointBeamSearch(beam=beam, ctc_weight=0.0)
@@ -64,14 +69,14 @@ def main(model: Path, data: Path, checkpoint: str, utterances: int, beam: int, t
             return joint_beam_search(search, forced)[0].tokens
 
         started = time.perf_counter()
-        batched = align(Translator(espnet, audio, tau, options), frames, tau, espnet.text)
+        batched = align(Translator(espnet, audio, tau, options, open_end), frames, tau, espnet.text, open_end)
         seconds["batched"] += time.perf_counter() - started
         found = {}
         for name, cut in (("single", are_beaten), ("single_to_the_end", lambda *_: False)):
             with mock.patch.object(beam_search, "_are_beaten", cut):
                 started = time.perf_counter()
                 translate = functools.partial(_each, one_by_one)
-                found[name] = align(translate, frames, tau, espnet.text)
+                found[name] = align(translate, frames, tau, espnet.text, open_end)
                 seconds[name] += time.perf_counter() - started
         single = found["single"]
         prefixes += sum((count - 1) // tau for count in frames)
@@ -97,4 +102,4 @@ def _each(translate: Callable[[int, int, Tokens], Tokens], questions: Sequence[Q
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -2,7 +2,7 @@
 # Train a blockwise Conformer with joint ST-CTC from scratch on synthetic speech in MuST-C's layout, and translate with it.
 #
 #   --size S             small: minutes on two CPU cores; large: paper C's model, for a GPU (README.md says how long), with
-#                        the defaults that `--size large --help` shows [$size]
+#                        the defaults that `--size large --help` shows; stages 11 to 16 are the same in both [$size]
 #   --pair P             en-de or en-ja [$pair]
 #   --train N            training sentences [$train]
 #   --dev N              development sentences [$dev]
