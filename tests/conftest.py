@@ -1,8 +1,10 @@
 """Makes tests/fake.py importable here and in worker processes; fixtures of several tests."""
 
+import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,3 +24,29 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mount is not allowed")
     yield disk
     subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them."""
+    file = tmp_path / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]]
+    commands += [[*dask, "worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]] * 2
+    started = [
+        subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path)
+        for command in commands
+    ]
+    deadline = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < deadline and all(process.poll() is None for process in started)
+        time.sleep(0.05)
+    address = json.loads(file.read_text())["address"]
+    from dask.distributed import Client
+
+    with Client(address) as client:
+        client.wait_for_workers(2, timeout=60)
+    yield address, started[1:]
+    for process in started:
+        process.kill()
+        process.wait()

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import soundfile
 import yaml
-from dask.distributed import Client
 from fake import FakeModel
 
 from simulst import cli, cluster, runs
@@ -302,30 +301,6 @@ def test_scheduler(data: Path, scheduler: str) -> None:
     # What is wrong with the whole task is told as it is without workers.
     status, _, error = simulst(*command(data, "xx", "--scheduler", scheduler, "--source-lang", "xx"))
     assert status == 1 and "the fake has no language 'xx'" in error
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them."""
-    file = tmp_path / "scheduler.json"
-    dask = [sys.executable, "-m", "dask"]
-    commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]]
-    commands += [[*dask, "worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]] * 2
-    started = [
-        subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path)
-        for command in commands
-    ]
-    deadline = time.monotonic() + 60
-    while not file.exists():
-        assert time.monotonic() < deadline and all(process.poll() is None for process in started)
-        time.sleep(0.05)
-    address = json.loads(file.read_text())["address"]
-    with Client(address) as client:
-        client.wait_for_workers(2, timeout=60)
-    yield address, started[1:]
-    for process in started:
-        process.kill()
-        process.wait()
 
 
 def test_a_killed_worker_of_a_scheduler_changes_no_log(

@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +140,30 @@ def test_an_empty_model_and_utterances_shorter_than_tau(
     monkeypatch.setattr(module.Translator, "__call__", lambda _, questions: [q.forced for q in questions])
     with pytest.raises(SimulstError, match="translates every utterance"):
         extract(task(corpus), corpus / "train", tmp_path / "empty", Options(100, 1))
+
+
+def test_a_killed_worker_of_a_scheduler_changes_nothing(
+    corpus: Path, tmp_path: Path, processes: tuple[str, list[subprocess.Popen[bytes]]]
+) -> None:
+    address, workers = processes
+    names = [f"a-{i:03}" for i in range(160)]  # five shards
+    (tmp_path / "train").mkdir()
+    tables = {"wav.scp": {"a": str(corpus / "a.wav")}, "utt2spk": dict.fromkeys(names, "a")}
+    tables["segments"] = {name: f"a {i / 50:.2f} {i / 50 + 1.5:.2f}" for i, name in enumerate(names)}
+    write_data_dir(tmp_path / "train", {**tables, "text.tc.de": dict.fromkeys(names, "ein Satz")})
+    script = Path(__file__).parents[2] / "local" / "extract_prefixes.py"
+    command = [sys.executable, script, "--data", tmp_path / "train", "--model", corpus / "exp" / "st", "--tau", 20]
+    command += ["--beam", 20, "--source-lang", "en", "--target-lang", "de", "--out", tmp_path / "out"]
+    run = subprocess.Popen([*map(str, command), "--scheduler", address], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("out/shards/*.jsonl")):  # until both are at their second
+        assert run.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    assert len(list(tmp_path.glob("out/shards/*.jsonl"))) < 4
+    workers[0].kill()
+    assert run.wait(120) == 0 and workers[1].poll() is None
+    extract(task(corpus), tmp_path / "train", tmp_path / "alone", Options(20, 20))
+    assert (tmp_path / "out" / "prefixes.jsonl").read_text() == (tmp_path / "alone" / "prefixes.jsonl").read_text()
 
 
 def test_faulty_audio_keeps_the_rest(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
