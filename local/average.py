@@ -1,7 +1,8 @@
 #!/usr/bin/env python
 """Stage 7: average the best checkpoints, if that helps: the candidate with the best BLEU on dev becomes chosen.pth.
 
-Averaging ruins very short trainings, whose curve has not flattened yet, so it is decided by decoding.
+Averaging ruins very short trainings, whose curve has not flattened yet, so it is decided by decoding. A model of
+several pairs has --data, --text and --target-lang once for each; the mean of their BLEU decides.
 """
 
 from __future__ import annotations
@@ -11,26 +12,39 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
-from simulst.training.average import CHOSEN, choose
+from simulst.errors import SimulstError
+from simulst.training.average import CHOSEN, Dev, choose
 
 
 @click.command(help=__doc__)
 @click.argument("experiment", type=click.Path(path_type=Path))
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Development data directory.")
-@click.option("--text", required=True, help="Language of its references, such as tc.de.")
+@click.option(
+    "--data", required=True, multiple=True, type=click.Path(path_type=Path), help="Development data directory."
+)
+@click.option("--text", required=True, multiple=True, help="Language of its references, such as tc.de.")
+@click.option("--target-lang", required=True, multiple=True)
 @click.option("--source-lang", default="en", show_default=True)
-@click.option("--target-lang", required=True)
 @click.option("--counts", default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average.")
 @click.option("--limit", default=50, show_default=True, help="Development sentences to decode.")
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(
-    experiment: Path, data: Path, text: str, source_lang: str, target_lang: str, counts: str, limit: int, force: bool
+    experiment: Path,
+    data: tuple[Path, ...],
+    text: tuple[str, ...],
+    target_lang: tuple[str, ...],
+    source_lang: str,
+    counts: str,
+    limit: int,
+    force: bool,
 ) -> None:
     """Choose once."""
+    if not len(data) == len(text) == len(target_lang):
+        raise SimulstError("--data, --text, --target-lang: give them equally often, once for each target language.")
     if (experiment / CHOSEN).is_file() and not force:
         print(f"{experiment / CHOSEN}: complete; --force does it again")
         return
-    scores = choose(experiment, data, text, source_lang, target_lang, [int(count) for count in counts.split()], limit)
+    devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
+    scores = choose(experiment, devs, source_lang, [int(count) for count in counts.split()], limit)
     print("BLEU on dev by checkpoints averaged: " + ", ".join(f"{k}: {v:.1f}" for k, v in scores.items()))
 
 

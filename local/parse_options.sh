@@ -49,5 +49,22 @@ while [ $# -gt 0 ]; do
     esac
 done
 
+for name in stage stop_stage; do
+    if ! [[ ${!name} =~ ^[0-9]{1,3}$ ]]; then
+        echo "error: --${name//_/-} '${!name}' is no stage's number; see $0 --help" >&2
+        exit 1
+    fi
+done
+
 # Whether a stage is among those asked for.
-runs() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ]; }
+ran=false
+runs() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ] && ran=true; }
+
+# A recipe asks only for stages that it has: if none was among them, silence would look like success.
+finish() {
+    if [ $? = 0 ] && ! $ran; then
+        echo "error: there is no stage from $stage to $stop_stage in this recipe; see $0 --help" >&2
+        exit 1
+    fi
+}
+trap finish EXIT

@@ -27,6 +27,7 @@ fi
 
 if runs 11; then
     echo "== stage 11: offline model"
+    check_gpus "$out/offline"
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/train.py train $offline_training --stats "$dirs/stats" --out "$out/offline" \
         $redo $machines -- $offline_options
@@ -49,6 +50,7 @@ if runs 13; then
     for ratio in $ratios; do
         name=$(name_of "$ratio")
         echo "== stage 13: fine-tuning on prefix pairs, $name"
+        check_gpus "$prefix/$name"
         for split in train dev; do
             # shellcheck disable=SC2046
             python $local/write_pairs.py --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" \

@@ -9,8 +9,8 @@ import click
 from choice_options import choice_options
 
 from simulst.command import run_command
-from simulst.data.corpus import Choice, table
-from simulst.data.must_c import SPLITS, prepare_must_c
+from simulst.data.corpus import Choice, report
+from simulst.data.must_c import SPLITS, check_version, prepare_must_c
 
 
 @click.command(help=__doc__)
@@ -18,11 +18,14 @@ from simulst.data.must_c import SPLITS, prepare_must_c
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="For the data directories <pair>/<split>.")
 @click.option("--pairs", default="en-de", show_default=True, help="Language pairs, with spaces between.")
 @click.option("--splits", default=" ".join(SPLITS), show_default=True)
+@click.option("--version", type=click.Choice(["1", "2", "3"]), help="Stop if the files are of another.")
 @choice_options
-def main(root: Path, out: Path, pairs: str, splits: str, choice: Choice) -> None:
+def main(root: Path, out: Path, pairs: str, splits: str, version: str | None, choice: Choice) -> None:
     """One pair after the other."""
     for pair in pairs.split():
-        print(f"{pair}, segments:\n{table(prepare_must_c(root, out, pair, splits.split(), choice))}")
+        found = check_version(root, pair, splits.split(), version or "")
+        counts = prepare_must_c(root, out, pair, splits.split(), choice)
+        print(f"{pair}, in the form of MuST-C version {found}, segments:\n{report(out, pair, counts)}")
 
 
 if __name__ == "__main__":

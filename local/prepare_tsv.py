@@ -15,7 +15,7 @@ import click
 from choice_options import choice_options
 
 from simulst.command import run_command
-from simulst.data.corpus import Choice, table
+from simulst.data.corpus import Choice, report
 from simulst.data.tsv import Columns, prepare_tsv
 from simulst.errors import SimulstError
 
@@ -47,7 +47,7 @@ def main(
             raise SimulstError(f"'{value}': give SPLIT=TSV, each split once, such as train=train.tsv.")
         files[split] = Path(path)
     names = Columns(**{column.name: columns[f"{column.name}_column"] for column in fields(Columns)})
-    print(f"{pair}, segments:\n{table(prepare_tsv(files, out, pair, names, audio, choice))}")
+    print(f"{pair}, segments:\n{report(out, pair, prepare_tsv(files, out, pair, names, audio, choice))}")
 
 
 for column in reversed(fields(Columns)):

@@ -8,6 +8,8 @@
 #   --asr true|false     train for recognition first and take that encoder [$asr]
 #   --config FILE        ESPnet's training configuration [$config]
 #   --asr-config FILE    the same for stage 5 [$asr_config]
+#   --model-options "."  options of the model for ESPnet's trainer in stages 5 and 6, whose encoders must be alike:
+#                        --model-options "--encoder_conf num_blocks=12"
 #   --train-options "."  options for ESPnet's trainer in stage 6, such as "--max_epoch 2"; --asr-options: in stage 5;
 #                        --stats-options: in stage 4
 #   --counts "N ..."     numbers of checkpoints whose average is tried [$counts]
@@ -18,7 +20,7 @@
 #   --readme FILE        where the tables and, beside it, the curve go [$readme]
 #   --jobs N             processes of this machine [all cores]
 #   --scheduler ADDRESS  a running Dask scheduler to decode on instead; --slurm: decode in --jobs jobs of a Slurm cluster
-#   --ngpu N             GPUs for training, of each machine; each a process of torch.distributed [$ngpu]
+#   --ngpu N             GPUs of each machine for training, each a process of torch.distributed; 0: the CPU [$ngpu]
 #   --num-nodes N        machines of a Slurm cluster to train on [$num_nodes]; --hosts A,B: machines to reach through ssh
 #   --force              do complete stages again
 #
@@ -33,6 +35,7 @@ speeds="0.9 1.0 1.1"
 asr=true
 config=../../conf/train/paper_c_st.yaml
 asr_config=../../conf/train/paper_c_asr.yaml
+model_options=
 train_options=
 asr_options=
 stats_options=

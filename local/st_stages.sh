@@ -12,6 +12,21 @@ source=${pairs%%-*}
 texts="tc.$target lc.rm.$source"
 local=../../local
 
+# Says at once that there is no GPU for the training in folder $1. Machines of srun and ssh can't be asked here, and what
+# is complete needs none.
+check_gpus() {
+    local have
+    if [ "$ngpu" = 0 ] || [ "$num_nodes" != 1 ] || [ -n "$hosts" ]; then return; fi
+    if [ -z "$redo" ] && grep -qs '"complete": true' "$1/simulst.json"; then return; fi
+    have=$(python -c "import torch; print(torch.cuda.device_count())")
+    if [ "$have" = 0 ]; then
+        echo "error: --ngpu $ngpu: no GPU here; give --ngpu 0 to train on the CPU" >&2
+        exit 1
+    fi
+}
+if runs 5 && $asr; then check_gpus "$out/asr"; fi
+if runs 6; then check_gpus "$out/st"; fi
+
 if runs 2; then
     echo "== stage 2: segment audio"
     for split in train dev; do
@@ -51,21 +66,23 @@ if runs 5 && $asr; then
     echo "== stage 5: ASR pre-training"
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$dirs/stats" --out "$out/asr" $redo \
-        $machines -- $asr_options
+        $machines -- $model_options $asr_options
 fi
 
 if runs 6; then
     echo "== stage 6: ST training"
     # shellcheck disable=SC2086,SC2046
     OMP_NUM_THREADS=$(nproc) python $local/train.py train $st_training --stats "$dirs/stats" --out "$out/st" $redo \
-        $($asr && echo --encoder "$out/asr/valid.acc.best.pth") $machines -- $train_options
+        $($asr && echo --encoder "$out/asr/valid.acc.best.pth") $machines -- \
+        $model_options $train_options
 fi
 
 if runs 7; then
     echo "== stage 7: averaging"
-    first=${pairs%% *}
-    python $local/average.py "$out/st" --data "$data/$first/dev" --text "tc.${first#*-}" --source-lang "$source" \
-        --target-lang "${first#*-}" --counts "$counts" $redo
+    devs=
+    for pair in $pairs; do devs+=" --data $data/$pair/dev --text tc.${pair#*-} --target-lang ${pair#*-}"; done
+    # shellcheck disable=SC2086
+    python $local/average.py "$out/st" $devs --source-lang "$source" --counts "$counts" $redo
 fi
 
 if runs 8; then
@@ -75,7 +92,7 @@ if runs 8; then
             # shellcheck disable=SC2086,SC2046
             OMP_NUM_THREADS=1 simulst sweep --data "$data/$pair/$split" --model "$out/st" \
                 --model-option checkpoint=chosen.pth --source-lang "$source" --target-lang "${pair#*-}" \
-                --text "tc.${pair#*-}" --decodings "$decodings" --out "$out/decode/$pair/$split" --jobs "$jobs" \
+                --text "tc.${pair#*-}" --decodings "$decodings" --out "$out/decode/$pair/$split" --jobs "$jobs" $redo \
                 ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits
         done
     done

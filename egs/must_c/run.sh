@@ -3,12 +3,14 @@
 #
 #   --root DIR           where MuST-C was unpacked: DIR/en-de/data/train/{txt,wav}, ... [$root]
 #   --pairs "P ..."      language pairs, such as "en-de" or "en-de en-ja"; several give one multilingual model [$pairs]
+#   --version V          1, 2 or 3: stop if the files are of another version (2 and 3 look the same); without it, any
 #   --on-error E         drop (and count) or stop at faulty segments [$on_error]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 root=downloads
 pairs=en-de
+version=
 on_error=drop
 # shellcheck source=../../local/st_options.sh
 . ../../local/st_options.sh
@@ -24,7 +26,7 @@ if runs 1; then
     echo "== stage 1: data directories"
     # shellcheck disable=SC2086
     python ../../local/prepare_must_c.py --root "$root" --pairs "$pairs" --splits "train dev $tests" --out "$data" \
-        --on-error "$on_error"
+        --on-error "$on_error" ${version:+--version "$version"}
 fi
 
 recipe=MuST-C

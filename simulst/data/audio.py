@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from simulst.errors import SimulstError
 SAMPLE_RATE = 16000
 RATES = (1000, 1_000_000)  # what lies outside is a damaged header
 BLOCK = 1 << 20
+EDGE = 0.01  # seconds at either end that tell whether a file is whole
 
 
 def seconds_of(path: str | Path) -> float:
@@ -23,6 +26,20 @@ def seconds_of(path: str | Path) -> float:
     except (soundfile.LibsndfileError, OSError) as error:
         raise SimulstError(f"{path}: not readable as audio ({error}); give WAV, FLAC or OGG.") from error
     return info.frames / info.samplerate
+
+
+def whole_seconds(path: str | Path) -> float:
+    """The duration of a file that can be read at both ends: what was cut off lacks the end that its header promises.
+
+    (Formats whose header promises none, such as OGG, are only shorter then.) Raises SimulstError: as `load_audio`.
+    """
+    path = Path(path)
+    with _opened(path) as file:
+        total, edge = file.frames, math.ceil(EDGE * file.samplerate)
+        # The end first: libsndfile fails to seek there in short OGGs once it has read their beginning.
+        for first in (max(0, total - edge), 0):
+            _mono(path, file, first, min(first + edge, total))
+        return total / file.samplerate
 
 
 def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -> np.ndarray:
@@ -38,41 +55,66 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
     path = Path(path)
     if not 0 <= start < (math.inf if end is None else end) or end == math.inf:
         raise SimulstError(f"{path}: {start:g} to {end} s is no span of time; mend the segments file.")
-    if not path.is_file():
-        raise SimulstError(f"{path}: no such audio file; check the path or wav.scp.")
-    if path.stat().st_size == 0:
-        raise SimulstError(f"{path}: the file is empty (0 bytes); fetch or record it again.")
-    try:
-        with soundfile.SoundFile(path) as file:
-            rate, total = file.samplerate, file.frames
-            if not RATES[0] <= rate <= RATES[1]:
-                raise SimulstError(f"{path}: a sample rate of {rate} Hz cannot be; export it again.")
-            first = round(start * rate)
-            last = total if end is None else round(end * rate)
-            # Segment tables are rounded to hundredths of a second: allow that much past the end.
-            if end is not None and last > total + rate // 50:
-                raise SimulstError(
-                    f"{path}: the segment {start:g}-{end:g} s ends after the audio "
-                    f"({total / rate:.2f} s); mend the segments file."
-                )
-            last = min(last, total)
-            if first >= last:
-                raise SimulstError(f"{path}: no audio between {start:g} s and the end of the span; remove the entry.")
-            file.seek(first)
-            samples = _read(file, last - first)
-    except soundfile.LibsndfileError as error:
-        raise SimulstError(
-            f"{path}: not readable as audio ({error.error_string.strip().rstrip('.')}); give WAV, FLAC or OGG."
-        ) from error
-    _check_whole(path, samples.shape[0], last - first)
-    mono = samples.mean(axis=1)
-    if not np.isfinite(mono).all():
-        raise SimulstError(f"{path}: has samples that are NaN or infinite; export it again.")
+    with _opened(path) as file:
+        rate, total = file.samplerate, file.frames
+        last = total if end is None else round(end * rate)
+        # Segment tables are rounded to hundredths of a second: allow that much past the end.
+        if end is not None and last > total + rate // 50:
+            raise SimulstError(
+                f"{path}: the segment {start:g}-{end:g} s ends after the audio "
+                f"({total / rate:.2f} s); mend the segments file."
+            )
+        mono = _mono(path, file, round(start * rate), min(last, total))
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
         if not mono.size:
             raise SimulstError(f"{path}: shorter than one sample at {SAMPLE_RATE} Hz; remove the entry.")
     return np.ascontiguousarray(mono, dtype=np.float32)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
+    """A file whose header can be true. What libsndfile raises meanwhile becomes a SimulstError, too."""
+    if not path.is_file():
+        raise SimulstError(f"{path}: no such audio file; check the path or wav.scp.")
+    size = path.stat().st_size
+    if size == 0:
+        raise SimulstError(f"{path}: the file is empty (0 bytes); fetch or record it again.")
+    try:
+        with soundfile.SoundFile(path) as file:
+            if not RATES[0] <= file.samplerate <= RATES[1]:
+                raise SimulstError(f"{path}: a sample rate of {file.samplerate} Hz cannot be; export it again.")
+            # A WAV that was cut off is only shorter to libsndfile.
+            if (_declared_bytes(path) or 0) > size:
+                raise _truncated(path)
+            yield file
+    except soundfile.LibsndfileError as error:
+        raise SimulstError(
+            f"{path}: not readable as audio ({error.error_string.strip().rstrip('.')}); give WAV, FLAC or OGG."
+        ) from error
+
+
+def _mono(path: Path, file: soundfile.SoundFile, first: int, last: int) -> np.ndarray:
+    """The frames from `first` to before `last`, shape (n,), the mean of the channels."""
+    if first >= last:
+        start = first / file.samplerate
+        raise SimulstError(f"{path}: no audio between {start:g} s and the end of the span; remove the entry.")
+    samples = _read(file, last - first) if _seek(file, first) else np.zeros((0, 1), np.float32)
+    if samples.shape[0] < last - first:
+        raise _truncated(path)
+    mono = samples.mean(axis=1)
+    if not np.isfinite(mono).all():
+        raise SimulstError(f"{path}: has samples that are NaN or infinite; export it again.")
+    return mono
+
+
+def _seek(file: soundfile.SoundFile, frame: int) -> bool:
+    """Whether there is such a frame; FLAC's decoder fails where its file was cut off."""
+    try:
+        file.seek(frame)
+    except soundfile.LibsndfileError:
+        return False
+    return True
 
 
 def _read(file: soundfile.SoundFile, frames: int) -> np.ndarray:
@@ -84,11 +126,8 @@ def _read(file: soundfile.SoundFile, frames: int) -> np.ndarray:
     return np.concatenate(blocks)
 
 
-def _check_whole(path: Path, read: int, expected: int) -> None:
-    """A WAV whose header promises more data than the file holds was cut off in transfer."""
-    declared = _declared_bytes(path)
-    if read < expected or (declared is not None and declared > path.stat().st_size):
-        raise SimulstError(f"{path}: truncated: its header promises more audio than the file holds; copy it again.")
+def _truncated(path: Path) -> SimulstError:
+    return SimulstError(f"{path}: truncated: its header promises more audio than the file holds; copy it again.")
 
 
 def _declared_bytes(path: Path) -> int | None:

@@ -18,14 +18,16 @@ from os.path import abspath, isfile
 from pathlib import Path
 from statistics import median
 
-from simulst.data.audio import load_audio, seconds_of
+from simulst.data.audio import whole_seconds
 from simulst.data.datadir import write_table
 from simulst.data.text import PUNCTUATION, has_words, length, lower_without_punctuation, normalise
 from simulst.errors import SimulstError
+from simulst.lock import alone
 
 FAULTS = ("bad segment", "no audio", "bad audio", "past end", "empty", "duplicate", "in a test")
 FILTERS = ("too short", "too long", "non-speech", "ratio")
 COLUMNS = ("found", *FAULTS, *FILTERS, "clipped", "kept", "talks", "minutes")
+DROPPED = "dropped.log"
 OVERSHOOT = 0.1  # seconds that a segment may last longer than its file; it is clipped
 SLACK = 2  # words: short sentences have wild ratios
 
@@ -114,12 +116,18 @@ def prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -
 
     A recording of a training split that another split has too is dropped from the training.
     Returns: split → count for each of COLUMNS.
-    Raises SimulstError: nothing left, two files under one name, a full disk; with on_error "stop" any fault.
+    Raises SimulstError: nothing left, two files under one name, a full disk, another run at work in the pair's folder;
+        with on_error "stop" any fault.
     """
     if not re.fullmatch(r"\w+-[\w-]+", pair):
         raise SimulstError(f"'{pair}' is no language pair; give it as source-target, such as en-de.")
     if odd := [split for split in splits if not re.fullmatch(r"\w[\w.-]*", split)]:  # they name folders
         raise SimulstError(f"'{odd[0]}' cannot name a split; use letters, digits, points and hyphens.")
+    with alone(out / pair):
+        return _prepare(pair, splits, out, choice)
+
+
+def _prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -> dict[str, Counter[str]]:
     source, _, target = pair.partition("-")
     counts: dict[str, Counter[str]] = {}
     tested: dict[str, str] = {}  # recording → split
@@ -191,11 +199,9 @@ def _seconds(audio: Path) -> float | str:
     if not isfile(audio):  # unlike Path's, also False for a name that no file can have
         return f"{audio} is missing"
     try:
-        seconds = seconds_of(audio)
-        load_audio(audio, 0.0, min(0.01, seconds) or None)  # also compares a WAV's header with the file's size
-        return seconds
+        return whole_seconds(audio)
     except SimulstError as error:
-        return str(error)
+        return str(error).removesuffix(".")
 
 
 def _untested(segments: Iterable[Segment], tested: Mapping[str, str], log: Log) -> Iterator[Segment]:
@@ -269,7 +275,7 @@ def _write(place: Path, source: str, target: str, segments: Sequence[Segment], l
         part.mkdir(parents=True)
         for name, rows in tables.items():
             write_table(part / name, rows)
-        (part / "dropped.log").write_text("".join(f"{line}\n" for line in log.lines), encoding="utf-8")
+        (part / DROPPED).write_text("".join(f"{line}\n" for line in log.lines), encoding="utf-8")
         shutil.rmtree(place, ignore_errors=True)
         part.replace(place)
     except OSError as error:
@@ -280,6 +286,12 @@ def _write(place: Path, source: str, target: str, segments: Sequence[Segment], l
 def _summary(log: Log) -> str:
     counts = ", ".join(f"{reason}: {log.counts[reason]}" for reason in (*FAULTS, *FILTERS) if log.counts[reason])
     return "; the first: ".join([counts, *log.lines[:1]]) or "none found"
+
+
+def report(out: Path, pair: str, counts: Mapping[str, Counter[str]]) -> str:
+    """The table of counts, and where to read what was dropped."""
+    logs = [out / pair / split / DROPPED for split, n in counts.items() if any(n[c] for c in (*FAULTS, *FILTERS))]
+    return "\n".join([table(counts), *(f"dropped, and why: {path}" for path in logs)])
 
 
 def table(counts: Mapping[str, Counter[str]]) -> str:

@@ -63,6 +63,34 @@ def find_split(root: Path, pair: str, split: str) -> Path:
     return folder
 
 
+def version_of(listing: Path) -> str:
+    """ "1", or "2 or 3", which look the same: only their segments have numbers of words. listing: a split's YAML."""
+    try:
+        with listing.open("rb") as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise SimulstError(f"{listing}: cannot be read ({error.strerror}); copy the corpus again.") from error
+    return "2 or 3" if re.search(rb"""[\s{,]["']?rW["']?\s*:""", head) else "1"
+
+
+def check_version(root: Path, pair: str, splits: Sequence[str], version: str = "") -> str:
+    """The version of MuST-C whose form a pair's files have: "1", "2 or 3", or both where the splits differ.
+
+    Raises SimulstError: it is not `version` ("1", "2" or "3"; "": any), or what `find_split` raises.
+    """
+    found = {}
+    for split in splits:
+        listing = find_split(root, pair, split) / "txt" / f"{split}.yaml"
+        found[split] = version_of(listing)
+        if version and version not in found[split].split(" or "):
+            what = "no rW" if found[split] == "1" else "rW"
+            raise SimulstError(
+                f"{listing}: of MuST-C version {found[split]} (its segments have {what}), not {version}; "
+                f"give the --root of version {version}, or --version {found[split][0]}."
+            )
+    return " and ".join(sorted(set(found.values())))
+
+
 def _why_no_pair(root: Path, pair: str) -> str:
     """One sentence with the mend: another root, an archive to unpack, another version of the corpus."""
     if not root.is_dir():

@@ -6,11 +6,14 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
+from simulst.lock import alone
 from simulst.log import unit_of
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
@@ -20,6 +23,15 @@ from simulst.runs import decode_utterance, write_atomically
 from simulst.search import JointBeamSearch
 
 CHOSEN = "chosen.pth"
+
+
+@dataclass(frozen=True)
+class Dev:
+    """Development data of one target language: data directory, and the language of its references, such as tc.de."""
+
+    data: Path
+    text: str
+    target: str
 
 
 def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
@@ -45,36 +57,41 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
             elif tensor.is_floating_point():
                 total[name] = total[name] + tensor.double()
     dtypes = {name: tensor.dtype for name, tensor in state.items()}
-    mean = {n: (t / len(paths)).to(dtypes[n]) if t.is_floating_point() else t for n, t in total.items()}
+    average = {n: (t / len(paths)).to(dtypes[n]) if t.is_floating_point() else t for n, t in total.items()}
     part = out.with_name(out.name + ".part")
-    torch.save(mean, part)
+    torch.save(average, part)
     part.replace(out)
 
 
-def choose(
-    experiment: Path, data: Path, text: str, source: str, target: str, counts: list[int], limit: int
-) -> dict[int, float]:
+def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int], limit: int) -> dict[int, float]:
     """Write the mean of the best checkpoints that decodes dev best (offline) as chosen.pth; returns count → BLEU.
 
-    data, text: development data directory and its reference file. counts: numbers of checkpoints to try.
-    limit: development sentences. Raises SimulstError: no finished training, or what decoding raises.
+    devs: the BLEU is the mean over them. counts: numbers of checkpoints to try. limit: sentences of each dev.
+    Raises SimulstError: no finished training, a training at work in the folder, or what decoding raises.
     """
-    epochs = best_epochs(experiment)
-    decoding = Decoding(Offline(), All(), search=JointBeamSearch(beam=3))
-    utterances = read_data_dir(data, text)[:limit]
-    scores: dict[int, float] = {}
-    for count in sorted({min(count, len(epochs)) for count in counts}):
-        name = f"ave_{count}best.pth"
-        average_checkpoints([experiment / f"{epoch}epoch.pth" for epoch in epochs[:count]], experiment / name)
-        model = load_model(experiment, source, target, checkpoint=name)
-        unit = unit_of(target)
-        outputs = [decode_utterance(model, u, i, [decoding], unit)[0].prediction for i, u in enumerate(utterances)]
-        scores[count] = bleu(outputs, [u.reference for u in utterances], target).score
-    best = max(scores, key=lambda count: (scores[count], -count))
-    shutil.copy(experiment / f"ave_{best}best.pth", experiment / (CHOSEN + ".part"))
-    (experiment / (CHOSEN + ".part")).replace(experiment / CHOSEN)
-    write_atomically(experiment / "chosen.json", json.dumps({"averaged": best, "dev_BLEU": scores}))
+    best_epochs(experiment)  # before the lock, which would make a folder that is not there
+    with alone(experiment):
+        epochs = best_epochs(experiment)
+        scores: dict[int, float] = {}
+        for count in sorted({min(count, len(epochs)) for count in counts}):
+            name = f"ave_{count}best.pth"
+            average_checkpoints([experiment / f"{epoch}epoch.pth" for epoch in epochs[:count]], experiment / name)
+            scores[count] = mean(dev_bleu(experiment, name, dev, source, limit) for dev in devs)
+        best = max(scores, key=lambda count: (scores[count], -count))
+        shutil.copy(experiment / f"ave_{best}best.pth", experiment / (CHOSEN + ".part"))
+        (experiment / (CHOSEN + ".part")).replace(experiment / CHOSEN)
+        write_atomically(experiment / "chosen.json", json.dumps({"averaged": best, "dev_BLEU": scores}))
     return scores
+
+
+def dev_bleu(experiment: Path, checkpoint: str, dev: Dev, source: str, limit: int) -> float:
+    """Offline BLEU of a checkpoint on the first `limit` sentences."""
+    model = load_model(experiment, source, dev.target, checkpoint=checkpoint)
+    decoding = Decoding(Offline(), All(), search=JointBeamSearch(beam=3))
+    utterances = read_data_dir(dev.data, dev.text)[:limit]
+    unit = unit_of(dev.target)
+    outputs = [decode_utterance(model, u, i, [decoding], unit)[0].prediction for i, u in enumerate(utterances)]
+    return bleu(outputs, [u.reference for u in utterances], dev.target).score
 
 
 def best_epochs(experiment: Path) -> list[int]:

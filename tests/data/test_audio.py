@@ -10,7 +10,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.data.audio import SAMPLE_RATE, load_audio
+from simulst.data.audio import SAMPLE_RATE, load_audio, whole_seconds
 from simulst.errors import SimulstError
 
 
@@ -145,6 +145,23 @@ def test_truncated_flac(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:15000])
     with pytest.raises(SimulstError, match=r"a\.flac"):
         load_audio(path)
+
+
+@pytest.mark.parametrize("seconds", [0.003, 0.01, 0.5, 3.0])
+@pytest.mark.parametrize("suffix", ["wav", "flac", "mp3", "ogg"])
+def test_whole_files(tmp_path: Path, suffix: str, seconds: float) -> None:
+    for rate in (16000, 44100):
+        assert whole_seconds(write(tmp_path / f"a.{suffix}", tone(rate, seconds), rate)) == pytest.approx(seconds, 0.01)
+
+
+@pytest.mark.parametrize("keep", [0.34, 0.95])
+@pytest.mark.parametrize("suffix", ["wav", "flac", "mp3"])
+def test_what_was_cut_off_has_no_end(tmp_path: Path, suffix: str, keep: float) -> None:
+    path = write(tmp_path / f"a.{suffix}", np.random.default_rng(0).uniform(-0.5, 0.5, 10 * SAMPLE_RATE))
+    data = path.read_bytes()
+    path.write_bytes(data[: round(len(data) * keep)])
+    with pytest.raises(SimulstError, match=rf"a\.{suffix}: truncated"):
+        whole_seconds(path)
 
 
 @pytest.mark.parametrize("text", ["hello", "<html>not found</html>", "RIFF", "fLaC", "OggS"])

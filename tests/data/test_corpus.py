@@ -18,6 +18,7 @@ from simulst.data import corpus
 from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
+from simulst.lock import alone
 
 ONE = Segment(1, "s_a_1", "s", "a", Path("a.wav"), 0.0, 1.0, "One.", "Eins.")
 
@@ -138,6 +139,22 @@ def test_a_full_disk_keeps_what_was_written_before(tmp_path: Path, monkeypatch: 
         talk.prepare()
     assert {path.name: path.read_text() for path in (tmp_path / "en-de/train").iterdir()} == before
     assert [path.name for path in (tmp_path / "en-de").iterdir()] == ["train"]
+
+
+def test_two_at_once_refuse(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, [ONE])
+    with alone(tmp_path / "en-de"), pytest.raises(SimulstError, match=r"en-de: another run is at work there"):
+        talk.prepare()
+    assert not list((tmp_path / "en-de").iterdir())
+    talk.prepare()
+
+
+def test_the_report_names_the_logs_of_what_was_dropped(tmp_path: Path) -> None:
+    log = f"\ndropped, and why: {tmp_path / 'en-de/train/dropped.log'}"
+    counts = Talk(tmp_path, [ONE, replace(ONE, name="s_a_2", start=6.0, end=7.0)]).prepare()
+    assert corpus.report(tmp_path, "en-de", {"train": counts}).endswith(log)
+    counts = Talk(tmp_path, [replace(ONE, end=5.05)]).prepare()  # clipped is not dropped
+    assert "dropped" not in corpus.report(tmp_path, "en-de", {"train": counts})
 
 
 def test_only_splits_for_training_are_changed(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import yaml
 from simulst.data.corpus import Choice, table
 from simulst.data.datadir import read_data_dir, read_table
 from simulst.data.mini import make_mini
-from simulst.data.must_c import BATCH, prepare_must_c, read_lines, read_segments
+from simulst.data.must_c import BATCH, check_version, prepare_must_c, read_lines, read_segments
 from simulst.errors import SimulstError
 
 LINES = [
@@ -202,7 +203,7 @@ def test_a_missing_wav(corpus: Corpus) -> None:
     corpus.dropped("no audio", 1, f"dev.yaml, line 1: no audio: {corpus.folder / 'wav' / 'ted_1.wav'} is missing")
 
 
-@pytest.mark.parametrize("size, what", [(0, "not readable"), (30, "not readable"), (100_000, "truncated")])
+@pytest.mark.parametrize("size, what", [(0, "the file is empty"), (30, "not readable"), (100_000, "truncated")])
 def test_a_damaged_wav(corpus: Corpus, size: int, what: str) -> None:
     path = corpus.folder / "wav" / "ted_2.wav"
     path.write_bytes(path.read_bytes()[:size])
@@ -350,6 +351,33 @@ def test_a_pair_of_another_version(corpus: Corpus, pair: str, where: str) -> Non
         prepare_must_c(corpus.root, corpus.out, pair)
 
 
+@pytest.mark.parametrize("name, form", VERSIONS.items())
+def test_versions_are_told_apart_by_the_numbers_of_words(corpus: Corpus, name: str, form: Callable[..., str]) -> None:
+    segments = yaml.safe_load("\n".join(LINES))
+    if name.startswith("1"):
+        segments = [{k: v for k, v in segment.items() if k not in ("rW", "uW")} for segment in segments]
+    corpus.write([form(segment) for segment in segments], ENGLISH, GERMAN)
+    found, wrong, what = ("1", "3", "no rW") if name.startswith("1") else ("2 or 3", "1", "rW")
+    assert check_version(corpus.root, "en-de", ["dev"]) == found
+    for version in found.split(" or "):
+        assert check_version(corpus.root, "en-de", ["dev"], version) == found
+    with pytest.raises(SimulstError) as error:
+        check_version(corpus.root, "en-de", ["dev"], wrong)
+    assert str(error.value) == (
+        f"{corpus.folder / 'txt/dev.yaml'}: of MuST-C version {found} (its segments have {what}), not {wrong}; "
+        f"give the --root of version {wrong}, or --version {found[0]}."
+    )
+
+
+def test_splits_of_different_versions(tmp_path: Path) -> None:
+    Corpus(tmp_path, "train")
+    corpus = Corpus(tmp_path, "dev")
+    corpus.write([line.replace("rW: 2, uW: 0, ", "") for line in LINES], ENGLISH, GERMAN)
+    assert check_version(corpus.root, "en-de", ["train", "dev"]) == "1 and 2 or 3"
+    with pytest.raises(SimulstError, match=r"dev\.yaml: of MuST-C version 1"):
+        check_version(corpus.root, "en-de", ["train", "dev"], "2")
+
+
 def test_a_split_that_was_unpacked_in_part(corpus: Corpus) -> None:
     (corpus.folder / "wav").rename(corpus.folder / "h5")
     with pytest.raises(SimulstError, match="dev: no folder wav; it has h5, txt; unpack the whole archive again"):
@@ -378,6 +406,12 @@ def test_the_script(corpus: Corpus) -> None:
     script = Path(__file__).parents[2] / "local" / "prepare_must_c.py"
     command = [sys.executable, str(script), "--root", str(corpus.root), "--out", str(corpus.out), "--splits"]
     done = subprocess.run([*command, "dev"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stdout.startswith("en-de, segments:")
+    assert done.returncode == 0 and done.stdout.startswith("en-de, in the form of MuST-C version 2 or 3, segments:\n")
+    assert "dropped" not in done.stdout
+    (corpus.folder / "wav" / "ted_2.wav").unlink()
+    done = subprocess.run([*command, "dev", "--version", "3"], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith(f"\ndropped, and why: {corpus.out / 'en-de/dev/dropped.log'}\n")
+    failed = subprocess.run([*command, "dev", "--version", "1"], capture_output=True, text=True, check=False)
+    assert failed.returncode == 1 and "of MuST-C version 2 or 3" in failed.stderr
     failed = subprocess.run([*command, "test"], capture_output=True, text=True, check=False)
     assert failed.returncode == 1 and "no split 'test'" in failed.stderr

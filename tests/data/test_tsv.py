@@ -187,6 +187,13 @@ def test_names_that_no_audio_file_can_have(corpus: Corpus, name: str) -> None:
     assert counts["no audio"] == 1 and counts["kept"] == 2
 
 
+@pytest.mark.parametrize("name", ["de_2.flac", "de_3.mp3"])
+def test_audio_that_was_cut_off(corpus: Corpus, name: str) -> None:
+    path = corpus.root / "clips" / name
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+    corpus.dropped("bad audio", f": bad audio: {path}: truncated")
+
+
 def test_columns_that_are_not_there(corpus: Corpus) -> None:
     with pytest.raises(
         SimulstError,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import recipe
 import stages
+import yaml
 
 from simulst.data.datadir import read_table
 from simulst.data.mini import make_mini
@@ -16,7 +17,7 @@ from simulst.log import read_log
 from simulst.models.espnet import ESPnet
 
 PAIRS = ("en-de", "en-ja")
-SHORT = f"--max_epoch 1 --batch_bins 500000 --num_workers 0 {recipe.TINY}"
+SHORT = "--max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0"
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,9 @@ def must_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_mini(folder / "corpus", sizes, PAIRS)
     options = ["--root", str(folder / "corpus"), "--pairs", " ".join(PAIRS), "--pieces", "500", "--source-pieces", "80"]
     options += ["--speeds", "0.9 1.0", "--train-options", SHORT, "--asr-options", SHORT, "--ngpu", "0", "--counts", "1"]
+    options += ["--model-options", recipe.TINY]
     options += stages.configurations(folder, {"--config": "paper_c_st.yaml", "--asr-config": "paper_c_asr.yaml"})
+    (folder / "options").write_text("\n".join(options))
     output, table = stages.run("must_c", folder, options, range(1, 11))
     (folder / "output").write_text(output)
     (folder / "table").write_text(table)
@@ -52,6 +55,14 @@ def test_the_encoder_begins_where_recognition_ended(must_c: Path) -> None:
     assert "Loading pretrained params from" in log and "asr/valid.acc.best.pth:encoder:encoder" in log
 
 
+def test_both_models_have_the_options_of_the_model(must_c: Path) -> None:
+    configs = [
+        yaml.safe_load((must_c / "exp/en-de+en-ja" / name / "config.yaml").read_text()) for name in ("asr", "st")
+    ]
+    assert configs[0]["encoder_conf"] == configs[1]["encoder_conf"]
+    assert (configs[0]["encoder_conf"]["num_blocks"], configs[0]["decoder_conf"]["num_blocks"]) == (2, 1)
+
+
 def test_each_pair_is_decoded_and_scored(must_c: Path) -> None:
     for pair, unit in (("en-de", "word"), ("en-ja", "char")):
         for label in recipe.LABELS:
@@ -66,6 +77,15 @@ def test_each_pair_is_decoded_and_scored(must_c: Path) -> None:
     readme = (must_c / "README.md").read_text()
     assert all(readme.count(f"| {label}") == 2 for label in recipe.LABELS)
     assert (must_c / "en-de.svg").is_file() and (must_c / "en-ja.svg").is_file()
+
+
+def test_decoding_is_done_again_by_force(must_c: Path) -> None:
+    options = [*(must_c / "options").read_text().split("\n"), "--stage", "8", "--stop-stage", "8"]
+    log = must_c / "exp/en-de+en-ja/decode/en-de/tst-COMMON" / recipe.LABELS[0] / "instances.log"
+    before = log.read_bytes()
+    log.write_bytes(before.replace(b'"prediction": "', b'"prediction": "stale '))
+    recipe.run("must_c", must_c, [*options, "--force"])
+    assert [i.prediction for i in read_log(log)] == [json.loads(line)["prediction"] for line in before.splitlines()]
 
 
 def test_the_target_language_chooses_the_token(must_c: Path, monkeypatch: pytest.MonkeyPatch) -> None:

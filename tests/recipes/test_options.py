@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -16,16 +18,19 @@ RECIPES = sorted(path.parent.name for path in ROOT.glob("egs/*/run.sh"))
 
 
 def run(recipe: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(recipe / "run.sh"), *options], capture_output=True, text=True)
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run([str(recipe / "run.sh"), *options], capture_output=True, text=True, env=environment)
+
+
+def scaffolded(folder: Path) -> Path:
+    (folder / "local").symlink_to(ROOT / "local")
+    (folder / "egs").mkdir()
+    return new_recipe(folder / "egs", ROOT / "egs/TEMPLATE", "tsv", "new", "de-en")
 
 
 @pytest.mark.parametrize("name", [*RECIPES, "new"])
 def test_help_shows_every_option_and_its_default(tmp_path: Path, name: str) -> None:
-    recipe = ROOT / "egs" / name
-    if name == "new":
-        (tmp_path / "local").symlink_to(ROOT / "local")
-        (tmp_path / "egs").mkdir()
-        recipe = new_recipe(tmp_path / "egs", ROOT / "egs/TEMPLATE", "tsv", name, "de-en")
+    recipe = scaffolded(tmp_path) if name == "new" else ROOT / "egs" / name
     shown = run(recipe, "--help")
     assert shown.returncode == 0 and not shown.stderr
     assert "[$" not in shown.stdout and "[]" not in shown.stdout
@@ -50,8 +55,36 @@ def test_a_size_sets_defaults_that_options_override() -> None:
         (["--size", "huge"], "error: no size 'huge'; there are small and large"),
         (["--tests"], "error: --tests needs a value"),
         (["en-de"], "error: unexpected argument 'en-de'"),
+        (["--stage", "foo"], "error: --stage 'foo' is no stage's number; see"),
+        (["--stop-stage", ""], "error: --stop-stage '' is no stage's number; see"),
+        (["--stage", "-1"], "error: --stage '-1' is no stage's number; see"),
+        (["--stage", "12"], "error: there is no stage from 12 to 10 in this recipe; see"),
     ],
 )
 def test_bad_options_end_in_a_sentence(options: list[str], message: str) -> None:
-    result = run(ROOT / "egs/mini", *options)
+    fails(run(ROOT / "egs/mini", *options), message)
+
+
+def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
     assert result.returncode == 1 and result.stderr.startswith(message) and result.stderr.count("\n") == 1
+
+
+def test_a_stage_that_a_recipe_has_not(tmp_path: Path) -> None:
+    message = "error: there is no stage from {} in this recipe; see"
+    fails(run(scaffolded(tmp_path), "--stage", "12", "--stop-stage", "16"), message.format("12 to 16"))
+    fails(run(ROOT / "egs/prompts", "--stage", "3", "--stop-stage", "7"), message.format("3 to 7"))
+
+
+@pytest.mark.parametrize("stage", ["5", "6"])
+def test_training_without_a_gpu(tmp_path: Path, stage: str) -> None:
+    options = ["--stage", stage, "--stop-stage", stage, "--data", str(tmp_path / "data"), "--exp", str(tmp_path)]
+    message = "error: --ngpu 1: no GPU here; give --ngpu 0"
+    fails(run(ROOT / "egs/must_c", *options), message)
+    # A complete training needs none; this one was another, as the trainer says.
+    folder = tmp_path / "en-de" / {"5": "asr", "6": "st"}[stage]
+    folder.mkdir(parents=True)
+    (tmp_path / "en-de/asr").mkdir(exist_ok=True)
+    (tmp_path / "en-de/asr/valid.acc.best.pth").touch()
+    (folder / "simulst.json").write_text(json.dumps({"complete": True}, indent=1))
+    assert "was begun with other options" in run(ROOT / "egs/must_c", *options).stderr
+    fails(run(ROOT / "egs/must_c", *options, "--force"), message)

@@ -1,10 +1,17 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from simulst.errors import SimulstError
-from simulst.training.average import average_checkpoints, best_epochs
+from simulst.lock import alone
+from simulst.training import average
+from simulst.training.average import CHOSEN, Dev, average_checkpoints, best_epochs, choose
 
 
 def test_the_mean_of_two(tmp_path: Path) -> None:
@@ -36,3 +43,41 @@ def test_best_epochs_come_from_the_log(tmp_path: Path) -> None:
     for n in (1, 3):
         (tmp_path / f"{n}epoch.pth").touch()
     assert best_epochs(tmp_path) == [3, 1]
+
+
+def finished(folder: Path) -> Path:
+    """A training of two epochs, the first of them better."""
+    lines = [f"{n}epoch results: [train] loss=1, acc=0.9, [valid] loss=2, acc={acc}" for n, acc in ((1, 0.3), (2, 0.2))]
+    (folder / "simulst.log").write_text("\n".join(lines))
+    for n in (1, 2):
+        torch.save({"w": torch.full((1,), float(n))}, folder / f"{n}epoch.pth")
+    return folder
+
+
+def test_all_pairs_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first language alone would take one checkpoint."""
+    bleu = {("de", "ave_1best.pth"): 20.0, ("de", "ave_2best.pth"): 19.0}
+    bleu |= {("ja", "ave_1best.pth"): 10.0, ("ja", "ave_2best.pth"): 14.0}
+    monkeypatch.setattr(average, "dev_bleu", lambda folder, name, dev, source, limit: bleu[dev.target, name])
+    devs = [Dev(Path(target), f"tc.{target}", target) for target in ("de", "ja")]
+    assert choose(finished(tmp_path), devs[:1], "en", [1, 2, 5], 9) == {1: 20.0, 2: 19.0}
+    assert torch.load(tmp_path / CHOSEN, weights_only=True)["w"].tolist() == [1.0]
+    assert choose(tmp_path, devs, "en", [1, 2, 5], 9) == {1: 15.0, 2: 16.5}
+    assert torch.load(tmp_path / CHOSEN, weights_only=True)["w"].tolist() == [1.5]
+    assert json.loads((tmp_path / "chosen.json").read_text())["averaged"] == 2
+
+
+def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None:
+    with alone(finished(tmp_path)), pytest.raises(SimulstError, match="another run is at work there"):
+        choose(tmp_path, [Dev(tmp_path, "tc.de", "de")], "en", [1], 9)
+    assert not (tmp_path / "ave_1best.pth").exists()
+    with pytest.raises(SimulstError, match="run stage 6"):
+        choose(tmp_path / "nowhere", [Dev(tmp_path, "tc.de", "de")], "en", [1], 9)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_script_wants_its_options_in_threes(tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "local" / "average.py"
+    options = ["--data", "de", "--data", "ja", "--text", "tc.de", "--target-lang", "de"]
+    done = subprocess.run([sys.executable, script, tmp_path, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "error: --data, --text, --target-lang: give them equally often" in done.stderr
