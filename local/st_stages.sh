@@ -113,12 +113,14 @@ if runs 10; then
     [ -e "$readme" ] || grep -E '^(#|<!--)' README.md > "$readme"
     for pair in $pairs; do
         first=${tests%% *}
+        # A model of several pairs does not replace what one of this pair alone has reached.
+        if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
         for suffix in svg png; do
             simulst plot "$out/decode/$pair/$first" --out "$out/$pair.$suffix" --title "$recipe $pair, $first"
         done
-        cp "$out/$pair.svg" "$(dirname "$readme")"
+        cp "$out/$pair.svg" "$(dirname "$readme")/$name.svg"
         for split in $tests; do
-            python $local/write_results.py --readme "$readme" --section "$pair-$split" --command "$command" \
+            python $local/write_results.py --readme "$readme" --section "$name-$split" --command "$command" \
                 "$out/decode/$pair/$split"
         done
     done

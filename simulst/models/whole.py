@@ -78,8 +78,9 @@ class Prefixes:
     def __call__(self, samples: int) -> Tensor:
         """(t, ·), of the first `samples` samples."""
         features, encoder = self._features, self._encoder
-        # At its end, a prefix is mirrored.
-        same = features.count(samples, final=False) if samples < self._audio.size else 0
+        # At its end, a prefix is mirrored. For the whole alone, to be made in two parts would only cost time.
+        shares = self._shared is not None or samples < self._audio.size
+        same = features.count(samples, final=False) if shares else 0
         kept = max(0, (same - encoder.least) // encoder.factor + 1)
         if kept and self._shared is None:
             last = features.count(self._audio.size, final=False)
