@@ -4,31 +4,35 @@
 
 What egs/mini trained translates the talks of tst-COMMON, one after the other and again from the start until there are
 enough, as one stream without segmentation, cut where the voice activity detector hears a pause; then the segments of
-the same talks alone. Both texts are scored by talk. RTF counts processor time.
-The last line is JSON.
+the same talks alone. Both texts are scored by talk, and segments are counted whose text is the same in both.
+RTF counts processor time. The last line is JSON.
 """
 
 from __future__ import annotations
 
 import json
 import resource
-import sys
 import time
 from collections import defaultdict
+from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 import psutil
 from tqdm import tqdm
 
+from simulst.command import run_command
 from simulst.config import parse_decoding
 from simulst.data.audio import SAMPLE_RATE, load_audio
 from simulst.data.datadir import read_data_dir
+from simulst.errors import SimulstError
 from simulst.metrics.quality import bleu
-from simulst.models.espnet import ESPnet
+from simulst.models.espnet import ESPnet, ESPnetSession
 from simulst.pauses import Segmented, open_stream
 from simulst.runs import decode_utterance
+from simulst.search import Tokens
 
 ROOT = Path(__file__).resolve().parent.parent
 DECODING = {
@@ -43,22 +47,35 @@ REPORTS = 6  # parts of the stream that are reported
 
 
 @click.command(help=__doc__)
-@click.option("--minutes", default=60.0, show_default=True)
-@click.option("--window", default=30.0, show_default=True, help="Seconds that the decoder looks back on; 0: all.")
-@click.option("--pause", default=0.25, show_default=True, help="Seconds of silence that end a sentence; 0: none do.")
-@click.option("--threads", default=1, show_default=True)
+@click.option("--minutes", type=click.FloatRange(0.1), default=60.0, show_default=True)
+@click.option(
+    "--window",
+    type=click.FloatRange(0.0),
+    default=30.0,
+    show_default=True,
+    help="Seconds that the decoder looks back on; 0: all.",
+)
+@click.option(
+    "--pause",
+    type=click.FloatRange(0.0),
+    default=0.25,
+    show_default=True,
+    help="Seconds of silence that end a sentence; 0: none do.",
+)
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--experiment", default=ROOT / "egs/mini/exp/en-de/st", type=click.Path(path_type=Path))
 @click.option("--data", default=ROOT / "egs/mini/data/en-de/tst-COMMON", type=click.Path(path_type=Path))
 def main(minutes: float, window: float, pause: float, threads: int, experiment: Path, data: Path) -> None:
     """Stream, then decode segments."""
     if not (experiment / "chosen.pth").is_file():
-        sys.exit(f"error: {experiment / 'chosen.pth'} is missing; run ./run.sh --recipe mini --stop-stage 7.")
+        raise SimulstError(f"{experiment}: no chosen.pth; run ./run.sh --recipe mini --stop-stage 7.")
     utterances = read_data_dir(data, "tc.de")
     talks: dict[Path, list[int]] = defaultdict(list)
     for number, utterance in enumerate(utterances):
         talks[utterance.wav].append(number)
-    load = {"threads": threads, "checkpoint": "chosen.pth"}
+    load: dict[str, Any] = {"threads": threads, "checkpoint": "chosen.pth"}
     model = ESPnet(experiment, "en", "de", window=window, pause=pause, **load)
+    slides = count_slides()
     decoding = parse_decoding(DECODING, "benchmark")
     stream = open_stream(model, decoding)
     order: list[Path] = []
@@ -104,14 +121,56 @@ def main(minutes: float, window: float, pause: float, threads: int, experiment: 
     }
     for part in parts:
         print(f"to {part['to_s']:6.0f} s: RTF {part['rtf']:.4f}, memory {part['MB']:.0f} MB")
+    same = [
+        same_texts(spoken, [segments[n].split() for n in talks[talk]])
+        for spoken, talk in zip(words, order, strict=True)
+    ]
+    there = sum(len(talks[talk]) for talk in order)
     print(f"BLEU by talk: one stream {scores['stream']:.1f}, segments alone {scores['segments']:.1f}")
+    print(f"segments with the same text as alone: {100 * sum(same) / there:.1f} %; the window slid {len(slides)} times")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    result = {"minutes": minutes, "window": window, "pause": pause, "parts": parts, "BLEU": scores, "peak_MB": peak}
-    result["sentences"] = {"there": sum(len(talks[talk]) for talk in order)}
+    result: dict[str, Any] = {
+        "minutes": minutes,
+        "window": window,
+        "pause": pause,
+        "parts": parts,
+        "BLEU": scores,
+        "peak_MB": peak,
+    }
+    result |= {"slides": len(slides), "same_share": sum(same) / there, "sentences": {"there": there}}
     if isinstance(stream, Segmented):
         result["sentences"]["found"] = len(stream.segments)
     print(json.dumps(result))
 
 
+def count_slides() -> list[int]:
+    """Grows by an item each time that a window slides: the blocks that it let go."""
+    slides: list[int] = []
+    slide = ESPnetSession._slide_window
+
+    def counted(session: ESPnetSession, committed: Tokens) -> None:
+        before = len(session._blocks)
+        slide(session, committed)
+        if len(session._blocks) < before:
+            slides.append(before - len(session._blocks))
+
+    ESPnetSession._slide_window = counted  # type: ignore
+    return slides
+
+
+def same_texts(stream: list[str], segments: list[list[str]]) -> int:
+    """How many segments have all of their words, and no others among them, in the words of a stream."""
+    alone = [word for words in segments for word in words]
+    place = [-1] * len(alone)  # in the stream, of words that match
+    for block in SequenceMatcher(None, alone, stream, autojunk=False).get_matching_blocks():
+        place[block.a : block.a + block.size] = range(block.b, block.b + block.size)
+    count = start = 0
+    for words in segments:
+        found = place[start : start + len(words)]
+        start += len(words)
+        count += bool(found) and found[0] >= 0 and found == list(range(found[0], found[0] + len(found)))
+    return count
+
+
 if __name__ == "__main__":
-    main()
+    run_command(main)

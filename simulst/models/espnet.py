@@ -12,6 +12,8 @@ import functools
 import importlib
 import math
 import re
+import statistics
+import time
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -24,7 +26,7 @@ import torch
 from simulst.data.combine import language_token
 from simulst.errors import SimulstError
 from simulst.models.base import Memo
-from simulst.models.blockwise import BlockwiseEncoder, State
+from simulst.models.blockwise import GROUP, BlockwiseEncoder, State
 from simulst.models.decoder import CachedDecoder
 from simulst.models.experiment import Experiment, first_line
 from simulst.models.features import Normalize, log_mel_of
@@ -44,6 +46,7 @@ ENCODERS = {
     "transformer": "transformer_encoder:TransformerEncoder",
 }
 LEAST_WINDOW = 5.0  # seconds
+PRICINGS = 3  # measurements of the time that a session is spared
 
 
 class ESPnet:
@@ -95,6 +98,7 @@ class ESPnet:
             ).to(device)
             width = module.output_size()
             self._nothing = torch.zeros(0, width, device=device)
+            self._seconds: dict[int, float] = {}  # see `seconds`
             self.decoder = CachedDecoder(
                 _load(decoder(len(self._tokens), width, **config.get("decoder_conf") or {}), weights, "decoder.").to(
                     device
@@ -171,6 +175,20 @@ class ESPnet:
         assert self._blockwise is not None
         return self._blockwise(self._normalize(features), state, final)
 
+    def seconds(self, blocks: int) -> float:
+        """What encoding so many blocks at once takes, to charge a session that is spared it; measured at first."""
+        if blocks > GROUP:  # the encoder does no more at once
+            return self.seconds(GROUP) * blocks / GROUP
+        if blocks not in self._seconds:
+            session, times = self.session(), []
+            for count in (1, *[blocks] * PRICINGS):
+                session.extend(np.zeros(math.ceil(session.block_end(count)) - session.length, dtype=np.float32))
+                started = time.perf_counter()
+                session._encode()
+                times.append(time.perf_counter() - started)
+            self._seconds[blocks] = statistics.median(times[1:])
+        return self._seconds[blocks]
+
     def encode(self, audio: np.ndarray) -> torch.Tensor:
         """All of an utterance, (n,) float32, at once: encoder frames (t, width)."""
         return self.encode_prefixes([self.prefixes(audio)], audio.size)[0]
@@ -233,9 +251,9 @@ class ESPnetSession:
         self._audio = np.zeros(0, dtype=np.float32)
         self._start = 0  # number of its first sample
         self._final = False
-        self._fed = 0  # feature frames that the encoder has had
+        self._fed = 0  # feature frames that the encoder has had, here or in a session that shares the memo
         self._written = 0  # blocks that it has written
-        self._state: Any = None
+        self._place = Place()  # from which it can go on; later audio is kept
         self._flushed = False
         self._blocks: list[Block] = []  # what it has written and the window holds
         self._marks: list[tuple[int, int]] = []  # encoder frames and how many tokens had been found in them
@@ -371,29 +389,81 @@ class ESPnetSession:
             self._search = None
             return
         ready = model.features.count(self.length, final=False)
-        first, last, written = self._fed, self._fed, self._written
-        while (end := last + model.feed(self._written)) <= ready:
-            last = end
+        written = self._written
+        while (end := self._fed + model.feed(self._written)) <= ready:
+            self._fed = end
             self._written += 1
+        keys: list[Hashable] = [("block", number) for number in range(written, self._written)]
         if self._final and not self._flushed:
             self._flushed = True
-            last = model.features.count(self.length, final=True)
-        elif last == first:
+            self._fed = model.features.count(self.length, final=True)
+            keys.append(self._rest)
+        if not keys:
             return
-        state = self._state
-
-        def compute() -> tuple[torch.Tensor, Any]:
-            features = model.features.frames(self._audio, self._start, first, last)
-            encoded, new = model.encode_blocks(features[None], state, self._final)
-            return encoded[0], new
-
+        # A memo has each block for itself, so that all READs share it; but what it lacks is encoded together.
+        parts, made = [], dict[Hashable, Part]()
+        saved = self._memo.saved_seconds
+        for key in keys:
+            part = self._memo.get(key, functools.partial(self._part, key, made))
+            parts.append(part.frames)
+            self._place = part.place or self._place
+        if not made:
+            # Others may have encoded more at once, or less, at another price. Measuring it costs this session nothing.
+            started = time.perf_counter()
+            price = model.seconds(len(keys))
+            self._memo.saved_seconds = saved + price - (time.perf_counter() - started)
+        frames = torch.cat(parts) if len(parts) > 1 else parts[0]
         key = ("blocks", written, self._written, self._final and self.length)
-        frames, self._state = self._memo.get(key, compute)
         self._blocks.append(Block(key, frames, len(frames) + (self._blocks[-1].end if self._blocks else 0)))
-        self._fed = last
-        keep = model.features.keep_from(last) - self._start
+        keep = model.features.keep_from(self._place.fed) - self._start
         if keep > 0:
             self._audio, self._start = self._audio[keep:], self._start + keep
+
+    @property
+    def _rest(self) -> Hashable:
+        """The key of what comes behind the last whole block."""
+        return ("rest", self.length)
+
+    def _part(self, key: Hashable, made: dict[Hashable, Part]) -> Part:
+        if key not in made:
+            made.update(self._parts())
+        return made[key]
+
+    def _parts(self) -> dict[Hashable, Part]:
+        """All blocks from the last place that is known to where READ is now, encoded together."""
+        model, place = self._model, self._place
+        features = model.features.frames(self._audio, self._start, place.fed, self._fed)
+        encoded, state = model.encode_blocks(features[None], place.state, self._final)
+        frames = encoded[0]
+        first, hop = model.block_frames
+        numbers = range(place.blocks, self._written)
+        sizes = [hop if number else first for number in numbers]
+        parts = frames.split([*sizes, len(frames) - sum(sizes)])
+        keys: list[Hashable] = [("block", number) for number in numbers]
+        made = {key: Part(part) for key, part in zip([*keys, self._rest], parts, strict=True)}
+        if not self._final:
+            made[keys[-1]] = Part(parts[-2], Place(self._fed, self._written, state))
+        return made
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the encoder stands. fed: feature frames that it has had. blocks: that it has written."""
+
+    fed: int = 0
+    blocks: int = 0
+    state: State | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A block, or what comes behind the last one: frames (t, width). place: behind it, where that is known.
+
+    It is known of the last of several blocks that were encoded together, as the encoder tells no state in between.
+    """
+
+    frames: torch.Tensor
+    place: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -411,15 +481,16 @@ def _check(model: ESPnet, options: Any, stop: Stop) -> None:
         raise SimulstError("an ESPnet model needs another search; write 'search: {type: joint_beam}'.")
     if isinstance(options, (BWBS, IBWBS)) and not model.blockwise:
         raise SimulstError("blockwise search needs a blockwise encoder; write 'search: {type: joint_beam}'.")
-    if options.ctc_weight > 0 and not model.has_ctc:
-        raise SimulstError(
-            "the model has no CTC layer for the translation (it was trained with st_mtlalpha 0); "
-            "write 'ctc_weight: 0.0' under search."
-        )
+    # STOP first: without its CTC layer no ctc_weight helps.
     if stop.needs.startswith("ctc") and not model.has_ctc:
         raise SimulstError(
             "stop: the CTC policy needs a CTC layer for the translation, which the model lacks (it was trained with "
             "st_mtlalpha 0); take another STOP, such as align_att."
+        )
+    if options.ctc_weight > 0 and not model.has_ctc:
+        raise SimulstError(
+            "the model has no CTC layer for the translation (it was trained with st_mtlalpha 0); "
+            "write 'ctc_weight: 0.0' under search."
         )
 
 

@@ -64,7 +64,10 @@ class Experiment:
         raise SimulstError(f"{self.path}: the file {name} is missing; put it into the experiment's folder.")
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """All parameters and buffers by ESPnet's names."""
+        """All parameters and buffers by ESPnet's names.
+
+        Raises SimulstError: they cannot be read, are not weights, or are not finite.
+        """
         try:
             state = torch.load(io.BytesIO(self.read(self.checkpoint)), map_location="cpu", weights_only=True)
         except SimulstError:
@@ -74,6 +77,13 @@ class Experiment:
         if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
             raise SimulstError(
                 f"{self.path}: {self.checkpoint} holds more than weights; give a model, as ESPnet saves it."
+            )
+        # Here, for later it may not show: a ReLU makes 0 of NaN.
+        broken = [name for name, tensor in state.items() if not tensor.isfinite().all()]
+        if broken:
+            raise SimulstError(
+                f"{self.path}: {self.checkpoint} holds weights that are not finite (NaN or infinity), "
+                f"{broken[0]} for one; its training failed, take another checkpoint."
             )
         return state
 

@@ -143,9 +143,10 @@ class EnoughWords(_Plain):
 class CTC(_Plain):
     """The CTC online policy (CUNI-KIT 2023, section 2.3): end once log Odds_end(g) > threshold, less g's last token.
 
-    threshold: C_end in the paper, which recommends -2 to 2; lower stops sooner, for lower latency.
+    threshold: C_end in the paper, which recommends -2 to 2. A lower one ends each search sooner, so that
+        less is written and latency is higher.
     exact: the odds' denominator sums over the whole vocabulary (equation 4) instead of taking the decoder's favourite
-        alone (equation 5).
+        alone (equation 5). It is larger, so that searches end later and latency is lower.
     """
 
     threshold: float

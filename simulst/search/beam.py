@@ -107,6 +107,7 @@ class JointSearch:
         self.memory = decoder.memory()
         self._device = torch.device("cpu")
         self.ctc: CTCPrefixScorer | None = None
+        self._forced: Prefixes | None = None  # the prefix of the last `start`
         self._with_ctc = with_ctc or options.ctc_weight > 0
 
     def append(self, frames: Tensor, log_probs: Tensor | None = None) -> None:
@@ -136,6 +137,8 @@ class JointSearch:
 
         attention: (L + 1,) their log probabilities by the decoder, as in `Running`; None: not counted.
         """
+        # The CTC layer's part only grows. The decoder reads a prefix anew each time: new frames change what its first
+        # layer finds in the source, and so all keys and values above it.
         tokens = torch.tensor([prefix], dtype=torch.long, device=self._device)
         state = self.decoder.start()
         if prefix:
@@ -143,7 +146,7 @@ class JointSearch:
             _, state = self.decoder.prefill(head, self.memory)
         if attention is None:
             attention = torch.zeros(len(prefix) + 1, dtype=torch.float64, device=self._device)
-        prefixes = self.ctc.force(prefix) if self.ctc else None
+        prefixes = self._forced = self.ctc.force(prefix, self._forced) if self.ctc else None
         running = Running(tokens, attention[None], state, prefixes, torch.zeros_like(attention[:1]))
         return replace(running, scores=self._scores(running))
 

@@ -6,6 +6,7 @@ anew (CUNI-KIT 2023, algorithm 1). Both look at all encoder frames so far. Neith
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,14 +28,15 @@ class BlockwiseBeamSearch:
         self._search = search
         self._options = options
         self._running: Running | None = None
-        self._previous: Running | None = None  # one token shorter
+        self._past: list[Running] = []  # what they grew from, each a token longer than the one before
         self._index = 0  # tokens of the running hypotheses
 
     def step(self, committed: Tokens, stop: Stop, final: bool) -> Beam:
         """Search on, once frames were appended to the `JointSearch`; hypotheses, best first.
 
         committed: hypotheses that do not begin with these tokens are dropped. final: no frames come after these.
-        stop: ends the block before <eos> or a repetition would; without evidence only its bound on tokens matters.
+        stop: ends the block before <eos> or a repetition would. Tokens that are given up are searched again in the next
+        block: one after <eos> or a repetition, `stop.discard` after STOP, none at its bound on tokens.
         """
         search = self._search
         if search.frames == 0:
@@ -43,17 +45,14 @@ class BlockwiseBeamSearch:
             self._running = search.start(())
         self._keep(committed)
         self._running = search.advance(self._running, exact=False)
-        room = search.room
-        if stop.max_new_tokens is not None and not final:
-            room = min(room, len(committed) + stop.max_new_tokens)
+        bound = _bound(committed, stop, final)
+        room = min(search.room, bound)
         ended: list[Hypothesis] = []
         best_at: dict[int, float] = {}
         while self._index < room:
             scored = search.score(self._running, TO_THE_END if final else stop, len(committed))
             if not final and stop.ends(scored.evidence):
-                if stop.needs == "tokens":
-                    return texts(self._running)  # the last token shows where the word before it ends
-                break
+                return self._back(min(stop.discard, self._index - len(committed)))
             chosen = search.choose(scored)
             if final and is_over(best_at, self._index):
                 return ranked(ended, self._options.beam)
@@ -63,15 +62,28 @@ class BlockwiseBeamSearch:
                 ended += texts(chosen.ended)
                 best_at[self._index] = float(chosen.ended.scores[0])
             if not len(chosen.running):
-                return ranked(ended, self._options.beam)
-            self._previous, self._running = self._running, chosen.running
+                return ranked(ended, self._options.beam) or [Hypothesis(committed)]
+            self._past = [*self._past, self._running][-max(1, stop.discard) :]
+            self._running = chosen.running
             self._index += 1
         if final:
             return ranked([*ended, *texts(self._running)], self._options.beam)
-        # What ended or repeated was not taken; now the tokens before it go too. They are searched again.
-        if self._previous is not None and self._index - 1 >= max(1, len(committed)):
-            self._running, self._previous = self._previous, None
-            self._index -= 1
+        if self._index >= bound:
+            return texts(self._running)
+        # What ended or repeated was not taken; now the tokens before it go too, but not the first one (as in ESPnet).
+        return self._back(1 if self._past and self._index > 1 else 0)
+
+    def _back(self, count: int) -> Beam:
+        """Step back by so many tokens: to what was running then, or if that is gone, to the best hypothesis alone."""
+        assert self._running is not None
+        if count:
+            self._index -= count
+            if count <= len(self._past):
+                self._running = self._past[-count]
+            else:
+                best = self._running.tokens[0, : self._index].tolist()
+                self._running = self._search.start(tuple(best), self._running.attention[0, : self._index + 1])
+            self._past = []
         return texts(self._running)
 
     def _keep(self, committed: Tokens) -> None:
@@ -84,9 +96,9 @@ class BlockwiseBeamSearch:
             fits = (self._running.tokens[:, : len(committed)] == wanted).all(1).nonzero()[:, 0]
             if len(fits):
                 self._running = self._running if len(fits) == len(self._running) else self._running[fits]
-                self._previous = None
+                self._past = []
                 return
-        self._running, self._previous = self._search.start(committed), None
+        self._running, self._past = self._search.start(committed), []
         self._index = len(committed)
 
 
@@ -109,7 +121,8 @@ class IncrementalBlockwiseBeamSearch:
     """IBWBS. Each block is searched from the committed tokens on, which are read again over all frames.
 
     In algorithm 1 the active hypothesis is what the policy leaves of the best one (line 19), less two tokens (line 20).
-    As nothing is taken back here, these two are not committed either: see `Hypothesis.withheld`.
+    As nothing is taken back here, these two are not committed either: see `Hypothesis.withheld`. Where STOP ended the
+    search, or its bound on tokens, STOP's word holds instead.
     """
 
     def __init__(self, search: JointSearch, options: IBWBS) -> None:
@@ -127,12 +140,14 @@ class IncrementalBlockwiseBeamSearch:
         attention = self._attention(committed)
         if final:
             return joint_beam_search(search, committed, attention=attention)
-        room = search.room
-        if stop.max_new_tokens is not None:
-            room = min(room, len(committed) + stop.max_new_tokens)
+        bound = _bound(committed, stop)
+        room = min(search.room, bound)
         if search.frames == 0 or room <= len(committed):
             return [Hypothesis(committed)]
         stopped = self._stopped(search.start(committed, attention), len(committed), room, stop)
+        if not stopped:  # there are too few frames for the committed tokens
+            return [Hypothesis(committed)]
+        stopped = [replace(s, withheld=0) if len(s.tokens) >= bound else s for s in stopped]
         self._seen |= {s.tokens for s in stopped if not s.ended}
         stopped.sort(key=lambda s: -s.rank)
         self._best = stopped[0]
@@ -145,7 +160,7 @@ class IncrementalBlockwiseBeamSearch:
             return None
         return best.attention[: len(committed) + 1]
 
-    def _stopped(self, running: Running, given: int, room: int, stop: Stop) -> list[_Stopped]:
+    def _stopped(self, running: Running, given: int, room: float, stop: Stop) -> list[_Stopped]:
         """Lines 4 to 15 of algorithm 1: all hypotheses that leave the search, one after the other."""
         search = self._search
         stopped: list[_Stopped] = []
@@ -181,6 +196,11 @@ class IncrementalBlockwiseBeamSearch:
             _Stopped(tuple(tokens), ended, score, score / size, withheld, attention)
             for tokens, score, attention in rows
         ]
+
+
+def _bound(committed: Tokens, stop: Stop, final: bool = False) -> float:
+    """The most tokens that a hypothesis may have by STOP; infinity for any number."""
+    return math.inf if final or stop.max_new_tokens is None else len(committed) + stop.max_new_tokens
 
 
 def repeats(running: Running) -> Tensor:

@@ -96,6 +96,7 @@ class CTCPrefixScorer:
         compiled = self.device.type == "cpu"
         self._score = _score_compiled if compiled else _score_vectorised
         self._follow = _follow_compiled if compiled else _follow_vectorised
+        self._grow = _grow_compiled if compiled else _grow_vectorised
         self.append(log_probs)
 
     @property
@@ -115,8 +116,17 @@ class CTCPrefixScorer:
         """The empty prefix, n = 1."""
         return self.force(())
 
-    def force(self, tokens: tuple[int, ...]) -> Prefixes:
-        """A given prefix, n = 1."""
+    def force(self, tokens: tuple[int, ...], known: Prefixes | None = None) -> Prefixes:
+        """A given prefix, n = 1.
+
+        known: what was forced before; if it is a part of this one, only frames and tokens that are new cost time.
+        """
+        if known is not None and tokens[: known.tokens.shape[1]] == tuple(known.tokens[0].tolist()):
+            forced = self.advance(known)
+            for token in tokens[known.tokens.shape[1] :]:
+                row = torch.zeros(1, dtype=torch.long, device=self.device)
+                forced = self.extend(forced, row, row + token)
+            return forced
         # Before the first frame, the empty prefix is certain and any other impossible.
         frontier = torch.full((1, 2, len(tokens) + 1), -torch.inf, dtype=torch.float64, device=self.device)
         frontier[0, 1, 0] = 0.0
@@ -185,18 +195,10 @@ class CTCPrefixScorer:
         silence = torch.stack([torch.full_like(blanks, -torch.inf), blanks])  # (2, t + 1) what blanks alone add
         score = prefixes.score
         if exact:
-            # From the empty prefix to the whole one; each over the last old frame and all new ones.
-            forward = prefixes.frontier[:, :, :1] + silence
-            ends = [forward[:, :, -1]]
-            last = torch.full_like(score, -1, dtype=torch.long)
-            for length, tokens in enumerate(prefixes.tokens.unbind(1), 1):
-                known = prefixes.frontier[:, :, length]
-                forward, gained = self._follow(forward, last, tokens, known, new, self._blank)
-                ends.append(forward[:, :, -1])
-                last = tokens
+            empty = prefixes.frontier[:, :, :1] + silence
+            forward, frontier, gained = self._grow(empty, prefixes.frontier, prefixes.tokens, new, self._blank)
             if prefixes.tokens.shape[1]:
                 score = torch.logaddexp(score, gained)
-            frontier = torch.stack(ends, 2)
         else:
             forward = prefixes.forward[:, :, -1:] + silence
             frontier = prefixes.frontier + silence[:, -1:]
@@ -225,11 +227,14 @@ class _Matrix:
         self.rows = self._room[:count]
 
 
-# Each of the two functions below exists twice, for CPU and GPU.
+# Each of the three functions below exists twice, for CPU and GPU.
 #
 # _score: forward (n, 2, T + 1) and last (n,) of n prefixes, candidates (n, k), log_probs (T, V) → log p(g·c...) (n, k).
 # _follow: forward and last of n prefixes g, a token c for each (n,), γⁿ and γᵇ of g·c before the first frame, known
 # (n, 2), log_probs → γⁿ and γᵇ of g·c (n, 2, T + 1), and log Σ_t Φ_{t-1}(g, c) p_t(c) (n,).
+# _grow: forward of n empty prefixes over the last old frame and all new ones, frontier (n, 2, L + 1) and tokens (n, L)
+# of whole ones, log_probs of the new frames → forward of these over the same frames, their new frontier, and the last
+# `_follow`'s sum (n,), -inf for L = 0: from the empty prefix to the whole one, a token at a time.
 
 
 def _score_vectorised(
@@ -255,6 +260,19 @@ def _follow_vectorised(
     silent = _recursion(known[:, 1], label[:, :-1], log_probs[:, blank])
     gained = torch.logsumexp(phi + log_p, -1).masked_fill(tokens == blank, -torch.inf)
     return torch.stack([label, silent], 1), gained
+
+
+def _grow_vectorised(
+    forward: torch.Tensor, frontier: torch.Tensor, tokens: torch.Tensor, log_probs: torch.Tensor, blank: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    ends = [forward[:, :, -1]]
+    gained = torch.full_like(ends[0][:, 0], -torch.inf)
+    last = torch.full_like(gained, -1, dtype=torch.long)
+    for length, token in enumerate(tokens.unbind(1), 1):
+        forward, gained = _follow_vectorised(forward, last, token, frontier[:, :, length], log_probs, blank)
+        ends.append(forward[:, :, -1])
+        last = token
+    return forward, torch.stack(ends, 2), gained
 
 
 def _phi(forward: torch.Tensor, repeated: torch.Tensor) -> torch.Tensor:
@@ -294,6 +312,13 @@ def _follow_compiled(
         _array(forward), _array(last), _array(tokens), _array(known), _array(log_probs), blank
     )
     return torch.from_numpy(followed), torch.from_numpy(gained)
+
+
+def _grow_compiled(
+    forward: torch.Tensor, frontier: torch.Tensor, tokens: torch.Tensor, log_probs: torch.Tensor, blank: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    grown, ends, gained = _grow_loop(_array(forward), _array(frontier), _array(tokens), _array(log_probs), blank)
+    return torch.from_numpy(grown), torch.from_numpy(ends), torch.from_numpy(gained)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
@@ -375,3 +400,20 @@ def _follow_loop(
             followed[i, 0, t + 1], followed[i, 1, t + 1] = label, silent
         gained[i] = _sum(phi, log_p)
     return followed, gained
+
+
+@njit("Tuple((f8[:,:,::1], f8[:,:,::1], f8[::1]))(f8[:,:,::1], f8[:,:,::1], i8[:,::1], f8[:,::1], i8)", cache=True)
+def _grow_loop(
+    forward: np.ndarray, frontier: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray, blank: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ends = np.empty_like(frontier)
+    ends[:, :, 0] = forward[:, :, -1]
+    gained = np.full(len(tokens), -np.inf)
+    last = np.full(len(tokens), -1)
+    for length in range(tokens.shape[1]):
+        token = np.ascontiguousarray(tokens[:, length])
+        known = np.ascontiguousarray(frontier[:, :, length + 1])
+        forward, gained = _follow_loop(forward, last, token, known, log_probs, blank)
+        ends[:, :, length + 1] = forward[:, :, -1]
+        last = token
+    return forward, ends, gained

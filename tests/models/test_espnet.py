@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from simulst.models import load_model, option_names
 from simulst.models.base import Memo
 from simulst.models.espnet import ESPnet, ESPnetSession
 from simulst.policy.commit import All, LocalAgreement
-from simulst.policy.read import Chunk, Offline
+from simulst.policy.read import Block, Chunk, Offline
 from simulst.policy.stop import EndOfSentence, MaxTokens
 from simulst.search import BeamSearch, JointBeamSearch
 from simulst.stream import Stream
@@ -131,6 +134,77 @@ def test_a_block_comes_as_soon_as_it_can(models: dict[str, ESPnet]) -> None:
     other = model.session()
     other.extend(audio[: need[-1]])
     torch.testing.assert_close(one.encoded(), other.encoded(), atol=1e-6, rtol=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    samples=st.integers(1200, 100000),
+    readers=st.lists(st.tuples(st.lists(st.integers(0, 100000), max_size=6), st.integers(0, 20000)), max_size=4),
+)
+def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: list[tuple[list[int], int]]) -> None:
+    """Wherever each one looks, every block is encoded once; where one ends earlier than others, too."""
+    model = models["contextual_block_conformer"]
+    audio = noise(100000)
+    memo = Memo()
+    fed: list[int] = []
+
+    def encode_blocks(features: torch.Tensor, state: Any, final: bool) -> Any:
+        fed.append(features.shape[1])
+        return ESPnet.encode_blocks(model, features, state, final)
+
+    known: set[int] = set()
+    for cuts, less in readers:
+        length = max(0, samples - less)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(model, "encode_blocks", encode_blocks)
+            patch.setattr(model, "seconds", lambda blocks: 0.0)
+            ours = encoded(model.session(memo), audio[:length], cuts)
+        torch.testing.assert_close(ours, encoded(model.session(), audio[:length], []), atol=1e-4, rtol=0)
+        assert not fed or length not in known
+        known.add(length)
+        if len(known) == 1 and fed:
+            assert sum(fed) == model.features.count(length, final=True)
+        fed.clear()
+
+
+def test_reads_of_all_kinds_share_one_pass(models: dict[str, ESPnet]) -> None:
+    """Offline, blocks and chunks, whoever comes first: as alone, and the encoder runs for the first one only."""
+    model = models["contextual_block_conformer"]
+    hows = [
+        Decoding(r, All(), search=JointBeamSearch(2, max_length_ratio=0.3)) for r in (Offline(), Block(), Chunk(700))
+    ]
+    for order in permutations(hows):
+        memo = Memo()
+        with pytest.MonkeyPatch.context() as patch:
+            for number, how in enumerate(order):
+                if number:
+                    patch.setattr(model, "encode_blocks", None)
+                    patch.setattr(model, "seconds", lambda blocks: 0.0)
+                shared = Stream(model.session(memo), how)
+                shared.push(noise(60000), finished=True)
+                patch.undo()
+                alone = Stream(model.session(), how)
+                alone.push(noise(60000), finished=True)
+                assert (shared.committed, shared.reads) == (alone.committed, alone.reads)
+
+
+def test_shared_blocks_are_charged_as_if_encoded_alone(models: dict[str, ESPnet]) -> None:
+    """Whoever reads block by block pays for each call, though another had encoded all blocks in one."""
+    model = models["contextual_block_conformer"]
+    audio = noise(400000)
+    memo = Memo()
+    encoded(model.session(memo), audio, [])
+
+    def price(shared: Memo | None, cuts: list[int]) -> float:
+        started, saved = time.perf_counter(), memo.saved_seconds
+        encoded(model.session(shared), audio, cuts)
+        return time.perf_counter() - started + memo.saved_seconds - saved
+
+    blocks = list(range(0, audio.size, 10240))
+    for cuts in (blocks, []):
+        charged, alone = (min(price(shared, cuts) for _ in range(4)) for shared in (memo, None))
+        assert 0.5 * alone < charged < 2 * alone
+    assert price(memo, blocks) > 2 * price(None, [])
 
 
 def test_old_audio_is_let_go(models: dict[str, ESPnet]) -> None:
@@ -342,13 +416,6 @@ def test_another_search(models: dict[str, ESPnet]) -> None:
 
 def test_a_broken_checkpoint(copy: Path) -> None:
     weights = torch.load(copy / "3epoch.pth")
-    weights["encoder.after_norm.weight"] *= float("nan")
-    torch.save(weights, copy / "4epoch.pth")
-    session = ESPnet(copy, "en", "de", checkpoint="4epoch.pth").session()
-    session.extend(noise(30000), final=True)
-    for ctc_weight in (0.0, 0.3):
-        with pytest.raises(SimulstError, match="NaN"):
-            session.search((), JointBeamSearch(ctc_weight=ctc_weight), EndOfSentence())
     for name, words in (
         ("decoder.output_layer.bias", "decoder.*do not fit"),
         ("encoder.after_norm.bias", "encoder.*do not fit"),
@@ -361,6 +428,28 @@ def test_a_broken_checkpoint(copy: Path) -> None:
     torch.save({"model": weights, "epoch": 3}, copy / "4epoch.pth")
     with pytest.raises(SimulstError, match="more than weights"):
         ESPnet(copy, "en", "de", checkpoint="4epoch.pth")
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "encoder.encoders.0.feed_forward.w_1.bias",  # before a ReLU, which makes 0 of NaN
+        "encoder.encoders.1.conv_module.norm.running_var",
+        "decoder.decoders.0.src_attn.linear_k.weight",
+        "decoder.output_layer.weight",
+        "st_ctc.ctc_lo.bias",
+        "normalize.std",
+    ],
+)
+def test_weights_that_are_not_finite(copy: Path, name: str, value: float, precision: str) -> None:
+    """A single one, in any part, is refused when the model is loaded."""
+    weights = torch.load(copy / "3epoch.pth")
+    weights[name].view(-1)[-1] = value
+    torch.save(weights, copy / "4epoch.pth")
+    with pytest.raises(SimulstError, match=rf"st: 4epoch.pth holds weights that are not finite.*, {name} for one; "):
+        ESPnet(copy, "en", "de", checkpoint="4epoch.pth", precision=precision)
 
 
 @pytest.mark.parametrize(

@@ -193,8 +193,9 @@ def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path)
     )
     path = tmp_path / "exp" / "st"
     without = ESPnet(path, "en", "de")
-    with pytest.raises(SimulstError, match="the CTC policy needs a CTC layer"):
-        decode(without, Decoding(Block(), All(), CTC(0.0), IBWBS(2, 0.0)), audio, [])
+    for ctc_weight in (0.0, 0.3):  # not "write 'ctc_weight: 0.0'", which would not be enough
+        with pytest.raises(SimulstError, match="the CTC policy needs a CTC layer"):
+            decode(without, Decoding(Block(), All(), CTC(0.0), IBWBS(2, ctc_weight)), audio, [])
     with pytest.raises(SimulstError, match="layers names 5, but the decoder has 2"):
         decode(blockwise, Decoding(Block(), All(), AlignAtt(3, (5,)), IBWBS(2)), audio, [])
     for window in (1.0, -3.0):

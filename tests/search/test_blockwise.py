@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,8 +29,8 @@ from simulst.errors import SimulstError  # noqa: E402
 from simulst.models.decoder import CachedDecoder  # noqa: E402
 from simulst.policy.commit import All, Hold, LocalAgreement  # noqa: E402
 from simulst.policy.read import Chunk  # noqa: E402
-from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens  # noqa: E402
-from simulst.search import BWBS, IBWBS, Beam, Hypothesis, JointBeamSearch, Tokens  # noqa: E402
+from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, Evidence, MaxTokens  # noqa: E402
+from simulst.search import BWBS, IBWBS, Beam, Hypothesis, JointBeamSearch, JointOptions, Tokens  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
 from simulst.stream import Stream  # noqa: E402
@@ -187,15 +189,39 @@ class Script:
 
 
 class Run:
-    """IBWBS over scripted blocks, each of one frame."""
+    """A search over scripted blocks, each of one frame."""
 
-    def __init__(self, options: IBWBS, *blocks: Mapping[Tokens, Mapping[int, float]]) -> None:
-        self.search = JointSearch(Script(*blocks), options, END, END)
-        self.blockwise = IncrementalBlockwiseBeamSearch(self.search, options)
+    def __init__(self, options: JointOptions, *blocks: Mapping[Tokens, Mapping[int, float]], ctc: bool = False) -> None:
+        self.search = JointSearch(Script(*blocks), options, END, END, ctc)
+        self.blockwise: Any = None
+        if isinstance(options, IBWBS):
+            self.blockwise = IncrementalBlockwiseBeamSearch(self.search, options)
+        elif isinstance(options, BWBS):
+            self.blockwise = BlockwiseBeamSearch(self.search, options)
 
-    def block(self, committed: Tokens = (), final: bool = False, stop: Any = None) -> list[Tokens]:
-        self.search.append(torch.zeros(1, 1))
-        return [h.tokens for h in self.blockwise.step(committed, stop or EndOfSentence(), final)]
+    def beam(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> Beam:
+        """ctc: log posteriors of the block's frames, if there is more than one."""
+        self.search.append(torch.zeros(1 if ctc is None else len(ctc), 1), ctc)
+        stop = stop or EndOfSentence()
+        if self.blockwise is None:
+            return joint_beam_search(self.search, committed, stop)
+        return self.blockwise.step(committed, stop, final)
+
+    def block(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> list[Tokens]:
+        return [h.tokens for h in self.beam(committed, final, stop, ctc)]
+
+
+@dataclass(frozen=True)
+class At(EndOfSentence):
+    """A STOP that ends the search at so many new tokens."""
+
+    count: int
+    discard: int = 0
+
+    needs = "tokens"
+
+    def ends(self, evidence: Evidence) -> bool:
+        return len(evidence.tokens) >= self.count
 
 
 def options(beam: int = 2, step_back: int = 2, repetition: bool = False) -> IBWBS:
@@ -232,6 +258,31 @@ def test_min_score_rises() -> None:
     assert (C, D, A, B) in run_block(options(3), script)
 
 
+def test_min_score_never_falls() -> None:
+    """Line 10. (A) ended at -1; (C D), unreliable at -2, does not make (B D A) at -1.5 reliable."""
+    script: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -0.6, C: -0.7},
+        (A,): {END: -0.5},
+        (B,): {D: -0.3},
+        (C,): {D: -1.3},
+        (B, D): {A: -0.6},
+        (B, D, A): {C: -0.1},
+    }
+    assert set(run_block(options(3), script)) == {(A,), (C, D), (B, D, A)}
+
+
+def test_a_tie_stops_too() -> None:
+    """Line 9, <=. (B C D) scores what (A) ended with, -1.0 exactly."""
+    script: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -0.5},
+        (A,): {END: -0.5},
+        (B,): {C: -0.25},
+        (B, C): {D: -0.25},
+        (B, C, D): {A: -0.25},
+    }
+    assert set(run_block(options(), script)) == {(A,), (B, C, D)}
+
+
 def run_block(options: IBWBS, script: Mapping[Tokens, Mapping[int, float]]) -> list[Tokens]:
     return Run(options, script).block()
 
@@ -250,6 +301,22 @@ def test_what_was_seen_may_go_on_below_an_unreliable_one() -> None:
     assert set(run.block()) == {(A,), (B, C, D)}  # (B, C) went on; (B, C, D) is new, and stops
     fresh = Run(options(), second)
     assert set(fresh.block()) == {(A,), (B, C)}
+
+
+def test_what_was_seen_stays_seen() -> None:
+    """Line 16, over three blocks: (B C) was seen in the first, not in the second, and goes on in the third."""
+    first: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -2.0},
+        (A,): {END: -0.5},
+        (B,): {C: -0.1},
+        (B, C): {D: -0.1},
+    }
+    second: dict[Tokens, dict[int, float]] = {(): {A: -0.5, D: -0.6}, (A,): {END: -0.5}, (D,): {END: -0.5}}
+    third = {**first, (B, C, D): {A: -0.1}}
+    run = Run(options(), first, second, third)
+    assert set(run.block()) == {(A,), (B, C)}
+    assert set(run.block()) == {(A,), (D,)}
+    assert set(run.block()) == {(A,), (B, C, D)}
 
 
 def test_the_best_by_score_per_token_comes_first() -> None:
@@ -274,13 +341,118 @@ ABC: dict[Tokens, dict[int, float]] = {
 
 @pytest.mark.parametrize(("step_back", "ended", "cut"), [(0, 0, 0), (1, 0, 1), (2, 1, 2), (3, 2, 3)])
 def test_the_last_two_tokens_are_withheld(step_back: int, ended: int, cut: int) -> None:
-    """Line 20; <eos> is one of them. A hypothesis that STOP cut gives up what STOP says, and no more."""
-    run = Run(options(1, step_back), ABC)
-    run.search.append(torch.zeros(1, 1))
-    [found] = run.blockwise.step((), EndOfSentence(), False)
+    """Line 20; <eos> is one of them. Where STOP or its bound ended the search, no more is withheld."""
+    [found] = Run(options(1, step_back), ABC).beam()
     assert (found.tokens, found.withheld) == ((A, B, C), ended)
-    [found] = run.blockwise.step((), MaxTokens(2), False)
+    for stop in (MaxTokens(2), At(2), At(3, discard=1)):
+        [found] = Run(options(1, step_back), ABC).beam(stop=stop)
+        assert (found.tokens, found.withheld) == ((A, B), 0)
+    [found] = Run(options(1, step_back), ABC).beam(stop=MaxTokens(4))
+    assert (found.tokens, found.withheld) == ((A, B, C), ended)
+    # The bound on lengths is no STOP.
+    [found] = Run(replace(options(1, step_back), max_length_ratio=2.0), ABC).beam(stop=MaxTokens(3))
     assert (found.tokens, found.withheld) == ((A, B), cut)
+
+
+KINDS: list[JointOptions] = [
+    JointBeamSearch(1, 0.0, max_length_ratio=9.0),
+    BWBS(1, 0.0, max_length_ratio=9.0, repetition=False),
+    IBWBS(1, 0.0, max_length_ratio=9.0),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["joint", "BWBS", "IBWBS"])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_each_block_writes_as_many_tokens_as_max_tokens_says(kind: JointOptions, n: int) -> None:
+    endless: dict[Tokens, dict[int, float]] = {(A,) * length: {A: -0.1} for length in range(30)}
+    run = Run(kind, *[endless] * 3)
+    committed: Tokens = ()
+    for block in range(1, 4):
+        [found] = run.beam(committed, stop=MaxTokens(n))
+        committed = found.tokens[: len(found.tokens) - found.withheld]
+        assert committed == (A,) * (n * block)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["joint", "BWBS", "IBWBS"])
+@pytest.mark.parametrize("discard", range(5))
+@pytest.mark.parametrize("committed", [(), (A,), (A, B)])
+def test_stop_gives_up_what_it_says(kind: JointOptions, discard: int, committed: Tokens) -> None:
+    """But nothing that is committed. What was given up is searched again, here with another outcome."""
+    again: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in ABC}
+    run = Run(kind, ABC, again)
+    kept = (A, B, C)[: max(len(committed), 3 - discard)]
+    [found] = run.beam(committed, stop=At(3 - len(committed), discard))
+    assert (found.tokens, found.withheld) == (kept, 0)
+    # BWBS alone goes on from what it found, the others from what was committed.
+    begun = kept if isinstance(kind, BWBS) else committed
+    assert run.block(committed, stop=At(len(kept) + 1 - len(committed))) == [(*begun, D)]
+
+
+@pytest.mark.parametrize("kind", [JointBeamSearch, BWBS, IBWBS])
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_ctc_policy_discards_the_last_token(kind: Any, exact: bool) -> None:
+    """The CTC layer has heard A B C and no more, so that the search ends once it has these, less C."""
+    heard = torch.full((8, END + 1), 0.02)
+    for frame, label in enumerate([A, A, 0, B, 0, C, C, 0]):
+        heard[frame, label] = 1 - 0.02 * END
+    script = {**ABC, (A, B, C): {D: -0.1}, (A, B, C, D): {A: -0.1}}
+    run = Run(kind(1, 0.0, max_length_ratio=9.0), script, ctc=True)
+    assert run.block(stop=CTC(0.0, exact), ctc=heard.log()) == [(A, B)]
+
+
+def test_what_stopped_before_competes_with_what_stop_ended() -> None:
+    """(A) ended in the first step; STOP ends the search at (B C)."""
+    script: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -0.25},
+        (A,): {END: -0.5},
+        (B,): {C: -0.25},
+        (B, C): {D: -0.25},
+    }
+    assert Run(options(), script).block(stop=At(2)) == [(B, C), (A,)]
+    # Once seen, the worse one by score per token may be what STOP ends.
+    script[()] = {A: -0.5, B: -2.0}
+    run = Run(options(), script, script)
+    assert run.block() == [(A,), (B, C)]
+    assert run.block(stop=At(3)) == [(A,), (B, C, D)]
+
+
+BACK = BWBS(1, 0.0, max_length_ratio=9.0)
+
+
+def test_bwbs_steps_back_by_one_token_but_not_the_first() -> None:
+    assert Run(BACK, ABC).block() == [(A, B)]
+    assert Run(BACK, {(): {A: -0.1}}).block() == [(A,)]
+
+
+def test_bwbs_does_not_step_back_behind_committed_tokens() -> None:
+    """Whatever it could step back to before they were committed."""
+    for stop, found in ((None, (A, B)), (At(3), (A, B, C)), (MaxTokens(3), (A, B, C))):
+        run = Run(BACK, ABC, {found: {END: -0.1}}, {found: {D: -0.1}})
+        assert run.block(stop=stop) == [found]
+        assert run.block(found) == [found]
+        assert run.block(found, stop=At(1)) == [(*found, D)]
+
+
+def test_bwbs_gives_up_tokens_and_keeps_its_beam() -> None:
+    """STOP takes two tokens back, to where (A) and (B) ran."""
+    script: dict[Tokens, dict[int, float]] = {(): {A: -0.1, B: -0.2}, (A,): {C: -0.1}, (B,): {C: -0.1}}
+    script |= {(A, C): {D: -0.1}, (B, C): {D: -0.1}, (A, C, D): {A: -0.1}, (B, C, D): {A: -0.1}}
+    run = Run(replace(BACK, beam=2), script)
+    assert run.block(stop=At(3, discard=2)) == [(A,), (B,)]
+
+
+def test_bwbs_steps_back_from_where_it_stepped_back_to() -> None:
+    run = Run(BACK, ABC, ABC)
+    assert run.block() == [(A, B)]
+    assert run.block(stop=At(2, discard=1)) == [(A,)]
+
+
+def test_bwbs_gives_up_tokens_of_earlier_blocks_too() -> None:
+    """What ran before (A B C) is forgotten once (A) is committed; the best hypothesis is then begun anew."""
+    run = Run(BACK, ABC, ABC, {**ABC, (A, B): {D: -0.1}})
+    assert run.block(stop=At(3)) == [(A, B, C)]
+    assert run.block((A,), stop=At(2, discard=1)) == [(A, B)]
+    assert run.block((A,), stop=At(2)) == [(A, B, D)]
 
 
 @pytest.mark.parametrize("commit", [Hold(1), LocalAgreement(2), All()])
@@ -336,6 +508,53 @@ def test_hypotheses_that_never_end_are_cut() -> None:
     script: dict[Tokens, dict[int, float]] = {(A,) * n: {A: -0.1} for n in range(30)}
     assert Run(options(1), script).block() == [(A,) * 9]
     assert Run(options(1), script).block(stop=MaxTokens(4)) == [(A,) * 4]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.tuples(st.integers(1, 20), st.integers(0, 3)), min_size=1, max_size=6))
+def test_the_ctc_layer_reads_committed_tokens_once(seed: int, blocks: list[tuple[int, int]]) -> None:
+    """A block costs its own frames, and its states are those of a search that begins with this block."""
+    model = Tiny(seed)
+    memory = model.memory(seed, sum(frames for frames, _ in blocks))
+    search = JointSearch(CachedDecoder(model.decoder), IBWBS(), EOS, EOS)
+    committed: Tokens = ()
+    for frames, tokens in blocks:
+        piece = memory[search.frames : search.frames + frames]
+        search.append(piece, log_probs_of(model, piece))
+        assert search.ctc is not None
+        grown: list[int] = []
+        grow = search.ctc._grow
+        search.ctc._grow = lambda *args, grow=grow, grown=grown: grown.append(len(args[3])) or grow(*args)  # type: ignore
+        prefixes = search.start(committed).prefixes
+        search.ctc._grow = grow
+        assert sum(grown) == frames and prefixes is not None
+        fresh = JointSearch(CachedDecoder(model.decoder), IBWBS(), EOS, EOS)
+        heard = memory[: search.frames]
+        fresh.append(heard, log_probs_of(model, heard))
+        wanted = fresh.start(committed).prefixes
+        assert wanted is not None
+        for field in ("tokens", "score", "forward", "frontier"):
+            torch.testing.assert_close(getattr(prefixes, field), getattr(wanted, field), atol=1e-5, rtol=1e-5)
+        committed += tuple(range(1 + len(committed), 1 + len(committed) + tokens))
+
+
+@pytest.mark.parametrize("options", [BWBS(), IBWBS()])
+@pytest.mark.parametrize("final", [False, True])
+def test_too_few_frames_for_the_committed_tokens(options: JointOptions, final: bool) -> None:
+    """The CTC layer needs a blank between equal tokens: five do not fit into eight frames."""
+    model = Tiny(0)
+    search = JointSearch(CachedDecoder(model.decoder), options, EOS, EOS)
+    kind: Any = IncrementalBlockwiseBeamSearch if isinstance(options, IBWBS) else BlockwiseBeamSearch
+    blockwise = kind(search, options)
+    for frames, last in ((8, final), (30, True)):
+        memory = model.memory(0, frames)
+        search.append(memory, log_probs_of(model, memory))
+        found = blockwise.step((4,) * 5, EndOfSentence(), last)
+        assert all(h.tokens[:5] == (4,) * 5 for h in found)
+        if frames == 8:
+            assert found == [Hypothesis((4,) * 5)]
+        if final:
+            return
 
 
 # ---- STOP ----
@@ -398,6 +617,41 @@ def test_a_lower_threshold_stops_sooner(kind: Any, exact: bool) -> None:
         lengths.append(len(found[0].tokens))
     assert lengths == sorted(lengths)
     assert lengths[0] == 1 < lengths[-1]
+
+
+def lag(stop: CTC) -> float:
+    """The mean of the blocks that had come when a token was committed.
+
+    Each block speaks a token, of which more and more is heard at the end of the block before: 5 to 47 %. Half as much
+    sounds like another one.
+    """
+    cycle = [A, B, C, D] * 3
+    heard = torch.full((2 * len(cycle), END + 1), 0.01)
+    for block, label in enumerate(cycle):
+        heard[2 * block, label] = 1 - 0.01 * END
+        ahead = 0.05 + 0.5 * block / len(cycle) if block + 1 < len(cycle) else 0.01
+        heard[2 * block + 1, cycle[(block + 1) % len(cycle)]] = ahead
+        heard[2 * block + 1, cycle[(block + 2) % len(cycle)]] = ahead / 2
+        heard[2 * block + 1, 0] += 1 - heard[2 * block + 1].sum()
+    script: dict[Tokens, dict[int, float]] = {
+        tuple(cycle[:length]): {token: -0.1} for length, token in enumerate([*cycle, END])
+    }
+    run = Run(IBWBS(1, 0.0, max_length_ratio=9.0), *[script] * len(cycle), ctc=True)
+    committed: Tokens = ()
+    delays: list[int] = []
+    for block in range(len(cycle)):
+        best = run.beam(committed, block == len(cycle) - 1, stop, heard[2 * block : 2 * block + 2].log())[0]
+        committed = best.tokens[: max(len(committed), len(best.tokens) - best.withheld)]
+        delays += [block + 1] * (len(committed) - len(delays))
+    assert committed == tuple(cycle)
+    return sum(delays) / len(delays)
+
+
+def test_a_higher_threshold_or_the_exact_odds_lower_latency() -> None:
+    lags = [[lag(CTC(threshold, exact)) for threshold in (-1e9, -1.0, 0.0, 1.0, 2.0, 1e9)] for exact in (False, True)]
+    for row in lags:
+        assert all(low > high for low, high in pairwise(row))
+    assert all(exact < approximate for approximate, exact in list(zip(*lags, strict=True))[2:-1])
 
 
 def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> None:

@@ -29,6 +29,7 @@ def scorer_of(log_probs: torch.Tensor, compiled: bool = True) -> CTCPrefixScorer
     scorer = CTCPrefixScorer(log_probs)
     if not compiled:
         scorer._score, scorer._follow = ctc._score_vectorised, ctc._follow_vectorised
+        scorer._grow = ctc._grow_vectorised
     return scorer
 
 
@@ -113,6 +114,25 @@ def test_any_cut_of_the_frames(
     whole = scorer_of(log_probs, compiled)
     for row, tokens in enumerate(prefixes.tokens.tolist()):
         assert_same(prefixes[row : row + 1], whole.force(tuple(tokens)))
+
+
+@both
+@settings(max_examples=40, deadline=None)
+@given(
+    seeds,
+    st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 3), max_size=4), st.booleans()), max_size=7),
+)
+def test_a_forced_prefix_grows(compiled: bool, seed: int, blocks: list[tuple[int, list[int], bool]]) -> None:
+    """Frames and tokens of any number come in turn, and now and then another text: as if forced from scratch."""
+    log_probs = posteriors(seed, sum(frames for frames, _, _ in blocks))
+    scorer = scorer_of(log_probs[:0], compiled)
+    text: tuple[int, ...] = ()
+    known = None
+    for frames, tokens, again in blocks:
+        scorer.append(log_probs[scorer.frames : scorer.frames + frames])
+        text = tuple(tokens) if again else (*text, *tokens)
+        known = scorer.force(text, known)
+        assert_same(known, scorer_of(log_probs[: scorer.frames], compiled).force(text))
 
 
 @settings(max_examples=60, deadline=None)
