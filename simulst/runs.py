@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -31,6 +32,8 @@ from simulst.models.base import Memo, Model
 from simulst.pauses import Segmented, open_stream
 from simulst.policy.read import listener_of
 from simulst.stream import Stream
+
+logger = logging.getLogger(__name__)
 
 LOG, CONFIG, SCORES = "instances.log", "config.yaml", "scores.json"
 
@@ -168,6 +171,7 @@ def _run(
             progress.update()
     for state in states:
         _write_log(state)
+        _tell_of_silence(state)
     if failures:
         where = states[0].folder if len(states) == 1 else states[0].folder.parent
         raise SimulstError(
@@ -258,6 +262,18 @@ def _open_run(folder: Path, decoding: Decoding, task: Task, weights: str, uttera
 def _write_log(state: _Run) -> None:
     rows = [state.done[index].to_json() + "\n" for index in sorted(state.done)]
     write_atomically(state.folder / LOG, "".join(rows))
+
+
+def _tell_of_silence(state: _Run) -> None:
+    """A threshold may be such that nothing is ever written before the end; nobody sees that in BLEU."""
+    asked = [instance for instance in state.done.values() if len(instance.reads or ()) > 1 and instance.delays]
+    if asked and all(instance.delays[0] >= instance.source_length for instance in asked):
+        logger.warning(
+            "%s: nothing was written before an utterance's end, in none of %d; STOP or COMMIT lets nothing through, "
+            "see its threshold or n.",
+            state.decoding.label,
+            len(asked),
+        )
 
 
 def _instance(stream: Stream | Segmented, utterance: Utterance, index: int, duration_ms: float) -> Instance:

@@ -185,6 +185,16 @@ def test_another_run_is_not_resumed(data: Path, change: list[object], words: str
     assert (data.parent / "out" / "instances.log").read_bytes() == before
 
 
+def test_a_policy_that_lets_nothing_through_is_told(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert simulst(*command(data, "out"))[0] == 0 and not caplog.messages
+    (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: hold, n: 1000}\n")
+    assert simulst(*command(data, "other"))[0] == 0
+    [said] = caplog.messages
+    assert said.startswith(
+        "hold-1000_500ms: nothing was written before an utterance's end, in none of 6; STOP or COMMIT"
+    )
+
+
 def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = data.parent / "note"
     args = command(data, "out", *options(log=note))

@@ -7,6 +7,8 @@ them, CTC prefix scores are computed. Without a prefix this finds what ESPnet's 
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -19,6 +21,8 @@ from simulst.errors import SimulstError
 from simulst.policy.stop import EndOfSentence, Evidence, Stop
 from simulst.search import Beam, Hypothesis, JointOptions, Tokens
 from simulst.search.ctc import CTCPrefixScorer, Prefixes
+
+logger = logging.getLogger(__name__)
 
 PRE_BEAM = 1.5  # candidates per hypothesis that get a CTC score, in beams
 END_GAP = 10.0  # Watanabe et al. 2017, equation 50: the search is over once what ends is this much worse than the best
@@ -275,9 +279,20 @@ def joint_beam_search(
         if not len(running) or is_over(best_at, step) or _are_beaten(running, ended, search.options):
             break
     else:
+        if not ended and stop is TO_THE_END:  # while audio is missing, room may be too
+            _tell_of_no_end()
         ended += texts(running)
     best = ranked(ended, search.options.beam)
     return [replace(h, score=h.score - given) for h in best] or [Hypothesis(prefix)]
+
+
+@functools.cache
+def _tell_of_no_end() -> None:
+    """Once in a process, not at each step."""
+    logger.warning(
+        "search: no hypothesis ended within max_length_ratio, so the text was cut there; an untrained model does so, "
+        "or one that hears what it was not trained on."
+    )
 
 
 def is_over(best_at: dict[int, float], step: int) -> bool:

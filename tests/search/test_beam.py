@@ -9,7 +9,7 @@ from tiny_search import EOS, SIZE, Tiny
 
 from simulst.errors import SimulstError
 from simulst.models.decoder import CachedDecoder
-from simulst.search import Hypothesis, JointBeamSearch
+from simulst.search import Hypothesis, JointBeamSearch, beam
 from simulst.search.beam import TO_THE_END, JointSearch, joint_beam_search, ranked
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
@@ -161,3 +161,20 @@ def test_a_batch_of_hypotheses_is_scored_as_each_alone(seed: int, frames: int, b
 def test_a_text_that_comes_twice_keeps_its_better_place() -> None:
     found = [Hypothesis((2,), -2.0), Hypothesis((1,), -3.0), Hypothesis((1,), -1.0), Hypothesis((3,), -4.0)]
     assert ranked(found, 2) == [Hypothesis((1,), -1.0), Hypothesis((2,), -2.0)]
+
+
+def test_hypotheses_that_never_end_are_cut_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    options = JointBeamSearch(beam=2, ctc_weight=0.0, max_length_ratio=1.0)
+
+    def length(end: float) -> int:
+        search = JointSearch(CachedDecoder(Tiny(0, end=end).decoder), options, EOS, EOS)
+        search.append(Tiny(0).memory(0, 7))
+        return len(joint_beam_search(search, ())[0].tokens)
+
+    beam._tell_of_no_end.cache_clear()
+    assert length(-50.0) == length(-50.0) == 7
+    [said] = caplog.messages
+    assert said.startswith("search: no hypothesis ended within max_length_ratio")
+    beam._tell_of_no_end.cache_clear()
+    assert length(4.0) < 7
+    assert len(caplog.messages) == 1
