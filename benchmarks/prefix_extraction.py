@@ -3,10 +3,9 @@
     python benchmarks/prefix_extraction.py [--model egs/mini/exp/en-de/offline] [--utterances 60] [--beam 10]
 
 The slow side encodes each prefix from its start and searches it with the cached decoder, one after the other, to its
-end (the fast one gives a search up once no pair can come of it): as
-simulst does now, which ends a search where its result can't change any more ("single"), and as ESPnet does, which goes
-on to its end detection ("single_to_the_end"). All take turns on groups of utterances of about the same length. The last
-line is JSON.
+end (the fast one gives a search up once no pair can come of it): as simulst does now, which ends a search where its
+result can't change any more ("single"), and as ESPnet does, which goes on to its end detection ("single_to_the_end").
+All take turns on groups of utterances of about the same length. The last line is JSON.
 """
 
 from __future__ import annotations

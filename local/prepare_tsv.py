@@ -31,6 +31,7 @@ HELP = {
 }
 
 
+@click.command(help=__doc__)
 @click.argument("tables", nargs=-1, required=True, metavar="SPLIT=TSV...")
 @click.option("--pair", required=True, help="Languages, such as de-en.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="For the data directories <pair>/<split>.")
@@ -50,7 +51,7 @@ def main(
     print(f"{pair}, segments:\n{report(out, pair, prepare_tsv(files, out, pair, names, audio, choice))}")
 
 
-for column in reversed(fields(Columns)):
+for column in fields(Columns):
     option = click.option(
         f"--{column.name}-column",
         metavar="NAME",
@@ -61,4 +62,4 @@ for column in reversed(fields(Columns)):
     main = option(main)
 
 if __name__ == "__main__":
-    run_command(click.command(help=__doc__)(main))
+    run_command(main)

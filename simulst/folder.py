@@ -1,8 +1,9 @@
-"""Folders that a stage makes: whole or not at all, of one thing, by one run at a time."""
+"""Files and folders that appear whole or not at all; and folders that a stage makes of one thing, one run at a time."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,9 +12,40 @@ from typing import Any
 
 from simulst.errors import SimulstError
 from simulst.lock import alone, digest, read_record
-from simulst.runs import write_atomically
 
 MADE_OF = "made_of.json"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file whole, so that no reader and no kill ever sees half of it. Raises SimulstError where it cannot."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> SimulstError:
+    """What to raise for a full disk and the like."""
+    return SimulstError(f"{path}: cannot be written ({error.strerror}); mend that and run the same command again.")
+
+
+@contextmanager
+def replaced(out: Path) -> Iterator[Path]:
+    """Yield a new folder to fill, which takes the place of `out` in the end. Raises SimulstError where it cannot."""
+    part = out.with_name(out.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(parents=True)
+        yield part
+        shutil.rmtree(out, ignore_errors=True)
+        part.replace(out)
+    except OSError as error:
+        raise unwritable(out, error) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 @contextmanager
@@ -30,20 +62,9 @@ def made_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) -> It
             print(f"{out}: complete; --force does it again")
             yield None
             return
-        part = out.with_name(out.name + ".part")
-        shutil.rmtree(part, ignore_errors=True)
-        try:
-            part.mkdir(parents=True)
+        with replaced(out) as part:
             yield part
             write_atomically(part / MADE_OF, json.dumps(made_of, indent=1, ensure_ascii=False))
-            shutil.rmtree(out, ignore_errors=True)
-            part.replace(out)
-        except OSError as error:
-            raise SimulstError(
-                f"{out}: cannot be written ({error.strerror}); mend that and run the same command again."
-            ) from error
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
 
 
 def digest_of_files(files: Iterable[Path]) -> str:

@@ -25,6 +25,7 @@ from simulst.config import Decoding, parse_decoding
 from simulst.data.audio import SAMPLE_RATE, load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
+from simulst.folder import unwritable, write_atomically
 from simulst.lock import alone
 from simulst.log import Instance, read_unfinished, unit_of
 from simulst.models import digest_of_weights, load_model, option_names
@@ -86,19 +87,18 @@ def decode_utterance(
         computation times are still those of a configuration run alone (see Memo).
     Raises SimulstError: audio that can't be read, a configuration that the model can't do.
     """
-    return list(_decode(model, utterance, index, decodings, unit, share, stop_at_errors=True))  # type: ignore[arg-type]
+    instances = []
+    for found in _decode(model, utterance, index, decodings, unit, share):
+        if isinstance(found, SimulstError):
+            raise found
+        instances.append(found)
+    return instances
 
 
 def _decode(
-    model: Model,
-    utterance: Utterance,
-    index: int,
-    decodings: Sequence[Decoding],
-    unit: str,
-    share: bool,
-    stop_at_errors: bool,
-) -> Iterator[Instance | str]:
-    """As `decode_utterance`; or, instead of an error of one configuration, what is wrong with it."""
+    model: Model, utterance: Utterance, index: int, decodings: Sequence[Decoding], unit: str, share: bool
+) -> Iterator[Instance | SimulstError]:
+    """As `decode_utterance`, with an error in place of the instance of a configuration that has one."""
     audio = load_audio(utterance.wav, utterance.start, utterance.end)
     memo = Memo()
     for decoding in decodings:
@@ -107,9 +107,7 @@ def _decode(
             stream.push(audio, finished=True)
             yield _instance(stream, utterance, index, audio.size * 1000 / SAMPLE_RATE)
         except SimulstError as error:
-            if stop_at_errors:
-                raise
-            yield str(error)
+            yield error
 
 
 def run(
@@ -159,15 +157,10 @@ def _run(
     with progress, mapper(cluster if jobs else HERE) as run_all:
         work = functools.partial(_work, task.portable(), cluster.jobs if cluster.is_here else None, share)
         for index, result in run_all(work, jobs):
-            failed = [result] if isinstance(result, str) else []
-            for state, instance in zip(lacking_of[index], [] if failed else result, strict=not failed):
-                if isinstance(instance, str):
-                    under = f" under {state.decoding.label}" if len(states) > 1 else ""
-                    failed.append(f"{utterances[index].name}{under}: {instance}")
-                else:
-                    state.done[index] = instance
-                    _append(state.folder / LOG, instance)
-            failures += failed[:1]
+            if isinstance(result, str):
+                failures.append(result)
+            else:
+                failures += _keep(lacking_of[index], result, utterances[index].name, len(states) > 1)[:1]
             progress.update()
     for state in states:
         _write_log(state)
@@ -178,6 +171,22 @@ def _run(
             f"{len(failures)} of {len(utterances)} utterances failed, the others are in {where}; "
             f"mend them and run again. First: {failures[0]}"
         )
+
+
+def _keep(states: Sequence[_Run], results: Sequence[Instance | str], name: str, of_several: bool) -> list[str]:
+    """Log an utterance's instances under the configurations that lacked it; returns what was wrong under others.
+
+    name: the utterance's. of_several: whether the run has other configurations, so that these are to be named.
+    """
+    errors = []
+    for state, result in zip(states, results, strict=True):
+        if isinstance(result, str):
+            where = f" under {state.decoding.label}" if of_several else ""
+            errors.append(f"{name}{where}: {result}")
+        else:
+            state.done[result.index] = result
+            _append(state.folder / LOG, result)
+    return errors
 
 
 def score_run(folder: Path, language: str, unit: str | None = None, bootstrap: int = 1000) -> dict[str, Any]:
@@ -199,27 +208,12 @@ def read_run_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file whole, so that no reader and no kill ever sees half of it. Raises SimulstError where it cannot."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise _unwritable(path, error) from error
-
-
 def _append(log: Path, instance: Instance) -> None:
     try:
         with log.open("a", encoding="utf-8") as file:
             file.write(instance.to_json() + "\n")
     except OSError as error:
-        raise _unwritable(log, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> SimulstError:
-    return SimulstError(f"{path}: cannot be written ({error.strerror}); mend that and run the same command again.")
+        raise unwritable(log, error) from error
 
 
 def _open_run(folder: Path, decoding: Decoding, task: Task, weights: str, utterances: Sequence[Utterance]) -> _Run:
@@ -312,9 +306,10 @@ def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
     model = model_of(task, jobs)
     decodings = [parse_decoding(raw, "configuration") for raw in raws]
     try:
-        return index, list(_decode(model, utterance, index, decodings, task.latency_unit, share, stop_at_errors=False))
+        found = list(_decode(model, utterance, index, decodings, task.latency_unit, share))
     except SimulstError as error:
         return index, f"{utterance.name}: {error}"
+    return index, [str(one) if isinstance(one, SimulstError) else one for one in found]
 
 
 def _describe(states: Sequence[_Run]) -> str:

@@ -13,7 +13,7 @@ import soundfile
 from simulst.data.audio import SAMPLE_RATE, load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.runs import write_atomically
+from simulst.folder import write_atomically
 
 
 def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 
 from simulst.errors import SimulstError
-from simulst.models.layers import Layer, Positions, Subsampling, check_precision, layer_norm
+from simulst.models.layers import Layers, Subsampling, check_precision
 
 SUBSAMPLING = (4, 6, 8)
 GROUP = 16  # blocks computed at once; with more it would only take more memory
@@ -59,9 +59,7 @@ class BlockwiseEncoder:
         self._average_has_position = bool(encoder.ctx_pos_enc)
         with torch.inference_mode():
             self._subsampling = Subsampling(encoder.embed, dtype)
-            self._layers = [Layer(layer, dtype) for layer in encoder.encoders]
-            self._norm = layer_norm(encoder.after_norm)
-            self._placed = Positions(self.width, encoder.after_norm.weight.device)
+            self._layers = Layers(encoder, dtype)
         self.subsample, self.least = self._subsampling.factor, self._subsampling.least
         # With one frame past the first block: an utterance that ends with the block is encoded in another way.
         self.first_features = self.subsample * self.block_size + self.least
@@ -93,7 +91,7 @@ class BlockwiseEncoder:
             features = features[:, new * self.subsample :]
         count = frames.shape[1]
         if final and not state.blocks and count <= self.block_size:
-            return self._encode_short(frames), state
+            return self._layers(frames), state  # without contexts
         # Not the block that ends with the last frame: if the utterance ends there, it gives all of its frames.
         ready = count - self.block_size + (self.hop_size if final else 0)
         blocks = max(0, -(-ready // self.hop_size))
@@ -106,7 +104,7 @@ class BlockwiseEncoder:
             output = torch.cat([rows[:, 0, :past], output], 1)
         if final:
             output = torch.cat([output, rows[:, -1, past + hop :]], 1)[:, : count - (past if state.blocks else 0)]
-        return self._norm(output), State(features, frames[:, blocks * hop :], state.blocks + blocks, contexts)
+        return self._layers.norm(output), State(features, frames[:, blocks * hop :], state.blocks + blocks, contexts)
 
     def _encode_blocks(self, frames: torch.Tensor, count: int, state: State) -> tuple[torch.Tensor, torch.Tensor]:
         """The next `count` blocks, of (B, t, width) subsampled frames: (B, count, block_size, width), their contexts.
@@ -122,25 +120,16 @@ class BlockwiseEncoder:
         sizes = frames.new_tensor([block] * (count - 1) + [min(block, last)])
         averages = cut(frames).sum(3) / sizes[:, None]
         x = frames.new_empty(batch, count, block + 2, self.width)
-        x[:, :, 1:-1] = cut(self._placed(frames, hop * state.blocks)).transpose(2, 3)
-        x[:, :, -1] = self._placed(averages, state.blocks) if self._average_has_position else averages
+        x[:, :, 1:-1] = cut(self._layers.placed(frames, hop * state.blocks)).transpose(2, 3)
+        x[:, :, -1] = self._layers.placed(averages, state.blocks) if self._average_has_position else averages
         contexts = []
-        for i, layer in enumerate(self._layers):
+        for i, layer in enumerate(self._layers.each):
             context = x[:, :, -1]
             x[:, 0, 0] = context[:, 0] if state.contexts is None else state.contexts[i]
             x[:, 1:, 0] = context[:, :-1]
             contexts.append(context[:, -1])
             x = layer(x.flatten(0, 1), True).unflatten(0, (batch, count))
         return x[:, :, 1:-1], torch.stack(contexts)
-
-    def _encode_short(self, x: torch.Tensor) -> torch.Tensor:
-        """Utterances of at most one block, (B, t, width) to (B, t, width): without contexts."""
-        if not x.shape[1]:
-            return x
-        x = self._placed(x)
-        for layer in self._layers:
-            x = layer(x, False)
-        return self._norm(x)
 
 
 def _refuse_what_is_missing(encoder: Any) -> None:

@@ -182,6 +182,25 @@ def layer_norm(norm: torch.nn.LayerNorm) -> Callable[[torch.Tensor], torch.Tenso
     )
 
 
+class Layers:
+    """What ESPnet's encoders have behind their convolutions: positions, layers, a norm. encoder: ESPnet's module."""
+
+    def __init__(self, encoder: Any, dtype: torch.dtype) -> None:
+        norm = encoder.after_norm
+        self.placed = Positions(len(norm.weight), norm.weight.device)
+        self.each = [Layer(layer, dtype) for layer in encoder.encoders]
+        self.norm = layer_norm(norm)
+
+    def __call__(self, frames: torch.Tensor) -> torch.Tensor:
+        """Subsampled frames (B, t, width), all of which see each other, to encoder frames of the same shape."""
+        if not frames.shape[1]:
+            return frames
+        x = self.placed(frames)
+        for layer in self.each:
+            x = layer(x, False)
+        return self.norm(x)
+
+
 def check_precision(precision: str) -> torch.dtype:
     """Of matrix products. Raises SimulstError: it is not known."""
     if precision not in PRECISIONS:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from simulst.models.features import LogMel, Normalize
-from simulst.models.layers import Layer, Positions, Subsampling, check_precision, layer_norm
+from simulst.models.layers import Layers, Subsampling, check_precision
 
 
 class WholeEncoder:
@@ -32,9 +32,7 @@ class WholeEncoder:
         if by_frame and _is_plain(encoder):
             with torch.inference_mode():
                 self._subsampling = Subsampling(encoder.embed, dtype)
-                self._layers = [Layer(layer, dtype) for layer in encoder.encoders]
-                self._norm = layer_norm(encoder.after_norm)
-                self._placed = Positions(self._subsampling.width, encoder.after_norm.weight.device)
+                self._layers = Layers(encoder, dtype)
             self.factor, self.least = self._subsampling.factor, self._subsampling.least
             self._encoder = None  # its weights would be twice in memory
 
@@ -49,12 +47,7 @@ class WholeEncoder:
     def __call__(self, reduced: Tensor) -> Tensor:
         """What `reduce` made of utterances of the same length, (B, t, ·) → encoder frames (B, T, width)."""
         if self._subsampling is not None:
-            if not reduced.shape[1]:
-                return reduced
-            x = self._placed(reduced)
-            for layer in self._layers:
-                x = layer(x, False)
-            return self._norm(x)
+            return self._layers(reduced)
         from espnet.nets.pytorch_backend.transformer.subsampling import TooShortUttError
 
         batch, count, _ = reduced.shape

@@ -19,12 +19,13 @@ from simulst.cluster import Cluster, mapper
 from simulst.data.audio import load_audio, seconds_of
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
+from simulst.folder import write_atomically
 from simulst.lock import alone, digest, read_record
 from simulst.log import unit_of
 from simulst.models import digest_of_weights
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
-from simulst.runs import HERE, Task, model_of, write_atomically
+from simulst.runs import HERE, Task, model_of
 from simulst.search import JointBeamSearch
 
 RECORD, SHARDS = "extraction.json", "shards"
@@ -75,9 +76,12 @@ def extract(
     """
     utterances = read_data_dir(data, f"tc.{task.target_language}")[: options.limit or None]
     wanted = {
-        **{"model": task.model, "options": dict(task.options)},
+        "model": task.model,
+        "options": dict(task.options),
         "weights": digest_of_weights(task.model, dict(task.options)),
-        **{"languages": [task.source_language, task.target_language], "data": str(data), **asdict(options)},
+        "languages": [task.source_language, task.target_language],
+        "data": str(data),
+        **asdict(options),
         "utterances": digest(f"{u.name} {u.wav} {u.start} {u.end}" for u in utterances),
     }
     with alone(out):

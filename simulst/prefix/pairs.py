@@ -16,10 +16,9 @@ from typing import Any
 from simulst.data.audio import seconds_of
 from simulst.data.datadir import Utterance, read_data_dir, read_table, write_data_dir
 from simulst.errors import SimulstError
-from simulst.folder import made_whole
+from simulst.folder import made_whole, write_atomically
 from simulst.lock import digest
 from simulst.log import unit_of
-from simulst.runs import write_atomically
 
 PREFIXES, COUNTS = "prefixes.jsonl", "pairs.json"
 FRAME_SECONDS = 0.01

@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
+from simulst.folder import write_atomically
 from simulst.lock import LOCK, alone, read_record
 from simulst.prefix.boundaries import (
     Corpus,
@@ -38,7 +39,6 @@ from simulst.prefix.predictor import (
     load_predictor,
     save_atomically,
 )
-from simulst.runs import write_atomically
 
 PREDICTOR, LAST, RECORD, SCORES = "predictor.pth", "last.pth", "simulst.json", "scores.json"
 THRESHOLDS = [round(0.1 * i, 1) for i in range(11)]

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.runs import SCORES, read_run_config, write_atomically
+from simulst.folder import write_atomically
+from simulst.runs import SCORES, read_run_config
 
 logger = logging.getLogger(__name__)
 

@@ -13,13 +13,14 @@ from statistics import mean
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
+from simulst.folder import write_atomically
 from simulst.lock import alone
 from simulst.log import unit_of
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
 from simulst.policy.commit import All
 from simulst.policy.read import Offline
-from simulst.runs import decode_utterance, write_atomically
+from simulst.runs import decode_utterance
 from simulst.search import JointBeamSearch
 
 CHOSEN = "chosen.pth"

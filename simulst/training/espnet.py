@@ -17,8 +17,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
+from simulst.folder import write_atomically
 from simulst.lock import LOCK, alone
-from simulst.runs import write_atomically
 
 RECORD, LOG = "simulst.json", "simulst.log"
 MEETING = ".dist_init_"
