@@ -263,7 +263,7 @@ def _tell_of_silence(state: _Run) -> None:
     asked = [instance for instance in state.done.values() if len(instance.reads or ()) > 1 and instance.delays]
     if asked and all(instance.delays[0] >= instance.source_length for instance in asked):
         logger.warning(
-            "%s: nothing was written before an utterance's end, in none of %d; STOP or COMMIT lets nothing through, "
+            "%s: nothing was written before the end of any of %d utterances; STOP or COMMIT lets nothing through, "
             "see its threshold or n.",
             state.decoding.label,
             len(asked),

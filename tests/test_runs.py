@@ -191,7 +191,7 @@ def test_a_policy_that_lets_nothing_through_is_told(data: Path, caplog: pytest.L
     assert simulst(*command(data, "other"))[0] == 0
     [said] = caplog.messages
     assert said.startswith(
-        "hold-1000_500ms: nothing was written before an utterance's end, in none of 6; STOP or COMMIT"
+        "hold-1000_500ms: nothing was written before the end of any of 6 utterances; STOP or COMMIT"
     )
 
 
