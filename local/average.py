@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import run_command
+from simulst.command import Numbers, run_command
 from simulst.errors import SimulstError
 from simulst.training.average import CHOSEN, Dev, choose
 
@@ -24,7 +24,9 @@ from simulst.training.average import CHOSEN, Dev, choose
 @click.option("--text", required=True, multiple=True, help="Language of its references, such as tc.de.")
 @click.option("--target-lang", required=True, multiple=True)
 @click.option("--source-lang", default="en", show_default=True)
-@click.option("--counts", default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average.")
+@click.option(
+    "--counts", type=Numbers(int), default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average."
+)
 @click.option("--limit", default=50, show_default=True, help="Development sentences to decode.")
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(
@@ -33,7 +35,7 @@ def main(
     text: tuple[str, ...],
     target_lang: tuple[str, ...],
     source_lang: str,
-    counts: str,
+    counts: tuple[int, ...],
     limit: int,
     force: bool,
 ) -> None:
@@ -44,7 +46,7 @@ def main(
         print(f"{experiment / CHOSEN}: complete; --force does it again")
         return
     devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
-    scores = choose(experiment, devs, source_lang, [int(count) for count in counts.split()], limit)
+    scores = choose(experiment, devs, source_lang, list(counts), limit)
     print("BLEU on dev by checkpoints averaged: " + ", ".join(f"{k}: {v:.1f}" for k, v in scores.items()))
 
 

@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import click
 
 from simulst.errors import SimulstError
+
+
+class Numbers(click.ParamType):
+    """An option's value of one or more numbers with spaces between. kind: int or float."""
+
+    name = "numbers"
+
+    def __init__(self, kind: Callable[[str], float]) -> None:
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        """Raises what click tells as a wrong use."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            numbers = tuple(self._kind(number) for number in value.split())
+        except ValueError as error:
+            self.fail(f"'{value}': {error}", param, ctx)
+        return numbers or self.fail("give at least one number", param, ctx)
 
 
 def run_command(command: click.Command, name: str = "") -> None:

@@ -190,9 +190,7 @@ def test_a_policy_that_lets_nothing_through_is_told(data: Path, caplog: pytest.L
     (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: hold, n: 1000}\n")
     assert simulst(*command(data, "other"))[0] == 0
     [said] = caplog.messages
-    assert said.startswith(
-        "hold-1000_500ms: nothing was written before the end of any of 6 utterances; STOP or COMMIT"
-    )
+    assert said.startswith("hold-1000_500ms: nothing was written before the end of any of 6 utterances; STOP or COMMIT")
 
 
 def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
