@@ -21,7 +21,7 @@ from random import Random
 import numpy as np
 import soundfile
 
-from simulst.data.audio import SAMPLE_RATE
+from simulst.units import SAMPLE_RATE
 
 # Runs in a fresh process. VmHWM is its own peak memory; getrusage's would be at least the parent's.
 RUN = """

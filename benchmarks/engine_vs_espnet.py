@@ -30,15 +30,15 @@ import torch
 import yaml
 
 from simulst.command import run_command
-from simulst.data.audio import SAMPLE_RATE, load_audio
+from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
-from simulst.models.decoder import PRECISIONS as DECODER_PRECISIONS
-from simulst.models.espnet import ESPnet, ESPnetSession
-from simulst.models.layers import PRECISIONS, Linear
-from simulst.policy.stop import EndOfSentence
-from simulst.search import BWBS
+from simulst.models import load_model
+from simulst.models.espnet.linear import PRECISIONS, Linear, dtype_of
+from simulst.models.espnet.model import ESPnet
+from simulst.search import BWBS, Tokens
 from simulst.search.ctc import CTCPrefixScorer
+from simulst.units import SAMPLE_RATE
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 10240  # samples: one block of 16 frames of 40 ms
@@ -88,7 +88,7 @@ class Clock:
 @click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
 @click.option(
     "--precision",
-    type=click.Choice(list(DECODER_PRECISIONS)),
+    type=click.Choice(list(PRECISIONS)),
     default="float32",
     show_default=True,
     help="Of ours; another changes hypotheses.",
@@ -144,7 +144,7 @@ def main(
             audio += samples.size / SAMPLE_RATE
             if not same[-1] and not only_json:
                 print(f"{name}: ours {mine}, ESPnet's {other}", file=sys.stderr)
-    flops = peak(PRECISIONS.get(precision, torch.float32))
+    flops = peak(dtype_of(precision))
     floors = floor(theirs.st_model, our_clock, audio, beam, flops, BYTES[precision])
     search = {
         "ours": totals["ours"] - our_clock.seconds["encoder"],
@@ -175,12 +175,12 @@ def main(
 
 def decode(model: ESPnet, samples: np.ndarray, options: BWBS) -> list[int]:
     """Block by block, nothing committed before the end, as ESPnet does it."""
-    session: ESPnetSession = model.session()
-    found = []
+    session = model.session("en", "de")
+    found: Tokens = ()
     for start in range(0, samples.size, CHUNK):
         session.extend(samples[start : start + CHUNK], final=start + CHUNK >= samples.size)
-        found = list(session.search((), options, EndOfSentence()))
-    return list(found[0].tokens)
+        found = session.search((), options, None).best
+    return list(found)
 
 
 def decode_espnet(streaming: Any, samples: np.ndarray) -> list[int]:
@@ -191,11 +191,12 @@ def decode_espnet(streaming: Any, samples: np.ndarray) -> list[int]:
 
 
 def simulst(experiment: Path, checkpoint: str, precision: str) -> tuple[ESPnet, Clock]:
-    model = ESPnet(experiment, "en", "de", checkpoint=checkpoint, precision=precision)
+    model = load_model(experiment, checkpoint=checkpoint, precision=precision)
     clock = Clock()
     clock.watch(model, "encode_blocks", "encoder")
     clock.watch(model, "ctc", "ctc layer")
-    clock.watch(model.decoder, "step", "decoder")
+    for method in ("step", "prefill"):
+        clock.watch(model.decoder, method, "decoder")
     score = CTCPrefixScorer.score
 
     def counted(scorer: CTCPrefixScorer, prefixes: Any, candidates: torch.Tensor) -> torch.Tensor:

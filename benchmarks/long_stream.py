@@ -25,14 +25,16 @@ from tqdm import tqdm
 
 from simulst.command import run_command
 from simulst.config import parse_decoding
-from simulst.data.audio import SAMPLE_RATE, load_audio
+from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.metrics.quality import bleu
-from simulst.models.espnet import ESPnet, ESPnetSession
-from simulst.pauses import Segmented, open_stream
+from simulst.models import load_model
+from simulst.models.espnet.session import ESPnetSession
 from simulst.runs import decode_utterance
 from simulst.search import Tokens
+from simulst.streams import open_stream
+from simulst.units import SAMPLE_RATE
 
 ROOT = Path(__file__).resolve().parent.parent
 DECODING = {
@@ -74,10 +76,10 @@ def main(minutes: float, window: float, pause: float, threads: int, experiment: 
     for number, utterance in enumerate(utterances):
         talks[utterance.wav].append(number)
     load: dict[str, Any] = {"threads": threads, "checkpoint": "chosen.pth"}
-    model = ESPnet(experiment, "en", "de", window=window, pause=pause, **load)
+    model = load_model(experiment, window=window, **load)
     slides = count_slides()
-    decoding = parse_decoding(DECODING, "benchmark")
-    stream = open_stream(model, decoding)
+    segment = {"type": "pause", "seconds": pause} if pause else {"type": "none"}
+    stream = open_stream(model, parse_decoding({**DECODING, "segment": segment}, "benchmark"), "en", "de")
     order: list[Path] = []
     ends: list[float] = []  # of talks in the stream, in ms
     parts: list[dict[str, float]] = []
@@ -106,14 +108,14 @@ def main(minutes: float, window: float, pause: float, threads: int, experiment: 
             order.append(talk)
             ends.append(pushed * 1000 / SAMPLE_RATE)
     stream.push(np.zeros(0, dtype=np.float32), finished=True)
-    alone = ESPnet(experiment, "en", "de", **load)
+    alone, decoding = load_model(experiment, **load), parse_decoding(DECODING, "benchmark")
     segments = {
-        number: decode_utterance(alone, utterances[number], number, [decoding], "word")[0].prediction
+        number: decode_utterance(alone, ("en", "de"), utterances[number], number, [decoding])[0].prediction
         for number in tqdm([n for talk in dict.fromkeys(order) for n in talks[talk]], desc="segments alone")
     }
     words: list[list[str]] = [[] for _ in order]
     for emission in stream.emissions:
-        words[int(np.searchsorted(ends, min(emission.delay_ms, ends[-1])))].append(emission.text)
+        words[int(np.searchsorted(ends, min(emission.delay_ms, ends[-1])))].append(emission.text.strip())
     references = [" ".join(utterances[n].reference for n in talks[talk]) for talk in order]
     scores = {
         "stream": bleu([" ".join(w) for w in words], references, "de").score,
@@ -138,23 +140,21 @@ def main(minutes: float, window: float, pause: float, threads: int, experiment: 
         "peak_MB": peak,
     }
     result |= {"slides": len(slides), "same_share": sum(same) / there, "sentences": {"there": there}}
-    if isinstance(stream, Segmented):
+    if pause:
         result["sentences"]["found"] = len(stream.segments)
     print(json.dumps(result))
 
 
 def count_slides() -> list[int]:
-    """Grows by an item each time that a window slides: the blocks that it let go."""
+    """Grows by an item each time that a window slides: the tokens that have left."""
     slides: list[int] = []
-    slide = ESPnetSession._slide_window
+    slide = ESPnetSession.slide
 
     def counted(session: ESPnetSession, committed: Tokens) -> None:
-        before = len(session._blocks)
         slide(session, committed)
-        if len(session._blocks) < before:
-            slides.append(before - len(session._blocks))
+        slides.append(session.gone)
 
-    ESPnetSession._slide_window = counted  # type: ignore
+    ESPnetSession.slide = counted  # type: ignore
     return slides
 
 

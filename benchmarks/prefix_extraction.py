@@ -24,13 +24,14 @@ from tqdm import tqdm
 from simulst.command import run_command
 from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
-from simulst.models.espnet import ESPnet
+from simulst.models import load_model
 from simulst.prefix.align import Question, Translator, align
-from simulst.prefix.encoding import FRAME
 from simulst.prefix.extract import shards_of
 from simulst.search import JointBeamSearch, Tokens
 from simulst.search import beam as beam_search
 from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.calls import alone
+from simulst.units import FRAME
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = click.Path(path_type=Path)
@@ -44,12 +45,12 @@ FILE = click.Path(path_type=Path)
 @click.option("--beam", default=10, show_default=True, type=click.IntRange(1))
 @click.option("--tau", default=100, show_default=True, type=click.IntRange(1))
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
-@click.option("--open-end", is_flag=True, help="As in mini's recipe: without the full stop behind a prefix.")
+@click.option("--open-end", is_flag=True, help="As in mini's recipe: without the full stop after a prefix.")
 def main(
     model: Path, data: Path, checkpoint: str, utterances: int, beam: int, tau: int, threads: int, open_end: bool
 ) -> None:
     """Measure both, and compare what they found."""
-    espnet = ESPnet(model, "en", "de", threads=threads, checkpoint=checkpoint)
+    espnet = load_model(model, threads=threads, checkpoint=checkpoint)
     options = JointBeamSearch(beam=beam, ctc_weight=0.0)
     everything = read_data_dir(data, "tc.de")
     some = everything[:: max(1, len(everything) // utterances)][:utterances]
@@ -61,14 +62,16 @@ def main(
         frames = [one.size // FRAME for one in audio]
 
         def one_by_one(row: int, end: int, forced: Tokens, audio: list = audio, frames: list = frames) -> Tokens:
-            session = espnet.session()
+            session = espnet.session("en", "de")
             session.extend(audio[row] if end == frames[row] else audio[row][: end * FRAME], final=True)
-            search = JointSearch(espnet.decoder, options, espnet.sos, espnet.eos)
-            search.append(session.encoded())
-            return joint_beam_search(search, forced)[0].tokens
+            alone(session._encoding.encode())
+            search = JointSearch(espnet.decoder, options, espnet.vocabulary.sos, espnet.vocabulary.eos)
+            for part in session._encoding.parts:
+                search.append(part.frames)
+            return alone(joint_beam_search(search, forced))[0].tokens
 
         started = time.perf_counter()
-        batched = align(Translator(espnet, audio, tau, options, open_end), frames, tau, espnet.text, open_end)
+        batched = align(Translator(espnet, "de", audio, tau, options, open_end), frames, tau, espnet.text, open_end)
         seconds["batched"] += time.perf_counter() - started
         found = {}
         for name, cut in (("single", are_beaten), ("single_to_the_end", lambda *_: False)):

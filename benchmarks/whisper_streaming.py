@@ -20,15 +20,16 @@ import numpy as np
 from tqdm import tqdm
 
 from simulst.config import Decoding
-from simulst.data.audio import SAMPLE_RATE, load_audio
+from simulst.data.audio import load_audio
 from simulst.data.datadir import Utterance, read_data_dir, shorter_than
 from simulst.log import Instance
 from simulst.metrics.score import compare, score_instances
-from simulst.models.whisper import Whisper
-from simulst.policy.commit import LocalAgreement
+from simulst.models import load_model
+from simulst.policy.commit import LocalAgreement, WholeWords
 from simulst.policy.read import Chunk
 from simulst.runs import decode_utterance
 from simulst.search import BeamSearch
+from simulst.units import SAMPLE_RATE
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOWN = ("BLEU", "BLEU_low", "BLEU_high", "AL", "LAAL", "LAAL_CA", "RTF", "length_ratio")
@@ -51,14 +52,15 @@ def main() -> None:
     arguments = parser.parse_args()
 
     summary = {}
+    model = load_model(arguments.model, threads=arguments.threads)
+    agreement = LocalAgreement(2)
     for chunk in arguments.chunks:
         logs = {name: list[Instance]() for name in ("peer", "ours")}
         for language in arguments.languages:
             peer = load_peer(arguments.peer, arguments.model, language, arguments.threads)
-            model = Whisper(arguments.model, language, "en", threads=arguments.threads)
             decoding = Decoding(
                 read=Chunk(chunk * 1000, arguments.initial_wait * 1000),
-                commit=LocalAgreement(2, whole_words=not arguments.part_words),
+                commit=agreement if arguments.part_words else WholeWords(agreement),
                 search=BeamSearch(beam=5),
             )
             utterances = read_data_dir(arguments.data / f"{language}-en" / arguments.set, "en")
@@ -66,7 +68,7 @@ def main() -> None:
             for utterance in tqdm(utterances, desc=f"{language} {chunk:g} s"):
                 index = len(logs["ours"])
                 logs["peer"].append(run_peer(peer, utterance, index, chunk))
-                logs["ours"] += decode_utterance(model, utterance, index, [decoding], "word")
+                logs["ours"] += decode_utterance(model, (language, "en"), utterance, index, [decoding])
         row: dict[str, Any] = {name: score_instances(log, bootstrap=1000) for name, log in logs.items()}
         test = compare(logs["peer"], logs["ours"])
         for name in ("peer", "ours"):

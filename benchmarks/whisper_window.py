@@ -19,7 +19,7 @@ from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.log import Instance
 from simulst.metrics.score import compare, score_instances
-from simulst.models.whisper import Whisper
+from simulst.models import load_model
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.read import Chunk, Offline
 from simulst.runs import decode_utterance
@@ -48,14 +48,13 @@ def main() -> None:
     arguments = parser.parse_args()
     decoding = Decoding(Chunk(1000), LocalAgreement(2)) if arguments.online else Decoding(Offline(), All())
     logs: dict[str, list[Instance]] = {window: [] for window in WINDOWS}
+    threads = arguments.threads
+    models = {window: load_model(arguments.model, threads=threads, **options) for window, options in WINDOWS.items()}
     for language in arguments.languages:
-        model = Whisper(arguments.model, language, "en", threads=arguments.threads)
         utterances = read_data_dir(arguments.data / f"{language}-en" / arguments.set, "en")[: arguments.limit]
         for utterance in tqdm(utterances, desc=language):
-            for window, options in WINDOWS.items():
-                model.padding_seconds = options["padding_seconds"]
-                model.silence_seconds = options.get("silence_seconds", 30.0)
-                logs[window] += decode_utterance(model, utterance, len(logs[window]), [decoding], "word")
+            for window, model in models.items():
+                logs[window] += decode_utterance(model, (language, "en"), utterance, len(logs[window]), [decoding])
     rows = {window: score_instances(log, bootstrap=1000) for window, log in logs.items()}
     for window, log in logs.items():
         row = rows[window]

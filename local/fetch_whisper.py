@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
-from simulst.data.weights import fetch_whisper
+from simulst.corpora.whisper_base import fetch_whisper
 
 
 @click.command(help=__doc__)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
-from simulst.data.mini import PAIRS, SIZES, make_mini, table
+from simulst.corpora.mini.speech import PAIRS, SIZES, make_mini, table
 
 
 @click.command(help=__doc__)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
-from simulst.scaffold import new_recipe
+from simulst.corpora.scaffold import new_recipe
 
 RECIPES = Path(__file__).resolve().parents[1] / "egs"
 

@@ -96,7 +96,7 @@ if runs 15; then
         echo "- read:"
         for k in $waits; do echo "    - {type: wait_k, k: $k}"; done
         echo "  stop: {type: max_words, n: 1}"
-        echo "  commit: {type: all}"
+        echo "  commit: {type: all, whole_words: true}"
         echo "  search: $prefix_search"
         boundaries offline
     } > "$prefix/offline.yaml"

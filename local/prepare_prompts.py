@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
-from simulst.data.prompts import LANGUAGES, prepare_prompts, table
+from simulst.corpora.prompts import LANGUAGES, prepare_prompts, table
 
 
 @click.command(help=__doc__)

@@ -36,11 +36,16 @@ def model_options(command: F) -> F:
     return command
 
 
+text_option = click.option(
+    "--text", help="References: text.TEXT in the data directory, or text.tc.TEXT [default: the target language]."
+)
+
+
 def run_options(command: F) -> F:
     """The options of commands that decode a data directory."""
     for option in (
         click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
-        click.option("--text", help="Reference file text.TEXT in the data directory [default: the target language]."),
+        text_option,
         click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
         click.option(
             "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes, here or on Slurm."
@@ -107,18 +112,24 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option("--target-lang", default="en", show_default=True, help="Language written: sets BLEU's tokenizer.")
 @click.option("--unit", type=click.Choice(["word", "char"]), help="Latency unit [default: by target language].")
-@click.option("--bootstrap", default=1000, show_default=True, help="Resamples for confidence intervals; 0: none.")
+@click.option(
+    "--bootstrap",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Resamples for confidence intervals; 0: none.",
+)
 @click.option("--against", type=click.Path(path_type=Path), help="Another log: test the difference (paired bootstrap).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def score(log: Path, target_lang: str, unit: str | None, bootstrap: int, against: Path | None, as_json: bool) -> None:
-    """Score an instances.log, ours or SimulEval's (or the folder that holds it)."""
+    """Score an instances.log, ours or SimulEval's (or the folder that holds it); a pipe or gzip will do."""
     from simulst.log import read_log
     from simulst.metrics.score import compare, format_scores, score_instances
 
     instances = read_log(log)
     scores = score_instances(instances, language=target_lang, unit=unit, bootstrap=bootstrap, path=log)
     if against is not None:
-        scores["against"] = compare(read_log(against), instances, language=target_lang)
+        scores["against"] = compare(read_log(against), instances, language=target_lang, unit=unit, paths=(against, log))
     click.echo(json.dumps(scores, ensure_ascii=False) if as_json else format_scores(scores))
 
 
@@ -164,16 +175,15 @@ def translate(
 ) -> None:
     """Translate one audio file; words appear as they are committed, each line with the audio time it was written at."""
     from simulst.config import load_decoding
-    from simulst.data.audio import SAMPLE_RATE, load_audio
-    from simulst.log import unit_of
+    from simulst.data.audio import load_audio
     from simulst.models import load_model, parse_options
-    from simulst.pauses import open_stream
+    from simulst.streams import open_stream
+    from simulst.units import SAMPLE_RATE
 
     configuration = load_decoding(decoding)
     samples = load_audio(audio)
-    loaded = load_model(model, source_lang, target_lang, **parse_options(model_option))
-    unit = unit or unit_of(target_lang)
-    stream = open_stream(loaded, configuration, unit)
+    loaded = load_model(model, **parse_options(model_option))
+    stream = open_stream(loaded, configuration, source_lang, target_lang, unit or "")
     piece = SAMPLE_RATE // 10
     started = time.monotonic()
     for start in range(0, max(len(samples), 1), piece):
@@ -182,21 +192,22 @@ def translate(
             time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
         words = stream.push(samples[start:end], finished=end == len(samples))
         if words:
-            text = (" " if unit == "word" else "").join(word.text for word in words)
+            text = "".join(word.text for word in words).strip()
             click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
 
 
 @main.command()
 @click.option("--data", required=True, type=click.Path(), help="Data directory.")
 @click.option("--target-lang", required=True, help="Language of the references.")
+@text_option
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for wav/, source.txt, target.txt.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N utterances.")
-def export(data: str, target_lang: str, out: Path, limit: int | None) -> None:
-    """Write a data directory as SimulEval wants it: a 16 kHz WAV per utterance, a list of them, and the references."""
+def export(data: str, target_lang: str, text: str | None, out: Path, limit: int | None) -> None:
+    """Write a data directory as SimulEval wants it: WAVs (16 kHz, 16 bits), their list, and the references."""
     from simulst.data.datadir import read_data_dir
     from simulst.data.simuleval_files import export_for_simuleval
 
-    export_for_simuleval(read_data_dir(data, target_lang)[:limit], out)
+    export_for_simuleval(read_data_dir(data, text or target_lang)[:limit], out)
     click.echo(f"simuleval --source {out / 'source.txt'} --target {out / 'target.txt'} ...")
 
 
@@ -219,9 +230,11 @@ def _decode(
 ) -> list[dict[str, Any]]:
     from simulst.cluster import Cluster
     from simulst.data.datadir import read_data_dir, shorter_than
+    from simulst.metrics.quality import tokenizer_for
     from simulst.models import parse_options
     from simulst.runs import Task, run, score_run
 
+    tokenizer_for(target_lang)  # so that what scoring lacks ends the run before it begins
     utterances = read_data_dir(data, text or target_lang)
     if max_seconds is not None:
         short = shorter_than(utterances, max_seconds)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
 import shutil
+import signal
 import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from types import FrameType
 from typing import Any
 
 from simulst.errors import SimulstError
@@ -18,10 +22,18 @@ from simulst.errors import SimulstError
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 20
+ANSWER_SECONDS = 5
 RENEW_SECONDS = 30
 # Dask has its workers give every freed 64 KiB back to the system: encoders then spend half their time on page faults.
 # Whoever sets one threshold must set both, or large blocks still go back at once.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": 1 << 30, "MALLOC_MMAP_THRESHOLD_": 1 << 30}
+ALLOWED_FAILURES = {"distributed.scheduler.allowed-failures": 1}  # by a job, of the processes that hold it
+# What workers log: errors, and that they are short of memory. When they are closed in the middle of a job, as after
+# Ctrl-C, they would warn of the job and of lost connections as well. What a job fails with comes back as its result.
+QUIET = (
+    "import logging; logging.getLogger('distributed').setLevel(logging.ERROR); "
+    "logging.getLogger('distributed.worker.memory').setLevel(logging.WARNING)"
+)
 
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 """As `map`, but the results come as they are ready."""
@@ -41,6 +53,10 @@ class Cluster:
         return self.scheduler is None and not self.slurm
 
 
+HERE = Cluster()
+"""This process alone."""
+
+
 @contextmanager
 def mapper(cluster: Cluster) -> Iterator[Map]:
     """A function that spreads jobs over the cluster.
@@ -49,54 +65,167 @@ def mapper(cluster: Cluster) -> Iterator[Map]:
     result is the number with a sentence that says so.
     Raises SimulstError: no Dask, no scheduler that answers, or no Slurm that takes jobs.
     """
+    if cluster.slurm and cluster.scheduler is not None:
+        raise SimulstError("--slurm and --scheduler: give one of them.")
     if cluster.is_here and cluster.jobs <= 1:
         yield map
         return
-    if cluster.slurm and cluster.scheduler is not None:
-        raise SimulstError("--slurm and --scheduler: give one of them.")
+    _prepare_dask()
+    if cluster.slurm:
+        workers = _slurm_workers(cluster.jobs)
+    elif cluster.scheduler is not None:
+        workers = _workers_of(cluster.scheduler)
+    else:
+        workers = _own_workers(cluster.jobs)
+    with _quietly_interrupted(), workers as client:
+        yield functools.partial(_run_all, client)
+
+
+def _prepare_dask() -> None:
+    """Raises SimulstError: Dask is not installed."""
     try:
-        import dask
-        from dask.distributed import Client, LocalCluster
+        importlib.import_module("dask.distributed")
     except ImportError as error:
         raise SimulstError(
             f"--jobs, --scheduler, --slurm need Dask ({error}); install dask and distributed."
         ) from error
-
     # Importing it has set its log to chatter about every connection.
     logging.getLogger("distributed").setLevel(logging.getLogger().level)
-    settings: dict[str, Any] = {"distributed.scheduler.allowed-failures": 1}
-    own: Any = None
-    if cluster.slurm:
-        with dask.config.set(settings):
-            own = slurm_cluster()
-    elif cluster.scheduler is None:
-        settings |= {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in MALLOC.items()}
-        with dask.config.set(settings):
-            own = LocalCluster(n_workers=cluster.jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+
+
+@contextmanager
+def _own_workers(jobs: int) -> Iterator[Any]:
+    """A client of so many processes on this machine."""
+    import dask
+    from dask.distributed import Client, LocalCluster
+
+    settings: dict[str, Any] = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in MALLOC.items()}
+    settings["distributed.worker.preload"] = [*dask.config.get("distributed.worker.preload"), QUIET]
+    with ExitStack() as stack:
+        with dask.config.set(ALLOWED_FAILURES | settings), interrupts_blocked():
+            own = LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+            stack.enter_context(closing(own))
+        yield stack.enter_context(closing(Client(own, timeout=CONNECT_SECONDS)))
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Processes and threads that start meanwhile never see Ctrl-C; this thread sees it afterwards.
+
+    A terminal sends Ctrl-C to all processes. Each worker would answer with stack traces, but it is for the main process
+    to end them.
+    """
+    resource_tracker.ensure_running()  # it would be started with the first process, and lift the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _quietly_interrupted() -> Iterator[None]:
+    """From Ctrl-C on, failing callbacks and connections that are cut are not logged.
+
+    Where Dask's client has just begun to wait for an answer (distributed.utils.sync), Ctrl-C makes one of its callbacks
+    fail with a NameError.
+    """
+    log, handler = logging.getLogger("tornado.application"), signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():  # ignored, or not for us
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        log.disabled = True
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # to the end: some connections end with the process
+        handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        log.disabled = False
+
+
+@contextmanager
+def _workers_of(scheduler: str) -> Iterator[Any]:
+    """A client of the running scheduler at this address. Raises SimulstError: there is none."""
+    from dask.distributed import Client
+
+    _check_scheduler(scheduler)
+    try:
+        client = Client(scheduler, timeout=CONNECT_SECONDS)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise _no_scheduler(scheduler, error) from error
+    with closing(client):
+        if not client.nthreads():
+            logger.warning("the scheduler at %s has no workers; waiting for some.", scheduler)
+        yield client
+
+
+def _check_scheduler(address: str) -> None:
+    """Raises SimulstError: nothing at this address tells in time that it is a Dask scheduler.
+
+    Dask's client has no time limit for the first answer: at a port that accepts connections and says nothing it would
+    wait without end.
+    """
+    from distributed.core import CommClosedError, rpc
+    from distributed.utils import LoopRunner
+
+    async def ask() -> str:
+        async with rpc(address, timeout=CONNECT_SECONDS) as scheduler:
+            return str((await scheduler.identity())["type"])
+
+    runner = LoopRunner()
+    runner.start()
+    try:
+        kind = runner.run_sync(ask, callback_timeout=CONNECT_SECONDS + ANSWER_SECONDS)
+    except (OSError, ValueError) as error:
+        if isinstance(error, TimeoutError | CommClosedError):
+            raise _stranger(address) from error
+        raise _no_scheduler(address, error) from error
+    except Exception as error:  # Dask fails in many ways on what other programs say
+        raise _stranger(address) from error
+    finally:
+        runner.stop()
+    if kind in ("Worker", "Nanny"):
+        raise SimulstError(f"at {address} is a Dask {kind.lower()}; give --scheduler the address of its scheduler.")
+
+
+def _no_scheduler(address: str, error: Exception) -> SimulstError:
+    return SimulstError(f"no Dask scheduler answers at {address} ({error}); start one or drop --scheduler.")
+
+
+def _stranger(address: str) -> SimulstError:
+    return SimulstError(
+        f"what listens at {address} does not answer as a Dask scheduler does; check host and port (the dashboard has "
+        "a port of its own), or drop --scheduler."
+    )
+
+
+@contextmanager
+def _slurm_workers(jobs: int) -> Iterator[Any]:
+    """A client of so many processes in jobs of a Slurm cluster, of which one has started.
+
+    Raises SimulstError: no Slurm, or it takes no jobs.
+    """
+    import dask
+    from dask.distributed import Client
+
+    with dask.config.set(ALLOWED_FAILURES):
+        own = slurm_cluster()
     ended = threading.Event()
     try:
-        if cluster.slurm:
-            _submit(own, cluster.jobs)
-        try:
-            client = Client(own or cluster.scheduler, timeout=CONNECT_SECONDS)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise SimulstError(
-                f"no Dask scheduler answers at {cluster.scheduler} ({error}); start one or drop --scheduler."
-            ) from error
-        if cluster.slurm:
+        _submit(own, jobs)
+        with closing(Client(own, timeout=CONNECT_SECONDS)) as client:
             _wait_for_worker(own, client)
-            threading.Thread(target=_renew, args=(own, cluster.jobs, ended), daemon=True).start()
-        elif not client.nthreads():
-            logger.warning("the scheduler at %s has no workers; waiting for some.", cluster.scheduler)
-        try:
-            yield functools.partial(_run_all, client)
-        finally:
-            client.close()
+            threading.Thread(target=_renew, args=(own, jobs, ended), daemon=True).start()
+            yield client
     finally:
         ended.set()
-        if own is not None:
-            with suppress(AssertionError):  # Dask's, at a job that was refused
-                own.close()
+        with suppress(AssertionError):  # Dask's, at a job that was refused
+            own.close()
 
 
 def worker_threads() -> int:

@@ -1,11 +1,13 @@
-"""Decoding configurations: a YAML file with the keys `read`, `stop`, `commit` and `search`.
+"""Decoding configurations: a YAML file with the keys `read`, `stop`, `commit`, `search` and `segment`.
 
-    read:   {type: chunk, ms: 1000, initial_wait_ms: 2000}
-    stop:   {type: end_of_sentence}
-    commit: {type: local_agreement, n: 2}
-    search: {type: beam, beam: 5}
+    read:    {type: chunk, ms: 1000, initial_wait_ms: 2000}
+    stop:    {type: end_of_sentence}
+    commit:  {type: local_agreement, n: 2}
+    search:  {type: beam, beam: 5}
+    segment: {type: none}
 
-A sweep is the same with lists: `read: [{...}, {...}]` tries each; a top-level list is a list of such grids.
+A sweep is the same with lists: `read: [{...}, {...}]` and `ms: [500, 1000]` try each; a top-level list is a list of
+such grids.
 """
 
 from __future__ import annotations
@@ -14,27 +16,37 @@ import dataclasses
 import importlib
 import itertools
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import TypeAdapter, ValidationError
-
 from simulst.errors import SimulstError
+from simulst.longform.segment import Pause, Segment, Whole
+from simulst.needs import Need
+from simulst.options import build_options
 from simulst.policy import commit, read, stop
-from simulst.policy.commit import Commit
+from simulst.policy.commit import Commit, WholeWords
 from simulst.policy.read import Read
 from simulst.policy.stop import Stop
-from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch
+from simulst.prefix.boundary_read import Boundary
+from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, SearchOptions
+from simulst.yaml_files import read_yaml
 
+KINDS: dict[str, type] = {
+    "read": Read,
+    "stop": Stop,
+    "commit": Commit,
+    "search": SearchOptions,
+    "segment": Segment,
+}
 TYPES: dict[str, dict[str, type]] = {
     "read": {
         "chunk": read.Chunk,
         "block": read.Block,
         "wait_k": read.WaitK,
         "wait_stride": read.WaitStride,
-        "boundary": read.Boundary,
+        "boundary": Boundary,
         "offline": read.Offline,
     },
     "stop": {
@@ -43,6 +55,7 @@ TYPES: dict[str, dict[str, type]] = {
         "max_words": stop.MaxWords,
         "ctc": stop.CTC,
         "align_att": stop.AlignAtt,
+        "any_of": stop.AnyOf,
     },
     "commit": {
         "all": commit.All,
@@ -51,55 +64,118 @@ TYPES: dict[str, dict[str, type]] = {
         "shared_prefix": commit.SharedPrefix,
     },
     "search": {"beam": BeamSearch, "joint_beam": JointBeamSearch, "bwbs": BWBS, "ibwbs": IBWBS},
+    "segment": {"none": Whole, "pause": Pause},
 }
-DEFAULTS: dict[str, dict[str, Any]] = {"stop": {"type": "end_of_sentence"}, "search": {"type": "beam"}}
+NEEDED = ("read", "commit")
+REMEDIES = {
+    ("read", Need.BLOCKS): "write 'read: {type: chunk, ms: ...}'",
+    ("search", Need.BLOCKS): "write 'search: {type: joint_beam}'",
+    ("search", Need.STEPS): "write 'search: {type: beam}'",
+    ("search", Need.LIBRARY_SEARCH): "write 'search: {type: joint_beam}'",
+    ("search", Need.CTC): "write 'ctc_weight: 0.0' under search",
+    ("stop", Need.CTC): "take another STOP, such as align_att",
+    ("stop", Need.STEPS): "take another STOP, such as max_words, or none",
+}
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """A whole decoding configuration. `raw` is what made it, to be stored beside the results."""
+    """A whole decoding configuration.
+
+    search: None is the model's own. raw: what the configuration was read from, to be stored with results.
+
+    Raises SimulstError: parts that do not go together.
+    """
 
     read: Read
     commit: Commit
     stop: Stop = dataclasses.field(default_factory=stop.EndOfSentence)
-    search: Any = dataclasses.field(default_factory=BeamSearch)
+    search: SearchOptions | None = None
+    segment: Segment = dataclasses.field(default_factory=Whole)
     raw: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.stop.whole_words and not self.commit.ends_word:
+            raise SimulstError(
+                f"stop: {self.stop.label} counts whole words; write 'whole_words: true' under commit, next to its type."
+            )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What the policies read besides the model, such as a boundary predictor."""
+        return self.read.files + self.stop.files
+
+    def check(self, search: SearchOptions, gives: frozenset[Need]) -> None:
+        """Compare what the parts need with what a model's session gives. search: the one that is used.
+
+        Raises SimulstError: something is missing.
+        """
+        for key, part in (("read", self.read), ("stop", self.stop), ("search", search)):
+            for need in Need:  # in their order, so that the error is the same each time
+                if need in part.needs - gives - {Need.AUDIO}:
+                    name = _name_of(key, part)
+                    remedy = REMEDIES.get((key, need), f"take another {key}")
+                    raise SimulstError(f"{key}: {name} needs {need.value}, which this model does not have; {remedy}.")
 
     @property
     def label(self) -> str:
         """A name for folders, tables and curves, such as `LA-2_1000ms`."""
-        if isinstance(self.read, read.Offline):
-            return _join(self.read.label, self.search.label)
-        return self._system(self.read.label) if hasattr(self.read, "curve") else f"{self.strategy}_{self.read.label}"
+        if self.read.curve:
+            return self._system(self.read.label)
+        return f"{self.strategy}_{self.read.label}"
 
     @property
     def strategy(self) -> str:
-        """What a curve's points have in common: everything but READ, or but the number in the system's name."""
-        if hasattr(self.read, "curve"):
+        """What tells systems apart whose READs differ in their number alone."""
+        if self.read.curve:
             return self._system(self.read.curve)
-        return _join(self.commit.label, self.stop.label, self.search.label)
+        return _join(self.commit.label, self.stop.label, self._search, self.segment.label)
+
+    @property
+    def curve(self) -> tuple[str, float | None]:
+        """The name of the curve that this configuration lies on, and the number that changes along it, if there is one.
+
+        It is READ's number, or else STOP's, or else COMMIT's.
+        """
+        if self.read.swept is not None:
+            return self.strategy, self.read.swept
+        if self.stop.swept is not None:
+            return _join(self.commit.label, self.stop.curve, self._search, self.segment.label), self.stop.swept
+        if self.commit.swept is not None:
+            name = _join(self.commit.curve, self.stop.label, self._search, self.segment.label)
+            return name, self.commit.swept
+        return self.strategy, None
+
+    @property
+    def _search(self) -> str:
+        return self.search.label if self.search else ""
 
     def _system(self, name: str) -> str:
         """A system that is called after its READ (`wait-3`, `k100-s10-N2`), with what does not go without saying."""
-        usual = getattr(self.read, "usual_stop", ""), getattr(self.read, "usual_commit", "all")
         stop, commit = self.stop.label, self.commit.label
-        if stop != usual[0]:
+        if stop != self.read.usual_stop:
             name += f"-{stop or 'eos'}"
-        return _join(name, commit if commit != usual[1] else "", self.search.label)
+        return _join(name, commit if commit != self.read.usual_commit else "", self._search, self.segment.label)
 
 
 def _join(*parts: str) -> str:
     return "_".join(part for part in parts if part)
 
 
+def _name_of(key: str, part: Any) -> str:
+    """The type by which a configuration names a part."""
+    names = {cls: name for name, cls in TYPES[key].items()}
+    return names.get(type(part), type(part).__name__)
+
+
 def load_decoding(path: str | Path) -> Decoding:
     """Read one configuration. Raises SimulstError naming the file, the key and the valid choices."""
-    return parse_decoding(_load_yaml(path), str(path))
+    return parse_decoding(read_yaml(path), str(path))
 
 
 def load_sweep(path: str | Path) -> list[Decoding]:
     """Read the configurations of a sweep, in order. Raises SimulstError, also for two of the same label."""
-    grids = _load_yaml(path)
+    grids = read_yaml(path)
     decodings: dict[str, Decoding] = {}
     for grid in grids if isinstance(grids, list) else [grids]:
         if not isinstance(grid, dict):
@@ -107,7 +183,7 @@ def load_sweep(path: str | Path) -> list[Decoding]:
         for key, value in grid.items():
             if value == []:
                 raise SimulstError(f"{path}: '{key}' is an empty list; give at least one mapping to try.")
-        choices = [[(key, v) for v in (value if isinstance(value, list) else [value])] for key, value in grid.items()]
+        choices = [[(key, part) for part in _choices(key, value, str(path))] for key, value in grid.items()]
         for combination in itertools.product(*choices):
             decoding = parse_decoding(dict(combination), str(path))
             if decoding.label in decodings:
@@ -118,6 +194,24 @@ def load_sweep(path: str | Path) -> list[Decoding]:
     return list(decodings.values())
 
 
+def _choices(key: Any, value: Any, where: str) -> list[Any]:
+    """What a sweep tries for one key: each item of a list, and in each item every combination of its options' lists."""
+    found = []
+    for part in value if isinstance(value, list) else [value]:
+        if key not in TYPES or not isinstance(part, dict) or "type" not in part:
+            found.append(part)  # wrong, as `parse_decoding` will say
+            continue
+        hints = typing.get_type_hints(_find_class(key, str(part["type"]), where))
+        lists = [
+            [(name, each) for each in option]
+            if isinstance(option, list) and typing.get_origin(hints.get(name)) is not tuple
+            else [(name, option)]
+            for name, option in part.items()
+        ]
+        found += [dict(combination) for combination in itertools.product(*lists)]
+    return found
+
+
 def parse_decoding(raw: Any, where: str) -> Decoding:
     """Build a configuration from plain mappings. `where` names the source in errors."""
     if not isinstance(raw, dict):
@@ -125,43 +219,55 @@ def parse_decoding(raw: Any, where: str) -> Decoding:
     for key in raw:
         if key not in TYPES:
             raise SimulstError(f"{where}: unknown key '{key}'; valid keys are {', '.join(TYPES)}.")
-    full = {**DEFAULTS, **raw}
-    for key in TYPES:
-        if key not in full:
+    for key in NEEDED:
+        if key not in raw:
             raise SimulstError(f"{where}: the key '{key}' is missing; choose a type from {', '.join(TYPES[key])}.")
-    parts = {key: _build(key, full[key], where) for key in TYPES}
-    return Decoding(**parts, raw={key: full[key] for key in TYPES})
+    parts = {key: _build(key, raw[key], where) for key in TYPES if key in raw}
+    try:
+        return Decoding(**parts, raw={key: raw[key] for key in TYPES if key in raw})
+    except SimulstError as error:
+        raise SimulstError(f"{where}: {error}") from error
 
 
 def _build(key: str, raw: Any, where: str) -> Any:
+    """One part of a configuration."""
     if not isinstance(raw, dict) or "type" not in raw:
         types = ", ".join(TYPES[key])
         raise SimulstError(f"{where}: '{key}' must be a mapping with a 'type' ({types}); found {raw!r}.")
+    values = {name: value for name, value in raw.items() if name != "type"}
     cls = _find_class(key, str(raw["type"]), where)
-    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
+    what = f"'{key}' of type '{raw['type']}'"
     hints = typing.get_type_hints(cls)
-    options = {}
-    for name, value in raw.items():
-        if name == "type":
-            continue
-        if name not in fields:
+    for name, value in values.items():
+        if isinstance(value, list) and name in hints and typing.get_origin(hints[name]) is not tuple:
             raise SimulstError(
-                f"{where}: '{key}' of type '{raw['type']}' has no option '{name}'; "
-                f"it has {', '.join(fields) or 'no options'}."
+                f"{where}: {what}, option '{name}': {value!r} are several values; simulst sweep tries each."
             )
-        try:
-            # Strict: `n: "2"` or `n: true` is a slip of the pen, not a number.
-            options[name] = TypeAdapter(hints[name]).validate_python(
-                tuple(value) if isinstance(value, list) else value, strict=True
-            )
-        except ValidationError as error:
-            message = error.errors()[0]["msg"]
-            raise SimulstError(f"{where}: '{key}', option '{name}': {message}; found {value!r}.") from error
-    for name, field in fields.items():
-        if name not in options and field.default is field.default_factory is dataclasses.MISSING:
-            raise SimulstError(f"{where}: '{key}' of type '{raw['type']}' needs the option '{name}'.")
+    values = {name: _nested(key, hints.get(name), value, where) for name, value in values.items()}
+    if key == "commit":
+        return _build_commit(cls, values, where, what)
+    return build_options(cls, values, where, what)
+
+
+def _nested(key: str, hint: Any, value: Any, where: str) -> Any:
+    """The value of an option, which may be a part of the same kind, or a list of them."""
+    kind: Any = KINDS[key]
+    if hint == kind and isinstance(value, dict):
+        return _build(key, value, where)
+    if hint == tuple[kind, ...] and isinstance(value, list):
+        return [_build(key, part, where) for part in value]
+    return value
+
+
+def _build_commit(cls: type, values: Mapping[str, Any], where: str, what: str) -> Commit:
+    """Any COMMIT may be told to commit whole words only."""
+    own = {name: value for name, value in values.items() if name != "whole_words"}
+    whole_words = values.get("whole_words", False)
+    if not isinstance(whole_words, bool):
+        raise SimulstError(f"{where}: {what}, option 'whole_words': it is true or false; found {whole_words!r}.")
+    built: Commit = build_options(cls, own, where, what, also=["whole_words"])
     try:
-        return cls(**options)
+        return WholeWords(built) if whole_words else built
     except SimulstError as error:
         raise SimulstError(f"{where}: {error}") from error
 
@@ -178,17 +284,13 @@ def _find_class(key: str, name: str, where: str) -> type:
     try:
         cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, TypeError) as error:  # TypeError: a path that starts with a dot
-        raise SimulstError(f"{where}: '{key}': cannot import '{name}' ({error}); check the path.") from error
-    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
-        raise SimulstError(f"{where}: '{key}': '{name}' is not a dataclass; write it like those in simulst/policy.")
+        raise SimulstError(
+            f"{where}: '{key}': cannot import '{name}' ({error}); check the path, and PYTHONPATH."
+        ) from error
+    kind = KINDS[key]
+    if not (isinstance(cls, type) and issubclass(cls, kind) and dataclasses.is_dataclass(cls)):
+        raise SimulstError(
+            f"{where}: '{key}': '{name}' is not a dataclass derived from {kind.__module__}.{kind.__qualname__}; "
+            "see docs/policy.md."
+        )
     return cls
-
-
-def _load_yaml(path: str | Path) -> Any:
-    path = Path(path)
-    if not path.is_file():
-        raise SimulstError(f"{path}: no such configuration file.")
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SimulstError(f"{path}: not valid YAML ({str(error).splitlines()[0]}).") from error

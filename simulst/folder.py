@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.lock import alone, digest, read_record
+from simulst.lock import digest, locked, read_record
 
 MADE_OF = "made_of.json"
 
@@ -49,13 +49,13 @@ def replaced(out: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def made_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) -> Iterator[Path | None]:
+def written_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) -> Iterator[Path | None]:
     """Yield the folder to fill instead of `out`, which takes its place in the end; None if `out` is complete.
 
     made_of: what it is made of and how, as JSON knows it. force: make it again.
     Raises SimulstError: `out` was made of something else, or by nobody who told; a full disk; another run at work.
     """
-    with alone(out, out.with_name(f".{out.name}.lock")):
+    with locked(out, out.with_name(f".{out.name}.lock")):
         if out.is_dir() and not force:
             if read_record(out / MADE_OF, made_of) is None:
                 raise SimulstError(f"{out}: is there already, without {MADE_OF}; use --force to make it anew.")

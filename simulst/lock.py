@@ -21,7 +21,7 @@ LOCK = ".lock"
 
 
 @contextmanager
-def alone(folder: Path, file: Path | None = None) -> Iterator[int]:
+def locked(folder: Path, file: Path | None = None) -> Iterator[int]:
     """Hold a folder against every other process that asks for it, also on other machines if the disk knows of locks.
 
     file: the lock file [`folder/.lock`]; it is made, with its folder, and removed in the end.

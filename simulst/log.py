@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import json
-import math
-from collections.abc import Iterator
+import logging
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import yaml
+from pydantic import BeforeValidator, Field, Strict, TypeAdapter, ValidationError
 
 from simulst.errors import SimulstError
+from simulst.words import split
 
-CHARACTER_LANGUAGES = frozenset({"zh", "ja", "yue", "th", "lo", "my", "km", "bo"})
-"""Languages written without spaces: output and latency are counted in characters."""
+if TYPE_CHECKING:
+    from simulst.data.datadir import Utterance
+    from simulst.streams import AnyStream
 
+logger = logging.getLogger(__name__)
 
-def unit_of(language: str) -> str:
-    """ "char" for languages written without spaces, else "word"."""
-    return "char" if language in CHARACTER_LANGUAGES else "word"
+SAME_MS = 1e-3
+"""Two positions in the source closer than this, ms, are the same one: logs may have been rounded."""
+
+LONGEST_MS = 1e9
+"""Twelve days: what is longer is no time in ms. Sums of such times stay numbers that JSON knows."""
+
+# Strict: "1000" or true where a number belongs is a slip of whoever wrote the log. NaN and infinity are no numbers.
+Time = Annotated[float, Strict(), Field(allow_inf_nan=False, ge=-LONGEST_MS, le=LONGEST_MS)]
+Text = Annotated[str, Strict()]
 
 
 @dataclass
@@ -26,55 +43,99 @@ class Instance:
 
     delays:  per target unit, ms of source that had been read when it was written.
     elapsed: delays plus the computation time up to then, ms (SimulEval's convention).
+    reference: None where there is none, which is not the same as an empty one.
+    source_length: ms.
     reads:   ms of source read at each decoding step, written or not (ours; SimulEval ignores it). It gives the
              steps t of paper B's equation 6; without it, steps that wrote nothing are unknown.
+    waited_ms: how much of the computation time was spent waiting for a processor (ours).
+    audio:   a short name of what was heard, by which other audio is noticed (ours).
+    segments: where the stream was cut into utterances: first and last ms of source of each (ours).
     """
 
-    index: int
-    prediction: str
-    delays: list[float]
-    elapsed: list[float]
-    prediction_length: int
-    reference: str
-    source: list[str]
-    source_length: float
-    name: str = ""
-    reads: list[float] = field(default_factory=list)
-    compute_ms: float | None = None
+    index: Annotated[int, Strict(), Field(ge=0, le=1e9)]
+    prediction: Annotated[Text, BeforeValidator(lambda value: "" if value is None else value)]
+    delays: list[Time]
+    elapsed: Annotated[list[Time], BeforeValidator(lambda value: [] if value is None else value)]
+    prediction_length: Annotated[int, Strict()]
+    reference: Text | None
+    source: Any
+    source_length: Annotated[Time, Field(ge=0.01)]
+    name: Text = ""
+    reads: list[Annotated[Time, Field(ge=0)]] = field(default_factory=list)
+    compute_ms: Annotated[Time, Field(ge=0)] | None = None
+    waited_ms: Annotated[Time, Field(ge=0)] | None = None
+    audio: Text = ""
+    segments: list[Annotated[list[Time], Field(min_length=2, max_length=2)]] = field(default_factory=list)
 
     def units(self, unit: str) -> list[str]:
         """The prediction in words or characters, as SimulEval counts them."""
         return self.prediction.split() if unit == "word" else list(self.prediction.replace(" ", ""))
 
     def reference_length(self, unit: str) -> int:
-        """|Y*| as SimulEval 1.1.4 counts it: pieces between single spaces, or characters with inner spaces."""
+        """|Y*| as SimulEval 1.1.4 counts it: pieces between single spaces, or characters with inner spaces.
+
+        Without a reference it is |Y|.
+        """
+        if self.reference is None:
+            return len(self.delays)
         return len(self.reference.split(" ")) if unit == "word" else len(self.reference.strip())
 
     def to_json(self) -> str:
         """One line of the log; optional fields only where they are set."""
-        optional = ("name", "reads", "compute_ms")
+        optional = ("name", "reads", "compute_ms", "waited_ms", "audio", "segments")
         row = {key: value for key, value in asdict(self).items() if key not in optional or value}
         return json.dumps(row, ensure_ascii=False)
 
 
-def read_log(path: str | Path) -> list[Instance]:
-    """Read a whole log, ours or SimulEval's, in the order of `index`.
+def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: float, audio: str = "") -> Instance:
+    """The log entry of an utterance whose stream has ended.
 
-    Raises SimulstError: missing or empty log, a line that is not a log entry, an index twice, delays and
-        elapsed times of different numbers. (`check_units` compares delays with words: that needs the unit.)
+    source_ms: its duration. audio: a short name of what was heard.
+
+    A word that left in several pieces counts once, when its last piece left.
+    """
+    text = "".join(emission.text for emission in stream.emissions)
+    delays, elapsed = [], []
+    ends = itertools.accumulate(len(emission.text) for emission in stream.emissions)
+    pieces = zip(ends, stream.emissions, strict=True)
+    written = -1
+    for end in itertools.accumulate(map(len, split(text, stream.unit))):
+        while written < end:
+            written, emission = next(pieces)
+        delays.append(emission.delay_ms)
+        elapsed.append(emission.elapsed_ms)
+    return Instance(
+        index=index,
+        prediction=text,
+        delays=delays,
+        elapsed=elapsed,
+        prediction_length=len(delays),
+        reference=utterance.reference,
+        source=[str(utterance.wav)],
+        source_length=source_ms,
+        name=utterance.name,
+        reads=stream.reads,
+        compute_ms=stream.meter.seconds * 1000,
+        segments=[list(segment) for segment in stream.segments],
+    )
+
+
+def read_log(path: str | Path) -> list[Instance]:
+    """Read a whole log, ours or SimulEval's, in the order of `index`. It may be a pipe, and compressed by gzip.
+
+    What can be scored but is probably not meant ends in a warning: indices that are missing, delays that fall or are
+    negative, elapsed times that are missing, 0 or less than the delays. Elapsed times that are all 0 were not measured
+    and are left out.
+    Raises SimulstError: missing or empty log, a line that is not a log entry, a field of another type or a time that
+        is no number, an index twice, delays and elapsed times of different numbers, times in seconds. (`check_units`
+        compares delays with words: that needs the unit.)
     """
     path = Path(path)
     if path.is_dir():
         path = path / "instances.log"
-    if not path.is_file():
-        raise SimulstError(f"{path}: no such log; give an instances.log or the run's folder.")
     instances: dict[int, Instance] = {}
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); give an instances.log.") from error
     # Not splitlines(): the text may hold U+2028 and its like.
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(_read_text(path).split("\n"), start=1):
         if line.strip():
             instance = _parse(line, f"{path}, line {number}")
             if instance.index in instances:
@@ -82,7 +143,14 @@ def read_log(path: str | Path) -> list[Instance]:
             instances[instance.index] = instance
     if not instances:
         raise SimulstError(f"{path}: the log is empty; decode something first.")
-    return [instances[index] for index in sorted(instances)]
+    whole = [instances[index] for index in sorted(instances)]
+    _check_milliseconds(whole, path)
+    _warn_of_gaps(whole, path)
+    _warn_of_times(whole, path)
+    for instance in whole:
+        if not any(instance.elapsed):
+            instance.elapsed = []
+    return whole
 
 
 def read_unfinished(path: Path) -> Iterator[Instance]:
@@ -95,36 +163,7 @@ def read_unfinished(path: Path) -> Iterator[Instance]:
             yield _parse(line, f"{path}, line {number}")
 
 
-def _parse(line: str, where: str) -> Instance:
-    try:
-        row: dict[str, Any] = json.loads(line)
-        instance = Instance(
-            index=int(row["index"]),
-            prediction=str(row["prediction"] or ""),
-            delays=[float(d) for d in row["delays"]],
-            elapsed=[float(e) for e in row.get("elapsed") or []],
-            prediction_length=int(row.get("prediction_length", len(row["delays"]))),
-            reference=str(row.get("reference") or ""),
-            source=row.get("source", []),
-            source_length=float(row["source_length"]),
-            name=str(row.get("name", "")),
-            reads=[float(r) for r in row.get("reads", [])],
-            compute_ms=float(row["compute_ms"]) if row.get("compute_ms") is not None else None,
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise SimulstError(f"{where}: not an entry of an instances.log ({error!r}); score a SimulEval log.") from error
-    if instance.elapsed and len(instance.elapsed) != len(instance.delays):
-        raise SimulstError(
-            f"{where}: {len(instance.delays)} delays but {len(instance.elapsed)} elapsed times; the log is broken."
-        )
-    if not all(map(math.isfinite, (*instance.delays, *instance.elapsed, instance.source_length))):
-        raise SimulstError(f"{where}: a time is not a finite number; the log is broken.")
-    if instance.source_length <= 0:
-        raise SimulstError(f"{where}: source_length is {instance.source_length:g} ms; it must be positive.")
-    return instance
-
-
-def check_units(instances: list[Instance], unit: str, path: str | Path) -> None:
+def check_units(instances: Sequence[Instance], unit: str, path: str | Path) -> None:
     """Raise SimulstError unless every prediction has as many words (characters) as delays."""
     for instance in instances:
         units = len(instance.units(unit))
@@ -133,3 +172,149 @@ def check_units(instances: list[Instance], unit: str, path: str | Path) -> None:
                 f"{path}, index {instance.index}: {units} {unit}s but {len(instance.delays)} delays; "
                 f"the log is broken or was written in another unit (--unit)."
             )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        data = path.read_bytes()  # once: it may be a pipe
+        if data.startswith(b"\x1f\x8b"):
+            data = gzip.decompress(data)
+        return data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SimulstError(f"{path}: no such log; give an instances.log or the run's folder.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise SimulstError(f"{path}: damaged gzip ({error}); copy or compress the log again.") from error
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); give an instances.log.") from error
+    except OSError as error:
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}); give an instances.log.") from error
+
+
+@cache
+def _entry() -> TypeAdapter[Instance]:
+    return TypeAdapter(Instance)
+
+
+def _parse(line: str, where: str) -> Instance:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict):
+        raise SimulstError(f"{where}: not an entry of an instances.log ({_short(line)}); score a SimulEval log.")
+    if "index" in row:
+        where += f", index {_short(json.dumps(row['index']))}"
+    # Logs of other programs leave these out.
+    optional: dict[str, Any] = {"elapsed": None, "reference": None, "source": []}
+    if isinstance(row.get("delays"), list):
+        optional["prediction_length"] = len(row["delays"])
+    try:
+        instance = _entry().validate_python(optional | row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name, *places = first["loc"]
+        if first["type"] == "missing":
+            raise SimulstError(
+                f"{where}: not an entry of an instances.log, it has no '{name}'; score a SimulEval log."
+            ) from None
+        what = str(name) + "".join(f"[{place}]" for place in places if isinstance(place, int))
+        says = first["msg"].replace("Input should", "should")
+        found = _short(json.dumps(first["input"], ensure_ascii=False))
+        raise SimulstError(f"{where}: {what} {says}, but is {found}; correct the log.") from None
+    if instance.elapsed and len(instance.elapsed) != len(instance.delays):
+        raise SimulstError(
+            f"{where}: {len(instance.delays)} delays but {len(instance.elapsed)} elapsed times; the log is broken."
+        )
+    if _falls(instance.reads):
+        raise SimulstError(f"{where}: reads fall; the log is broken.")
+    return instance
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _falls(times: Sequence[float]) -> bool:
+    return any(later < earlier - SAME_MS for earlier, later in pairwise(times))
+
+
+def _check_milliseconds(instances: Sequence[Instance], path: Path) -> None:
+    """Raises SimulstError where source_length or delays are in seconds: they differ by a factor of 1000 then.
+
+    In a log of text, where both count words, they do not; nor are there fractions.
+    """
+    written = [instance for instance in instances if instance.delays]
+    if not written:
+        return
+    first = written[0]
+    lengths = sum(instance.source_length for instance in written)
+    ratio = sum(max(instance.delays) for instance in written) / lengths
+    fractions = any(time % 1 for instance in written for time in (*instance.delays, instance.source_length))
+    if ratio > 100:
+        wrong = "source_length looks like seconds"
+    elif 0 < ratio < 0.002:
+        wrong = "delays look like seconds"
+    elif lengths / len(written) < 100 and fractions:
+        wrong = "delays and source_length look like seconds"
+    else:
+        return
+    raise SimulstError(
+        f"{path}: {wrong} (index {first.index}: source_length {first.source_length:g}, last delay "
+        f"{first.delays[-1]:g}); give all times in ms."
+    )
+
+
+def _count_in_config(path: Path) -> int:
+    """How many utterances a run of ours has, by the configuration beside its log; 0 where that is not told."""
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return 0
+    count = config.get("utterances") if isinstance(config, dict) else None
+    return count if isinstance(count, int) else 0
+
+
+def _warn_of_gaps(instances: Sequence[Instance], path: Path) -> None:
+    """Warn of missing utterances: the log of a run that was killed, or where some failed."""
+    present = {instance.index for instance in instances}
+    count = max(max(present) + 1, _count_in_config(path.with_name("config.yaml")))
+    if missing := count - len(present):
+        first = next(index for index in range(count) if index not in present)
+        logger.warning(
+            "%s: of the indices 0 to %d, %d are missing, first %d; scores are of the other sentences only.",
+            path,
+            count - 1,
+            missing,
+            first,
+        )
+
+
+def _warn_of_times(instances: Sequence[Instance], path: Path) -> None:
+    """Warn of times that cannot be, but can be scored; SimulEval does so too."""
+    written = [instance for instance in instances if instance.delays]
+    measured = [instance for instance in written if any(instance.elapsed)]
+    if 0 < len(measured) < len(written):
+        first = next(instance.index for instance in written if not any(instance.elapsed))
+        logger.warning(
+            "%s: no elapsed times, or only 0, in %d of %d sentences, first in index %d; computation-aware figures "
+            "(*_CA, RTF) are of the others only.",
+            path,
+            len(written) - len(measured),
+            len(written),
+            first,
+        )
+    falling = "a word is written before the one in front of it"
+    early = "a word is written before its sentence begins"
+    no_sum = "they should be delay plus computation"
+    faults = {
+        f"delays fall ({falling})": [i for i in written if _falls(i.delays)],
+        f"delays are negative ({early})": [i for i in written if min(i.delays) < 0],
+        "elapsed times fall": [i for i in measured if _falls(i.elapsed)],
+        f"elapsed times are less than the delays ({no_sum})": [
+            i for i in measured if any(e < d - SAME_MS for e, d in zip(i.elapsed, i.delays, strict=True))
+        ],
+    }
+    for fault, found in faults.items():
+        if found:
+            count, first = len(found), found[0].index
+            logger.warning("%s: %s in %d of %d sentences, first in index %d.", path, fault, count, len(written), first)

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from simulst.errors import SimulstError
-from simulst.models.base import Memo
-from simulst.policy.stop import Evidence, Stop
-from simulst.search import Beam, Hypothesis, Tokens
+from simulst.meter import Memo, Meter
+from simulst.models.base import Session
+from simulst.needs import Need
+from simulst.policy.context import TokensView
+from simulst.policy.stop import Stop, Stopping
+from simulst.search import Found, Hypothesis, Tokens
 
 RATE = 16000
 WORDS = tuple(t.encode() for t in (" the", " c", "at", " sat", "s", " on", " un", "believ", "able", ",", " café", "."))
@@ -25,30 +28,26 @@ CHARS += (b"\xe3\x81", b"\x82\xe3", b"\x82\xa2", b"\xf0\x9f", b"\x98\x80")
 VOCABULARIES = {"words": WORDS, "chars": CHARS}
 
 
-class FakeSession:
+class FakeSession(Session):
     """Hears token i once (i + 1) * token_ms have passed; of the last `unstable` tokens it is not sure.
 
     A window (in tokens; 0: endless) holds what can still be heard.
     """
 
-    sample_rate = RATE
+    gives = frozenset({Need.LIBRARY_SEARCH, Need.BLOCKS})
 
-    def __init__(self, model: FakeModel, memo: Memo) -> None:
+    def __init__(self, model: FakeModel, meter: Meter) -> None:
+        super().__init__(meter)
         self.model = model
-        self.memo = memo
         self.samples = 0
         self.offset = 0  # tokens that have left the window
         self.final = False
         self.name = ""
-        self.searches: list[tuple[float, Tokens, int | None]] = []
+        self.searches: list[tuple[float, Tokens, Stop | None]] = []
 
     @property
     def length(self) -> int:
         return self.samples
-
-    @property
-    def saved_seconds(self) -> float:
-        return self.memo.saved_seconds
 
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         assert not self.final
@@ -58,23 +57,23 @@ class FakeSession:
             self.model.note(self.name)
         self.samples += samples.size
 
-    def search(self, committed: Tokens, options: Any, stop: Stop) -> Beam:
-        self.searches.append((self.samples * 1000 / RATE, committed, stop.max_new_tokens))
-        key = (self.samples, self.offset, committed, options, stop.max_new_tokens)
-        return self.memo.get(key, lambda: self._search(committed, options.beam, stop.max_new_tokens))
+    def search(self, committed: Tokens, options: Any, stop: Stopping | None) -> Found:
+        asked = stop.options if stop else None
+        self.searches.append((self.samples * 1000 / RATE, committed, asked))
+        key = (self.samples, self.offset, committed, options, asked)
+        return self.meter.shared(key, lambda: self._search(committed, options.beam, stop))
 
-    def _search(self, committed: Tokens, beam: int, max_new: int | None) -> Beam:
+    def _search(self, committed: Tokens, beam: int, stop: Stopping | None) -> Found:
         self.model.work(self.name)
         heard = self.samples // self.model.token_samples
         beams = []
         for item in range(beam):
-            tokens = list(committed)
+            new = []
             for i in range(max(len(committed), self.offset), heard):
                 sure = i < heard - self.model.unstable - item
-                tokens.append(self.model.token(f"{i}" if sure else f"{i} {self.samples} {item}"))
-            end = None if max_new is None else len(committed) + max_new
-            beams.append(Hypothesis(tuple(tokens[:end]), -float(item)))
-        return beams
+                new.append(self.model.token(f"{i}" if sure else f"{i} {self.samples} {item}"))
+            beams.append(Hypothesis(committed + until(stop, tuple(new)), -float(item)))
+        return Found(beams)
 
     def text(self, tokens: Tokens) -> str:
         return self.model.text(tokens)
@@ -82,19 +81,26 @@ class FakeSession:
     def block_end(self, count: int) -> float:
         return (self.samples // self.model.token_samples + count) * self.model.token_samples
 
+    @property
+    def gone(self) -> int:
+        return self.offset
+
     def limit(self) -> float:
         if not self.model.window:
             return math.inf
         return (self.offset + self.model.window) * self.model.token_samples
 
-    def is_full(self) -> bool:
-        return self.samples >= self.limit()
-
-    def spoken(self, tokens: Tokens) -> Tokens:
-        return tokens[: self.offset + self.model.window - 1]
+    def spoken(self, best: Tokens) -> Tokens:
+        return best[: self.offset + self.model.window - 1]
 
     def slide(self, committed: Tokens) -> None:
         self.offset += max(1, self.model.window // 2)
+
+
+def until(stop: Stopping | None, new: Tokens) -> Tokens:
+    """The new tokens of a hypothesis up to where STOP ends its search, as a real search does."""
+    ends = (end for end in range(len(new)) if stop is not None and stop.ends(TokensView(new[:end])))
+    return new[: next(ends, len(new))]
 
 
 class FakeModel:
@@ -109,8 +115,6 @@ class FakeModel:
 
     def __init__(
         self,
-        source_language: str,
-        target_language: str,
         *,
         vocabulary: str = "words",
         seed: int = 0,
@@ -122,15 +126,15 @@ class FakeModel:
         die: str = "",
         die_once: str = "",
     ) -> None:
-        if source_language not in ("es", "fr"):
-            raise SimulstError(f"the fake has no language '{source_language}'; it has es, fr.")
         self.tokens = VOCABULARIES[vocabulary]
         self.seed, self.unstable, self.window = seed, unstable, window
         self.token_samples = token_ms * RATE // 1000
         self.log, self.sleep, self.die, self.die_once = log, sleep, str(die), die_once
 
-    def session(self, memo: Memo | None = None) -> FakeSession:
-        return FakeSession(self, memo or Memo())
+    def session(self, source: str = "es", target: str = "en", meter: Meter | None = None) -> FakeSession:
+        if source not in ("es", "fr"):
+            raise SimulstError(f"the fake has no language '{source}'; it has es, fr.")
+        return FakeSession(self, meter or Meter(Memo()))
 
     def token(self, what: str) -> int:
         return random.Random(f"{self.seed} {what}").randrange(len(self.tokens))
@@ -164,18 +168,13 @@ class ScriptedSession(FakeSession):
     def __init__(
         self, beams: Sequence[Sequence[Sequence[int]]], vocabulary: Sequence[bytes] = WORDS, force: bool = True
     ) -> None:
-        super().__init__(FakeModel("es", "en"), Memo())
+        super().__init__(FakeModel(), Meter())
         self.model.tokens = tuple(vocabulary)
         self.beams, self.force = beams, force
 
-    def search(self, committed: Tokens, options: Any, stop: Stop) -> Beam:
-        self.searches.append((self.samples * 1000 / RATE, committed, stop.max_new_tokens))
+    def search(self, committed: Tokens, options: Any, stop: Stopping | None) -> Found:
+        self.searches.append((self.samples * 1000 / RATE, committed, stop.options if stop else None))
         beam = self.beams[min(len(self.searches), len(self.beams)) - 1]
         if not self.force:
-            return [Hypothesis(tuple(tokens)) for tokens in beam]
-        return [Hypothesis(committed + self._until(stop, tuple(tokens)[len(committed) :])) for tokens in beam]
-
-    def _until(self, stop: Stop, new: Tokens) -> Tokens:
-        new = new[: stop.max_new_tokens]
-        ends = (end for end in range(len(new)) if stop.ends(Evidence(tokens=new[:end])))
-        return new[: next(ends, len(new))]
+            return Found([Hypothesis(tuple(tokens)) for tokens in beam])
+        return Found([Hypothesis(committed + until(stop, tuple(tokens)[len(committed) :])) for tokens in beam])

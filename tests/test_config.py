@@ -7,9 +7,10 @@ import pytest
 
 from simulst.config import Decoding, load_decoding, load_sweep, parse_decoding
 from simulst.errors import SimulstError
-from simulst.policy.commit import All, Hold, LocalAgreement, SharedPrefix
+from simulst.longform.segment import Whole
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.read import Chunk, Offline
-from simulst.policy.stop import EndOfSentence, MaxTokens
+from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords
 from simulst.search import Beam, BeamSearch, Tokens
 
 ROOT = Path(__file__).parent.parent
@@ -17,12 +18,12 @@ READ, COMMIT = "read: {type: chunk, ms: 1000}\n", "commit: {type: all}\n"
 
 
 @dataclass(frozen=True)
-class FirstTokens:
+class FirstTokens(Commit):
     """A user's COMMIT policy."""
 
     count: int = 1
-    label: str = "first"
-    window: int = 1
+
+    label = "first"
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         return beams[-1][0].tokens[: self.count]
@@ -60,18 +61,23 @@ def test_everything(tmp_path: Path) -> None:
 
 def test_defaults(tmp_path: Path) -> None:
     decoding = load_decoding(write(tmp_path, READ + "commit: {type: local_agreement}"))
-    assert decoding == Decoding(Chunk(1000), LocalAgreement(2), EndOfSentence(), BeamSearch())
+    assert decoding == Decoding(Chunk(1000), LocalAgreement(2), EndOfSentence(), None, Whole())
     assert parse_decoding(decoding.raw, "again") == decoding
-    assert list(decoding.raw) == ["read", "stop", "commit", "search"]
+    assert list(decoding.raw) == ["read", "commit"]
     assert Decoding(Offline(), All()).label == "offline"
 
 
 WORD = "commit: {type: all, last_word: true}"
+WHOLE = "commit: {type: all, whole_words: true}"
 SYSTEMS = [
-    ("read: {type: wait_k, k: 3}\nstop: {type: max_words, n: 1}", "wait-k", "wait-3"),
-    ("read: {type: wait_k, k: 19, unit_ms: 320}\nstop: {type: max_words, n: 1}", "wait-k-320ms", "wait-19-320ms"),
-    ("read: {type: wait_k, k: 3}\nstop: {type: max_words, n: 2}", "wait-k-W2", "wait-3-W2"),
-    ("read: {type: wait_k, k: 3}", "wait-k-eos", "wait-3-eos"),
+    ("read: {type: wait_k, k: 3}\nstop: {type: max_words, n: 1}\n" + WHOLE, "wait-k", "wait-3"),
+    (
+        "read: {type: wait_k, k: 9, unit_ms: 320}\nstop: {type: max_words, n: 1}\n" + WHOLE,
+        "wait-k-320ms",
+        "wait-9-320ms",
+    ),
+    ("read: {type: wait_k, k: 3}\nstop: {type: max_words, n: 2}\n" + WHOLE, "wait-k-W2", "wait-3-W2"),
+    ("read: {type: wait_k, k: 3}\n" + WHOLE, "wait-k-eos", "wait-3-eos"),
     ("read: {type: wait_stride, k: 100, s: 10}\nstop: {type: max_tokens, n: 2}", "k-s10-N2", "k100-s10-N2"),
     ("read: {type: boundary, threshold: 0.5, predictor: p.pth}\n" + WORD, "boundary-T100", "boundary-T100-0.5"),
     ("read: {type: boundary, threshold: 0, predictor: p.pth, frames: 48}\n" + WORD, "boundary-T48", "boundary-T48-0"),
@@ -85,12 +91,22 @@ SYSTEMS = [
 
 @pytest.mark.parametrize(("text", "strategy", "label"), SYSTEMS)
 def test_systems_called_after_their_read(tmp_path: Path, text: str, strategy: str, label: str) -> None:
-    decoding = load_decoding(write(tmp_path, text if WORD in text else text + "\n" + COMMIT))
+    decoding = load_decoding(write(tmp_path, text if "commit" in text else text + "\n" + COMMIT))
     assert (decoding.strategy, decoding.label) == (strategy, label)
     assert parse_decoding(decoding.raw, "again") == decoding
-    text = text.removesuffix(WORD) + "\ncommit: {type: hold, n: 2}\nsearch: {type: beam, beam: 1}"
+    text = text.removesuffix(WORD).removesuffix(WHOLE)
+    text += "\ncommit: {type: hold, n: 2, whole_words: true}\nsearch: {type: beam, beam: 1}"
     other = load_decoding(write(tmp_path, text))
-    assert (other.strategy, other.label) == (f"{strategy}_hold-2_beam1", f"{label}_hold-2_beam1")
+    assert (other.strategy, other.label) == (f"{strategy}_hold-2w_beam1", f"{label}_hold-2w_beam1")
+
+
+def test_several_stops_at_once(tmp_path: Path) -> None:
+    text = READ + "commit: {type: all, whole_words: true}\n"
+    text += "stop: {type: any_of, of: [{type: max_words, n: 2}, {type: ctc, threshold: 0.5}]}\n"
+    decoding = load_decoding(write(tmp_path, text))
+    assert decoding.stop == AnyOf((MaxWords(2), CTC(0.5)))
+    assert decoding.label == "allw_W2+CTC+0.5_1000ms"
+    assert parse_decoding(decoding.raw, "again") == decoding
 
 
 def test_users_own_class(tmp_path: Path) -> None:
@@ -106,9 +122,9 @@ TYPES = "all, hold, local_agreement, shared_prefix"
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("", ["read, stop, commit, search"]),
-        ("- 1", ["read, stop, commit, search"]),
-        ("a string", ["read, stop, commit, search"]),
+        ("", ["read, stop, commit, search, segment"]),
+        ("- 1", ["read, stop, commit, search, segment"]),
+        ("a string", ["read, stop, commit, search, segment"]),
         (READ + COMMIT + "wait: {}", ["'wait'", "read, stop, commit, search"]),
         (READ + COMMIT + "1: {}", ["'1'", "read, stop, commit, search"]),
         (COMMIT, ["'read' is missing", "chunk, block, wait_k, wait_stride, boundary, offline"]),
@@ -119,9 +135,18 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: la}", ["'commit'", "'la'", TYPES, "package.module.Class"]),
         (READ + "commit: {type: 2}", ["'commit'", "'2'", TYPES]),
         (READ + COMMIT + "search: {type: greedy}", ["'search'", "'greedy'", "beam"]),
+        (READ + COMMIT + "stop: {type: any_of, of: []}", ["stop: any_of names no STOP"]),
+        (READ + COMMIT + "stop: {type: any_of, of: [{type: eos}]}", ["'stop'", "'eos'", "end_of_sentence"]),
+        (READ + COMMIT + "stop: {type: any_of, of: {type: ctc}}", ["'stop' of type 'any_of'", "'of'", "tuple"]),
+        (READ + COMMIT + "stop: {type: any_of, of: [3]}", ["'stop' must be a mapping", "3"]),
+        (READ + COMMIT + "stop: {type: max_words, n: 1}", ["stop: W1 counts whole words", "'whole_words: true'"]),
+        (READ + "commit: {type: all, whole_words: 1}", ["'commit'", "'whole_words'", "true or false"]),
+        (READ + "commit: {type: all, last_word: true, whole_words: true}", ["commit: ", "give one of them"]),
+        (READ + COMMIT + "segment: {type: pause}", ["'segment'", "'pause'", "needs the option 'seconds'"]),
+        (READ + COMMIT + "segment: {type: pauses}", ["'segment'", "none, pause"]),
         (READ + COMMIT + "stop: {type: eos}", ["'stop'", "'eos'", "end_of_sentence, max_tokens, max_words, ctc"]),
         (READ + "commit: {type: hold, m: 2}", ["'commit'", "'hold'", "'m'", "it has n, whole_words."]),
-        (READ + "commit: {type: all, n: 2}", ["'commit'", "'all'", "'n'", "it has whole_words, last_word."]),
+        (READ + "commit: {type: all, n: 2}", ["'commit'", "'all'", "'n'", "it has last_word, whole_words."]),
         (READ + "commit: {type: hold}", ["'commit'", "'hold'", "needs the option 'n'"]),
         (COMMIT + "read: {type: chunk}", ["'read'", "'chunk'", "needs the option 'ms'"]),
         (READ + "commit: {type: hold, n: two}", ["'commit'", "'n'", "integer", "'two'"]),
@@ -130,12 +155,17 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: hold, n: true}", ["'commit'", "'n'", "integer", "True"]),
         (READ + "commit: {type: hold, n: }", ["'commit'", "'n'", "integer", "None"]),
         (COMMIT + "read: {type: chunk, ms: true}", ["'read'", "'ms'", "number", "True"]),
-        (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "number", "[1, 2]"]),
+        (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "[1, 2] are several values; simulst sweep"]),
         (READ + "commit: {type: hold, n: 0}", ["commit: n is 0", "at least 1"]),
         (COMMIT + "read: {type: chunk, ms: -5}", ["read: ms is -5", "positive"]),
         (COMMIT + "read: {type: chunk, ms: .nan}", ["read: ms is nan", "positive"]),
         (READ + COMMIT + "stop: {type: max_tokens, n: 0}", ["stop: n is 0", "at least one"]),
-        (READ + COMMIT + "search: {type: beam, beam: 0}", ["search: beam is 0", "at least 1"]),
+        (READ + COMMIT + "search: {type: beam, beam: 1000000000}", ["search: beam is 1000000000; give 1"]),
+        (READ + COMMIT + "search: {type: joint_beam, beam: 1000000000}", ["search: beam is 1000000000; give 1"]),
+        (READ + COMMIT + "commit: {type: hold, n: 2}", ["not valid YAML", "the key 'commit' stands twice, line 3"]),
+        (READ + "commit: {type: hold, n: 2, n: 3}", ["not valid YAML", "the key 'n' stands twice, line 2"]),
+        (READ + COMMIT + "---\n" + READ + COMMIT, ["several documents", "a file of its own"]),
+        (READ + COMMIT + "search: {type: beam, beam: 0}", ["search: beam is 0", "give 1 (greedy search) to 1000"]),
         (COMMIT + "read: {type: wait_k, k: 0}", ["read: k is 0", "at least one unit"]),
         (COMMIT + "read: {type: wait_stride, k: 100}", ["'wait_stride'", "needs the option 's'"]),
         (COMMIT + "read: {type: boundary, threshold: 0.5}", ["'boundary'", "needs the option 'predictor'"]),
@@ -189,7 +219,20 @@ def test_sweep(tmp_path: Path) -> None:
         "offline",
     ]
     assert [d.commit for d in decodings[:2]] == [Hold(3), LocalAgreement(2)]
-    assert [d.search.beam for d in decodings] == [2, 2, 2, 2, 5]
+    assert [d.search for d in decodings] == [BeamSearch(2)] * 4 + [None]
+
+
+def test_lists_inside_of_a_part_are_tried_too(tmp_path: Path) -> None:
+    text = """
+        read: {type: chunk, ms: [500, 1000], initial_wait_ms: [0, 2000]}
+        commit: [{type: hold, n: [3, 6]}, {type: all}]
+        stop: {type: align_att, frames: [4, 8], layers: [0, 1]}
+    """
+    decodings = load_sweep(write(tmp_path, text))
+    assert len(decodings) == 4 * 3 * 2
+    assert {decoding.read for decoding in decodings} == {Chunk(ms, wait) for ms in (500, 1000) for wait in (0, 2000)}
+    assert {decoding.commit for decoding in decodings} == {Hold(3), Hold(6), All()}
+    assert {decoding.stop for decoding in decodings} == {AlignAtt(frames, (0, 1)) for frames in (4, 8)}
 
 
 def test_one_configuration_is_a_sweep(tmp_path: Path) -> None:
@@ -207,7 +250,7 @@ def test_one_configuration_is_a_sweep(tmp_path: Path) -> None:
         (COMMIT + "read: [{type: chunk, ms: 5}, {type: chunk, ms: 5.0}]", ["two configurations", "'all_5ms'"]),
         (COMMIT + "read: [{type: chunk, ms: 5}, {type: chunck, ms: 6}]", ["'read'", "'chunck'", "chunk, block, "]),
         (READ + COMMIT + "steps: [{type: all}]", ["'steps'", "read, stop, commit, search"]),
-        ("commit: [{type: all}, {type: hold, n: 2}]\nread: {type: offline}", ["two configurations", "'offline'"]),
+        ("commit: [{type: all}, {type: all}]\nread: {type: offline}", ["two configurations", "'offline'"]),
     ],
 )
 def test_bad_sweeps(tmp_path: Path, text: str, parts: list[str]) -> None:

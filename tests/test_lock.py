@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.lock import alone
+from simulst.lock import locked
 
 
 def test_only_one_holds_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "new"
-    with alone(folder):
-        with pytest.raises(SimulstError, match="another run is at work"), alone(folder):
+    with locked(folder):
+        with pytest.raises(SimulstError, match="another run is at work"), locked(folder):
             pass
-        with alone(tmp_path / "other"), alone(folder, tmp_path / "elsewhere.lock"):
+        with locked(tmp_path / "other"), locked(folder, tmp_path / "elsewhere.lock"):
             pass
-    with alone(folder):
+    with locked(folder):
         pass
     assert not list(tmp_path.rglob("*lock"))
 
@@ -33,8 +33,8 @@ def test_a_lock_removed_by_its_holder_is_not_held_twice(tmp_path: Path, monkeypa
         return descriptor
 
     monkeypatch.setattr(os, "open", remove_behind)
-    with alone(tmp_path):
+    with locked(tmp_path):
         monkeypatch.undo()
-        with pytest.raises(SimulstError), alone(tmp_path):
+        with pytest.raises(SimulstError), locked(tmp_path):
             pass
     assert removed

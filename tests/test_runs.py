@@ -3,10 +3,15 @@
 import contextlib
 import io
 import json
+import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
+import wave
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,12 +24,13 @@ import soundfile
 import yaml
 from fake import FakeModel
 
-from simulst import cli, cluster, runs
-from simulst.config import Decoding
+from simulst import cli, cluster
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
 from simulst.log import Instance, read_log
 from simulst.models import load_model, option_names
+from simulst.runs import decode
+from simulst.stream import Emission, Stream
 
 MODEL = "fake:FakeModel"
 COUNT = 6
@@ -42,7 +48,7 @@ SWEEP = """
 def data(tmp_path: Path) -> Path:
     """Utterances u0, u1, ...; the first sample, times 100, is the number (see FakeModel)."""
     folder = tmp_path / "data"
-    references = {f"u{i}": FakeModel("es", "en").truth(ms * 16).strip() for i, ms in enumerate(DURATIONS)}
+    references = {f"u{i}": FakeModel().truth(ms * 16).strip() for i, ms in enumerate(DURATIONS)}
     write_data_dir(folder, {"wav.scp": {name: f"{name}.wav" for name in references}, "text.en": references})
     for i, ms in enumerate(DURATIONS):
         soundfile.write(folder / f"u{i}.wav", np.full(ms * 16, i / 100), 16000, subtype="PCM_16")
@@ -78,7 +84,7 @@ def options(**values: object) -> list[object]:
 
 def timeless(folder: Path) -> list[Instance]:
     """A log without what differs from run to run."""
-    return [replace(instance, elapsed=[], compute_ms=None) for instance in read_log(folder)]
+    return [replace(instance, elapsed=[], compute_ms=None, waited_ms=None) for instance in read_log(folder)]
 
 
 def sentence(error: str) -> str:
@@ -196,11 +202,11 @@ def test_a_policy_that_lets_nothing_through_is_told(data: Path, caplog: pytest.L
 def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = data.parent / "note"
     args = command(data, "out", *options(log=note))
-    monkeypatch.setattr(runs, "digest_of_weights", lambda path, options: "one")
+    monkeypatch.setattr(decode, "digest_of_weights", lambda path, options: "one")
     assert simulst(*args)[0] == 0
-    monkeypatch.setattr(runs, "digest_of_weights", lambda path, options: "other")
+    monkeypatch.setattr(decode, "digest_of_weights", lambda path, options: "other")
     status, _, error = simulst(*args)
-    assert status == 1 and "'weights' is 'one', not 'other'" in sentence(error) and "--force" in error
+    assert status == 1 and "a run of another model under the same name" in sentence(error) and "--force" in error
     assert simulst(*args, "--force")[0] == 0
     assert Counter(note.read_text().split()) == {str(i): 2 for i in range(COUNT)}
     assert len(read_log(data.parent / "out")) == COUNT
@@ -209,14 +215,14 @@ def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytes
 def test_a_configuration_that_fails_does_not_take_the_others_with_it(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = runs.open_stream
+    push = Stream.push
 
-    def fails(model: object, decoding: Decoding, *more: object) -> object:
-        if decoding.label == "hold-3_500ms":
+    def fails(self: Stream, samples: np.ndarray, finished: bool = False) -> list[Emission]:
+        if self.decoding.label == "hold-3_500ms":
             raise SimulstError("the model can't hold")
-        return opened(model, decoding, *more)  # type: ignore[arg-type]
+        return push(self, samples, finished)
 
-    monkeypatch.setattr(runs, "open_stream", fails)
+    monkeypatch.setattr(Stream, "push", fails)
     status, _, error = simulst(*command(data, "sweep", name="sweep"))
     assert status == 1
     assert f"{COUNT} of {COUNT} utterances failed" in sentence(error)
@@ -466,10 +472,79 @@ def test_no_scheduler(data: Path, address: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
+    "answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(64)], ids=["silent", "closes", "HTTP", "zeros"]
+)
+def test_what_answers_is_no_scheduler(data: Path, answer: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None: it says nothing and keeps the connection, which Dask's client would wait on for ever."""
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.5)
+    held = []
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):  # in the end the socket is closed
+            while True:
+                connection, _ = listener.accept()
+                held.append(connection)
+                if answer is not None:
+                    connection.sendall(answer)
+                    connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        started = time.monotonic()
+        status, _, error = simulst(*command(data, "out", "--scheduler", address))
+        assert time.monotonic() - started < 20
+        listener.shutdown(socket.SHUT_RDWR)
+    for connection in held:
+        connection.close()
+    stranger = f"what listens at {address} does not answer as a Dask scheduler does"
+    # What closes the connection at once may look to Dask as if nothing were there.
+    nobody = f"no Dask scheduler answers at {address}" if answer == b"" else stranger
+    assert status == 1 and sentence(error).startswith((stranger, nobody))
+
+
+def test_a_worker_is_no_scheduler(data: Path, scheduler: str) -> None:
+    from dask.distributed import Client
+
+    with Client(scheduler) as client:
+        [address] = client.scheduler_info()["workers"]
+    status, _, error = simulst(*command(data, "out", "--scheduler", address))
+    assert status == 1 and f"at {address} is a Dask worker" in sentence(error)
+
+
+@pytest.mark.parametrize("more", [["--jobs", "2"], ["--scheduler"]], ids=" ".join)
+def test_ctrl_c_ends_in_one_sentence(data: Path, more: list[str], request: pytest.FixtureRequest) -> None:
+    """A terminal sends the signal to all processes of the command; so does this test."""
+    if more == ["--scheduler"]:
+        more = [*more, request.getfixturevalue("scheduler")]
+    log = data.parent / "out" / "instances.log"
+    args = command(data, "out", *options(sleep=0.2))
+    whole = [sys.executable, "-m", "simulst", *map(str, args), *more]
+    run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (log.is_file() and log.stat().st_size):
+        assert run.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(run.pid, signal.SIGINT)
+    _, error = run.communicate(timeout=60)
+    said = [line for line in error.splitlines() if line and "utt" not in line]
+    assert (run.returncode, said) == (130, ["simulst: interrupted; run the same command again to go on."]), error
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:  # its processes end with it, if not at once
+            os.killpg(run.pid, 0)
+            time.sleep(0.05)
+        raise AssertionError("processes are left")
+    assert simulst(*args)[0] == 0
+    assert len(read_log(log)) == COUNT
+
+
+@pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--source-lang", "xx"], "no language 'xx'; it has es, fr"),
-        (["--target-lang", "xx"], "no text in language 'xx'; it has en"),
+        (["--target-lang", "fr"], "no text in language 'fr'; it has en"),
+        (["--target-lang", "xx"], "'xx' is not the code of a language"),
         (["--data", "/nowhere"], "/nowhere: no such data directory"),
         (["--decoding", "/nowhere.yaml"], "/nowhere.yaml: no such configuration"),
         (["--model", "/nowhere"], "/nowhere: no such model folder"),
@@ -522,6 +597,27 @@ def test_score(data: Path) -> None:
     assert status == 1 and "no such log" in sentence(error)
 
 
+def test_export(data: Path) -> None:
+    """The references of recipes are called text.tc.LANG; every command finds them, and others by --text."""
+    (data / "text.en").rename(data / "text.tc.en")
+    shutil.copy(data / "text.tc.en", data / "text.lc.en")
+    (data / "text.lc.en").write_text((data / "text.lc.en").read_text().replace(" the", " THE"))
+    args = ["--data", data, "--target-lang", "en", "--out"]
+    status, out, error = simulst("export", *args, data.parent / "files")
+    assert (status, error) == (0, "") and "--source" in out
+    cased = (data.parent / "files" / "target.txt").read_text()
+    assert "the" in cased and "THE" not in cased
+    for path in (data.parent / "files" / "source.txt").read_text().split():
+        with wave.open(path) as file:
+            assert (file.getframerate(), file.getsampwidth()) == (16000, 2)
+    assert simulst("export", *args, data.parent / "lower", "--text", "lc.en")[0] == 0
+    assert (data.parent / "lower" / "target.txt").read_text() == cased.replace(" the", " THE")
+    status, _, error = simulst("export", *args, data.parent / "none", "--text", "xx")
+    assert status == 1 and f"{data}: no text in language 'xx'; it has lc.en, tc.en" in sentence(error)
+    assert simulst(*command(data))[0] == 0
+    assert [i.reference for i in read_log(data.parent / "out")] == cased.splitlines()
+
+
 def test_translate(data: Path) -> None:
     name = f"u{COUNT - 1}"
     args = ["--model", MODEL, "--source-lang", "es", "--target-lang", "en", "--decoding", data.parent / "la2.yaml"]
@@ -540,13 +636,13 @@ def test_translate(data: Path) -> None:
 
 
 def test_options_of_models_and_a_model_of_ones_own(tmp_path: Path) -> None:
-    model = load_model(MODEL, "es", "en", seed=3)
+    model = load_model(MODEL, seed=3)
     assert isinstance(model, FakeModel) and model.seed == 3
     assert "threads" not in option_names(MODEL) and "sleep" in option_names(MODEL)
     for name in ("model.bin", "vocabulary.json"):
         (tmp_path / name).touch()
     assert {"threads", "device", "compute_type"} <= set(option_names(tmp_path))
     with pytest.raises(SimulstError, match=r"no option 'computetype'; it has .*compute_type"):
-        load_model(tmp_path, "es", "en", computetype="int8")
+        load_model(tmp_path, computetype="int8")
     with pytest.raises(SimulstError, match=r"fake:FakeModel: the model has no option 'threads'"):
-        load_model(MODEL, "es", "en", threads=1)
+        load_model(MODEL, threads=1)

@@ -1,6 +1,6 @@
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,47 +12,62 @@ from hypothesis import strategies as st
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError
-from simulst.models.base import Memo
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
-from simulst.policy.read import Block, Boundary, Chunk, Offline, Read, WaitK, WaitStride
-from simulst.policy.stop import EndOfSentence, MaxTokens, MaxWords, Stop
-from simulst.search import Beam, BeamSearch, Tokens
+from simulst.meter import Memo, Meter
+from simulst.needs import Need
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
+from simulst.policy.context import Context, View
+from simulst.policy.read import Block, Chunk, Offline, Read, Reading, WaitK, WaitStride
+from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
+from simulst.prefix.boundary_read import Boundary
+from simulst.search import Beam, BeamSearch, JointBeamSearch, Tokens
 from simulst.stream import Stream
 
-COMMITS = st.one_of(
-    st.builds(All, st.booleans()),
-    st.just(All(last_word=True)),
-    st.builds(Hold, st.integers(1, 6), st.booleans()),
-    st.builds(LocalAgreement, st.integers(1, 4), st.booleans()),
-    st.builds(SharedPrefix, st.integers(1, 3), st.booleans()),
+PLAIN_COMMITS = st.one_of(
+    st.just(All()),
+    st.builds(Hold, st.integers(1, 6)),
+    st.builds(LocalAgreement, st.integers(1, 4)),
+    st.builds(SharedPrefix, st.integers(1, 3)),
 )
-STOPS = st.one_of(
-    st.just(EndOfSentence()), st.builds(MaxTokens, st.integers(1, 4)), st.builds(MaxWords, st.integers(1, 3))
+WORD_COMMITS = st.one_of(st.just(All(last_word=True)), st.builds(WholeWords, PLAIN_COMMITS))
+COMMITS = st.one_of(PLAIN_COMMITS, WORD_COMMITS)
+TOKEN_STOPS = st.one_of(st.just(EndOfSentence()), st.builds(MaxTokens, st.integers(1, 4)))
+WORD_STOPS = st.one_of(
+    st.builds(MaxWords, st.integers(1, 3)),
+    st.builds(lambda *stops: AnyOf(stops), st.builds(MaxWords, st.integers(1, 3)), TOKEN_STOPS),
 )
 
 
 @dataclass(frozen=True)
-class Hears:
-    """A READ that is asked at multiples of `piece_ms`, with a listener that takes some pieces for the last ones."""
+class Hears(Read):
+    """A READ that is asked at multiples of `piece_ms`, and hears the audio: some pieces it takes for the last ones."""
 
     piece_ms: float
     every: int
-    rate: int = RATE
-    label: str = "hears"
+
+    needs = frozenset({Need.AUDIO})
+
+    @property
+    def label(self) -> str:
+        return "hears"
 
     def next_ms(self, decoded_ms: float) -> float:
-        return Boundary.next_ms(Boundary(0, "", round(self.piece_ms / 10)), decoded_ms)
+        return Boundary(0, "", round(self.piece_ms / 10)).next_ms(decoded_ms)
 
-    def listener(self, memo: Memo) -> "Hearing":
+    def open(self, context: Context) -> "Hearing":
         return Hearing(self)
 
 
-class Hearing:
+class Hearing(Reading):
     def __init__(self, read: Hears) -> None:
-        self.read, self.sample_rate, self.heard = read, read.rate, 0
+        self.read, self.heard = read, 0
 
-    def ready(self, samples: np.ndarray) -> bool:
+    def next_ms(self, decoded_ms: float) -> float:
+        return self.read.next_ms(decoded_ms)
+
+    def hear(self, samples: np.ndarray) -> None:
         self.heard += samples.size
+
+    def ready(self) -> bool:
         pieces, rest = divmod(self.heard, round(self.read.piece_ms * RATE / 1000))
         return not rest and pieces % self.read.every == 0
 
@@ -66,9 +81,12 @@ READS = st.one_of(
     st.builds(Chunk, st.sampled_from([90, 200, 333.3, 500, 1000]), st.sampled_from([0, 450, 2000])),
 )
 SEARCHES = st.builds(BeamSearch, st.integers(1, 4))
-DECODINGS = st.builds(Decoding, READS, COMMITS, STOPS, SEARCHES)
+DECODINGS = st.one_of(
+    st.builds(Decoding, READS, COMMITS, TOKEN_STOPS, SEARCHES),
+    st.builds(Decoding, READS, WORD_COMMITS, WORD_STOPS, SEARCHES),
+)
 MODELS = st.builds(
-    lambda **options: FakeModel("es", "en", **options),
+    FakeModel,
     seed=st.integers(0, 99),
     unstable=st.integers(0, 5),
     window=st.sampled_from([0, 0, 3, 8]),
@@ -89,16 +107,19 @@ def scripted(beams: Sequence[Any], commit: Commit, vocabulary: Sequence[bytes] =
 
 
 def words(stream: Stream) -> list[str]:
-    return [emission.text for emission in stream.emissions]
+    return [emission.text.strip() for emission in stream.emissions]
+
+
+def text_of(stream: Stream) -> str:
+    return "".join(emission.text for emission in stream.emissions)
 
 
 def check_words(stream: Stream, text: str) -> None:
-    """All of the text has left, in words; what is glued to a word that was written early leaves on its own."""
+    """All of the text has left, with its spaces; in words, unless a word was written early and goes on later."""
+    assert text_of(stream) == text.strip()
     if stream.unit == "char":
         assert words(stream) == list(text.replace(" ", ""))
-    elif stream._whole_words or stream._last_word:
-        assert "".join(words(stream)) == "".join(text.split())
-    else:
+    elif not stream.decoding.commit.ends_word:
         assert words(stream) == text.split()
 
 
@@ -117,7 +138,7 @@ def test_nothing_committed_or_written_is_taken_back(beams: list[list[list[int]]]
         tokens, written = stream.committed, words(stream)
         new = stream.push(audio(1000), finished=step == len(beams))
         assert stream.committed[: len(tokens)] == tokens
-        assert words(stream) == written + [emission.text for emission in new]
+        assert words(stream) == written + [emission.text.strip() for emission in new]
     check_words(stream, stream.session.text(stream.committed))
 
 
@@ -141,7 +162,7 @@ def test_cutting_into_pushes_does_not_matter(model: FakeModel, how: Decoding, ms
 
 def test_the_end_may_be_told_late() -> None:
     """After a step at the very end, another one follows there; reads does not count it twice."""
-    model = FakeModel("es", "en", unstable=0)
+    model = FakeModel(unstable=0)
     whole, late = (Stream(model.session(), decoding(LocalAgreement())) for _ in range(2))
     whole.push(audio(2000), finished=True)
     late.push(audio(2000))
@@ -151,7 +172,7 @@ def test_the_end_may_be_told_late() -> None:
 
 
 def test_the_session_is_told_the_end() -> None:
-    stream = Stream(FakeModel("es", "en").session(), decoding(All()))
+    stream = Stream(FakeModel().session(), decoding(All()))
     stream.push(audio(2500))
     assert not stream.session.final
     stream.push(audio(700), finished=True)
@@ -164,8 +185,8 @@ def test_written_is_what_was_committed(model: FakeModel, how: Decoding, ms: int)
     stream = Stream(model.session(), how, unit_of(model))
     stream.push(audio(ms), finished=True)
     check_words(stream, model.text(stream.committed))
-    # The last step goes on to the end.
-    assert len(stream.committed) == ms // 200 or how.stop.max_new_tokens or how.stop.max_new_words
+    # The last step goes on to the end. (A STOP that bounds what a step writes may be too slow for a window.)
+    assert len(stream.committed) == ms // 200 or how.stop.enough_tokens
     delays = [emission.delay_ms for emission in stream.emissions]
     assert delays == sorted(delays) and set(delays) <= set(stream.reads)
 
@@ -173,7 +194,7 @@ def test_written_is_what_was_committed(model: FakeModel, how: Decoding, ms: int)
 def test_only_whole_words_leave() -> None:
     #          un believ | un believ able | un believ able , the | ... end
     stream = scripted([[[6, 7]], [[6, 7, 8]], [[6, 7, 8, 9, 0]], [[6, 7, 8, 9, 0]]], All())
-    said = [[e.text for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
+    said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
     assert said == [[], [], ["unbelievable,"], ["the"]]
     assert [e.delay_ms for e in stream.emissions] == [3000, 4000]
 
@@ -184,56 +205,54 @@ def test_the_last_word_may_leave_at_once() -> None:
     stream = scripted(beams, All(last_word=True))
     said, committed = [], []
     for step in range(5):
-        said.append([e.text for e in stream.push(audio(1000), finished=step == 4)])
+        said.append([e.text.strip() for e in stream.push(audio(1000), finished=step == 4)])
         committed.append(stream.committed)
     assert said == [["the"], ["unbeliev"], ["able"], [",", "cat"], ["."]]
     assert committed == [(0,), (0, 6, 7), (0, 6, 7, 8), (0, 6, 7, 8, 9, 1, 2), (0, 6, 7, 8, 9, 1, 2, 11)]
     stream = scripted([[[0]], [[0, 1]], [[0, 1, 2]]], All(last_word=True), [b" caf\xc3", b"\xa9", b" ole"])
-    said = [[e.text for e in stream.push(audio(1000), finished=step == 2)] for step in range(3)]
+    said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 2)] for step in range(3)]
     assert said == [[], ["café"], ["ole"]], "but no part of a character"
     with pytest.raises(SimulstError, match="give one of them"):
-        All(whole_words=True, last_word=True)
+        WholeWords(All(last_word=True))
 
 
 def test_whole_words_are_committed_with_the_beginning_of_the_next() -> None:
     #          un believ | unbeliev able | unbelievable , | unbelievable , the | ... cat
     beams = [[[6, 7]], [[6, 7, 8]], [[6, 7, 8, 9]], [[6, 7, 8, 9, 0]], [[6, 7, 8, 9, 0, 1, 2]]]
-    stream = scripted(beams, All(whole_words=True))
+    stream = scripted(beams, WholeWords(All()))
     said, committed = [], []
     for step in range(5):
-        said.append([e.text for e in stream.push(audio(1000), finished=step == 4)])
+        said.append([e.text.strip() for e in stream.push(audio(1000), finished=step == 4)])
         committed.append(stream.committed)
     assert said == [[], [], [], ["unbelievable,"], ["the", "cat"]]
     assert committed == [(), (), (), (6, 7, 8, 9), (6, 7, 8, 9, 0, 1, 2)]
 
 
 @settings(max_examples=100, deadline=None)
-@given(MODELS, COMMITS, st.integers(1, 4000))
+@given(MODELS, PLAIN_COMMITS, st.integers(1, 4000))
 def test_with_whole_words_committed_is_written(model: FakeModel, commit: Commit, ms: int) -> None:
-    commit = All(whole_words=True) if isinstance(commit, All) else replace(commit, whole_words=True)
-    stream = Stream(model.session(), Decoding(Chunk(200), commit), "word")
+    stream = Stream(model.session(), Decoding(Chunk(200), WholeWords(commit)), "word")
     for _ in range(ms // 100):
         stream.push(audio(100))
-        # A piece that is glued to a written word later leaves as a word of its own.
-        assert "".join(words(stream)) == model.text(stream.committed).replace(" ", "") or unit_of(model) == "char"
+        assert text_of(stream) == model.text(stream.committed).strip() or unit_of(model) == "char"
 
 
 def test_a_space_ends_a_word() -> None:
     stream = scripted([[[0]], [[0, 1]]], All(), [b"the ", b"cat"])
-    assert [e.text for e in stream.push(audio(1000))] == ["the"]
-    assert [e.text for e in stream.push(audio(1000), finished=True)] == ["cat"]
+    assert [e.text.strip() for e in stream.push(audio(1000))] == ["the"]
+    assert [e.text.strip() for e in stream.push(audio(1000), finished=True)] == ["cat"]
 
 
 def test_only_whole_characters_leave() -> None:
     beams = [[[0, 1]], [[0, 1, 2]], [[0, 1, 2, 3]], [[0, 1, 2, 3]]]
     stream = scripted(beams, All(), ["你".encode(), b"\xf0\x9f", b"\x98", b"\x80a"], "char")
-    said = [[e.text for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
+    said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
     assert said == [["你"], [], ["😀", "a"], []]
 
 
 def test_words_are_not_characters_when_cut_in_two() -> None:
     stream = scripted([[[0]], [[0, 1]], [[0, 1, 2]], [[0, 1, 2]]], All(), [b" caf\xc3", b"\xa9", b" ole"])
-    said = [[e.text for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
+    said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 3)] for step in range(4)]
     assert said == [[], [], ["café"], ["ole"]]
 
 
@@ -252,20 +271,20 @@ def test_no_hypothesis_at_the_end_keeps_what_was_committed() -> None:
 
 
 def test_stop_is_passed_on_and_lifted_at_the_end() -> None:
-    session = FakeModel("es", "en", unstable=0).session()
+    session = FakeModel(unstable=0).session()
     stream = Stream(session, decoding(All(), stop=MaxTokens(2)))
     stream.push(audio(3400), finished=True)
-    assert [(ms, len(committed), bound) for ms, committed, bound in session.searches] == [
-        (1000, 0, 2),
-        (2000, 2, 2),
-        (3000, 4, 2),
+    assert [(ms, len(committed), stop) for ms, committed, stop in session.searches] == [
+        (1000, 0, MaxTokens(2)),
+        (2000, 2, MaxTokens(2)),
+        (3000, 4, MaxTokens(2)),
         (3400, 6, None),
     ]
     assert len(stream.committed) == 17
 
 
 def test_initial_wait() -> None:
-    stream = Stream(FakeModel("es", "en").session(), decoding(All(), Chunk(500, 2000)))
+    stream = Stream(FakeModel().session(), decoding(All(), Chunk(500, 2000)))
     assert stream.push(audio(1999)) == []
     assert stream.reads == []
     stream.push(audio(1501), finished=True)
@@ -273,13 +292,13 @@ def test_initial_wait() -> None:
 
 
 def test_no_step_comes_before_its_position() -> None:
-    stream = Stream(FakeModel("es", "en").session(), decoding(All(), Chunk(333.3)))
+    stream = Stream(FakeModel().session(), decoding(All(), Chunk(333.3)))
     stream.push(audio(1000), finished=True)
     assert stream.reads == [333.3125, 666.625, 999.9375, 1000]
 
 
 def test_offline_decodes_once() -> None:
-    stream = Stream(FakeModel("es", "en").session(), decoding(All(), Offline()))
+    stream = Stream(FakeModel().session(), decoding(All(), Offline()))
     for _ in range(30):
         assert stream.push(audio(100)) == []
     stream.push(audio(0), finished=True)
@@ -287,7 +306,7 @@ def test_offline_decodes_once() -> None:
 
 
 def test_audio_shorter_than_a_chunk() -> None:
-    model = FakeModel("es", "en", unstable=0)
+    model = FakeModel(unstable=0)
     stream = Stream(model.session(), decoding(LocalAgreement(2)))
     stream.push(audio(700), finished=True)
     assert stream.reads == [700]
@@ -296,17 +315,17 @@ def test_audio_shorter_than_a_chunk() -> None:
 
 @pytest.mark.parametrize("commit", [All(), Hold(3), LocalAgreement(2), SharedPrefix(1)])
 def test_no_audio_at_all(commit: Commit) -> None:
-    stream = Stream(FakeModel("es", "en").session(), decoding(commit))
+    stream = Stream(FakeModel().session(), decoding(commit))
     assert stream.push(audio(0), finished=True) == []
     assert (stream.reads, stream.emissions) == ([0], [])
 
 
 @dataclass(frozen=True)
-class Fickle:
+class Fickle(Commit):
     """Takes something back at the second step."""
 
-    label: str = "fickle"
-    window: int = 2
+    window = 2
+    label = "fickle"
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         return (0, 1) if len(beams) == 1 else (0, 2)
@@ -327,11 +346,12 @@ def test_a_model_that_ignores_the_prefix_is_an_error() -> None:
 
 
 @dataclass(frozen=True)
-class Stuck:
+class Stuck(Read):
     """Asks for what it has."""
 
     next: float
-    label: str = "stuck"
+
+    label = "stuck"
 
     def next_ms(self, decoded_ms: float) -> float:
         return self.next
@@ -339,14 +359,14 @@ class Stuck:
 
 @pytest.mark.parametrize("target", [0.0, -5.0, float("nan")])
 def test_read_must_grow(target: float) -> None:
-    stream = Stream(FakeModel("es", "en").session(), decoding(All(), Stuck(target)))
+    stream = Stream(FakeModel().session(), decoding(All(), Stuck(target)))
     with pytest.raises(SimulstError, match="it must grow"):
         stream.push(audio(100))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_samples_that_are_not_finite(bad: float) -> None:
-    stream = Stream(FakeModel("es", "en").session(), decoding(All()))
+    stream = Stream(FakeModel().session(), decoding(All()))
     with pytest.raises(SimulstError, match="NaN or infinite"):
         stream.push(np.array([0.0, bad], dtype=np.float32))
 
@@ -357,12 +377,12 @@ def test_samples_that_are_not_finite(bad: float) -> None:
 )
 def test_samples_of_the_wrong_kind(samples: np.ndarray, words: str) -> None:
     with pytest.raises(SimulstError, match=words):
-        Stream(FakeModel("es", "en").session(), decoding(All())).push(samples)
+        Stream(FakeModel().session(), decoding(All())).push(samples)
 
 
 @pytest.mark.parametrize("finished", [False, True])
 def test_no_audio_after_the_end(finished: bool) -> None:
-    stream = Stream(FakeModel("es", "en").session(), decoding(All()))
+    stream = Stream(FakeModel().session(), decoding(All()))
     stream.push(audio(10), finished=True)
     with pytest.raises(SimulstError, match="ended"):
         stream.push(audio(0), finished)
@@ -376,7 +396,7 @@ def test_the_caller_may_use_its_buffer_again() -> None:
             self.heard = np.concatenate([self.heard, samples])
             super().extend(samples, final)
 
-    session = Keeping(FakeModel("es", "en"), FakeModel("es", "en").session().memo)
+    session = Keeping(FakeModel(), Meter())
     stream = Stream(session, decoding(All()))
     buffer = np.zeros(100, dtype=np.float32)
     for i in range(4):
@@ -389,7 +409,7 @@ def test_the_caller_may_use_its_buffer_again() -> None:
 @pytest.mark.parametrize("read", [Chunk(1000), Chunk(700), Offline()])
 def test_a_full_window_slides_and_loses_nothing(commit: Commit, read: Read) -> None:
     """15 s of speech through a window of 2 s, whose words must be committed before they leave it."""
-    model = FakeModel("es", "en", unstable=0, window=10)
+    model = FakeModel(unstable=0, window=10)
     session = model.session()
     stream = Stream(session, decoding(commit, read))
     stream.push(audio(15000), finished=True)
@@ -399,20 +419,20 @@ def test_a_full_window_slides_and_loses_nothing(commit: Commit, read: Read) -> N
 
 def test_losing_is_possible_in_that_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeSession, "spoken", lambda self, tokens: ())
-    model = FakeModel("es", "en", unstable=0, window=10)
+    model = FakeModel(unstable=0, window=10)
     stream = Stream(model.session(), decoding(Hold(99)))
     stream.push(audio(15000), finished=True)
     assert words(stream) != model.truth(15 * RATE).split()
 
 
 def test_a_window_full_at_the_very_end_does_not_slide() -> None:
-    session = FakeModel("es", "en", window=10).session()
+    session = FakeModel(window=10).session()
     Stream(session, decoding(All(), Offline())).push(audio(2000), finished=True)
     assert session.offset == 0
 
 
 def test_elapsed_is_delay_and_computation_so_far() -> None:
-    model = FakeModel("es", "en", unstable=0, sleep=0.02)
+    model = FakeModel(unstable=0, sleep=0.02)
     stream = Stream(model.session(), decoding(LocalAgreement(2)))
     started = time.perf_counter()
     stream.push(audio(4300), finished=True)
@@ -423,22 +443,37 @@ def test_elapsed_is_delay_and_computation_so_far() -> None:
     for emission in stream.emissions:
         steps = stream.reads.index(emission.delay_ms) + 1
         assert emission.elapsed_ms - emission.delay_ms >= 20 * steps
-    assert computation[-1] == pytest.approx(stream.compute_seconds * 1000)
-    assert 0.1 <= stream.compute_seconds <= spent
+    assert computation[-1] == pytest.approx(stream.meter.seconds * 1000, abs=5)
+    assert 0.1 <= stream.meter.seconds <= spent
+
+
+def open_shared(model: FakeModel, how: Decoding, memo: Memo) -> Stream:
+    return Stream(model.session(meter=Meter(memo)), how)
 
 
 def test_shared_work_is_charged_to_all() -> None:
-    model = FakeModel("es", "en", sleep=0.02)
-    how = decoding(LocalAgreement(2))
-    memo = model.session().memo
-    first, second = Stream(model.session(memo), how), Stream(model.session(memo), how)
+    model, how, memo = FakeModel(sleep=0.02), decoding(LocalAgreement(2)), Memo()
+    first, second = open_shared(model, how, memo), open_shared(model, how, memo)
     first.push(audio(3500), finished=True)
     started = time.perf_counter()
     second.push(audio(3500), finished=True)
     assert time.perf_counter() - started < 0.06
     assert words(first) == words(second)
-    assert second.compute_seconds == pytest.approx(first.compute_seconds, rel=0.5)
-    assert second.compute_seconds >= 0.08
+    assert second.meter.seconds == pytest.approx(first.meter.seconds, rel=0.5)
+    assert second.meter.seconds >= 0.08
+
+
+def test_streams_in_turn_do_not_charge_each_other() -> None:
+    """One that thinks for long, one that does not, and one that shares the first one's work, a push at a time."""
+    slow, fast, memo = FakeModel(sleep=0.03), FakeModel(), Memo()
+    streams = [open_shared(slow, decoding(All()), memo), Stream(fast.session(), decoding(All()))]
+    streams.append(open_shared(slow, decoding(All()), memo))
+    for step in range(5):
+        for stream in streams:
+            stream.push(audio(1000), finished=step == 4)
+    long, short, shared = (stream.meter.seconds for stream in streams)
+    assert long == pytest.approx(shared, rel=0.2) and long >= 0.15 > 0.05 > short
+    assert streams[1].emissions[-1].elapsed_ms < 5050 < 5150 < streams[2].emissions[-1].elapsed_ms
 
 
 # wait-k, and wait k, stride s, write N
@@ -447,7 +482,7 @@ SENTENCE = (0, 1, 2, 3, 5, 6, 7, 8, 11)  # the | c at | sat | on | un believ abl
 
 
 def said(stream: Stream) -> list[tuple[float, str]]:
-    return [(emission.delay_ms, emission.text) for emission in stream.emissions]
+    return [(emission.delay_ms, emission.text.strip()) for emission in stream.emissions]
 
 
 @pytest.mark.parametrize(
@@ -463,7 +498,7 @@ def said(stream: Stream) -> list[tuple[float, str]]:
 )
 def test_wait_k(k: int, n: int, ms: float, table: list[tuple[float, str]]) -> None:
     session = ScriptedSession([[SENTENCE]])
-    stream = Stream(session, Decoding(WaitK(k), All(), MaxWords(n), BeamSearch(1)))
+    stream = Stream(session, Decoding(WaitK(k), WholeWords(All()), MaxWords(n), BeamSearch(1)))
     stream.push(audio(ms), finished=True)
     assert said(stream) == table
     assert stream.reads == [*np.arange(280.0 * k, ms, 280), ms]
@@ -473,8 +508,8 @@ def test_wait_k_searches_no_further_than_the_next_word() -> None:
     session, found = ScriptedSession([[SENTENCE]]), []
     search = session.search
     session.search = lambda *args: found.append(search(*args)) or found[-1]  # type: ignore[method-assign, func-returns-value]
-    Stream(session, Decoding(WaitK(1), All(), MaxWords(1), BeamSearch(1))).push(audio(1500), finished=True)
-    assert [beam[0].tokens for beam in found] == [SENTENCE[:n] for n in (2, 4, 5, 6, 9, 9)]
+    Stream(session, Decoding(WaitK(1), WholeWords(All()), MaxWords(1), BeamSearch(1))).push(audio(1500), finished=True)
+    assert [one.best for one in found] == [SENTENCE[:n] for n in (2, 4, 5, 6, 9, 9)]
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -482,7 +517,7 @@ def test_wait_k_when_the_model_ends_the_sentence_early(k: int) -> None:
     """Nothing is written where <eos> comes first or ends the word that was to be written; reading goes on."""
     #         <eos>   the <eos>  the c   the cat <eos>  the cat sat  ...
     beams = [[[]], [SENTENCE[:1]], [SENTENCE[:2]], [SENTENCE[:3]], [SENTENCE[:4]], [SENTENCE]]
-    stream = Stream(ScriptedSession(beams), Decoding(WaitK(k), All(), MaxWords(1), BeamSearch(1)))
+    stream = Stream(ScriptedSession(beams), Decoding(WaitK(k), WholeWords(All()), MaxWords(1), BeamSearch(1)))
     stream.push(audio(280 * (k + 6)), finished=True)
     steps = [280.0 * (k + i) for i in range(7)]
     assert stream.reads == steps
@@ -494,7 +529,7 @@ def test_wait_k_writes_what_the_model_thinks_now() -> None:
     """Only the word that is written is bound; and what is glued to it later leaves on its own."""
     #              the c ...          the un believ..  the unbeliev able on  the unbelieveable on . un
     beams = [[SENTENCE], [(0, 6, 7, 5)], [(0, 6, 7, 8, 5)], [(0, 6, 7, 8, 5, 9, 6)]]
-    stream = Stream(ScriptedSession(beams), Decoding(WaitK(1), All(), MaxWords(1), BeamSearch(1)))
+    stream = Stream(ScriptedSession(beams), Decoding(WaitK(1), WholeWords(All()), MaxWords(1), BeamSearch(1)))
     stream.push(audio(280 * 4), finished=True)
     assert said(stream) == [(280, "the"), (560, "unbeliev"), (840, "able"), (1120, "on,"), (1120, "un")]
 
@@ -503,12 +538,16 @@ def test_wait_k_with_characters() -> None:
     """One a step; a token with two at once; a character of two tokens."""
     vocabulary = ["你".encode(), "好吗".encode(), b"\xe4\xb8", b"\x96", b"a"]
     beams = [[(0, 1, 2, 3, 0, 4, 4)]]
-    stream = Stream(ScriptedSession(beams, vocabulary), Decoding(WaitK(1), All(), MaxWords(1), BeamSearch(1)), "char")
+    stream = Stream(
+        ScriptedSession(beams, vocabulary), Decoding(WaitK(1), WholeWords(All()), MaxWords(1), BeamSearch(1)), "char"
+    )
     stream.push(audio(280 * 6), finished=True)
     assert said(stream) == [
         *[(280, "你"), (560, "好"), (560, "吗"), (840, "世"), (1120, "你"), (1400, "a"), (1680, "a")],
     ]
-    two = Stream(ScriptedSession(beams, vocabulary), Decoding(WaitK(1), All(), MaxWords(2), BeamSearch(1)), "char")
+    two = Stream(
+        ScriptedSession(beams, vocabulary), Decoding(WaitK(1), WholeWords(All()), MaxWords(2), BeamSearch(1)), "char"
+    )
     two.push(audio(280 * 4), finished=True)
     assert said(two) == [
         *[(280, "你"), (560, "好"), (560, "吗"), (840, "世"), (840, "你"), (1120, "a"), (1120, "a")],
@@ -520,10 +559,10 @@ def test_wait_k_with_characters() -> None:
 @settings(max_examples=40, deadline=None)
 @given(k=st.integers(1, 6), seed=st.integers(0, 99), unstable=st.integers(0, 3), ms=st.integers(0, 4000))
 def test_no_more_than_n_words_a_step(unit: str, n: int, k: int, seed: int, unstable: int, ms: int) -> None:
-    model = FakeModel("es", "en", seed=seed, unstable=unstable)
+    model = FakeModel(seed=seed, unstable=unstable)
     if unit == "char":
         model.tokens = (*CHARS[:4], "世界".encode())
-    stream = Stream(model.session(), Decoding(WaitK(k), All(), MaxWords(n), BeamSearch(1)), unit)
+    stream = Stream(model.session(), Decoding(WaitK(k), WholeWords(All()), MaxWords(n), BeamSearch(1)), unit)
     stream.push(audio(ms), finished=True)
     delays = [emission.delay_ms for emission in stream.emissions]
     glued = 2 if unit == "char" else 1  # the token with two characters
@@ -574,7 +613,7 @@ def test_wait_stride_when_the_sentence_ends_early() -> None:
 
 
 def test_decoding_happens_where_the_listener_says() -> None:
-    model = FakeModel("es", "en", unstable=0)
+    model = FakeModel(unstable=0)
     session = model.session()
     stream = Stream(session, Decoding(Hears(200, 3), All(), search=BeamSearch(1)))
     for _ in range(15):
@@ -587,26 +626,94 @@ def test_decoding_happens_where_the_listener_says() -> None:
 
 def test_a_full_window_is_decoded_though_no_boundary_comes() -> None:
     """1.6 s of window, pieces of 1 s: they stay whole and in their places."""
-    model = FakeModel("es", "en", unstable=0, window=8)
+    model = FakeModel(unstable=0, window=8)
     stream = Stream(model.session(), Decoding(Hears(1000, 99), All(), search=BeamSearch(1)))
     stream.push(audio(4000), finished=True)
     assert stream.reads == [1600, 2400, 3200, 4000]
     assert words(stream) == model.truth(4 * RATE).split()
 
 
-def test_the_listener_must_hear_what_the_model_hears() -> None:
-    with pytest.raises(SimulstError, match=r"Hears.* hears audio of 8000 Hz, and the model 16000 Hz"):
-        Stream(FakeModel("es", "en").session(), Decoding(Hears(1000, 1, rate=8000), All()))
+@dataclass(frozen=True)
+class StopsInSilence(Stop):
+    """A STOP that hears the audio: in silence nothing is written."""
+
+    needs = frozenset({Need.AUDIO})
+
+    def open(self, context: Context) -> Stopping:
+        return Silence(self)
+
+    def ends(self, view: View) -> bool:
+        raise AssertionError
+
+
+class Silence(Stopping):
+    def __init__(self, options: StopsInSilence) -> None:
+        self._options, self.loud, self.heard, self.finals = options, False, 0, 0
+
+    @property
+    def options(self) -> Stop:
+        return self._options
+
+    def hear(self, samples: np.ndarray, final: bool) -> None:
+        self.loud = bool(np.abs(samples).max(initial=0) > 0)
+        self.heard += samples.size
+        self.finals += final
+
+    def ends(self, view: View) -> bool:
+        return not self.loud
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_stop_that_listens(alone: bool) -> None:
+    """By itself, and as one of several: it hears all of the audio, once, and ends searches by it."""
+    stop = StopsInSilence() if alone else AnyOf((MaxTokens(99), StopsInSilence()))
+    stream = Stream(FakeModel(unstable=0).session(), Decoding(Chunk(500), All(), stop))
+    loud = np.ones(RATE // 2, np.float32)
+    counts = []
+    for samples in (loud, 0 * loud, 0 * loud, loud, 0 * loud):
+        stream.push(samples)
+        counts.append(len(stream.committed))
+    assert counts == [2, 2, 2, 10, 10]
+    stream.push(loud[:100], finished=True)
+    listening = stream._stopping if alone else stream._stopping._parts[1]  # type: ignore[attr-defined]
+    assert isinstance(listening, Silence)
+    assert (listening.heard, listening.finals) == (5 * RATE // 2 + 100, 1)
+    assert len(stream.committed) == 12
+
+
+def test_two_stops_at_once() -> None:
+    """At most two words and five tokens a step, whichever comes first."""
+    #            the c at sat | on un believ able , café
+    text = (0, 1, 2, 3, 5, 6, 7, 8, 9, 7, 8, 9, 10, 0)
+    both = AnyOf((MaxWords(2), MaxTokens(5)))
+    stream = Stream(ScriptedSession([[text]]), Decoding(Chunk(1000), WholeWords(All()), both, BeamSearch(1)))
+    counts = []
+    for _ in range(5):
+        stream.push(audio(1000))
+        counts.append(len(stream.committed))
+    #   the cat | sat on | un... is not whole within five tokens
+    assert counts == [3, 5, 5, 5, 5]
+    with pytest.raises(SimulstError, match=r"stop: W2\+N5 counts whole words; write 'whole_words: true' under commit"):
+        Decoding(Chunk(1000), All(), both)
+
+
+def test_what_a_model_does_not_give_is_told_when_a_stream_is_opened() -> None:
+    session = FakeModel().session()
+    for how, words in (
+        (Decoding(Chunk(1000), All(), CTC(0.0)), "stop: ctc needs a decoder that is driven token by token, which this"),
+        (Decoding(Chunk(1000), All(), AlignAtt(3)), "stop: align_att needs a decoder that is driven"),
+        (Decoding(Chunk(1000), All(), AnyOf((CTC(0.0), MaxTokens(2)))), "stop: any_of needs a decoder"),
+        (Decoding(Chunk(1000), All(), search=JointBeamSearch()), "search: joint_beam needs a decoder.*'search: "),
+    ):
+        with pytest.raises(SimulstError, match=words):
+            Stream(session, how)
 
 
 def test_listening_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(self: Hearing, samples: np.ndarray) -> bool:
-        time.sleep(0.02)
-        return False
-
-    monkeypatch.setattr(Hearing, "ready", slow)
-    stream = Stream(FakeModel("es", "en", unstable=0).session(), Decoding(Hears(200, 1), All()))
+    monkeypatch.setattr(Hearing, "hear", lambda self, samples: time.sleep(0.02))
+    monkeypatch.setattr(Hearing, "ready", lambda self: False)
+    stream = Stream(FakeModel(unstable=0).session(), Decoding(Hears(200, 1), All()))
     stream.push(audio(1100), finished=True)
     assert stream.reads == [1100]
-    assert stream.compute_seconds >= 0.1
+    assert stream.meter.seconds >= 0.1
     assert stream.emissions[0].elapsed_ms >= 1200

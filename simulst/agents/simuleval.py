@@ -10,7 +10,6 @@ Targets counted in characters (zh, ja, ...) also need SimulEval's `--eval-latenc
 
 from __future__ import annotations
 
-import os
 from argparse import ArgumentParser, Namespace
 
 import numpy as np
@@ -21,9 +20,9 @@ from simuleval.utils import entrypoint
 
 from simulst.config import load_decoding
 from simulst.errors import SimulstError
-from simulst.log import unit_of
-from simulst.models import load_model, option_names, parse_options
-from simulst.pauses import open_stream
+from simulst.languages import unit_of
+from simulst.models import load_model, parse_options
+from simulst.streams import open_stream
 
 
 @entrypoint
@@ -49,13 +48,11 @@ class StreamAgent(SpeechToTextAgent):
                 f"give --eval-latency-unit {self._unit}, or the other --unit."
             )
         options = parse_options(args.model_option)
-        # As in simulst.runs: the number of threads may move the last digit of a score, and so a word.
-        if "threads" in option_names(args.model):
-            options.setdefault("threads", os.cpu_count() or 1)
         if getattr(args, "device", "cpu") != "cpu":
             options.setdefault("device", args.device)
         self._decoding = load_decoding(args.decoding)
-        self._model = load_model(args.model, args.source_lang, args.target_lang, **options)
+        self._languages = args.source_lang, args.target_lang
+        self._model = load_model(args.model, **options)
         super().__init__(args)  # calls reset()
 
     @staticmethod
@@ -77,7 +74,7 @@ class StreamAgent(SpeechToTextAgent):
     def reset(self) -> None:
         """Begin a new utterance; SimulEval calls this at the start and after each one."""
         super().reset()
-        self._stream = open_stream(self._model, self._decoding, self._unit)
+        self._stream = open_stream(self._model, self._decoding, *self._languages, self._unit)
         self._resampler: soxr.ResampleStream | None = None
         self._pushed = 0  # items of states.source
 
@@ -87,7 +84,7 @@ class StreamAgent(SpeechToTextAgent):
             return WriteAction("", finished=True) if self.states.source_finished else ReadAction()
         finished = self.states.source_finished
         words = self._stream.push(self._new_samples(finished), finished)
-        text = (" " if self._unit == "word" else "").join(word.text for word in words)
+        text = "".join(word.text for word in words)
         return WriteAction(text, finished) if text or finished else ReadAction()
 
     def to(self, device: str, *args: object, **kwargs: object) -> None:

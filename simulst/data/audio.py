@@ -12,11 +12,19 @@ import soundfile
 import soxr
 
 from simulst.errors import SimulstError
+from simulst.units import SAMPLE_RATE
 
-SAMPLE_RATE = 16000
 RATES = (1000, 1_000_000)  # what lies outside is a damaged header
 BLOCK = 1 << 20
 EDGE = 0.01  # seconds at either end that tell whether a file is whole
+# Full scale is 1. Mixers and lossy formats go beyond it by some decibels, which does no harm. What goes beyond this is
+# in another unit, mostly that of 16-bit integers, or damaged. It is refused, not scaled: nothing in the file tells the
+# unit, and a model that hears a wrong level only translates badly.
+PEAK = 4.0
+# Channels of opposite phase cancel each other, and a model would hear silence. They are refused, too: to take one
+# channel instead is a choice between channels that may differ, and would be made anew for each segment of a recording.
+CANCELLED = 0.2  # of the level that one channel alone would leave in the mean
+AUDIBLE = 1e-3  # RMS, -60 dB: noise below it may cancel as it likes
 
 
 def seconds_of(path: str | Path) -> float:
@@ -38,7 +46,7 @@ def whole_seconds(path: str | Path) -> float:
         total, edge = file.frames, math.ceil(EDGE * file.samplerate)
         # The end first: libsndfile fails to seek there in short OGGs once it has read their beginning.
         for first in (max(0, total - edge), 0):
-            _mono(path, file, first, min(first + edge, total))
+            _channels(path, file, first, min(first + edge, total))
         return total / file.samplerate
 
 
@@ -49,8 +57,8 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
     other rates are resampled with soxr's high-quality filter.
 
     Returns: samples, shape (n,), float32, 16 kHz, nominally within [-1, 1].
-    Raises SimulstError: missing, empty, unreadable or truncated file, no samples in the span,
-        or samples that are not finite.
+    Raises SimulstError: missing, empty, unreadable or truncated file, no samples in the span, samples that are not
+        finite or far beyond full scale, channels that cancel each other.
     """
     path = Path(path)
     if not 0 <= start < (math.inf if end is None else end) or end == math.inf:
@@ -64,12 +72,18 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
                 f"{path}: the segment {start:g}-{end:g} s ends after the audio "
                 f"({total / rate:.2f} s); mend the segments file."
             )
-        mono = _mono(path, file, round(start * rate), min(last, total))
+        channels = _channels(path, file, round(start * rate), min(last, total))
+    mono = _mixed(path, channels)
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
         if not mono.size:
             raise SimulstError(f"{path}: shorter than one sample at {SAMPLE_RATE} Hz; remove the entry.")
     return np.ascontiguousarray(mono, dtype=np.float32)
+
+
+def as_int16(samples: np.ndarray) -> np.ndarray:
+    """Samples as 16-bit PCM has them; what is beyond full scale is cut off. Undoes what `load_audio` makes of PCM."""
+    return np.clip(np.round(samples * 32768), -32768, 32767).astype(np.int16)
 
 
 @contextmanager
@@ -94,18 +108,42 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
         ) from error
 
 
-def _mono(path: Path, file: soundfile.SoundFile, first: int, last: int) -> np.ndarray:
-    """The frames from `first` to before `last`, shape (n,), the mean of the channels."""
+def _channels(path: Path, file: soundfile.SoundFile, first: int, last: int) -> np.ndarray:
+    """The frames from `first` to before `last`, shape (n, channels)."""
     if first >= last:
         start = first / file.samplerate
         raise SimulstError(f"{path}: no audio between {start:g} s and the end of the span; remove the entry.")
     samples = _read(file, last - first) if _seek(file, first) else np.zeros((0, 1), np.float32)
     if samples.shape[0] < last - first:
         raise _truncated(path)
-    mono = samples.mean(axis=1)
-    if not np.isfinite(mono).all():
+    peak = float(max(samples.max(), -samples.min()))
+    if not math.isfinite(peak):
         raise SimulstError(f"{path}: has samples that are NaN or infinite; export it again.")
+    if peak > PEAK:
+        raise SimulstError(
+            f"{path}: its samples reach {peak:.6g}, but full scale is 1; write it as 16-bit PCM (if these are 16-bit "
+            "values, divide them by 32768 first)."
+        )
+    return samples
+
+
+def _mixed(path: Path, samples: np.ndarray) -> np.ndarray:
+    """The mean of the channels, shape (n,). samples: (n, channels)."""
+    mono = samples.mean(axis=1)
+    count = samples.shape[1]
+    if count > 1:
+        loudest = _rms(samples).max()
+        if loudest > AUDIBLE and _rms(mono[:, None])[0] < CANCELLED * loudest / count:
+            raise SimulstError(
+                f"{path}: its {count} channels cancel each other when they are mixed (opposite phase); keep one of "
+                f"them, as 'sox {path.name} mono.wav remix 1' does."
+            )
     return mono
+
+
+def _rms(samples: np.ndarray) -> np.ndarray:
+    """Root mean square of each channel. samples: (n, channels); no copy of it is made, as talks may last hours."""
+    return np.sqrt(np.einsum("ij,ij->j", samples, samples, dtype=np.float64) / len(samples))
 
 
 def _seek(file: soundfile.SoundFile, frame: int) -> bool:

@@ -1,21 +1,17 @@
-"""Stage 2 for several language pairs: one data directory, whose targets begin with a target-language token."""
+"""Several language pairs as one data directory, whose targets begin with a target-language token."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulst.data.datadir import read_data_dir, read_table, write_data_dir
+from simulst.data.datadir import read_data_dir, read_table, text_file, write_data_dir
 from simulst.errors import SimulstError
-from simulst.folder import made_whole
+from simulst.folder import written_whole
+from simulst.languages import language_token
 from simulst.lock import digest
 
 TARGET = "multi"
-
-
-def language_token(language: str) -> str:
-    """What tells a multilingual model to write this language: `<2de>`."""
-    return f"<2{language}>"
 
 
 def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path, force: bool = False) -> None:
@@ -23,7 +19,8 @@ def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path, force
 
     All keys get the prefix `<pair>-`, as pairs share talks. `text.tc.multi` has the targets, each behind its language's
     token; `text.lc.rm.<source>` the sources. `out` appears whole or not at all.
-    Raises SimulstError: what `read_data_dir` and `made_whole` raise; fewer than two pairs, or several source languages.
+    Raises SimulstError: what `read_data_dir` and `written_whole` raise; fewer than two pairs, or several source
+        languages.
     """
     sources = {pair.partition("-")[0] for pair in pairs}
     if len(set(pairs)) < 2 or len(sources) != 1:
@@ -32,11 +29,12 @@ def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path, force
     tables: dict[str, dict[str, str]] = {}
     for pair in pairs:
         folder, target = data / pair / split, pair.partition("-")[2]
-        read_data_dir(folder, f"tc.{target}")  # checks that the tables fit
-        for name in ("wav.scp", "segments", "utt2spk", f"text.tc.{target}", f"text.lc.rm.{source}"):
-            table = read_table(folder / name, allow_empty=name.startswith("text"))
-            if name == f"text.tc.{target}":
-                name = f"text.tc.{TARGET}"
+        read_data_dir(folder, target)  # checks that the tables fit
+        files = {name: folder / name for name in ("wav.scp", "segments", "utt2spk", f"text.lc.rm.{source}")}
+        files[f"text.tc.{TARGET}"] = text_file(folder, target)
+        for name, file in files.items():
+            table = read_table(file, allow_empty=name.startswith("text"))
+            if name == f"text.tc.{TARGET}":
                 table = {key: f"{language_token(target)} {value}" for key, value in table.items()}
             if name == "wav.scp":
                 table = {key: str((folder / value).resolve()) for key, value in table.items()}
@@ -45,7 +43,7 @@ def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path, force
             rows = {f"{pair}-{key}": f"{pair}-{value}" if named else value for key, value in table.items()}
             tables.setdefault(name, {}).update(rows)
     made_of = {"pairs": list(pairs), "data": digest(f"{name} {table}" for name, table in tables.items())}
-    with made_whole(out, made_of, force) as part:
+    with written_whole(out, made_of, force) as part:
         if part is not None:
             write_data_dir(part, tables)
             print(f"{out}: {len(tables['utt2spk'])} utterances")

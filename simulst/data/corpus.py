@@ -22,7 +22,7 @@ from simulst.data.audio import whole_seconds
 from simulst.data.datadir import write_table
 from simulst.data.text import PUNCTUATION, has_words, length, lower_without_punctuation, normalise
 from simulst.errors import SimulstError
-from simulst.lock import alone
+from simulst.lock import locked
 
 FAULTS = ("bad segment", "no audio", "bad audio", "past end", "empty", "duplicate", "in a test")
 FILTERS = ("too short", "too long", "non-speech", "ratio")
@@ -123,33 +123,40 @@ def prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -
         raise SimulstError(f"'{pair}' is no language pair; give it as source-target, such as en-de.")
     if odd := [split for split in splits if not re.fullmatch(r"\w[\w.-]*", split)]:  # they name folders
         raise SimulstError(f"'{odd[0]}' cannot name a split; use letters, digits, points and hyphens.")
-    with alone(out / pair):
+    with locked(out / pair):
         return _prepare(pair, splits, out, choice)
 
 
 def _prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -> dict[str, Counter[str]]:
-    source, _, target = pair.partition("-")
     counts: dict[str, Counter[str]] = {}
     tested: dict[str, str] = {}  # recording → split
-    for split in sorted(splits, key=lambda name: name in choice.training):
+    for split in sorted(splits, key=lambda name: name in choice.training):  # training comes last, as it avoids the rest
         log = Log(splits[split].listing, choice.on_error == "stop")
-        segments = _usable(splits[split].read(log), log)
+        segments = list(_usable(splits[split].read(log), log))
         if split in choice.training:
-            segments = _untested(segments, tested, log)
-            segments = _normalised(_of_length(segments, choice, log), pair, choice, log)
-        kept = list(segments)
-        if split in choice.training:
-            kept = _of_ratio(kept, pair, choice, log)
+            segments = _for_training(segments, tested, pair, choice, log)
         else:
-            tested |= {segment.recording: split for segment in kept}
-        if not kept:
+            tested |= {segment.recording: split for segment in segments}
+        if not segments:
             raise SimulstError(f"{log.listing}: no segment can be used ({_summary(log)}); mend the corpus.")
-        kept.sort(key=lambda segment: segment.name)
-        log.counts.update(kept=len(kept), talks=len({segment.recording for segment in kept}))
-        log.counts["minutes"] = round(sum(segment.end - segment.start for segment in kept) / 60)
-        _write(out / pair / split, source, target, kept, log)
+        segments.sort(key=lambda segment: segment.name)
+        _count(segments, log)
+        _write(out / pair / split, pair, segments, log)
         counts[split] = log.counts
     return {split: counts[split] for split in splits}
+
+
+def _for_training(
+    segments: Iterable[Segment], tested: Mapping[str, str], pair: str, choice: Choice, log: Log
+) -> list[Segment]:
+    """What is kept of a split for training, with normalised texts. tested: recordings of the other splits."""
+    segments = _of_length(_untested(segments, tested, log), choice, log)
+    return _of_ratio(list(_normalised(segments, pair, choice, log)), pair, choice, log)
+
+
+def _count(segments: Sequence[Segment], log: Log) -> None:
+    log.counts.update(kept=len(segments), talks=len({segment.recording for segment in segments}))
+    log.counts["minutes"] = round(sum(segment.end - segment.start for segment in segments) / 60)
 
 
 def span(start: object, duration: object) -> tuple[float, float] | str:
@@ -254,13 +261,30 @@ def _of_ratio(segments: Sequence[Segment], pair: str, choice: Choice, log: Log) 
 # ---- writing ----
 
 
-def _write(place: Path, source: str, target: str, segments: Sequence[Segment], log: Log) -> None:
-    """Write beside the place, then move it there whole. The segments are sorted by name."""
+def _write(place: Path, pair: str, segments: Sequence[Segment], log: Log) -> None:
+    """Write a data directory, and what was dropped, whole or not at all. The segments are sorted by name."""
+    part = place.with_name(place.name + ".part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        for name, rows in _tables(pair, segments).items():
+            write_table(part / name, rows)
+        (part / DROPPED).write_text("".join(f"{line}\n" for line in log.lines), encoding="utf-8")
+        shutil.rmtree(place, ignore_errors=True)
+        part.replace(place)
+    except OSError as error:
+        shutil.rmtree(part, ignore_errors=True)
+        raise SimulstError(f"{place}: cannot be written ({error.strerror}); make room there.") from error
+
+
+def _tables(pair: str, segments: Sequence[Segment]) -> dict[str, Iterable[tuple[str, str]]]:
+    """File → its rows, in order of their keys."""
+    source, _, target = pair.partition("-")
     speakers: dict[str, list[str]] = defaultdict(list)
     for segment in segments:
         speakers[segment.speaker].append(segment.name)
     recordings = {segment.recording: segment.audio for segment in segments}
-    tables: dict[str, Iterable[tuple[str, str]]] = {
+    return {
         "wav.scp": ((name, abspath(audio)) for name, audio in sorted(recordings.items())),
         "segments": ((s.name, f"{s.recording} {s.start:.3f} {s.end:.3f}") for s in segments),
         "utt2spk": ((s.name, s.speaker) for s in segments),
@@ -269,18 +293,6 @@ def _write(place: Path, source: str, target: str, segments: Sequence[Segment], l
         f"text.tc.{source}": ((s.name, s.source) for s in segments),
         f"text.lc.rm.{source}": ((s.name, lower_without_punctuation(s.source)) for s in segments),
     }
-    part = place.with_name(place.name + ".part")
-    try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        for name, rows in tables.items():
-            write_table(part / name, rows)
-        (part / DROPPED).write_text("".join(f"{line}\n" for line in log.lines), encoding="utf-8")
-        shutil.rmtree(place, ignore_errors=True)
-        part.replace(place)
-    except OSError as error:
-        shutil.rmtree(part, ignore_errors=True)
-        raise SimulstError(f"{place}: cannot be written ({error.strerror}); make room there.") from error
 
 
 def _summary(log: Log) -> str:

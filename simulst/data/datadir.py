@@ -3,7 +3,7 @@
 wav.scp        <recording> <audio file>
 segments       <utterance> <recording> <start s> <end s>      (optional: else one utterance per recording)
 utt2spk        <utterance> <speaker>
-text.<lang>    <utterance> <sentence>
+text.<lang>    <utterance> <sentence>                         (or text.tc.<lang>, as recipes write it)
 """
 
 from __future__ import annotations
@@ -33,19 +33,16 @@ class Utterance:
 
 
 def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
-    """All utterances of a data directory in the order of its table, with `text.<language>` as reference.
+    """All utterances of a data directory in the order of its table, with those of `text_file` as references.
 
     Relative paths in wav.scp are taken from the data directory.
     Raises SimulstError: a missing table, an utterance twice, or tables that do not hold the same utterances.
     """
     root = Path(root)
     if not root.is_dir():
-        raise SimulstError(f"{root}: no such data directory; run the recipe's stage 1 first.")
+        raise SimulstError(f"{root}: no such data directory; prepare the data first.")
     recordings = {name: _audio_path(root, value) for name, value in read_table(root / "wav.scp").items()}
-    text_path = root / f"text.{language}"
-    if not text_path.is_file():
-        have = sorted(p.name.removeprefix("text.") for p in root.glob("text.*"))
-        raise SimulstError(f"{root}: no text in language '{language}'; it has {', '.join(have) or 'no text.* file'}.")
+    text_path = text_file(root, language)
     references = read_table(text_path, allow_empty=True)
     segments_path = root / "segments"
     spans: dict[str, tuple[str, float, float | None]]
@@ -66,6 +63,18 @@ def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
             raise SimulstError(f"{segments_path}: '{name}' names recording '{recording}', which wav.scp lacks; add it.")
         utterances.append(Utterance(name, recordings[recording], references[name], start, end))
     return utterances
+
+
+def text_file(root: Path, language: str) -> Path:
+    """Where a data directory has its sentences in a language: `text.<language>`, or else `text.tc.<language>`.
+
+    language: also the rest of a file's name, such as lc.rm.en. Raises SimulstError: neither is there.
+    """
+    for path in (root / f"text.{language}", root / f"text.tc.{language}"):
+        if path.is_file():
+            return path
+    have = sorted(path.name.removeprefix("text.") for path in root.glob("text.*"))
+    raise SimulstError(f"{root}: no text in language '{language}'; it has {', '.join(have) or 'no text.* file'}.")
 
 
 def shorter_than(utterances: Iterable[Utterance], seconds: float) -> list[Utterance]:
@@ -97,7 +106,7 @@ def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; a data directory needs it (run the recipe's stage 1).") from None
+        raise SimulstError(f"{path}: no such file; a data directory needs it; prepare the data again.") from None
     except OSError as error:
         raise SimulstError(f"{path}: cannot be read ({error.strerror}); mend that.") from error
     except UnicodeDecodeError as error:

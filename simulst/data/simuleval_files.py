@@ -10,17 +10,18 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from simulst.data.audio import SAMPLE_RATE, load_audio
+from simulst.data.audio import as_int16, load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
+from simulst.units import SAMPLE_RATE
 
 
 def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
-    """Write wav/NAME.wav (16 kHz mono, 32-bit float), source.txt (their paths) and target.txt (the references).
+    """Write wav/NAME.wav (16 kHz mono, 16-bit PCM), source.txt (their paths) and target.txt (the references).
 
-    The samples in a WAV are those of `load_audio`, bit by bit. A WAV that already holds them is left alone, and the
-    lists come last, each file through a temporary one: a killed export can be run again.
+    The samples in a WAV are those of `load_audio`, rounded to 16 bits. A WAV that already holds them is left alone, and
+    the lists come last, each file through a temporary one: a killed export can be run again.
 
     Raises SimulstError: no utterances, a name that cannot be a file's, audio that cannot be read.
     """
@@ -33,10 +34,10 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
         if "/" in utterance.name or "\0" in utterance.name:
             raise SimulstError(f"{out}: the utterance '{utterance.name}' cannot name a file; rename it.")
         path = folder / f"{utterance.name}.wav"
-        samples = load_audio(utterance.wav, utterance.start, utterance.end)
+        samples = as_int16(load_audio(utterance.wav, utterance.start, utterance.end))
         if not _holds(path, samples):
             temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-            soundfile.write(temporary, samples, SAMPLE_RATE, subtype="FLOAT", format="WAV")
+            soundfile.write(temporary, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
             temporary.replace(path)
         paths.append(str(path))
     write_atomically(out / "source.txt", _lines(paths))
@@ -46,11 +47,12 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
 
 
 def _holds(path: Path, samples: np.ndarray) -> bool:
-    """Whether a file has exactly these samples, shape (n,)."""
+    """Whether a file has exactly these samples, shape (n,), int16."""
     try:
         with soundfile.SoundFile(path) as file:
-            same = (file.samplerate, file.channels, file.frames) == (SAMPLE_RATE, 1, samples.size)
-            return same and np.array_equal(file.read(dtype="float32"), samples)
+            form = (file.samplerate, file.channels, file.subtype, file.frames)
+            same = form == (SAMPLE_RATE, 1, "PCM_16", samples.size)
+            return same and np.array_equal(file.read(dtype="int16"), samples)
     except soundfile.LibsndfileError:  # missing or cut off
         return False
 

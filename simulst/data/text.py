@@ -13,7 +13,7 @@ from functools import cache
 import regex
 from sacremoses import MosesPunctNormalizer
 
-from simulst.log import unit_of
+from simulst.languages import code_of, unit_of
 
 PUNCTUATION = ("moses", "keep")
 
@@ -68,7 +68,7 @@ def normalise(text: str, language: str, punctuation: str = "moses") -> str:
     if unit_of(language) == "char":
         return text
     if punctuation == "moses" and not _UNTOUCHED.fullmatch(text):
-        text = _moses(language).normalize(text)
+        text = _moses(code_of(language)).normalize(text)
     return " ".join(text.split())
 
 

@@ -12,13 +12,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import fmean
 
-from simulst.log import Instance
+from simulst.log import SAME_MS, Instance
 
 METRICS = ("AL", "AL_original", "AL_steps", "LAAL", "AP", "DAL")
 """Keys of `instance_latency`; `corpus_latency` has each of them with the suffix _CA too, and RTF."""
-
-SAME_MS = 1e-3
-"""Two positions in the source closer than this, ms, are the same one: logs may have been rounded."""
 
 
 def average_lagging(times: Sequence[float], source_length: float, target_length: int) -> float:

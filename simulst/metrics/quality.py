@@ -12,7 +12,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
 from simulst.errors import SimulstError
-from simulst.log import unit_of
+from simulst.languages import CHINESE, code_of, unit_of
 
 
 @dataclass(frozen=True)
@@ -37,25 +37,32 @@ class Difference:
 
 @cache
 def tokenizer_for(language: str) -> str:
-    """sacreBLEU's tokenizer for a target language: 13a, zh for Chinese, ja-mecab for Japanese where it is installed.
+    """sacreBLEU's tokenizer for a target language: 13a, zh for Chinese, ja-mecab for Japanese.
 
-    Japanese without MeCab and its IPA dictionary, and other languages written without spaces, are cut into characters.
+    Other languages written without spaces are cut into characters.
+    Raises SimulstError: there is no such language; Japanese without MeCab and its IPA dictionary (by characters, BLEU
+        would be about twice as high).
     """
-    if language in ("zh", "yue"):
+    if unit_of(language) == "word":
+        return "13a"
+    if code_of(language) in CHINESE:
         return "zh"
-    if language == "ja":
-        try:
-            BLEU(tokenize="ja-mecab")
-            return "ja-mecab"
-        except (RuntimeError, AssertionError):  # MeCab is not installed, or not with the IPA dictionary
-            return "char"
-    return "char" if unit_of(language) == "char" else "13a"
+    if code_of(language) != "ja":
+        return "char"
+    try:
+        BLEU(tokenize="ja-mecab")
+    except (RuntimeError, AssertionError) as error:
+        raise SimulstError(
+            "Japanese BLEU needs MeCab with the IPA dictionary; pip install 'sacrebleu[ja]', or run tools/install.sh."
+        ) from error
+    return "ja-mecab"
 
 
 def bleu(predictions: Sequence[str], references: Sequence[str], language: str = "en", bootstrap: int = 0) -> Quality:
     """Corpus BLEU against one reference each; `bootstrap` resamples (0: none) for the 95 % interval.
 
-    Raises SimulstError: no sentences, or not as many predictions as references.
+    One sentence has no interval: all its resamples are the same.
+    Raises SimulstError: no sentences, or not as many predictions as references; what `tokenizer_for` raises.
     """
     return _score(BLEU(tokenize=tokenizer_for(language)), predictions, references, bootstrap)
 
@@ -74,10 +81,13 @@ def paired_significance(
 ) -> dict[str, Difference]:
     """BLEU and chrF of two systems on the same sentences, with sacreBLEU's paired bootstrap test.
 
-    Raises SimulstError: no sentences, or not as many predictions as references.
+    Raises SimulstError: no sentences or only one, or not as many predictions as references; what `tokenizer_for`
+        raises.
     """
     _check_lengths(baseline, references)
     _check_lengths(system, references)
+    if len(references) == 1:
+        raise SimulstError("one sentence is too little for a paired bootstrap test; compare logs of several.")
     metrics: dict[str, Metric] = {"BLEU": BLEU(tokenize=tokenizer_for(language)), "chrF": CHRF()}
     test = PairedTest(
         [("baseline", baseline), ("system", system)], metrics, [references], test_type="bs", n_samples=samples
@@ -96,7 +106,7 @@ def paired_significance(
 
 def _score(metric: Metric, predictions: Sequence[str], references: Sequence[str], bootstrap: int) -> Quality:
     _check_lengths(predictions, references)
-    if bootstrap <= 1:
+    if bootstrap <= 1 or len(references) == 1:
         score = metric.corpus_score(predictions, [references]).score
         return Quality(float(score), str(metric.get_signature()))
     # PairedTest with one system, since corpus_score(n_bootstrap=...) of sacreBLEU 2.6 raises TypeError in chrF when a

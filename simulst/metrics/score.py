@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.log import Instance, check_units, unit_of
+from simulst.languages import unit_of
+from simulst.log import Instance, check_units
 from simulst.metrics.latency import METRICS, corpus_latency
+
+logger = logging.getLogger(__name__)
 
 
 def score_instances(
@@ -26,25 +30,33 @@ def score_instances(
     bootstrap: resamples for the 95 % intervals; 0 leaves them out.
     path:      names the log in messages.
 
+    Without references (None, or all of them empty) latency counts the predictions' lengths, as in SimulEval.
     Returns: plain values, 3 decimals (RTF 4). BLEU, BLEU_signature, chrF, chrF_signature, with `bootstrap` also
-        *_low and *_high (None if no sentence has a reference); METRICS and METRICS with _CA (ms; AP has no unit), RTF,
-        as in `corpus_latency` (None if nothing was written, or no elapsed times were logged); sentences; empty, how
-        many of them have an empty prediction; length_ratio, predicted / reference units (None without references);
-        unit.
-    Raises SimulstError: no instances, an unknown unit, predictions that don't match their delays.
+        *_low and *_high (None without references, or for one sentence); METRICS and METRICS with _CA (ms; AP has no
+        unit), RTF, as in `corpus_latency` (None if nothing was written, or no elapsed times were logged); sentences;
+        empty, how many of them have an empty prediction; length_ratio, predicted / reference units (None without
+        references); unit.
+    Raises SimulstError: no instances, an unknown unit or language, predictions that don't match their delays,
+        references that some instances have and others lack.
     """
     unit = unit or unit_of(language)
     if unit not in ("word", "char"):
         raise SimulstError(f"unit {unit!r} is not known; choose word or char.")
     if not instances:
         raise SimulstError(f"{path}: no sentences to score.")
-    check_units(list(instances), unit, path)
+    check_units(instances, unit, path)
+    references = _references(instances, path)
+    if not references:
+        logger.warning("%s: has no references; no BLEU and chrF, and lags by the predictions' lengths.", path)
+        instances = [replace(i, reference=None) for i in instances]
+    elif bootstrap > 1 and len(instances) == 1:
+        logger.warning("%s: one sentence has no 95 %% interval.", path)
     # The reference is counted like the prediction: SimulEval's |Y*| differs in empty texts and spaces.
-    reference_units = sum(len(replace(i, prediction=i.reference).units(unit)) for i in instances)
+    reference_units = sum(len(replace(i, prediction=i.reference or "").units(unit)) for i in instances)
     prediction_units = sum(len(i.units(unit)) for i in instances)
     latency = corpus_latency(instances, unit)
     return {
-        **_quality(instances, language, bootstrap),
+        **_quality([i.prediction for i in instances], references, language, bootstrap),
         **{name: _round(value, 4 if name == "RTF" else 3) for name, value in latency.items()},
         "sentences": len(instances),
         "empty": sum(not i.delays for i in instances),
@@ -54,16 +66,25 @@ def score_instances(
 
 
 def compare(
-    baseline: Sequence[Instance], system: Sequence[Instance], language: str = "en", samples: int = 1000
+    baseline: Sequence[Instance],
+    system: Sequence[Instance],
+    language: str = "en",
+    samples: int = 1000,
+    unit: str | None = None,
+    paths: tuple[str | Path, str | Path] = ("the baseline", "the system"),
 ) -> dict[str, Any]:
     """Is `system` better than `baseline`? sacreBLEU's paired bootstrap test on the sentences of two logs.
 
+    unit, paths: as in `score_instances`, of the baseline and of the system.
     Returns: for BLEU and chrF each *_baseline, *_system, *_difference (system - baseline), *_p and *_signature;
         sentences.
-    Raises SimulstError: an empty log, or logs with other indices or references.
+    Raises SimulstError: an empty log, or of one sentence, or without references; logs with other indices or references;
+        predictions that don't match their delays.
     """
     from simulst.metrics.quality import paired_significance
 
+    for instances, path in zip((baseline, system), paths, strict=True):
+        check_units(instances, unit or unit_of(language), path)
     first, second = ({i.index: i for i in instances} for instances in (baseline, system))
     if unpaired := sorted(first.keys() ^ second.keys()):
         where = "baseline" if unpaired[0] in first else "system"
@@ -74,10 +95,13 @@ def compare(
     for index in sorted(first):
         if first[index].reference != second[index].reference:
             raise SimulstError(f"index {index}: the logs have different references; compare runs over the same data.")
+    references = _references([first[index] for index in sorted(first)], paths[0])
+    if first and not references:
+        raise SimulstError(f"{paths[0]}: has no references; the test compares BLEU and chrF, which need them.")
     differences = paired_significance(
         [first[index].prediction for index in sorted(first)],
         [second[index].prediction for index in sorted(first)],
-        [first[index].reference for index in sorted(first)],
+        references,
         language,
         samples,
     )
@@ -118,18 +142,33 @@ def format_scores(scores: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _quality(instances: Sequence[Instance], language: str, bootstrap: int) -> dict[str, Any]:
+def _references(instances: Sequence[Instance], path: str | Path) -> list[str]:
+    """The references in order; none at all where there are none, or only empty ones.
+
+    Raises SimulstError: some instances have one, others have not.
+    """
+    known = [i.reference for i in instances if i.reference is not None]
+    if not any(reference.strip() for reference in known):
+        return []
+    if lacking := [i.index for i in instances if i.reference is None]:
+        raise SimulstError(
+            f"{path}, index {lacking[0]}: has no reference (null), as {len(lacking)} of {len(instances)} sentences; "
+            "give all of them one, or none."
+        )
+    if empty := [i.index for i in instances if not (i.reference or "").strip()]:
+        logger.warning("%s: empty references: %d, first of index %d.", path, len(empty), empty[0])
+    return known
+
+
+def _quality(predictions: Sequence[str], references: Sequence[str], language: str, bootstrap: int) -> dict[str, Any]:
     from simulst.metrics.quality import bleu, chrf
 
-    predictions = [i.prediction for i in instances]
-    references = [i.reference for i in instances]
-    known = any(reference.strip() for reference in references)
     scores: dict[str, Any] = {}
     for name in ("BLEU", "chrF"):
         quality = None
-        if known and name == "BLEU":
+        if references and name == "BLEU":
             quality = bleu(predictions, references, language, bootstrap)
-        elif known:
+        elif references:
             quality = chrf(predictions, references, bootstrap)
         scores[name] = _round(quality.score) if quality else None
         if bootstrap > 1:

@@ -9,94 +9,99 @@ slides: what has been committed leaves the window with its audio, found by the m
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from simulst.errors import SimulstError
-from simulst.models.base import Memo
-from simulst.policy.stop import EnoughWords, Evidence, Stop
-from simulst.search import Beam, BeamSearch, Hypothesis, Tokens
-from simulst.vad import check_pause
+from simulst.meter import Meter
+from simulst.models.base import Family, Session
+from simulst.needs import Need
+from simulst.policy.context import TokensView
+from simulst.policy.stop import Stopping
+from simulst.search import Beam, BeamSearch, Found, Hypothesis, SearchOptions, Tokens
+from simulst.units import FRAME, SAMPLE_RATE
 
-SAMPLE_RATE = 16000
-HOP = 160  # samples per frame (10 ms)
 FFT = 400
 WINDOW_SECONDS = 30
 POSITIONS = 448  # of the decoder
 PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
 STATE_SECONDS = 0.02  # one encoder frame, the unit of `align`
 LOOP_NGRAM = 3  # n-grams of this length may not come twice once the model has been caught in a loop
-WORD_TOKENS = 10  # that a word has at most, nearly always
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
+FILES = ("model.bin", "vocabulary.json", "tokenizer.json", "config.json")
+
+Seconds = Annotated[float, Field(ge=0, le=WINDOW_SECONDS)]
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WhisperOptions:
+    """Options of a Whisper model.
+
+    device, compute_type, threads: see CTranslate2; threads 0: all that are available.
+    padding_seconds: silence that is encoded with the speech; 30 encodes the full window, as Whisper was trained.
+    silence_seconds: ready-made silence that the decoder sees after that, as far as 30 s go.
+    """
+
+    device: str = "cpu"
+    compute_type: str = "int8"
+    threads: Annotated[int, Field(ge=0)] = 0
+    padding_seconds: Seconds = 2.0
+    silence_seconds: Seconds = 30.0
 
 
 class Whisper:
     """A CTranslate2 Whisper folder: model.bin, vocabulary.json, tokenizer.json, config.json.
 
-    target_language: the source language (transcription) or en (translation).
-    device, compute_type, threads: see CTranslate2; threads 0: all cores.
-    padding_seconds: silence that is encoded with the speech; 30 encodes the full window, as Whisper was trained.
-    silence_seconds: ready-made silence that the decoder sees behind that, as far as 30 s go.
-    pause: seconds without speech that end a sentence, see simulst/pauses.py; 0: never.
-    Raises SimulstError: a missing or broken file, a language or direction that the model does not have.
+    cores: threads, where the options name none; 0: all.
+    Raises SimulstError: a missing or broken file.
     """
 
     sample_rate = SAMPLE_RATE
 
-    def __init__(
-        self,
-        path: str | Path,
-        source_language: str,
-        target_language: str,
-        *,
-        device: str = "cpu",
-        compute_type: str = "int8",
-        threads: int = 0,
-        padding_seconds: float = 2.0,
-        silence_seconds: float = 30.0,
-        pause: float = 0.0,
-    ) -> None:
+    def __init__(self, path: Path, options: WhisperOptions, cores: int = 0) -> None:
         import ctranslate2
         from tokenizers import Tokenizer
 
-        path = Path(path)
-        for name in ("model.bin", "vocabulary.json", "tokenizer.json", "config.json"):
+        self.path, self._options = path, options
+        for name in FILES:
             if not (path / name).is_file():
-                raise SimulstError(f"{path}: the file {name} is missing; bring the model again (the recipe's stage 2).")
-        try:
-            self._config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        except ValueError as error:  # not JSON, or not even text
-            raise SimulstError(f"{path}: config.json is broken ({error}); bring the model again.") from error
+                raise SimulstError(f"{path}: the file {name} is missing; bring the model again.")
+        self._config = _read_json(path / "config.json", dict)
+        _read_json(path / "vocabulary.json", list)
         try:
             self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # the library has no class of its own for it
             raise SimulstError(f"{path}: tokenizer.json is broken ({error}); bring the model again.") from error
-        self._start = self._start_tokens(path, source_language, target_language)
         self._previous = self._special("<|startofprev|>")
         self._eos = self._special("<|endoftext|>")
-        self.padding_seconds = padding_seconds
-        self.silence_seconds = silence_seconds
-        self.pause = check_pause(pause)
         try:
             self._model = ctranslate2.models.Whisper(
-                str(path), device=device, compute_type=compute_type, intra_threads=threads
+                str(path),
+                device=options.device,
+                compute_type=options.compute_type,
+                intra_threads=options.threads or cores,
             )
         except (RuntimeError, ValueError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise SimulstError(f"{path}: CTranslate2 cannot load the model ({reason}).") from error
 
-    def session(self, memo: Memo | None = None) -> WhisperSession:
-        """A new utterance."""
-        return WhisperSession(self, memo or Memo(keep=False))
+    def session(self, source: str, target: str, meter: Meter | None = None) -> WhisperSession:
+        """A new utterance. target: the source language (transcription) or en (translation).
+
+        Raises SimulstError: a language or direction that the model does not have.
+        """
+        return WhisperSession(self, self._start_tokens(source, target), meter or Meter())
 
     def encode(self, samples: np.ndarray) -> Any:
         """Encoder output of a window of audio, shape (n,) → CTranslate2 StorageView (1, states, width)."""
@@ -105,7 +110,7 @@ class Whisper:
         states = self._encode(log_mel(samples, self._frames(samples.size), self._filters))
         begin = states.shape[1]
         # CTranslate2 takes an array of as many states as there are mels for features.
-        end = max(begin + round(self.silence_seconds / STATE_SECONDS), self._model.n_mels + 1)
+        end = max(begin + round(self._options.silence_seconds / STATE_SECONDS), self._model.n_mels + 1)
         silence = self._silence[:, begin:end]
         states = np.concatenate([states, silence], axis=1)
         return ctranslate2.StorageView.from_array(states)
@@ -117,15 +122,20 @@ class Whisper:
 
     @cached_property
     def _silence(self) -> np.ndarray:
-        return self._encode(np.full((self._model.n_mels, WINDOW_SECONDS * SAMPLE_RATE // HOP), SILENCE, np.float32))
+        return self._encode(np.full((self._model.n_mels, WINDOW_SECONDS * SAMPLE_RATE // FRAME), SILENCE, np.float32))
 
-    def generate(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        """Beam search after the forced `prefix`, given the text `previous` to the window; tokens include the prefix."""
+    def generate(
+        self, encoded: Any, start: Tokens, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int
+    ) -> Beam:
+        """Beam search after the forced `prefix`, given the text `previous` to the window; tokens include the prefix.
+
+        start: the tokens that name languages and task.
+        """
         # Where positions are short, the text of this window comes before that of earlier ones.
-        room = POSITIONS - 2 - len(self._start) - len(prefix) - min(max_new, POSITIONS // 2)
+        room = POSITIONS - 2 - len(start) - len(prefix) - min(max_new, POSITIONS // 2)
         previous = previous[-room:] if room > 0 else ()
         context = (self._previous, *previous) if previous else ()
-        prompt = [*context, *self._start, *prefix]
+        prompt = [*context, *start, *prefix]
         # One position is for the <eos> that `align` adds.
         max_new = min(max_new, POSITIONS - 1 - len(prompt))
         if max_new < 1:
@@ -142,7 +152,7 @@ class Whisper:
             # among them.
             max_length=length + max(length, len(prompt) - len(prefix) - 1),
             return_scores=True,
-            # The rule that the first token be no space and no <eos> is for beginnings: behind a prefix it would force
+            # The rule that the first token be no space and no <eos> is for beginnings: after a prefix it would force
             # a token out of the model at every step.
             suppress_blank=not (prefix or previous),
         )[0]
@@ -150,11 +160,11 @@ class Whisper:
             Hypothesis(self._plain(ids), score) for ids, score in zip(result.sequences_ids, result.scores, strict=True)
         ]
 
-    def end_times(self, encoded: Any, tokens: Tokens, frames: int) -> list[float]:
+    def end_times(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> list[float]:
         """When each token had been spoken, seconds from the start of the window, from the decoder's attention."""
         if not tokens:
             return []
-        alignment = self._model.align(encoded, list(self._start[:-1]), [list(tokens)], frames)[0].alignments
+        alignment = self._model.align(encoded, list(start[:-1]), [list(tokens)], frames)[0].alignments
         starts = [0] * (len(tokens) + 1)
         for token, frame in reversed(alignment):
             starts[token] = frame
@@ -169,12 +179,12 @@ class Whisper:
         return self.text((token,)).startswith(" ")
 
     def _plain(self, ids: list[int]) -> Tokens:
-        # Text never contains special tokens (<eos> and all behind it in the vocabulary).
+        # Text never contains special tokens (<eos> and all after it in the vocabulary).
         return tuple(token for token in ids if token < self._eos)
 
     def _frames(self, samples: int) -> int:
-        seconds = min(samples / SAMPLE_RATE + self.padding_seconds, WINDOW_SECONDS)
-        return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / HOP / 2))  # the encoder halves it
+        seconds = min(samples / SAMPLE_RATE + self._options.padding_seconds, WINDOW_SECONDS)
+        return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
 
     @cached_property
     def _filters(self) -> np.ndarray:
@@ -182,7 +192,8 @@ class Whisper:
 
         return librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
 
-    def _start_tokens(self, path: Path, source: str, target: str) -> Tokens:
+    def _start_tokens(self, source: str, target: str) -> Tokens:
+        path = self.path
         languages = sorted(str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.get("lang_ids", []))
         if source not in languages:
             raise SimulstError(f"{path}: the model has no language '{source}'; it has {', '.join(languages)}.")
@@ -200,14 +211,14 @@ class Whisper:
         return number
 
 
-class WhisperSession:
-    """One utterance: the audio of the window and the tokens that belong to it."""
+class WhisperSession(Session):
+    """One utterance: the audio of the window and the tokens that belong to it. start: names languages and task."""
 
-    sample_rate = SAMPLE_RATE
+    gives = frozenset({Need.LIBRARY_SEARCH})
 
-    def __init__(self, model: Whisper, memo: Memo) -> None:
-        self._model = model
-        self._memo = memo
+    def __init__(self, model: Whisper, start: Tokens, meter: Meter) -> None:
+        super().__init__(meter)
+        self._model, self._begin = model, start
         self._audio = np.zeros(0, dtype=np.float32)
         self._offset = 0  # samples that have left the window
         self._states: tuple[Any, Any] | None = None  # of the encoder, and what they are of
@@ -217,54 +228,34 @@ class WhisperSession:
     def length(self) -> int:
         return self._offset + self._audio.size
 
-    @property
-    def saved_seconds(self) -> float:
-        return self._memo.saved_seconds
-
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         self._audio = np.concatenate([self._audio, samples])
 
-    def search(self, committed: Tokens, options: BeamSearch, stop: Stop) -> Beam:
-        if not isinstance(options, BeamSearch):
-            raise SimulstError("Whisper in CTranslate2 needs another search; write 'search: {type: beam}'.")
-        if stop.needs and not isinstance(stop, EnoughWords):
-            raise SimulstError(f"stop: {stop!r} looks into the decoder, which CTranslate2's Whisper does not show.")
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
+        assert isinstance(options, BeamSearch)
         prefix = self._in_window(committed)
-        seconds = self._audio.size / SAMPLE_RATE
-        max_new = max(1, math.ceil(options.max_tokens_per_second * seconds) + 5 - len(prefix))
-        if stop.max_new_tokens is not None:
-            max_new = min(max_new, stop.max_new_tokens)
-        if isinstance(stop, EnoughWords):
-            # CTranslate2 can't be stopped at a token: it is asked for few, and for all if these do not suffice.
-            few = min(WORD_TOKENS * stop.n, max_new)
-            beam = self._generated(prefix, options, few)
-            new = beam[0].tokens[len(prefix) :] if beam else ()
-            if few < max_new and len(new) == few and not stop.ends(Evidence(tokens=new)):
-                beam = self._generated(prefix, options, max_new)
-        else:
-            beam = self._generated(prefix, options, max_new)
-        return [Hypothesis(self._gone + h.tokens, h.score) for h in beam] if self._gone else beam
+        most = math.ceil(options.max_tokens_per_second * self._audio.size / SAMPLE_RATE) + 5 - len(prefix)
+        beam = self._stopped_beam(prefix, options, max(1, most), stop)
+        return Found([Hypothesis(self._gone + h.tokens, h.score) for h in beam])
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
 
-    def block_end(self, count: int) -> float:
-        raise SimulstError("Whisper's encoder has no blocks; write 'read: {type: chunk, ms: ...}'.")
+    @property
+    def gone(self) -> int:
+        return len(self._gone)
 
     def limit(self) -> float:
         return self._offset + WINDOW_SECONDS * SAMPLE_RATE
 
-    def is_full(self) -> bool:
-        return self.length >= self.limit()
-
-    def spoken(self, tokens: Tokens) -> Tokens:
+    def spoken(self, best: Tokens) -> Tokens:
         """All but what was spoken in the last second: that word may be cut in two."""
-        ends = self._end_times(tokens)
+        ends = self._end_times(best)
         whole = sum(end <= self._audio.size / SAMPLE_RATE - 1.0 for end in ends)
-        return tokens[: len(self._gone) + whole]
+        return best[: len(self._gone) + whole]
 
     def slide(self, committed: Tokens) -> None:
-        """Cut behind the last committed word that leaves a third of the window, or else behind the first one."""
+        """Cut after the last committed word that leaves a third of the window, or else after the first one."""
         prefix = self._in_window(committed)
         ends = self._end_times(committed)
         words = [i for i in range(1, len(prefix) + 1) if i == len(prefix) or self._model.begins_word(prefix[i])]
@@ -281,18 +272,31 @@ class WhisperSession:
         self._offset += samples
         self._audio = self._audio[samples:]
 
+    def _stopped_beam(self, prefix: Tokens, options: BeamSearch, most: int, stop: Stopping | None) -> Beam:
+        """What a search that STOP could end between two tokens would find; CTranslate2's can't be."""
+        if stop is None:
+            return self._generated(prefix, options, most)
+        enough = min(stop.options.enough_tokens or most, most)
+        beam = self._generated(prefix, options, enough)
+        cut = [_until(stop, h.tokens, len(prefix)) for h in beam]
+        full = bool(cut) and len(cut[0]) == len(prefix) + enough
+        if enough < most and full and not stop.ends(TokensView(cut[0][len(prefix) :])):
+            beam = self._generated(prefix, options, most)
+            cut = [_until(stop, h.tokens, len(prefix)) for h in beam]
+        return [replace(h, tokens=tokens) for h, tokens in zip(beam, cut, strict=True)]
+
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
         previous = self._gone[-PREVIOUS_TOKENS:]
-        key = ("search", self._offset, self.length, previous, prefix, options, max_new)
+        key = ("search", self._offset, self.length, self._begin, previous, prefix, options, max_new)
         encoded = self._encoded()
-        return self._memo.get(key, lambda: self._search(encoded, previous, prefix, options, max_new))
+        return self.meter.shared(key, lambda: self._search(encoded, previous, prefix, options, max_new))
 
     def _search(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        beam = self._model.generate(encoded, previous, prefix, options, max_new)
+        beam = self._model.generate(encoded, self._begin, previous, prefix, options, max_new)
         if beam and loops(beam[0].tokens) and not options.no_repeat_ngram:
             # Whisper repeats itself over noise and long pauses, and two steps agree on it only too well.
             options = replace(options, no_repeat_ngram=LOOP_NGRAM)
-            beam = self._model.generate(encoded, previous, prefix, options, max_new)
+            beam = self._model.generate(encoded, self._begin, previous, prefix, options, max_new)
         return beam
 
     def _in_window(self, committed: Tokens) -> Tokens:
@@ -302,11 +306,20 @@ class WhisperSession:
         # Asked of the memo once: a run alone does not encode the same window twice either.
         key = ("encode", self._offset, self.length)
         if self._states is None or self._states[0] != key:
-            self._states = (key, self._memo.get(key, lambda: self._model.encode(self._audio)))
+            self._states = (key, self.meter.shared(key, lambda: self._model.encode(self._audio)))
         return self._states[1]
 
     def _end_times(self, tokens: Tokens) -> list[float]:
-        return self._model.end_times(self._encoded(), self._in_window(tokens), self._audio.size // HOP)
+        frames = self._audio.size // FRAME
+        return self._model.end_times(self._encoded(), self._begin, self._in_window(tokens), frames)
+
+
+def _until(stop: Stopping, tokens: Tokens, given: int) -> Tokens:
+    """A hypothesis up to where STOP would have ended its search. given: tokens that were committed before."""
+    for end in range(given, len(tokens)):
+        if stop.ends(TokensView(tokens[given:end])):
+            return tokens[: max(given, end - stop.discard)]
+    return tokens
 
 
 def loops(tokens: Tokens, times: int = 3, longest: int = 8) -> bool:
@@ -324,10 +337,41 @@ def log_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarray
     filters: (mels, 201). Returns (mels, frames) float32, clipped 8 decades under the loudest and scaled to about
     [-1, 1] (Radford et al. 2022, section 2.2, and the released models).
     """
-    padded = np.pad(samples, (0, max(0, frames * HOP - samples.size)))
+    padded = np.pad(samples, (0, max(0, frames * FRAME - samples.size)))
     padded = np.pad(padded, FFT // 2, mode="reflect")
-    pieces = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][:frames]
+    pieces = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::FRAME][:frames]
     window = np.hanning(FFT + 1)[:-1].astype(np.float32)
     power = np.abs(np.fft.rfft(pieces * window, axis=1)).astype(np.float32) ** 2
     log = np.log10(np.maximum(filters @ power.T, 1e-10))
     return np.ascontiguousarray((np.maximum(log, log.max() - 8.0) + 4.0) / 4.0)
+
+
+def _read_json(path: Path, kind: type) -> Any:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # not JSON, or not even text
+        raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); bring the model again.") from error
+    if not isinstance(content, kind) or not content:
+        raise SimulstError(
+            f"{path.parent}: {path.name} is broken (it is empty or another file); bring the model again."
+        )
+    return content
+
+
+def _digest(path: Path, options: WhisperOptions) -> str:
+    whole = hashlib.sha256()
+    for name in FILES:
+        if (path / name).is_file():
+            with (path / name).open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()[:16]
+
+
+family = Family(
+    name="whisper",
+    looks_like="a CTranslate2 Whisper (model.bin, vocabulary.json)",
+    recognises=lambda path: (path / "model.bin").is_file() and (path / "vocabulary.json").is_file(),
+    options=WhisperOptions,
+    load=Whisper,
+    digest=_digest,
+)

@@ -1,91 +1,107 @@
-"""COMMIT: which tokens of the hypotheses are safe for ever.
+"""COMMIT: which tokens of the hypotheses are final.
 
 All of them are pure functions of the last beams, from CUNI-KIT 2022, section 3.3 (`prefix(W)` there).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from simulst.errors import SimulstError
 from simulst.search import Beam, Tokens
+from simulst.words import Words
 
 
-class Commit(Protocol):
-    """What to commit after a step that was not the last; after the last one the best hypothesis is committed."""
+class Commit(ABC):
+    """What to commit after a step that was not the last; after the last one the best hypothesis is committed.
+
+    label: a short name for tables and curves. curve, swept: the label with "n" for the number that changes along a
+    curve, and that number. window: how many of the latest beams `stable` looks at. ends_word: whether what is committed
+    always ends a word, which is then written at once.
+    """
+
+    window: int = 1
+    ends_word: bool = False
 
     @property
-    def label(self) -> str:
-        """A short name for tables and curves."""
+    @abstractmethod
+    def label(self) -> str: ...
 
     @property
-    def window(self) -> int:
-        """How many of the latest beams `stable` looks at."""
+    def curve(self) -> str:
+        return self.label
 
     @property
-    def whole_words(self) -> bool:
-        """Whether the loop keeps the last word back until `stable` has the beginning of the next one.
+    def swept(self) -> float | None:
+        return None
 
-        The papers commit (and force) parts of words too. Nothing of a word is written before it is whole either way,
-        but a model that was trained on whole sentences ends the sentence behind a committed full stop for good.
-        """
-
+    @abstractmethod
     def stable(self, beams: Sequence[Beam]) -> Tokens:
-        """The tokens that may be committed, counted from the start of the utterance.
+        """The tokens that are safe, counted from the start of the utterance.
 
         beams: the beams of the last steps, latest last, at most `window` of them (fewer at the beginning). Each beam
         holds hypotheses, best first, whose tokens begin with the tokens committed when it was searched.
         """
 
+    def release(self, new: Tokens, words: Words) -> Tokens:
+        """What to commit of the stable tokens that are new."""
+        return new
+
 
 @dataclass(frozen=True)
-class All:
+class All(Commit):
     """Everything in the best hypothesis, at once.
 
     last_word: its last word is written without waiting for the next one to begin, as the model has ended the sentence
-        behind it (NAIST 2022 writes all that is translated at a boundary). Should the model go on with that word at a
-        later step, what it adds leaves as a word of its own. Only punctuation at the end is not committed before
-        something follows it: behind a committed full stop, a model that was trained on whole sentences says no more.
+        after it (NAIST 2022 writes all that is translated at a boundary). Should the model go on with that word at a
+        later step, the rest of it leaves later. Only punctuation at the end is not committed before something follows
+        it: after a committed full stop, a model that was trained on whole sentences says no more.
     """
 
-    whole_words: bool = False
     last_word: bool = False
-
-    def __post_init__(self) -> None:
-        if self.whole_words and self.last_word:
-            raise SimulstError("commit: whole_words keeps the last word back, last_word writes it; give one of them.")
 
     @property
     def label(self) -> str:
-        return "all" + _suffix(self.whole_words) + ("-last" if self.last_word else "")
+        return "all-last" if self.last_word else "all"
 
     @property
-    def window(self) -> int:
-        return 1
+    def ends_word(self) -> bool:  # type: ignore[override]
+        return self.last_word
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         return _best(beams[-1])
 
+    def release(self, new: Tokens, words: Words) -> Tokens:
+        if not self.last_word:
+            return new
+        new = new[: words.without_punctuation(new)]
+        return new[: words.whole_characters(new)]
+
 
 @dataclass(frozen=True)
-class Hold:
-    """hold-n: the best hypothesis less its last n tokens, nothing if it has n or fewer (equation 1)."""
-
+class _Counted(Commit):
     n: int
-    whole_words: bool = False
 
     def __post_init__(self) -> None:
-        _check(self.n)
+        if self.n < 1:
+            raise SimulstError(f"commit: n is {self.n}; it must be at least 1 (use type 'all' to commit everything).")
 
     @property
     def label(self) -> str:
-        return f"hold-{self.n}" + _suffix(self.whole_words)
+        return self.curve[:-1] + str(self.n)
 
     @property
-    def window(self) -> int:
-        return 1
+    def swept(self) -> float | None:
+        return self.n
+
+
+@dataclass(frozen=True)
+class Hold(_Counted):
+    """hold-n: the best hypothesis less its last n tokens, nothing if it has n or fewer (equation 1)."""
+
+    curve = "hold-n"
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         best = _best(beams[-1])
@@ -93,21 +109,15 @@ class Hold:
 
 
 @dataclass(frozen=True)
-class LocalAgreement:
+class LocalAgreement(_Counted):
     """LA-n: what the best hypotheses of the last n steps begin with; nothing before the n-th (equation 2)."""
 
     n: int = 2
-    whole_words: bool = False
 
-    def __post_init__(self) -> None:
-        _check(self.n)
+    curve = "LA-n"
 
     @property
-    def label(self) -> str:
-        return f"LA-{self.n}" + _suffix(self.whole_words)
-
-    @property
-    def window(self) -> int:
+    def window(self) -> int:  # type: ignore[override]
         return self.n
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
@@ -117,27 +127,63 @@ class LocalAgreement:
 
 
 @dataclass(frozen=True)
-class SharedPrefix:
+class SharedPrefix(_Counted):
     """SP-n: what all beam items of the last n steps begin with; nothing before the n-th (equation 3)."""
 
     n: int = 2
-    whole_words: bool = False
 
-    def __post_init__(self) -> None:
-        _check(self.n)
+    curve = "SP-n"
 
     @property
-    def label(self) -> str:
-        return f"SP-{self.n}" + _suffix(self.whole_words)
-
-    @property
-    def window(self) -> int:
+    def window(self) -> int:  # type: ignore[override]
         return self.n
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         if len(beams) < self.n or not all(beams[-self.n :]):
             return ()
         return common_prefix(hypothesis.tokens for beam in beams[-self.n :] for hypothesis in beam)
+
+
+@dataclass(frozen=True)
+class WholeWords(Commit):
+    """Any COMMIT, but the last word is kept back until `commit` finds the beginning of the next one stable.
+
+    The papers commit (and force) parts of words too. Nothing of a word is written before it is whole either way, but a
+    model that was trained on whole sentences ends the sentence after a committed full stop.
+    """
+
+    commit: Commit
+
+    ends_word = True
+
+    def __post_init__(self) -> None:
+        if self.commit.ends_word:
+            raise SimulstError(
+                f"commit: whole_words keeps the last word back, {self.commit.label} writes it; give one of them."
+            )
+
+    @property
+    def label(self) -> str:
+        return self.commit.label + "w"
+
+    @property
+    def curve(self) -> str:
+        return self.commit.curve + "w"
+
+    @property
+    def swept(self) -> float | None:
+        return self.commit.swept
+
+    @property
+    def window(self) -> int:  # type: ignore[override]
+        return self.commit.window
+
+    def stable(self, beams: Sequence[Beam]) -> Tokens:
+        return self.commit.stable(beams)
+
+    def release(self, new: Tokens, words: Words) -> Tokens:
+        new = self.commit.release(new, words)
+        return new[: words.whole(new)]
 
 
 def common_prefix(sequences: Iterable[Tokens]) -> Tokens:
@@ -158,12 +204,3 @@ def common_prefix(sequences: Iterable[Tokens]) -> Tokens:
 
 def _best(beam: Beam) -> Tokens:
     return beam[0].tokens if beam else ()
-
-
-def _suffix(whole_words: bool) -> str:
-    return "w" if whole_words else ""
-
-
-def _check(n: int) -> None:
-    if n < 1:
-        raise SimulstError(f"commit: n is {n}; it must be at least 1 (use type 'all' to commit everything).")

@@ -3,59 +3,66 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from simulst.errors import SimulstError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from simulst.models.base import Memo
-
-FRAME_MS = 10  # the frames that papers count in
+from simulst.needs import Need
+from simulst.policy.context import Context
+from simulst.units import FRAME_MS
 
 
-class Read(Protocol):
-    """When to decode, in ms of source.
+class Reading(ABC):
+    """A READ, opened for one stream."""
 
-    A READ after which its whole system is called also has `curve`, and in `usual_stop` and `usual_commit` the labels
-    that go without saying there (see `WaitK`). One that listens to the audio has `listener` (see `Boundary`). A user's
-    own need not have them.
-    """
-
-    @property
-    def label(self) -> str:
-        """A short name for tables and curves."""
-
+    @abstractmethod
     def next_ms(self, decoded_ms: float) -> float:
-        """The source position at which to decode next, when the last was `decoded_ms` (0: none yet).
+        """The source position (ms) at which READ is asked next whether to decode.
 
-        With a listener: at which it is asked next whether to decode. Must grow; infinity stands for the source's end.
+        decoded_ms: the position at which it was asked last; 0: never. The result must be larger. Infinity stands for
+        the end of the source.
         """
 
+    def hear(self, samples: np.ndarray) -> None:
+        """Take in audio that is new, (n,) float32. Only a READ that needs `Need.AUDIO` is called."""
 
-class Listener(Protocol):
-    """What hears an utterance's audio for a READ, so that READ itself needs neither audio nor a model."""
-
-    sample_rate: int
-
-    def ready(self, samples: np.ndarray) -> bool:
-        """Take in the audio that is new since the last call, (n,) float32; whether to decode where it ends."""
+    def ready(self) -> bool:
+        """Whether to decode at this position."""
+        return True
 
 
-def listener_of(read: Read, memo: Memo) -> Listener | None:
-    """What listens for this READ to a new utterance, if it wants to hear the audio.
+class Read(Reading):
+    """Options of a READ: a frozen dataclass with a label. Most hold no state: opened, they are themselves.
 
-    memo: what the configurations of a sweep share on this utterance.
-    Raises SimulstError: what it listens with cannot be loaded.
+    label: a short name for tables and curves. curve: the name of the curve that its runs lie on, if the whole system is
+    called after this READ (`wait-3` is); then `usual_stop` and `usual_commit` are the labels that go without saying.
+    swept: the number that changes along a curve. needs: what `open` and the opened READ ask for. files: what `open`
+    reads.
     """
-    listener = getattr(read, "listener", None)
-    return listener(memo) if listener else None
+
+    needs: frozenset[Need] = frozenset()
+    files: tuple[str, ...] = ()
+    curve: str = ""
+    usual_stop: str = ""
+    usual_commit: str = "all"
+
+    @property
+    @abstractmethod
+    def label(self) -> str: ...
+
+    @property
+    def swept(self) -> float | None:
+        return None
+
+    def open(self, context: Context) -> Reading:
+        """For a new stream. Raises SimulstError: what it listens with can't be loaded, or hears another sample rate."""
+        return self
 
 
 @dataclass(frozen=True)
-class Chunk:
+class Chunk(Read):
     """A chunk of `ms`; the first is lengthened to `initial_wait_ms` (CUNI-KIT 2022, sections 3.2 and 3.4)."""
 
     ms: float
@@ -72,18 +79,21 @@ class Chunk:
         wait = f"-wait{self.initial_wait_ms:g}" if self.initial_wait_ms > self.ms else ""
         return f"{self.ms:g}ms{wait}"
 
+    @property
+    def swept(self) -> float | None:
+        return self.ms
+
     def next_ms(self, decoded_ms: float) -> float:
         return decoded_ms + self.ms if decoded_ms > 0 else max(self.ms, self.initial_wait_ms)
 
 
 @dataclass(frozen=True)
-class Block:
-    """Whenever the encoder has written `n` more blocks, as blockwise search does (Tsunoo et al. 2021).
-
-    For models whose encoder works in blocks; the loop asks the model where they end.
-    """
+class Block(Read):
+    """Whenever the encoder has written `n` more blocks, as blockwise search does (Tsunoo et al. 2021)."""
 
     n: int = 1
+
+    needs = frozenset({Need.BLOCKS})
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -93,12 +103,23 @@ class Block:
     def label(self) -> str:
         return f"{self.n}block" + "s" * (self.n > 1)
 
+    def open(self, context: Context) -> Reading:
+        return _BlockEnds(self.n, context)
+
     def next_ms(self, decoded_ms: float) -> float:
-        return math.inf  # the model knows; see Session.block_end
+        raise AssertionError("the model knows; `open` asks it")
+
+
+class _BlockEnds(Reading):
+    def __init__(self, n: int, context: Context) -> None:
+        self._n, self._context = n, context
+
+    def next_ms(self, decoded_ms: float) -> float:
+        return self._context.block_end(self._n)
 
 
 @dataclass(frozen=True)
-class Offline:
+class Offline(Read):
     """Read the whole source, then decode once: the quality that the online policies are compared with.
 
     name: goes into the label, to tell models apart.
@@ -107,29 +128,32 @@ class Offline:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name)
 
     @property
     def label(self) -> str:
         return f"offline-{self.name}" if self.name else "offline"
+
+    @property
+    def curve(self) -> str:  # type: ignore[override]
+        return self.label
 
     def next_ms(self, decoded_ms: float) -> float:
         return math.inf
 
 
 @dataclass(frozen=True)
-class WaitK:
+class WaitK(Read):
     """wait-k (Ma et al. 2019) on speech: the first step after `k` units of `unit_ms`, one more after each further unit.
 
-    Each step writes one word (STOP `max_words` with n 1) and commits it (COMMIT `all`). The baseline of NAIST 2022,
-    section 3.2.2, which says "280 frames"; it means fairseq's default, 7 encoder frames of 40 ms.
+    Each step writes one word (STOP `max_words` with n 1) and commits it (COMMIT `all`, whole words). The baseline of
+    NAIST 2022, section 3.2.2, which says "280 frames"; it means fairseq's default, 7 encoder frames of 40 ms.
     """
 
     k: int
     unit_ms: float = 280.0
 
-    # The labels of the STOP and COMMIT that go without saying when the system is called after this READ.
-    usual_stop, usual_commit = "W1", "all"
+    usual_stop, usual_commit = "W1", "allw"
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -142,9 +166,12 @@ class WaitK:
         return f"wait-{self.k}{self._unit}"
 
     @property
-    def curve(self) -> str:
-        """The name of the curve whose points differ in k."""
+    def curve(self) -> str:  # type: ignore[override]
         return f"wait-k{self._unit}"
+
+    @property
+    def swept(self) -> float | None:
+        return self.k
 
     @property
     def _unit(self) -> str:
@@ -155,7 +182,7 @@ class WaitK:
 
 
 @dataclass(frozen=True)
-class WaitStride:
+class WaitStride(Read):
     """Wait k, stride s (Nguyen et al. 2021, section 2.2): step t = 1, 2, ... has read min(k + (t - 1) s, |X|) frames.
 
     k, s: in frames of 10 ms. The paper's write parameter N is STOP `max_tokens`; everything is committed (`all`).
@@ -165,8 +192,6 @@ class WaitStride:
 
     k: int
     s: int
-
-    usual_stop, usual_commit = "", "all"
 
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("s", self.s)):
@@ -178,59 +203,18 @@ class WaitStride:
         return f"k{self.k}-s{self.s}"
 
     @property
-    def curve(self) -> str:
+    def curve(self) -> str:  # type: ignore[override]
         return f"k-s{self.s}"
+
+    @property
+    def swept(self) -> float | None:
+        return self.k
 
     def next_ms(self, decoded_ms: float) -> float:
         return decoded_ms + self.s * FRAME_MS if decoded_ms > 0 else float(self.k * FRAME_MS)
 
 
-@dataclass(frozen=True)
-class Boundary:
-    """Where a boundary predictor says so (NAIST 2022, section 2.2), with STOP `end_of_sentence` and COMMIT `all`,
-    whose last_word has everything written at the boundary.
-
-    threshold: λ_thre. There is a boundary where at least this share of the newest piece's outputs are labelled 1: 0
-        takes every piece for one, 1 hardly any.
-    predictor: its file (local/train_predictor.py writes it), from where simulst runs.
-    frames: a piece's length T, in frames of 10 ms; the paper also uses 48 for its lowest latencies.
-    name: of model and predictor in tables and curves, where several are compared.
-    """
-
-    threshold: float
-    predictor: str
-    frames: int = 100
-    name: str = ""
-
-    usual_stop, usual_commit = "", "all-last"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.threshold <= 1:
-            raise SimulstError(f"read: threshold is {self.threshold:g}; give a share, from 0 to 1.")
-        if self.frames < 1 or self.frames % 4:
-            raise SimulstError(f"read: frames is {self.frames}; the predictor needs a positive multiple of 4.")
-        _check_name(self.name)
-
-    @property
-    def label(self) -> str:
-        return f"{self.curve}-{self.threshold:g}"
-
-    @property
-    def curve(self) -> str:
-        return f"boundary-T{self.frames}" + (f"-{self.name}" if self.name else "")
-
-    def next_ms(self, decoded_ms: float) -> float:
-        """Pieces keep their places, also where a full window was decoded between two of them."""
-        piece = self.frames * FRAME_MS
-        return (decoded_ms // piece + 1.0) * piece
-
-    def listener(self, memo: Memo) -> Listener:
-        """A new utterance's. Raises SimulstError: a predictor that is missing or broken."""
-        from simulst.prefix.listening import BoundaryListener  # which needs torch
-
-        return BoundaryListener(self.predictor, self.frames, self.threshold, memo)
-
-
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raises SimulstError: a name that can't be part of a folder's name."""
     if "/" in name:
         raise SimulstError(f"read: name is '{name}'; folders are called after it: write it without '/'.")

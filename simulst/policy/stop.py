@@ -1,84 +1,93 @@
-"""STOP: when the decoding of one piece of source ends, before its end of sentence if need be."""
+"""STOP: when the decoding of one piece of source ends, before its end of sentence if need be.
+
+At the end of the source no STOP is asked: the search runs to the end of the sentence.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
 
 from simulst.errors import SimulstError
+from simulst.needs import Need
+from simulst.policy.context import Context, View
 from simulst.search import Tokens
+from simulst.words import Words
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What a search knows of its best hypothesis g when it is about to extend it by another token.
+class Stopping(ABC):
+    """A STOP, opened for one stream.
 
-    log_odds_end: log p_ctc(g·<eos>) - log p_ctc(g·more), by the CTC layer and the source so far.
-    frames_left: encoder frames behind the one that the next token attends to most.
-    tokens: of g, those behind the committed ones.
-    Each is NaN, or empty, unless STOP asked for it.
+    discard: how many of the last tokens are given up once `ends` has said so.
     """
 
-    log_odds_end: float = math.nan
-    frames_left: float = math.nan
-    tokens: Tokens = ()
-
-
-class Stop(Protocol):
-    """When to end a search. At the end of the source every search runs to the end of the sentence."""
+    discard: int = 0
 
     @property
-    def label(self) -> str:
-        """A short name for tables and curves; empty for the ordinary case."""
+    @abstractmethod
+    def options(self) -> Stop:
+        """What was opened. Searches that agree in it, in the audio and in the committed tokens give the same."""
 
-    @property
-    def max_new_tokens(self) -> int | None:
-        """The most tokens that a search may add to the committed ones; None: until the end of the sentence."""
+    def hear(self, samples: np.ndarray, final: bool) -> None:
+        """Take in audio that is new, (n,) float32. Only a STOP that needs `Need.AUDIO` is called."""
 
-    @property
-    def max_new_words(self) -> int | None:
-        """The most words (characters for zh, ja, ...) that a step commits; None: any number.
+    @abstractmethod
+    def ends(self, view: View) -> bool:
+        """Whether the search ends with its best hypothesis. It is asked before each token."""
 
-        The loop sees to it, and has the search end by `EnoughWords` instead of this STOP. A user's own need not know.
-        """
-
-    @property
-    def needs(self) -> str:
-        """The evidence that `ends` looks at: "" (none), "ctc", "ctc_exact", "attention" or "tokens"."""
-
-    @property
-    def discard(self) -> int:
-        """How many of the last tokens of g are given up when `ends` says so."""
-
-    def ends(self, evidence: Evidence) -> bool:
-        """Whether the search ends with g."""
+    def first(self, new: Tokens) -> Tokens:
+        """What a step may commit of the tokens that COMMIT lets through."""
+        return new
 
 
-class _Plain:
-    """No evidence: only the number of tokens, or the end of the sentence, ends a search."""
+class Stop(Stopping):
+    """Options of a STOP: a frozen dataclass with a label. Most hold no state: opened, they are themselves.
 
-    needs = ""
-    discard = 0
-    max_new_tokens: int | None = None
-    max_new_words: int | None = None
+    label: a short name for tables and curves, empty for the ordinary case. curve, swept: the label with "n" for the
+    number that changes along a curve, and that number. needs: what is asked of the view. files: what `open` reads.
+    whole_words: whether COMMIT has to commit whole words. enough_tokens: how many new tokens a step hardly ever
+    exceeds, for a search that can't be stopped between two tokens; None: any number.
+    """
 
-    def ends(self, evidence: Evidence) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
-class EndOfSentence(_Plain):
-    """Decode until the model says `<eos>`."""
+    needs: frozenset[Need] = frozenset()
+    files: tuple[str, ...] = ()
+    whole_words: bool = False
+    enough_tokens: int | None = None
 
     @property
     def label(self) -> str:
         return ""
 
+    @property
+    def curve(self) -> str:
+        return self.label
+
+    @property
+    def swept(self) -> float | None:
+        return None
+
+    @property
+    def options(self) -> Stop:
+        return self
+
+    def open(self, context: Context) -> Stopping:
+        """For a new stream. Raises SimulstError: options that do not fit the model."""
+        return self
+
 
 @dataclass(frozen=True)
-class MaxTokens(_Plain):
+class EndOfSentence(Stop):
+    """Decode until the model says `<eos>`."""
+
+    def ends(self, view: View) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class MaxTokens(Stop):
     """At most `n` new tokens a step: the write parameter N of Nguyen et al. 2021, section 2.2."""
 
     n: int
@@ -92,21 +101,36 @@ class MaxTokens(_Plain):
         return f"N{self.n}"
 
     @property
-    def max_new_tokens(self) -> int | None:  # type: ignore[override]
+    def curve(self) -> str:
+        return "N-n"
+
+    @property
+    def swept(self) -> float | None:
         return self.n
+
+    @property
+    def enough_tokens(self) -> int | None:  # type: ignore[override]
+        return self.n
+
+    def ends(self, view: View) -> bool:
+        return len(view.tokens) >= self.n
+
+    def first(self, new: Tokens) -> Tokens:
+        return new[: self.n]
 
 
 @dataclass(frozen=True)
-class MaxWords(_Plain):
+class MaxWords(Stop):
     """At most `n` words a step, or characters for zh, ja, ... (wait-k: 1).
 
-    A word counts once the next one has begun; its end can't be known before. Thus nothing is written of a sentence's
-    last word while the source goes on, nor of one that the model ends too early. A token of several characters counts
-    as one if it comes first in a step. The loop cuts the hypothesis, and has the search end where that is possible, by
-    `EnoughWords`.
+    A word counts once the next one has begun; its end can't be known before. So COMMIT has to commit whole words, and
+    nothing is written of a sentence's last word while the source goes on, nor of one that the model ends too early. A
+    token of several characters counts as one if it comes first in a step.
     """
 
     n: int
+
+    whole_words = True
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -117,30 +141,41 @@ class MaxWords(_Plain):
         return f"W{self.n}"
 
     @property
-    def max_new_words(self) -> int | None:  # type: ignore[override]
+    def curve(self) -> str:
+        return "W-n"
+
+    @property
+    def swept(self) -> float | None:
         return self.n
 
+    @property
+    def enough_tokens(self) -> int | None:  # type: ignore[override]
+        return 10 * self.n
+
+    def open(self, context: Context) -> Stopping:
+        return _MaxWords(self, context.words)
+
+    def ends(self, view: View) -> bool:
+        raise AssertionError("what a word is, only an opened STOP knows")
+
+
+class _MaxWords(Stopping):
+    def __init__(self, options: MaxWords, words: Words) -> None:
+        self._options, self._words = options, words
+
+    @property
+    def options(self) -> Stop:
+        return self._options
+
+    def ends(self, view: View) -> bool:
+        return self._words.count(view.tokens) >= self._options.n
+
+    def first(self, new: Tokens) -> Tokens:
+        return new[: self._words.first(new, self._options.n)]
+
 
 @dataclass(frozen=True)
-class EnoughWords(_Plain):
-    """What the loop hands to the search for a bound on words: end once so many are whole.
-
-    A search knows tokens, but not which of them make a word (`unit`: or a character). count: whole words in tokens.
-    """
-
-    n: int
-    unit: str
-    count: Callable[[Tokens], int] = field(repr=False, compare=False)
-
-    needs = "tokens"
-    label = ""
-
-    def ends(self, evidence: Evidence) -> bool:
-        return self.count(evidence.tokens) >= self.n
-
-
-@dataclass(frozen=True)
-class CTC(_Plain):
+class CTC(Stop):
     """The CTC online policy (CUNI-KIT 2023, section 2.3): end once log Odds_end(g) > threshold, less g's last token.
 
     threshold: C_end in the paper, which recommends -2 to 2. A lower one ends each search sooner, so that
@@ -153,6 +188,7 @@ class CTC(_Plain):
     exact: bool = False
 
     discard = 1
+    needs = frozenset({Need.CTC, Need.STEPS})
 
     def __post_init__(self) -> None:
         if math.isnan(self.threshold):
@@ -163,15 +199,19 @@ class CTC(_Plain):
         return f"CTC{'-exact' if self.exact else ''}{self.threshold:+g}"
 
     @property
-    def needs(self) -> str:  # type: ignore[override]
-        return "ctc_exact" if self.exact else "ctc"
+    def curve(self) -> str:
+        return f"CTC{'-exact' if self.exact else ''}-n"
 
-    def ends(self, evidence: Evidence) -> bool:
-        return evidence.log_odds_end > self.threshold
+    @property
+    def swept(self) -> float | None:
+        return self.threshold
+
+    def ends(self, view: View) -> bool:
+        return view.odds_of_end(self.exact) > self.threshold
 
 
 @dataclass(frozen=True)
-class AlignAtt(_Plain):
+class AlignAtt(Stop):
     """AlignAtt (Papi et al. 2023): end before a token whose attention is strongest on the last `frames` encoder frames.
 
     layers, heads: those of the decoder whose source attention is averaged, counted from 0 (-1: the last); empty: all.
@@ -181,7 +221,7 @@ class AlignAtt(_Plain):
     layers: tuple[int, ...] = ()
     heads: tuple[int, ...] = ()
 
-    needs = "attention"
+    needs = frozenset({Need.ATTENTION, Need.STEPS})
 
     def __post_init__(self) -> None:
         if self.frames < 1:
@@ -189,10 +229,89 @@ class AlignAtt(_Plain):
 
     @property
     def label(self) -> str:
-        chosen = (("L", self.layers), ("H", self.heads))
-        return "-".join(
-            [f"AlignAtt{self.frames}", *(name + "+".join(map(str, which)) for name, which in chosen if which)]
-        )
+        return self._named(str(self.frames))
 
-    def ends(self, evidence: Evidence) -> bool:
-        return evidence.frames_left < self.frames
+    @property
+    def curve(self) -> str:
+        return self._named("-n")
+
+    @property
+    def swept(self) -> float | None:
+        return self.frames
+
+    def _named(self, frames: str) -> str:
+        chosen = (("L", self.layers), ("H", self.heads))
+        return "-".join([f"AlignAtt{frames}", *(name + "+".join(map(str, which)) for name, which in chosen if which)])
+
+    def open(self, context: Context) -> Stopping:
+        for name, chosen, size in (("layers", self.layers, context.layers), ("heads", self.heads, context.heads)):
+            for number in chosen:
+                if not -size <= number < size:
+                    raise SimulstError(
+                        f"stop: {name} names {number}, but the decoder has {size} {name}, counted from 0."
+                    )
+        return self
+
+    def ends(self, view: View) -> bool:
+        return view.frames_left(self.layers, self.heads) < self.frames
+
+
+@dataclass(frozen=True)
+class AnyOf(Stop):
+    """Several STOPs at once: the search ends as soon as one of them says so."""
+
+    of: tuple[Stop, ...]
+
+    def __post_init__(self) -> None:
+        if not self.of:
+            raise SimulstError("stop: any_of names no STOP; give at least one under 'of'.")
+
+    @property
+    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+        return frozenset[Need]().union(*(stop.needs for stop in self.of))
+
+    @property
+    def files(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(file for stop in self.of for file in stop.files)
+
+    @property
+    def whole_words(self) -> bool:  # type: ignore[override]
+        return any(stop.whole_words for stop in self.of)
+
+    @property
+    def enough_tokens(self) -> int | None:  # type: ignore[override]
+        return min((stop.enough_tokens for stop in self.of if stop.enough_tokens is not None), default=None)
+
+    @property
+    def label(self) -> str:
+        return "+".join(stop.label for stop in self.of if stop.label)
+
+    def open(self, context: Context) -> Stopping:
+        return _AnyOf(self, [stop.open(context) for stop in self.of])
+
+    def ends(self, view: View) -> bool:
+        raise AssertionError("the parts are opened first")
+
+
+class _AnyOf(Stopping):
+    def __init__(self, options: AnyOf, parts: list[Stopping]) -> None:
+        self._options, self._parts = options, parts
+
+    @property
+    def options(self) -> Stop:
+        return self._options
+
+    def hear(self, samples: np.ndarray, final: bool) -> None:
+        for part in self._parts:
+            if Need.AUDIO in part.options.needs:
+                part.hear(samples, final)
+
+    def ends(self, view: View) -> bool:
+        ended = [part for part in self._parts if part.ends(view)]
+        self.discard = max((part.discard for part in ended), default=0)
+        return bool(ended)
+
+    def first(self, new: Tokens) -> Tokens:
+        for part in self._parts:
+            new = part.first(new)
+        return new

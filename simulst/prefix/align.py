@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulst.models.batch_decoder import BatchDecoder
-from simulst.models.espnet import ESPnet
-from simulst.prefix.encoding import FRAME, encode_prefixes
-from simulst.search import JointOptions, Tokens
-from simulst.search.batch import batch_beam_search
+from simulst.errors import SimulstError
+from simulst.models.espnet.batched_decoder import SharedSteps
+from simulst.models.espnet.model import ESPnet
+from simulst.prefix.encoding import encode_prefixes
+from simulst.search import Hypothesis, JointOptions, Tokens
+from simulst.search.beam import JointSearch, Running, joint_beam_search
+from simulst.search.calls import Steps, together
+from simulst.units import FRAME
 
 
 class Question(NamedTuple):
@@ -118,34 +121,70 @@ def _length(word: str) -> int:
 class Translator:
     """Answers the questions of `align` for some utterances, many at a time: the beams of all grow together.
 
-    audio: (n,) float32 at 16 kHz each. options: of the search, by the decoder alone (ctc_weight 0).
-    open_end: as for `align`.
+    target: the language written. audio: (n,) float32 at 16 kHz each. options: of the search, by the decoder alone
+    (ctc_weight 0). open_end: as for `align`.
+    Raises SimulstError: options that are not for this search; a language that the model does not write.
     """
 
     def __init__(
-        self, model: ESPnet, audio: Sequence[np.ndarray], tau: int, options: JointOptions, open_end: bool = False
+        self,
+        model: ESPnet,
+        target: str,
+        audio: Sequence[np.ndarray],
+        tau: int,
+        options: JointOptions,
+        open_end: bool = False,
     ) -> None:
+        if options.ctc_weight:
+            raise SimulstError("search: prefixes are translated by the decoder alone; write 'ctc_weight: 0.0'.")
         self._model, self._options = model, options
-        self._decoder = BatchDecoder(model.decoder)
-        tokens = range(model.vocabulary) if open_end else ()
-        self._endings = [token for token in tokens if not _length(model.text((token,)))]
+        self._language = model.vocabulary.language_prefix(target)
+        tokens = range(len(model.vocabulary)) if open_end else ()
+        self._endings = frozenset(token for token in tokens if not _length(model.text((token,))))
         self.frames = [one.size // FRAME for one in audio]
         self._encoded = encode_prefixes(model, audio, tau)
 
     def __call__(self, questions: Sequence[Question]) -> list[Tokens]:
-        """Raises SimulstError: options that are not for this search, scores that are not numbers."""
-        if not questions:
-            return []
-        model, encoded = self._model, self._encoded
-        language = model.language
-        found = batch_beam_search(
-            self._decoder,
-            [encoded[one.row, one.end] for one in questions],
-            [language + one.forced for one in questions],
-            self._options,
-            model.sos,
-            model.eos,
-            [None if one.wanted is None else language + one.wanted for one in questions],
-            self._endings,
-        )
-        return [tokens[len(language) :] for tokens in found]
+        """Raises SimulstError: scores that are not numbers."""
+        decoder = SharedSteps(self._model.decoder)
+        found = together([self._search(question, decoder) for question in questions], decoder.answer)
+        return [beam[0].tokens[len(self._language) :] for beam in found]
+
+    def _search(self, question: Question, decoder: SharedSteps) -> Steps[list[Hypothesis]]:
+        vocabulary = self._model.vocabulary
+        search = JointSearch(decoder, self._options, vocabulary.sos, vocabulary.eos)
+        search.append(self._encoded[question.row, question.end])
+        prefix = self._language + question.forced
+        give_up = None
+        if question.wanted is not None:
+            give_up = Hopeless(self._language + question.wanted, len(prefix), self._endings, self._options)
+        return joint_beam_search(search, prefix, results=1, give_up=give_up)
+
+
+class Hopeless:
+    """Whether a search can't find a prefix of the text that is wanted any more, whatever follows.
+
+    wanted: the text; tokens of `endings` may follow a prefix of it. given: tokens that every hypothesis begins with.
+    The answer is exact: what is found without asking would be of no use either.
+    """
+
+    def __init__(self, wanted: Tokens, given: int, endings: frozenset[int], options: JointOptions) -> None:
+        self._wanted, self._given, self._endings = wanted, given, endings
+        self._falls = options.length_bonus <= 0  # scores only fall as a text grows, unless length is rewarded
+
+    def __call__(self, running: Running, ended: list[Hypothesis]) -> bool:
+        best = max(ended, key=lambda h: h.score, default=None)
+        if best is not None and self._is_useful(best.tokens):
+            return False
+        bound = best.score if best is not None and self._falls else -np.inf
+        hypotheses = zip(running.tokens.tolist(), running.scores.tolist(), strict=True)
+        return not any(score > bound and self._is_useful(tokens) for tokens, score in hypotheses)
+
+    def _is_useful(self, tokens: Sequence[int]) -> bool:
+        """Whether a hypothesis is a prefix of what is wanted, but for endings after it."""
+        same = self._given
+        if tuple(tokens[:same]) != self._wanted[:same]:
+            return False
+        while same < min(len(tokens), len(self._wanted)) and tokens[same] == self._wanted[same]:
+            same += 1
+        return all(token in self._endings for token in tokens[same:])

@@ -13,9 +13,10 @@ no boundary, as no pair was kept there. The whole utterance is not one of them: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -88,33 +89,51 @@ def read_corpus(data: Path, prefixes: Path) -> Corpus:
     # Every text holds the same utterances.
     text = next((path.name for path in sorted(data.glob("text.*"))), "text.en")
     utterances = {u.name: u for u in read_data_dir(data, text.removeprefix("text."))}
-    tau = None
+    rows = read_prefixes(prefixes)
+    if not rows:
+        raise _nothing_to_learn(prefixes)
+    tau = rows[0]["tau"]
     samples: dict[str, Sample] = {}
-    for row in read_prefixes(prefixes):
-        name, frames, ends = row["utterance"], row["frames"], [pair["frames"] for pair in row["pairs"]]
-        tau, before = row["tau"], tau
-        if not all(isinstance(number, int) for number in (tau, frames, *ends)):
-            raise SimulstError(f"{prefixes}: '{name}' has frames that are no whole numbers; extract the pairs again.")
-        if before not in (None, tau):
-            raise SimulstError(f"{prefixes}: '{name}' has tau {tau}, those before have {before}; extract with one tau.")
-        if tau < 1 or tau % SUBSAMPLING:
-            raise SimulstError(f"{prefixes}: tau is {tau}; the predictor needs a multiple of {SUBSAMPLING}.")
-        if any(end % tau or not 0 < end <= frames for end in ends):
-            raise SimulstError(
-                f"{prefixes}: '{name}' of {frames} frames has pairs at {ends}, tau is {tau}; extract the pairs again."
-            )
+    for row in rows:
+        name = row["utterance"]
+        ends = _ends(row, tau, prefixes)
         if name not in utterances:
             raise SimulstError(f"{prefixes}: '{name}' is not in {data}; name the data that the pairs are from.")
         if name in samples:
             raise SimulstError(f"{prefixes}: '{name}' stands there twice; extract the pairs again.")
-        samples[name] = Sample(utterances[name], piece_labels(frames, ends, tau))
+        samples[name] = Sample(utterances[name], piece_labels(row["frames"], ends, tau))
     kept = [sample for sample in samples.values() if sample.labels]
-    if tau is None or not kept:
-        raise SimulstError(f"{prefixes}: no utterance is longer than tau; nothing can be learnt from it.")
-    for label, what in ((1, "no boundaries: no piece ends"), (0, "no negatives: every piece ends")):
-        if not any(label in sample.labels for sample in kept):
-            raise SimulstError(f"{prefixes}: {what} a prefix pair; check the extraction, or use more data.")
+    _check_labels(kept, prefixes)
     return Corpus(tau, kept, len(samples) - len(kept))
+
+
+def _ends(row: Mapping[str, Any], tau: int, prefixes: Path) -> list[int]:
+    """Where the prefix pairs of an utterance end, frames. Raises SimulstError: numbers that `read_corpus` refuses."""
+    name, frames, ends = row["utterance"], row["frames"], [pair["frames"] for pair in row["pairs"]]
+    if not all(isinstance(number, int) for number in (row["tau"], frames, *ends)):
+        raise SimulstError(f"{prefixes}: '{name}' has frames that are no whole numbers; extract the pairs again.")
+    if row["tau"] != tau:
+        raise SimulstError(f"{prefixes}: '{name}' has tau {row['tau']}, those before have {tau}; extract with one tau.")
+    if tau < 1 or tau % SUBSAMPLING:
+        raise SimulstError(f"{prefixes}: tau is {tau}; the predictor needs a multiple of {SUBSAMPLING}.")
+    if any(end % tau or not 0 < end <= frames for end in ends):
+        raise SimulstError(
+            f"{prefixes}: '{name}' of {frames} frames has pairs at {ends}, tau is {tau}; extract the pairs again."
+        )
+    return ends
+
+
+def _check_labels(samples: Sequence[Sample], prefixes: Path) -> None:
+    """Raises SimulstError: no samples, or none with one of the labels."""
+    if not samples:
+        raise _nothing_to_learn(prefixes)
+    for label, what in ((1, "no boundaries: no piece ends"), (0, "no negatives: every piece ends")):
+        if not any(label in sample.labels for sample in samples):
+            raise SimulstError(f"{prefixes}: {what} a prefix pair; check the extraction, or use more data.")
+
+
+def _nothing_to_learn(prefixes: Path) -> SimulstError:
+    return SimulstError(f"{prefixes}: no utterance is longer than tau; nothing can be learnt from it.")
 
 
 def counts(predicted: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -14,10 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulst.models.blockwise import State
-from simulst.models.espnet import ESPnet
-
-FRAME = 160  # samples of a frame: 10 ms at 16 kHz
+from simulst.models.espnet.blockwise_encoder import EncoderState
+from simulst.models.espnet.model import ESPnet
+from simulst.units import FRAME
 
 
 def encode_prefixes(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> dict[tuple[int, int], Tensor]:
@@ -32,7 +31,7 @@ def encode_prefixes(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> dic
 def _one_length_at_a_time(
     model: ESPnet, audio: Sequence[np.ndarray], tau: int
 ) -> Iterator[tuple[tuple[int, int], Tensor]]:
-    prefixes = [model.prefixes(one) for one in audio]
+    prefixes = [model.reduced(one) for one in audio]
     frames = [one.size // FRAME for one in audio]
     for end in range(tau, max(frames), tau):
         rows = [row for row, count in enumerate(frames) if end < count]
@@ -45,14 +44,16 @@ def _one_length_at_a_time(
 def _in_blocks(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> Iterator[tuple[tuple[int, int], Tensor]]:
     frames = [one.size // FRAME for one in audio]
 
-    def encode(rows: list[int], samples: int, first: int, state: State | None, final: bool) -> tuple[Tensor, Any, int]:
+    def encode(
+        rows: list[int], samples: int, first: int, state: EncoderState | None, final: bool
+    ) -> tuple[Tensor, Any, int]:
         """From feature frame `first` on; the encoder frames (B, t, width), the state, and the next feature frame."""
         last = model.features.count(samples, final)
         features = torch.stack([model.features.frames(audio[row][:samples], 0, first, last) for row in rows])
         return *model.encode_blocks(features, state, final), last
 
     rows, first = list(range(len(audio))), 0
-    state: State | None = None
+    state: EncoderState | None = None
     heard = [model.nothing for _ in audio]  # what the end of a prefix does not change
     for end in range(tau, max(frames) + tau, tau):
         going = [row for row in rows if end < frames[row]]

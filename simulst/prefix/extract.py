@@ -15,17 +15,17 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from simulst.cluster import Cluster, mapper
+from simulst.cluster import HERE, Cluster, mapper
 from simulst.data.audio import load_audio, seconds_of
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
-from simulst.lock import alone, digest, read_record
-from simulst.log import unit_of
+from simulst.languages import unit_of
+from simulst.lock import digest, locked, read_record
 from simulst.models import digest_of_weights
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
-from simulst.runs import HERE, Task, model_of
+from simulst.runs import Task, model_of
 from simulst.search import JointBeamSearch
 
 RECORD, SHARDS = "extraction.json", "shards"
@@ -74,7 +74,7 @@ def extract(
     Raises SimulstError: an extraction in `out` of anything else (model, languages, utterances, options); a model that
         translates nothing; utterances that can't be read (the others are kept); another run at work in `out`.
     """
-    utterances = read_data_dir(data, f"tc.{task.target_language}")[: options.limit or None]
+    utterances = read_data_dir(data, task.target_language)[: options.limit or None]
     wanted = {
         "model": task.model,
         "options": dict(task.options),
@@ -84,7 +84,7 @@ def extract(
         **asdict(options),
         "utterances": digest(f"{u.name} {u.wav} {u.start} {u.end}" for u in utterances),
     }
-    with alone(out):
+    with locked(out):
         if force:
             shutil.rmtree(out / SHARDS, ignore_errors=True)
             for name in (RECORD, PREFIXES):
@@ -163,7 +163,7 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
         model = model_of(task, jobs)
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
         search = JointBeamSearch(beam=options.beam, ctc_weight=0.0)
-        translator = Translator(model, audio, options.tau, search, options.open_end)  # type: ignore[arg-type]
+        translator = Translator(model, task.target_language, audio, options.tau, search, options.open_end)  # type: ignore[arg-type]
         unit = unit_of(task.target_language)
         found = align(translator, translator.frames, options.tau, model.text, options.open_end, unit)  # type: ignore[attr-defined]
     except SimulstError as error:

@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from simulst.data.audio import seconds_of
 from simulst.data.datadir import Utterance, read_data_dir, read_table, write_data_dir
 from simulst.errors import SimulstError
-from simulst.folder import made_whole, write_atomically
+from simulst.folder import write_atomically, written_whole
+from simulst.languages import unit_of
 from simulst.lock import digest
-from simulst.log import unit_of
+from simulst.units import FRAME_MS
 
 PREFIXES, COUNTS = "prefixes.jsonl", "pairs.json"
-FRAME_SECONDS = 0.01
 
 
 def count(found: Iterable[dict[str, Any]]) -> Counter[str]:
@@ -38,7 +39,7 @@ def read_prefixes(path: Path) -> list[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:
-        raise SimulstError(f"{path}: no such file; run the recipe's stage of prefix extraction first.") from None
+        raise SimulstError(f"{path}: no such file; extract the prefix pairs first.") from None
     found = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -65,51 +66,80 @@ def write_pairs(
     data: whose utterances they are. max_ratio: leave out pairs of more frames per target word (character for zh, ja;
     section 2.1: maxratio). whole: put the utterances themselves, with their references, beside their pairs.
     force: write them again. `out/pairs.json` has counts: pairs, filtered (left out), kept, whole.
-    Raises SimulstError: what `read_data_dir`, `read_prefixes` and `made_whole` raise; utterances that `data` lacks;
+    Raises SimulstError: what `read_data_dir`, `read_prefixes` and `written_whole` raise; utterances that `data` lacks;
         nothing left.
     """
     if max_ratio is not None and not max_ratio > 0:
         raise SimulstError(f"--max-ratio {max_ratio:g}: give frames per word, above 0, or leave it out.")
-    utterances = {utterance.name: utterance for utterance in read_data_dir(data, f"tc.{target}")}
-    wavs = {name: str((data / wav).resolve()) for name, wav in read_table(data / "wav.scp").items()}
-    recordings = {name: name for name in utterances}
-    if (data / "segments").is_file():
-        recordings = {name: value.split()[0] for name, value in read_table(data / "segments").items()}
-    speakers = read_table(data / "utt2spk")
-    unit, counts = unit_of(target), Counter[str]()
-    text: dict[str, str] = {}
-    segments: dict[str, str] = {}
-    utt2spk: dict[str, str] = {}
+    counts = Counter[str]()
+    entries = list(_entries(data, prefixes, target, max_ratio, whole, counts))
+    if not counts["pairs"]:
+        raise SimulstError(f"{prefixes}: has no pairs; train the offline model longer, or extract with a smaller tau.")
+    if not counts["kept"]:
+        raise SimulstError(f"{prefixes}: no pair is left of {counts['pairs']}; raise --max-ratio.")
+    tables = _tables(data, entries, target)
+    made_of = {"max_ratio": max_ratio, "whole": whole, "pairs": digest(f"{n} {t}" for n, t in tables.items())}
+    with written_whole(out, made_of, force) as part:
+        if part is not None:
+            write_data_dir(part, tables)
+            write_atomically(part / COUNTS, json.dumps(counts) + "\n")
+            print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
-    def add(name: str, utterance: Utterance, seconds: float | None, sentence: str) -> None:
-        end = utterance.end if seconds is None else utterance.start + seconds
-        end = seconds_of(utterance.wav) if end is None else end
-        segments[name] = f"{recordings[utterance.name]} {utterance.start:.3f} {end:.3f}"
-        text[name], utt2spk[name] = sentence, speakers[utterance.name]
 
+@dataclass(frozen=True)
+class _Entry:
+    """A line of the data directory: the beginning of an utterance, so many seconds of it (None: all), and its text."""
+
+    name: str
+    utterance: Utterance
+    seconds: float | None
+    text: str
+
+    @property
+    def end(self) -> float:
+        """Seconds within the utterance's file."""
+        if self.seconds is not None:
+            return self.utterance.start + self.seconds
+        return seconds_of(self.utterance.wav) if self.utterance.end is None else self.utterance.end
+
+
+def _entries(
+    data: Path, prefixes: Path, target: str, max_ratio: float | None, whole: bool, counts: Counter[str]
+) -> Iterator[_Entry]:
+    """The pairs that are kept, and utterances where `whole` says so. counts: is added to."""
+    utterances = {utterance.name: utterance for utterance in read_data_dir(data, target)}
     for one in read_prefixes(prefixes):
         utterance = utterances.get(one["utterance"])
         if utterance is None:
             raise SimulstError(f"{prefixes}: '{one['utterance']}' is not in {data}; name the data it was made from.")
         if whole:
             counts["whole"] += 1
-            add(utterance.name, utterance, None, utterance.reference)
+            yield _Entry(utterance.name, utterance, None, utterance.reference)
         for pair in one["pairs"]:
             counts["pairs"] += 1
-            words = pair["text"].replace(" ", "") if unit == "char" else pair["text"].split()
-            if max_ratio is not None and pair["frames"] / len(words) > max_ratio:
+            if max_ratio is not None and _ratio(pair, target) > max_ratio:
                 counts["filtered"] += 1
                 continue
             counts["kept"] += 1
-            add(f"{utterance.name}-p{pair['frames']:05}", utterance, pair["frames"] * FRAME_SECONDS, pair["text"])
-    if not counts["pairs"]:
-        raise SimulstError(f"{prefixes}: has no pairs; train the offline model longer, or extract with a smaller tau.")
-    if not counts["kept"]:
-        raise SimulstError(f"{prefixes}: no pair is left of {counts['pairs']}; raise --max-ratio.")
-    tables = {"wav.scp": wavs, "segments": segments, "utt2spk": utt2spk, f"text.tc.{target}": text}
-    made_of = {"max_ratio": max_ratio, "whole": whole, "pairs": digest(f"{n} {t}" for n, t in tables.items())}
-    with made_whole(out, made_of, force) as part:
-        if part is not None:
-            write_data_dir(part, tables)
-            write_atomically(part / COUNTS, json.dumps(counts) + "\n")
-            print(f"{out}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
+            seconds = pair["frames"] * FRAME_MS / 1000
+            yield _Entry(f"{utterance.name}-p{pair['frames']:05}", utterance, seconds, pair["text"])
+
+
+def _ratio(pair: Mapping[str, Any], target: str) -> float:
+    """Frames per target word, or character."""
+    units = pair["text"].replace(" ", "") if unit_of(target) == "char" else pair["text"].split()
+    return float(pair["frames"] / len(units))
+
+
+def _tables(data: Path, entries: Sequence[_Entry], target: str) -> dict[str, dict[str, str]]:
+    """The files of the data directory, with the recordings and speakers of `data`."""
+    speakers = read_table(data / "utt2spk")
+    recordings = {entry.utterance.name: entry.utterance.name for entry in entries}
+    if (data / "segments").is_file():
+        recordings = {name: value.split()[0] for name, value in read_table(data / "segments").items()}
+    return {
+        "wav.scp": {name: str((data / wav).resolve()) for name, wav in read_table(data / "wav.scp").items()},
+        "segments": {e.name: f"{recordings[e.utterance.name]} {e.utterance.start:.3f} {e.end:.3f}" for e in entries},
+        "utt2spk": {entry.name: speakers[entry.utterance.name] for entry in entries},
+        f"text.tc.{target}": {entry.name: entry.text for entry in entries},
+    }

@@ -13,7 +13,6 @@ which number i (from 0) has seen the features up to 4 i + 2, that is no audio be
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,11 +22,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from simulst.data.audio import SAMPLE_RATE
 from simulst.errors import SimulstError
-from simulst.models.features import LogMel
+from simulst.features import LogMel
+from simulst.units import FRAME, SAMPLE_RATE
 
-HOP, WINDOW, N_FFT = 160, 400, 512  # samples: frames of 10 ms, windows of 25 ms
+WINDOW, N_FFT = 400, 512  # samples; windows of 25 ms, a frame apart
 SUBSAMPLING = 4  # frames per output
 FORMAT = "simulst boundary predictor"
 
@@ -47,7 +46,7 @@ class Sizes:
                 raise SimulstError(f"boundary predictor: {name} is {value}; give 1 or more.")
 
 
-class State(NamedTuple):
+class PredictorState(NamedTuple):
     """What must be kept between two pieces of a batch: the last (normalised) feature, its like after the first
     convolution, and the LSTM's h and c."""
 
@@ -73,7 +72,7 @@ class BoundaryPredictor(nn.Module):
             raise SimulstError(f"boundary predictor: tau is {tau} frames; give a multiple of {SUBSAMPLING}.")
         self.tau, self.sizes = tau, sizes
         mel = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=N_FFT, n_mels=sizes.mels)
-        self._log_mel = LogMel(torch.from_numpy(mel.T.copy()), N_FFT, WINDOW, HOP)
+        self._log_mel = LogMel(torch.from_numpy(mel.T.copy()), N_FFT, WINDOW, FRAME)
         # In time they are padded by `forward`, on the left.
         self.first = nn.Conv2d(1, sizes.channels, 3, stride=2, padding=(0, 1))
         self.second = nn.Conv2d(sizes.channels, sizes.channels, 3, stride=2, padding=(0, 1))
@@ -93,7 +92,7 @@ class BoundaryPredictor(nn.Module):
         ready = self._log_mel.count(start + samples.size, final=False)
         return self._log_mel.frames(samples, start, first, ready)
 
-    def forward(self, features: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+    def forward(self, features: Tensor, state: PredictorState | None = None) -> tuple[Tensor, PredictorState]:
         """Logits of the labels 0 and 1 for the next n outputs, (batch, n, 2), and the state behind them.
 
         features: (batch, 4 n, mels), of which the first is missing when there is no state: the audio's beginning.
@@ -109,11 +108,11 @@ class BoundaryPredictor(nn.Module):
         half = torch.cat([convolved, torch.relu(self.first(normal[:, None]))], dim=2)
         quarter = torch.relu(self.second(half))  # (batch, channels, n, mels / 4)
         hidden, memory = self.lstm(self.embed(quarter.transpose(1, 2).flatten(2)), memory)
-        return self.label(hidden), State(normal[:, -1:], half[:, :, -1:], memory)
+        return self.label(hidden), PredictorState(normal[:, -1:], half[:, :, -1:], memory)
 
-    def start(self) -> Listener:
+    def start(self) -> PredictorStream:
         """A new utterance."""
-        return Listener(self)
+        return PredictorStream(self)
 
     def save(self, path: Path) -> None:
         """Write everything that `load_predictor` needs into one file, which appears whole."""
@@ -121,7 +120,7 @@ class BoundaryPredictor(nn.Module):
         save_atomically(path, {**content, "weights": self.state_dict()})
 
 
-class Listener:
+class PredictorStream:
     """One utterance inside the predictor."""
 
     def __init__(self, predictor: BoundaryPredictor) -> None:
@@ -129,7 +128,7 @@ class Listener:
         self._audio = np.zeros(0, dtype=np.float32)
         self._start = 0  # number of the first sample kept
         self._features = 0  # made so far
-        self._state: State | None = None
+        self._state: PredictorState | None = None
 
     def logits(self, samples: np.ndarray) -> Tensor:
         """The outputs for the next piece of audio, (n, 2).
@@ -137,7 +136,7 @@ class Listener:
         samples: (n * 640,) float32 at 16 kHz, n > 0.
         Raises SimulstError: another number of samples, or such that are not finite.
         """
-        step = HOP * SUBSAMPLING
+        step = FRAME * SUBSAMPLING
         if samples.ndim != 1 or not samples.size or samples.size % step:
             raise SimulstError(
                 f"boundary predictor: a piece of shape {samples.shape}; give mono samples, a multiple of {step}."
@@ -193,7 +192,7 @@ def load_checkpoint(path: str | Path, mend: str) -> dict:
         raise SimulstError(f"{path}: no such file; {mend}.")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError):
+    except Exception:  # of any kind, by what the bytes look like
         content = None
     if not isinstance(content, dict):
         raise SimulstError(f"{path}: not a readable checkpoint; {mend}.")

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
-from simulst.lock import LOCK, alone, read_record
+from simulst.lock import LOCK, locked, read_record
 from simulst.prefix.boundaries import (
     Corpus,
     class_weights,
@@ -31,7 +31,6 @@ from simulst.prefix.boundaries import (
     weighted_loss,
 )
 from simulst.prefix.predictor import (
-    HOP,
     SUBSAMPLING,
     BoundaryPredictor,
     Sizes,
@@ -39,6 +38,7 @@ from simulst.prefix.predictor import (
     load_predictor,
     save_atomically,
 )
+from simulst.units import FRAME
 
 PREDICTOR, LAST, RECORD, SCORES = "predictor.pth", "last.pth", "simulst.json", "scores.json"
 THRESHOLDS = [round(0.1 * i, 1) for i in range(11)]
@@ -94,10 +94,10 @@ class Features:
             return self._kept[index]
         utterance = self.corpus.samples[index].utterance
         audio = load_audio(utterance.wav, utterance.start, utterance.end)
-        need = int(self._pieces[index]) * self.corpus.tau * HOP
+        need = int(self._pieces[index]) * self.corpus.tau * FRAME
         if audio.size < need:
             raise SimulstError(
-                f"{utterance.wav}: '{utterance.name}' has {audio.size // HOP} frames, fewer than in its extraction; "
+                f"{utterance.wav}: '{utterance.name}' has {audio.size // FRAME} frames, fewer than in its extraction; "
                 "extract the prefix pairs again from this data."
             )
         features = self._predictor.features(audio[:need])
@@ -268,7 +268,7 @@ def train(
     del wanted["sizes"]
     wanted |= {"data": str(data), "prefixes": _digest(prefixes)}
     wanted |= {"valid_data": str(valid_data), "valid_prefixes": _digest(valid_prefixes)}
-    with alone(out):
+    with locked(out):
         if begin(out, wanted, force):
             print(f"{out}: complete; --force does it again")
             return

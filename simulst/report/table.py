@@ -87,7 +87,7 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
     for folder, place, config in zip(folders, resolved, configs, strict=True):
         read = config["decoding"]["read"]
         wait = float(read.get("initial_wait_ms", 0))
-        line, value = _line(str(config["strategy"]), config["decoding"])
+        line, value = config.get("curve", (str(config["strategy"]), None))
         line += f", wait {wait:g} ms" if wait else ""
         group = place.relative_to(root).parent
         runs.append(
@@ -148,18 +148,6 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _line(strategy: str, decoding: dict[str, Any]) -> tuple[str, float | None]:
-    """What a run's curve is called, and what changes along it: READ's number, or the one in the strategy's name."""
-    for name in ("ms", "k", "threshold"):
-        if name in decoding["read"]:
-            return strategy, float(decoding["read"][name])
-    for key in ("stop", "commit"):
-        numbers = [v for v in decoding.get(key, {}).values() if isinstance(v, (int, float)) and not isinstance(v, bool)]
-        if numbers:
-            return re.sub(rf"[-+]?{abs(numbers[0]):g}(?![\d.])", "-n", strategy, count=1), float(numbers[0])
-    return strategy, None
 
 
 def write_results(readme: Path, section: str, table: str, command: str) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from simulst.errors import SimulstError
+from simulst.needs import Need
+
+MOST_BEAM = 1000  # more would only fill the memory
 
 Tokens = tuple[int, ...]
 """Token ids of the model's vocabulary, `<eos>` left out."""
@@ -15,14 +19,10 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """tokens: from the start of the utterance, the committed ones first. score: log probability, as it was ranked.
-
-    withheld: if this is the best, so many of the last tokens that COMMIT finds stable are not committed yet.
-    """
+    """tokens: from the start of the utterance, the committed ones first. score: log probability, as it was ranked."""
 
     tokens: Tokens
     score: float = 0.0
-    withheld: int = 0
 
 
 Beam = Sequence[Hypothesis]
@@ -30,7 +30,36 @@ Beam = Sequence[Hypothesis]
 
 
 @dataclass(frozen=True)
-class BeamSearch:
+class Found:
+    """What a step's search has found.
+
+    beam: its hypotheses. held_back: so many of the last tokens that COMMIT finds stable must not be committed yet.
+    """
+
+    beam: Beam
+    held_back: int = 0
+
+    @property
+    def best(self) -> Tokens:
+        """The tokens of the best hypothesis."""
+        return self.beam[0].tokens if self.beam else ()
+
+
+class SearchOptions(ABC):
+    """Options of a search: a frozen dataclass. needs: what the search asks of a model.
+
+    label: the kind of search, and what is not as usual, for tables and curves; empty if nothing is.
+    """
+
+    needs: frozenset[Need] = frozenset()
+
+    @property
+    @abstractmethod
+    def label(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class BeamSearch(SearchOptions):
     """Beam search inside the model's library.
 
     beam: hypotheses kept (CUNI-KIT 2022 uses 8; 1 is greedy search).
@@ -44,14 +73,15 @@ class BeamSearch:
     no_repeat_ngram: int = 0
     max_tokens_per_second: float = 25.0
 
+    needs = frozenset({Need.LIBRARY_SEARCH})
+
     @property
     def label(self) -> str:
-        """What is not as usual, for tables and curves; empty if nothing is."""
         return _label(self, beam="beam", length_penalty="lp", no_repeat_ngram="ngram", max_tokens_per_second="tps")
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise SimulstError(f"search: beam is {self.beam}; it must be at least 1.")
+        if not 1 <= self.beam <= MOST_BEAM:
+            raise SimulstError(f"search: beam is {self.beam}; give 1 (greedy search) to {MOST_BEAM}.")
         if self.no_repeat_ngram < 0:
             raise SimulstError(f"search: no_repeat_ngram is {self.no_repeat_ngram}; give 0 (off) or a length.")
         if not math.isfinite(self.length_penalty):
@@ -61,7 +91,7 @@ class BeamSearch:
 
 
 @dataclass(frozen=True)
-class JointOptions:
+class JointOptions(SearchOptions):
     """What all searches of our own share, for models with a decoder that we drive.
 
     beam: hypotheses kept (CUNI-KIT 2023 uses 6; 1 is greedy search).
@@ -78,17 +108,20 @@ class JointOptions:
 
     @property
     def label(self) -> str:
-        """The kind of search, and what is not as usual; empty if nothing is."""
         parts = (self._kind, _label(self, **_JOINT_LABELS))
         return "-".join(part for part in parts if part)
+
+    @property
+    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+        return frozenset({Need.STEPS} | ({Need.CTC} if self.ctc_weight > 0 else set()))
 
     @property
     def _kind(self) -> str:
         return ""
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise SimulstError(f"search: beam is {self.beam}; it must be at least 1.")
+        if not 1 <= self.beam <= MOST_BEAM:
+            raise SimulstError(f"search: beam is {self.beam}; give 1 (greedy search) to {MOST_BEAM}.")
         if not 0 <= self.ctc_weight <= 1:
             raise SimulstError(f"search: ctc_weight is {self.ctc_weight:g}; give 0 (the decoder alone) to 1.")
         if not math.isfinite(self.length_bonus):
@@ -99,7 +132,7 @@ class JointOptions:
 
 @dataclass(frozen=True)
 class JointBeamSearch(JointOptions):
-    """Joint CTC/attention beam search from the committed tokens on, anew at each step (simulst/search/beam.py)."""
+    """Joint CTC/attention beam search from the committed tokens on, again at each step (simulst/search/beam.py)."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +143,10 @@ class BWBS(JointOptions):
     """
 
     repetition: bool = True
+
+    @property
+    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+        return super().needs | {Need.BLOCKS}
 
     @property
     def _kind(self) -> str:
@@ -127,6 +164,10 @@ class IBWBS(JointOptions):
 
     step_back: int = 2
     repetition: bool = False
+
+    @property
+    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+        return super().needs | {Need.BLOCKS}
 
     @property
     def _kind(self) -> str:

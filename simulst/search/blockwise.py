@@ -6,15 +6,14 @@ anew (CUNI-KIT 2023, algorithm 1). Both look at all encoder frames so far. Neith
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from simulst.policy.stop import Stop
-from simulst.search import BWBS, IBWBS, Beam, Hypothesis, Tokens
-from simulst.search.beam import TO_THE_END, JointSearch, Running, is_over, joint_beam_search, ranked, texts
+from simulst.policy.stop import Stopping
+from simulst.search import BWBS, IBWBS, Found, Hypothesis, Tokens
+from simulst.search.beam import JointSearch, Running, is_over, joint_beam_search, ranked, texts
+from simulst.search.calls import Steps
 
 
 class BlockwiseBeamSearch:
@@ -29,100 +28,95 @@ class BlockwiseBeamSearch:
         self._options = options
         self._running: Running | None = None
         self._past: list[Running] = []  # what they grew from, each a token longer than the one before
-        self._index = 0  # tokens of the running hypotheses
 
-    def step(self, committed: Tokens, stop: Stop, final: bool) -> Beam:
-        """Search on, once frames were appended to the `JointSearch`; hypotheses, best first.
+    def step(self, committed: Tokens, stop: Stopping | None, final: bool) -> Steps[Found]:
+        """Search on, once frames were appended to the `JointSearch`.
 
         committed: hypotheses that do not begin with these tokens are dropped. final: no frames come after these.
-        stop: ends the block before <eos> or a repetition would. Tokens that are given up are searched again in the next
-        block: one after <eos> or a repetition, `stop.discard` after STOP, none at its bound on tokens.
+        stop: ends the block before <eos> or a repetition would; None: nothing else does. Tokens that are given up are
+        searched again in the next block: one after <eos> or a repetition, `stop.discard` after STOP.
         """
         search = self._search
         if search.frames == 0:
-            return [Hypothesis(committed)]
+            return Found([Hypothesis(committed)])
         if self._running is None:
             self._running = search.start(())
         self._keep(committed)
         self._running = search.advance(self._running, exact=False)
-        bound = _bound(committed, stop, final)
-        room = min(search.room, bound)
         ended: list[Hypothesis] = []
         best_at: dict[int, float] = {}
-        while self._index < room:
-            scored = search.score(self._running, TO_THE_END if final else stop, len(committed))
-            if not final and stop.ends(scored.evidence):
-                return self._back(min(stop.discard, self._index - len(committed)))
+        while self._running.length < search.room:
+            scored = yield from search.grow(self._running, None if final else stop, len(committed))
+            if scored is None:
+                assert stop is not None
+                return self._back(min(stop.discard, self._running.length - len(committed)))
             chosen = search.choose(scored)
-            if final and is_over(best_at, self._index):
-                return ranked(ended, self._options.beam)
+            if final and is_over(best_at, self._running.length):
+                return Found(ranked(ended, self._options.beam))
             if not final and (len(chosen.ended) or (self._options.repetition and repeats(chosen.running).any())):
+                # What ended or repeated is not taken, and the tokens before it go, too, but not the first (as in
+                # ESPnet).
                 break
             if len(chosen.ended):
                 ended += texts(chosen.ended)
-                best_at[self._index] = float(chosen.ended.scores[0])
+                best_at[self._running.length] = float(chosen.ended.scores[0])
             if not len(chosen.running):
-                return ranked(ended, self._options.beam) or [Hypothesis(committed)]
-            self._past = [*self._past, self._running][-max(1, stop.discard) :]
+                return Found(ranked(ended, self._options.beam) or [Hypothesis(committed)])
+            self._past = [*self._past, self._running][-max(1, stop.discard if stop else 0) :]
             self._running = chosen.running
-            self._index += 1
         if final:
-            return ranked([*ended, *texts(self._running)], self._options.beam)
-        if self._index >= bound:
-            return texts(self._running)
-        # What ended or repeated was not taken; now the tokens before it go too, but not the first one (as in ESPnet).
-        return self._back(1 if self._past and self._index > 1 else 0)
+            return Found(ranked([*ended, *texts(self._running)], self._options.beam))
+        return self._back(1 if self._past and self._running.length > 1 else 0)
 
-    def _back(self, count: int) -> Beam:
+    def _back(self, count: int) -> Found:
         """Step back by so many tokens: to what was running then, or if that is gone, to the best hypothesis alone."""
         assert self._running is not None
         if count:
-            self._index -= count
             if count <= len(self._past):
                 self._running = self._past[-count]
             else:
-                best = self._running.tokens[0, : self._index].tolist()
-                self._running = self._search.start(tuple(best), self._running.attention[0, : self._index + 1])
+                length = self._running.length - count
+                best, attention = self._running.cut(length), self._running.attention[0, : length + 1]
+                self._running = self._search.start(best, attention)
             self._past = []
-        return texts(self._running)
+        return Found(texts(self._running))
 
     def _keep(self, committed: Tokens) -> None:
         """Drop what does not begin with the committed tokens; begin with them if nothing does."""
         assert self._running is not None
         if not committed:
             return
-        wanted = torch.tensor(committed, device=self._running.tokens.device)
-        if self._index >= len(committed):
-            fits = (self._running.tokens[:, : len(committed)] == wanted).all(1).nonzero()[:, 0]
+        if self._running.length >= len(committed):
+            fits = np.flatnonzero((self._running.tokens[:, : len(committed)] == committed).all(1))
             if len(fits):
                 self._running = self._running if len(fits) == len(self._running) else self._running[fits]
                 self._past = []
                 return
         self._running, self._past = self._search.start(committed), []
-        self._index = len(committed)
 
 
 @dataclass(frozen=True)
 class _Stopped:
-    """A hypothesis that left a block's search. ended: by <eos>. rank: score per token. attention: as in `Running`.
+    """A hypothesis that left a block's search.
 
-    withheld: tokens to step back by, if it is the best.
+    ended: by <eos>. rank: score per token. attention: as in `Running`. held_back: tokens to step back by, if it is the
+    best.
     """
 
     tokens: Tokens
     ended: bool
     score: float
     rank: float
-    withheld: int
-    attention: Tensor
+    held_back: int
+    attention: np.ndarray
 
 
 class IncrementalBlockwiseBeamSearch:
     """IBWBS. Each block is searched from the committed tokens on, which are read again over all frames.
 
     In algorithm 1 the active hypothesis is what the policy leaves of the best one (line 19), less two tokens (line 20).
-    As nothing is taken back here, these two are not committed either: see `Hypothesis.withheld`. Where STOP ended the
-    search, or its bound on tokens, STOP's word holds instead.
+    As nothing is taken back here, these two are not committed either: see `Found.held_back`. Where STOP ended the
+    search, STOP's word holds instead.
     """
 
     def __init__(self, search: JointSearch, options: IBWBS) -> None:
@@ -131,7 +125,7 @@ class IncrementalBlockwiseBeamSearch:
         self._best: _Stopped | None = None  # of the last block
         self._seen: set[Tokens] = set()  # what stopped without <eos>
 
-    def step(self, committed: Tokens, stop: Stop, final: bool) -> Beam:
+    def step(self, committed: Tokens, stop: Stopping | None, final: bool) -> Steps[Found]:
         """Search the frames so far; see `BlockwiseBeamSearch.step`. The best comes first by score per token.
 
         stop: ends the block's search with its best hypothesis. The final block is searched to the end of the sentence.
@@ -139,38 +133,37 @@ class IncrementalBlockwiseBeamSearch:
         search = self._search
         attention = self._attention(committed)
         if final:
-            return joint_beam_search(search, committed, attention=attention)
-        bound = _bound(committed, stop)
-        room = min(search.room, bound)
-        if search.frames == 0 or room <= len(committed):
-            return [Hypothesis(committed)]
-        stopped = self._stopped(search.start(committed, attention), len(committed), room, stop)
+            return Found((yield from joint_beam_search(search, committed, attention=attention)))
+        if search.frames == 0 or search.room <= len(committed):
+            return Found([Hypothesis(committed)])
+        stopped = yield from self._stopped(search.start(committed, attention), len(committed), stop)
         if not stopped:  # there are too few frames for the committed tokens
-            return [Hypothesis(committed)]
-        stopped = [replace(s, withheld=0) if len(s.tokens) >= bound else s for s in stopped]
+            return Found([Hypothesis(committed)])
         self._seen |= {s.tokens for s in stopped if not s.ended}
         stopped.sort(key=lambda s: -s.rank)
         self._best = stopped[0]
-        return ranked([Hypothesis(s.tokens, s.rank, s.withheld) for s in stopped], self._options.beam)
+        beam = ranked([Hypothesis(s.tokens, s.rank) for s in stopped], self._options.beam)
+        return Found(beam, stopped[0].held_back)
 
-    def _attention(self, committed: Tokens) -> Tensor | None:
+    def _attention(self, committed: Tokens) -> np.ndarray | None:
         """The decoder's scores of the committed tokens, as they were found."""
         best = self._best
         if best is None or best.tokens[: len(committed)] != committed:
             return None
         return best.attention[: len(committed) + 1]
 
-    def _stopped(self, running: Running, given: int, room: float, stop: Stop) -> list[_Stopped]:
+    def _stopped(self, running: Running, given: int, stop: Stopping | None) -> Steps[list[_Stopped]]:
         """Lines 4 to 15 of algorithm 1: all hypotheses that leave the search, one after the other."""
         search = self._search
         stopped: list[_Stopped] = []
-        least = -torch.inf  # minScore
-        while len(running) and running.tokens.shape[1] < room:
-            scored = search.score(running, stop, given)
-            if stop.ends(scored.evidence):
-                kept = max(given, running.tokens.shape[1] - stop.discard)
+        least = -np.inf  # minScore
+        while len(running) and running.length < search.room:
+            scored = yield from search.grow(running, stop, given)
+            if scored is None:
+                assert stop is not None
+                kept = max(given, running.length - stop.discard)
                 best = self._leave(running)[0]
-                best = replace(best, tokens=best.tokens[:kept], withheld=0, attention=best.attention[: kept + 1])
+                best = replace(best, tokens=best.tokens[:kept], held_back=0, attention=best.attention[: kept + 1])
                 return [*stopped, best]
             chosen = search.choose(scored)
             leaves, stays = [*self._leave(chosen.ended, ended=True), *self._leave(chosen.running)], []
@@ -185,24 +178,19 @@ class IncrementalBlockwiseBeamSearch:
                     stopped.append(b)
                 else:
                     stays.append(row)
-            running = chosen.running[torch.tensor(stays, dtype=torch.long, device=running.tokens.device)]
+            running = chosen.running[np.array(stays, dtype=np.int64)]
         return stopped + self._leave(running)
 
     def _leave(self, running: Running, ended: bool = False) -> list[_Stopped]:
-        size = max(1, running.tokens.shape[1] + ended)
-        withheld = max(0, self._options.step_back - ended)
+        size = max(1, running.length + ended)
+        held_back = max(0, self._options.step_back - ended)
         rows = zip(running.tokens.tolist(), running.scores.tolist(), running.attention, strict=True)
         return [
-            _Stopped(tuple(tokens), ended, score, score / size, withheld, attention)
+            _Stopped(tuple(tokens), ended, score, score / size, held_back, attention)
             for tokens, score, attention in rows
         ]
 
 
-def _bound(committed: Tokens, stop: Stop, final: bool = False) -> float:
-    """The most tokens that a hypothesis may have by STOP; infinity for any number."""
-    return math.inf if final or stop.max_new_tokens is None else len(committed) + stop.max_new_tokens
-
-
-def repeats(running: Running) -> Tensor:
+def repeats(running: Running) -> np.ndarray:
     """(n,) whether the last token stands in the hypothesis before (Tsunoo et al. 2021, equation 11)."""
     return (running.tokens[:, :-1] == running.tokens[:, -1:]).any(1)

@@ -33,11 +33,10 @@ from simulst.errors import SimulstError
 
 LEAST = -1e4  # log probability of what is impossible: 0 in any arithmetic, yet sums of it stay exact in float64
 NEGLIGIBLE = -50.0  # a summand e^50 times smaller than another does not change a float64, even 10^6 of them
-UNDERFLOW = -600.0  # products of float64 above e^-600 have lost nothing to underflow, which begins at e^-708
 
 
 @dataclass(frozen=True)
-class Prefixes:
+class CTCPrefixes:
     """n token sequences of one length L over T frames, with what is needed to add tokens and frames. All but `tokens`
     are float64 and logarithms.
 
@@ -51,9 +50,9 @@ class Prefixes:
     forward: torch.Tensor
     frontier: torch.Tensor
 
-    def __getitem__(self, rows: Any) -> Prefixes:
+    def __getitem__(self, rows: Any) -> CTCPrefixes:
         """Select among the n, as tensors do."""
-        return Prefixes(self.tokens[rows], self.score[rows], self.forward[rows], self.frontier[rows])
+        return CTCPrefixes(self.tokens[rows], self.score[rows], self.forward[rows], self.frontier[rows])
 
     @property
     def frames(self) -> int:
@@ -84,7 +83,7 @@ class CTCPrefixScorer:
     """Prefix scores over the frames of one utterance that have come so far.
 
     log_probs: (T, V) log posteriors of the CTC layer, T may be 0. blank: its index, which is no token: behind any
-    prefix it has a score of -inf. Prefixes keep to the frames they know; `advance` adds those that have come since.
+    prefix it has a score of -inf. CTCPrefixes keep to the frames they know; `advance` adds those that have come since.
     """
 
     def __init__(self, log_probs: torch.Tensor, blank: int = 0) -> None:
@@ -92,7 +91,6 @@ class CTCPrefixScorer:
         self._blank = blank
         self.device, size = log_probs.device, log_probs.shape[1]
         self._log_probs = _Matrix(size, self.device)
-        self._probs = _Matrix(size, self.device)  # for score_all, as far as it needed them
         compiled = self.device.type == "cpu"
         self._score = _score_compiled if compiled else _score_vectorised
         self._follow = _follow_compiled if compiled else _follow_vectorised
@@ -112,11 +110,11 @@ class CTCPrefixScorer:
             raise SimulstError("the CTC layer's scores are not numbers (NaN); the checkpoint or the audio is broken.")
         self._log_probs.append(log_probs.clamp(min=LEAST))
 
-    def start(self) -> Prefixes:
+    def start(self) -> CTCPrefixes:
         """The empty prefix, n = 1."""
         return self.force(())
 
-    def force(self, tokens: tuple[int, ...], known: Prefixes | None = None) -> Prefixes:
+    def force(self, tokens: tuple[int, ...], known: CTCPrefixes | None = None) -> CTCPrefixes:
         """A given prefix, n = 1.
 
         known: what was forced before; if it is a part of this one, only frames and tokens that are new cost time.
@@ -130,7 +128,7 @@ class CTCPrefixScorer:
         # Before the first frame, the empty prefix is certain and any other impossible.
         frontier = torch.full((1, 2, len(tokens) + 1), -torch.inf, dtype=torch.float64, device=self.device)
         frontier[0, 1, 0] = 0.0
-        unheard = Prefixes(
+        unheard = CTCPrefixes(
             tokens=torch.tensor([tokens], dtype=torch.long, device=self.device),
             score=frontier[:, 1, -1],
             forward=frontier[:, :, -1:],
@@ -138,34 +136,12 @@ class CTCPrefixScorer:
         )
         return self.advance(unheard)
 
-    def score(self, prefixes: Prefixes, candidates: torch.Tensor) -> torch.Tensor:
+    def score(self, prefixes: CTCPrefixes, candidates: torch.Tensor) -> torch.Tensor:
         """Each of n prefixes followed by each of its k candidates: tokens (n, k) → log p(g·c...), (n, k), float64."""
         assert len(candidates) == len(prefixes.score)
         return self._score(prefixes.forward, prefixes.last, candidates, self._heard(prefixes), self._blank)
 
-    def score_all(self, prefixes: Prefixes) -> torch.Tensor:
-        """Each prefix followed by each token of the vocabulary, (n, V): equal to `score`, much faster for so many.
-
-        A matrix product of probabilities, relative to the largest γⁿ_t(g) + γᵇ_t(g) of each prefix. As p(g...) is no
-        less than that, only tokens e^-600 times as probable as p(g...) come near underflow. These, and the last token,
-        whose Φ is another when it is repeated, go through `score`.
-        """
-        heard = self._heard(prefixes)
-        if not prefixes.frames:
-            return prefixes.score.new_full((len(prefixes.score), heard.shape[1]), -torch.inf)
-        self._probs.append(self._log_probs.rows[len(self._probs.rows) :].exp())
-        phi = torch.logaddexp(prefixes.label, prefixes.blank)[:, :-1]
-        most = phi.amax(1, keepdim=True).clamp(min=torch.finfo(phi.dtype).min)  # finite, for impossible prefixes
-        scores = most + ((phi - most).exp() @ self._probs.rows[: prefixes.frames]).log()
-        apart = scores < most + UNDERFLOW
-        apart |= torch.arange(apart.shape[1], device=apart.device) == prefixes.last[:, None]
-        scores[:, self._blank], apart[:, self._blank] = -torch.inf, False
-        for row in apart.any(1).nonzero()[:, 0].tolist():
-            tokens = apart[row].nonzero()[:, 0]
-            scores[row, tokens] = self.score(prefixes[row : row + 1], tokens[None])[0]
-        return scores
-
-    def extend(self, prefixes: Prefixes, rows: torch.Tensor, tokens: torch.Tensor) -> Prefixes:
+    def extend(self, prefixes: CTCPrefixes, rows: torch.Tensor, tokens: torch.Tensor) -> CTCPrefixes:
         """The m prefixes that are prefixes[rows[i]] followed by tokens[i]; both are (m,)."""
         assert rows.shape == tokens.shape
         parents = prefixes[rows]
@@ -173,14 +149,14 @@ class CTCPrefixScorer:
         forward, score = self._follow(
             parents.forward, parents.last, tokens, unheard, self._heard(prefixes), self._blank
         )
-        return Prefixes(
+        return CTCPrefixes(
             tokens=torch.cat([parents.tokens, tokens[:, None]], 1),
             score=score,
             forward=forward,
             frontier=torch.cat([parents.frontier, forward[:, :, -1:]], 2),
         )
 
-    def advance(self, prefixes: Prefixes, exact: bool = True) -> Prefixes:
+    def advance(self, prefixes: CTCPrefixes, exact: bool = True) -> CTCPrefixes:
         """The same prefixes over all frames so far, as if they had been found on these.
 
         exact: False follows ESPnet's blockwise search (Tsunoo et al. 2021, as of ESPnet 202511), to be compared with
@@ -202,9 +178,9 @@ class CTCPrefixScorer:
         else:
             forward = prefixes.forward[:, :, -1:] + silence
             frontier = prefixes.frontier + silence[:, -1:]
-        return Prefixes(prefixes.tokens, score, torch.cat([prefixes.forward, forward[:, :, 1:]], 2), frontier)
+        return CTCPrefixes(prefixes.tokens, score, torch.cat([prefixes.forward, forward[:, :, 1:]], 2), frontier)
 
-    def _heard(self, prefixes: Prefixes) -> torch.Tensor:
+    def _heard(self, prefixes: CTCPrefixes) -> torch.Tensor:
         """(T, V) log posteriors of the frames that the prefixes know."""
         assert prefixes.frames <= self.frames, "these prefixes are another scorer's"
         return self._log_probs.rows[: prefixes.frames]

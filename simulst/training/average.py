@@ -1,4 +1,4 @@
-"""Stage 7: the mean of several checkpoints' weights, and which mean to take."""
+"""The mean of several checkpoints' weights, and which mean to take."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
-from simulst.lock import alone
-from simulst.log import unit_of
+from simulst.lock import locked
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
+from simulst.models.base import Model
 from simulst.policy.commit import All
 from simulst.policy.read import Offline
 from simulst.runs import decode_utterance
@@ -71,13 +71,14 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
     Raises SimulstError: no finished training, a training at work in the folder, or what decoding raises.
     """
     best_epochs(experiment)  # before the lock, which would make a folder that is not there
-    with alone(experiment):
+    with locked(experiment):
         epochs = best_epochs(experiment)
         scores: dict[int, float] = {}
         for count in sorted({min(count, len(epochs)) for count in counts}):
             name = f"ave_{count}best.pth"
             average_checkpoints([experiment / f"{epoch}epoch.pth" for epoch in epochs[:count]], experiment / name)
-            scores[count] = mean(dev_bleu(experiment, name, dev, source, limit) for dev in devs)
+            model = load_model(experiment, checkpoint=name)
+            scores[count] = mean(dev_bleu(model, dev, source, limit) for dev in devs)
         best = max(scores, key=lambda count: (scores[count], -count))
         shutil.copy(experiment / f"ave_{best}best.pth", experiment / (CHOSEN + ".part"))
         (experiment / (CHOSEN + ".part")).replace(experiment / CHOSEN)
@@ -85,13 +86,12 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
     return scores
 
 
-def dev_bleu(experiment: Path, checkpoint: str, dev: Dev, source: str, limit: int) -> float:
-    """Offline BLEU of a checkpoint on the first `limit` sentences."""
-    model = load_model(experiment, source, dev.target, checkpoint=checkpoint)
+def dev_bleu(model: Model, dev: Dev, source: str, limit: int) -> float:
+    """Offline BLEU of a model on the first `limit` sentences."""
     decoding = Decoding(Offline(), All(), search=JointBeamSearch(beam=3))
     utterances = read_data_dir(dev.data, dev.text)[:limit]
-    unit = unit_of(dev.target)
-    outputs = [decode_utterance(model, u, i, [decoding], unit)[0].prediction for i, u in enumerate(utterances)]
+    languages = source, dev.target
+    outputs = [decode_utterance(model, languages, u, i, [decoding])[0].prediction for i, u in enumerate(utterances)]
     return bleu(outputs, [u.reference for u in utterances], dev.target).score
 
 
@@ -102,7 +102,7 @@ def best_epochs(experiment: Path) -> list[int]:
     """
     log = experiment / "simulst.log"
     if not log.is_file():
-        raise SimulstError(f"{log}: no such file; run stage 6 (training) first.")
+        raise SimulstError(f"{log}: no such file; train the model first.")
     kept = {int(path.stem.removesuffix("epoch")) for path in experiment.glob("*epoch.pth")}
     accuracy: dict[int, float] = {}
     for line in log.read_text(encoding="utf-8").splitlines():
@@ -110,5 +110,5 @@ def best_epochs(experiment: Path) -> list[int]:
             accuracy[int(match[1])] = float(match[2])
     epochs = sorted(kept & accuracy.keys(), key=lambda epoch: -accuracy[epoch])
     if not epochs:
-        raise SimulstError(f"{experiment}: no checkpoint of a finished epoch; run stage 6 first.")
+        raise SimulstError(f"{experiment}: no checkpoint of a finished epoch; train the model first.")
     return epochs

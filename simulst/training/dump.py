@@ -1,19 +1,19 @@
-"""Stage 2: cut the segments out of the recordings, at one or several speeds, into one archive that ESPnet reads."""
+"""Cut the segments out of the recordings, at one or several speeds, into one archive that ESPnet reads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import soxr
 from kaldiio import WriteHelper
 from tqdm import tqdm
 
-from simulst.data.audio import SAMPLE_RATE, load_audio
-from simulst.data.datadir import Utterance, read_data_dir, read_table, write_table
+from simulst.data.audio import as_int16, load_audio
+from simulst.data.datadir import Utterance, read_data_dir, read_table, text_file, write_table
 from simulst.errors import SimulstError
-from simulst.folder import digest_of_files, made_whole
+from simulst.folder import digest_of_files, written_whole
+from simulst.units import SAMPLE_RATE
 
 ARCHIVE = "audio.ark"
 
@@ -23,21 +23,23 @@ def dump_audio(
 ) -> None:
     """Write `out/{wav.scp,audio.ark,utt2num_samples,utt2spk,text.*}` from a data directory, if it is not there yet.
 
-    texts: languages of the text files to carry along, the first of which defines the utterances (`text.<language>`).
+    texts: languages of the text files to carry along (see `text_file`), the first of which defines the utterances.
     speeds: factors of speed perturbation (Ko et al. 2015: tempo and pitch together); utterances and speakers at
         other speeds than 1 get the prefix `sp<factor>-`. force: write it again.
     Audio is stored as 16-bit WAV, which ESPnet reads back as floats (a plain Kaldi matrix it would leave as integers).
     `out` appears whole or not at all.
-    Raises SimulstError: what `read_data_dir`, `load_audio` and `made_whole` raise, a speed that is not positive.
+    Raises SimulstError: what `read_data_dir`, `load_audio` and `written_whole` raise, a speed that is not positive.
     """
     if not speeds or min(speeds) <= 0:
         raise SimulstError(f"speeds {list(speeds)}: give positive factors, such as 0.9 1.0 1.1.")
     utterances = sorted(read_data_dir(data, texts[0]), key=lambda u: u.name)
-    tables = {f"text.{language}": read_table(data / f"text.{language}", allow_empty=True) for language in texts}
+    files = {f"text.{language}": text_file(data, language) for language in texts}
+    tables = {name: read_table(file, allow_empty=True) for name, file in files.items()}
     tables["utt2spk"] = read_table(data / "utt2spk")
     made_of = {"texts": list(texts), "speeds": sorted(speeds)}
-    made_of["data"] = digest_of_files(data / name for name in ("wav.scp", "segments", *tables))
-    with made_whole(out, made_of, force) as part:
+    files |= {name: data / name for name in ("wav.scp", "segments", "utt2spk")}
+    made_of["data"] = digest_of_files(files[name] for name in ("wav.scp", "segments", *tables))
+    with written_whole(out, made_of, force) as part:
         if part is not None:
             _write(part, out, utterances, tables, speeds)
 
@@ -58,7 +60,7 @@ def _write(
                 if prefix:
                     samples = soxr.resample(samples, SAMPLE_RATE * speed, SAMPLE_RATE)
                 name = prefix + utterance.name
-                write(name, (SAMPLE_RATE, _as_int16(samples)))
+                write(name, (SAMPLE_RATE, as_int16(samples)))
                 for table, rows_of_table in rows.items():
                     if table == "utt2num_samples":
                         value = str(samples.size)
@@ -74,7 +76,3 @@ def _write(
     write_table(
         part / "wav.scp", sorted((k, v.replace(str(part / ARCHIVE), str(out / ARCHIVE))) for k, v in scp.items())
     )
-
-
-def _as_int16(samples: np.ndarray) -> np.ndarray:
-    return np.clip(np.round(samples * 32768), -32768, 32767).astype(np.int16)

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
-from simulst.lock import LOCK, alone
+from simulst.lock import LOCK, locked
 
 RECORD, LOG = "simulst.json", "simulst.log"
 MEETING = ".dist_init_"
@@ -130,18 +130,18 @@ def train(
     """Train, or go on at its last epoch with a training that was interrupted (on other machines, too).
 
     stats: the folder of `collect_stats`. extra: further options of ESPnet, which override the configuration.
-    encoder: weights of another model (of stage 5) whose encoder is where this one's begins.
+    encoder: weights of another model (of ASR pre-training, say) whose encoder is where this one's begins.
     model: weights of an ST model where this one begins (its CTC layer of the source is only taken along if used).
     """
     options = ["--resume", "true", "--normalize", "global_mvn"]
     options += ["--normalize_conf", f"stats_file={stats / 'train/feats_stats.npz'}"]
     if encoder is not None:
         if not encoder.is_file():
-            raise SimulstError(f"{encoder}: no such weights to begin with; run stage 5 (ASR pre-training) first.")
+            raise SimulstError(f"{encoder}: no such weights to begin with; do the ASR pre-training first.")
         options += ["--init_param", f"{encoder}:encoder:encoder"]
     if model is not None:
         if not model.is_file():
-            raise SimulstError(f"{model}: no such weights to begin with; train that model first (stage 11).")
+            raise SimulstError(f"{model}: no such weights to begin with; train that model first.")
         # Without source texts, ESPnet makes no CTC layer for them.
         options += ["--init_param", f"{model}" if training.source_text else f"{model}:::ctc"]
     options += ["--ngpu", str(machines.ngpu)]
@@ -166,7 +166,7 @@ def run_espnet(
     # NLTK's data is looked for (and asked of the network) at ESPnet's import; nothing here needs it.
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NLTK_DATA": os.environ.get("NLTK_DATA", str(out.resolve()))}
     launched = machines.command(command, out, environment)
-    with alone(out) as lock:
+    with locked(out) as lock:
         if record.is_file() and force:
             _empty(out)
         elif record.is_file():

@@ -1,4 +1,4 @@
-"""Stage 3: output units, by SentencePiece (unigram, BPE or characters), in ESPnet's token list."""
+"""Output units, by SentencePiece (unigram, BPE or characters), in ESPnet's token list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
-from simulst.folder import made_whole
+from simulst.folder import written_whole
 from simulst.lock import digest
 
 KINDS = ("unigram", "bpe", "char")
@@ -27,16 +27,16 @@ def train_tokens(
     texts: Kaldi text files (`<utterance> <sentence>`), all used. size: pieces asked for (`char`: not used).
     symbols: tokens that are never split, such as target-language tags. force: learn them again.
     tokens.txt is ESPnet's list: `<blank>`, `<unk>`, the pieces, `<sos/eos>`.
-    Raises SimulstError: a text that is missing or empty, or supports fewer pieces than asked for; what `made_whole`
+    Raises SimulstError: a text that is missing or empty, or supports fewer pieces than asked for; what `written_whole`
         raises.
     """
     if kind not in KINDS:
         raise SimulstError(f"token kind '{kind}' is not known; choose from {', '.join(KINDS)}.")
     sentences = [line for path in texts for line in read_table(path, allow_empty=True).values() if line]
     if not sentences:
-        raise SimulstError(f"{_names(texts)}: no text to learn tokens from; run stage 1 again.")
+        raise SimulstError(f"{_names(texts)}: no text to learn tokens from; prepare the data again.")
     made_of = {"size": size, "kind": kind, "symbols": list(symbols), "text": digest(sentences)}
-    with made_whole(out, made_of, force) as part:
+    with written_whole(out, made_of, force) as part:
         if part is not None:
             count = _learn(texts, sentences, part, size, kind, symbols)
             print(f"{out}: {count} tokens")

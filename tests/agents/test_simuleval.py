@@ -29,6 +29,7 @@ from simuleval.utils import EVALUATION_SYSTEM_LIST  # noqa: E402
 AGENT = Path(simulst.__file__).parent / "agents" / "simuleval.py"
 SAMPLES = (84807, 32000, 48001, 9000, 16000)  # with and without a rest; less than a chunk; chunks exactly
 LA2 = "read: {type: chunk, ms: 1000}\ncommit: {type: local_agreement, n: 2}\n"
+WAIT_K = "read: {type: wait_k, k: 3}\ncommit: {type: all, whole_words: true}\nstop: {type: max_words, n: 1}\n"
 ENGLISH = ("the cat sat on", "unbelievable, cats sat", "the cat  sat.", "on the café", "the cats")
 CHINESE = ("你好吗 世界", "你好", "世界 你好吗 a", "吗世", "好吗")
 
@@ -82,8 +83,8 @@ def ours(
     utterances: list[Utterance], conf: Path, unit: str = "word", language: str = "en", **options: Any
 ) -> list[Instance]:
     decoding = load_decoding(conf)
-    model = FakeModel("es", language, **options)
-    return [decode_utterance(model, u, i, [decoding], unit)[0] for i, u in enumerate(utterances)]
+    model = FakeModel(**options)
+    return [decode_utterance(model, ("es", language), u, i, [decoding], unit)[0] for i, u in enumerate(utterances)]
 
 
 def scores_tsv(out: Path) -> dict[str, float]:
@@ -101,7 +102,11 @@ def scores_tsv(out: Path) -> dict[str, float]:
         ("read: {type: chunk, ms: 300, initial_wait_ms: 1500}\ncommit: {type: hold, n: 3}\n", 20, {"seed": 3}),
         ("read: {type: chunk, ms: 500}\ncommit: {type: shared_prefix, n: 1}\nstop: {type: max_tokens, n: 2}\n", 50, {}),
         ("read: {type: chunk, ms: 400}\ncommit: {type: local_agreement, n: 2}\n", 200, {"window": 8}),
-        ("read: {type: wait_k, k: 3}\ncommit: {type: all}\nstop: {type: max_words, n: 1}\n", 40, {"unstable": 0}),
+        (
+            "read: {type: wait_k, k: 3}\ncommit: {type: all, whole_words: true}\nstop: {type: max_words, n: 1}\n",
+            40,
+            {"unstable": 0},
+        ),
         ("read: {type: wait_stride, k: 60, s: 20}\ncommit: {type: all}\nstop: {type: max_tokens, n: 2}\n", 100, {}),
         ("read: {type: offline}\ncommit: {type: all}\n", 700, {}),
     ],
@@ -171,8 +176,8 @@ def test_samples_arrive_once_and_exactly(simuleval: SimulEval, tmp_path: Path, m
     heard: list[np.ndarray] = []
     session = FakeModel.session
 
-    def listen(self: FakeModel, memo: Any = None) -> Any:
-        new = session(self, memo)
+    def listen(self: FakeModel, *more: Any) -> Any:
+        new = session(self, *more)
         heard.append(np.zeros(0, dtype=np.float32))
         extend = new.extend
 
@@ -185,13 +190,14 @@ def test_samples_arrive_once_and_exactly(simuleval: SimulEval, tmp_path: Path, m
 
     monkeypatch.setattr(FakeModel, "session", listen)
     utterances = make(tmp_path, rate=11025)
+    (tmp_path / "raw.txt").write_text("".join(f"{u.wav}\n" for u in utterances))
     for source in ("files/source.txt", "raw.txt"):
-        (tmp_path / "raw.txt").write_text("".join(f"{u.wav}\n" for u in utterances))
+        files = (tmp_path / source).read_text().split()
         heard.clear()
         simuleval("--no-scoring", source=tmp_path / source)
         streams = [samples for samples in heard if samples.size]
-        for samples, utterance in zip(streams, utterances, strict=True):
-            np.testing.assert_array_equal(samples, load_audio(utterance.wav))
+        for samples, file in zip(streams, files, strict=True):
+            np.testing.assert_array_equal(samples, load_audio(file))
 
 
 def test_several_channels_are_refused(simuleval: SimulEval, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.data.audio import SAMPLE_RATE, load_audio, whole_seconds
+from simulst.data.audio import load_audio, whole_seconds
 from simulst.errors import SimulstError
+from simulst.units import SAMPLE_RATE
 
 
 def tone(rate: int, seconds: float = 0.5, hertz: float = 440.0) -> np.ndarray:
@@ -49,6 +50,38 @@ def test_channels_are_averaged(tmp_path: Path) -> None:
     left, right = tone(SAMPLE_RATE), np.zeros(SAMPLE_RATE // 2, np.float32)
     samples = load_audio(write(tmp_path / "a.wav", np.stack([left, right], axis=1), subtype="FLOAT"))
     np.testing.assert_allclose(samples, left / 2, atol=1e-7)
+
+
+@pytest.mark.parametrize("subtype", ["FLOAT", "DOUBLE"])
+@pytest.mark.parametrize("factor", [32768.0, 20.0, 1e30])
+def test_samples_of_another_unit_are_refused(tmp_path: Path, factor: float, subtype: str) -> None:
+    path = write(tmp_path / "a.wav", factor * tone(SAMPLE_RATE), subtype=subtype)
+    for read in (load_audio, whole_seconds):
+        with pytest.raises(SimulstError, match=rf"a\.wav: its samples reach {factor / 2:.6g}".replace("+", r"\+")):
+            read(path)
+
+
+def test_samples_a_little_over_full_scale_are_kept(tmp_path: Path) -> None:
+    np.testing.assert_array_equal(
+        load_audio(write(tmp_path / "a.wav", 3 * tone(SAMPLE_RATE), subtype="FLOAT")), 3 * tone(SAMPLE_RATE)
+    )
+
+
+@pytest.mark.parametrize("subtype", ["PCM_16", "FLOAT"])
+def test_channels_that_cancel_each_other_are_refused(tmp_path: Path, subtype: str) -> None:
+    for channels in ([1, -1], [1, -0.95], [1, -1, 1, -1]):
+        samples = np.stack([factor * tone(SAMPLE_RATE) for factor in channels], axis=1)
+        path = write(tmp_path / "a.wav", samples, subtype=subtype)
+        with pytest.raises(SimulstError, match=rf"a\.wav: its {len(channels)} channels cancel each other .* remix 1"):
+            load_audio(path)
+
+
+@pytest.mark.parametrize("channels", [[1, 0], [1, -0.5], [1, 0, 0, 0, 0, 0, 0, 0], [0, 0], [1e-3, -1e-3]])
+def test_other_channels_are_mixed(tmp_path: Path, channels: list[float]) -> None:
+    """One channel of many that speaks, silence, and noise below hearing."""
+    samples = np.stack([factor * tone(SAMPLE_RATE) for factor in channels], axis=1).astype(np.float32)
+    path = write(tmp_path / "a.wav", samples, subtype="FLOAT")
+    np.testing.assert_allclose(load_audio(path), samples.mean(axis=1), atol=1e-7)
 
 
 def test_span(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from simulst.data import corpus
 from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
-from simulst.lock import alone
+from simulst.lock import locked
 
 ONE = Segment(1, "s_a_1", "s", "a", Path("a.wav"), 0.0, 1.0, "One.", "Eins.")
 
@@ -143,7 +143,7 @@ def test_a_full_disk_keeps_what_was_written_before(tmp_path: Path, monkeypatch: 
 
 def test_two_at_once_refuse(tmp_path: Path) -> None:
     talk = Talk(tmp_path, [ONE])
-    with alone(tmp_path / "en-de"), pytest.raises(SimulstError, match=r"en-de: another run is at work there"):
+    with locked(tmp_path / "en-de"), pytest.raises(SimulstError, match=r"en-de: another run is at work there"):
         talk.prepare()
     assert not list((tmp_path / "en-de").iterdir())
     talk.prepare()

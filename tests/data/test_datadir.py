@@ -44,6 +44,17 @@ def test_segments(tmp_path: Path) -> None:
     ]
 
 
+def test_texts_as_recipes_name_them(tmp_path: Path) -> None:
+    make(tmp_path, wav_scp="u a.wav\n", text_tc_en="u cased\n", text_lc_rm_en="u lower\n")
+    assert read_data_dir(tmp_path, "en")[0].reference == read_data_dir(tmp_path, "tc.en")[0].reference == "cased"
+    assert read_data_dir(tmp_path, "lc.rm.en")[0].reference == "lower"
+    make(tmp_path, text_en="u plain\n")
+    assert read_data_dir(tmp_path, "en")[0].reference == "plain"
+    assert read_data_dir(tmp_path, "tc.en")[0].reference == "cased"
+    with pytest.raises(SimulstError, match=r"no text in language 'de'; it has en, lc\.rm\.en, tc\.en"):
+        read_data_dir(tmp_path, "de")
+
+
 def test_empty_reference_is_allowed(tmp_path: Path) -> None:
     make(tmp_path, wav_scp="u a.wav\n", text_en="u\n")
     assert read_data_dir(tmp_path, "en")[0].reference == ""

@@ -15,9 +15,9 @@ import pytest
 import soundfile
 import yaml
 
+from simulst.corpora.mini.speech import make_mini
 from simulst.data.corpus import Choice, table
 from simulst.data.datadir import read_data_dir, read_table
-from simulst.data.mini import make_mini
 from simulst.data.must_c import BATCH, check_version, prepare_must_c, read_lines, read_segments
 from simulst.errors import SimulstError
 

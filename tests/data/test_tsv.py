@@ -13,10 +13,10 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulst.corpora.mini.speech import make_mini
 from simulst.data.audio import load_audio
 from simulst.data.corpus import Choice
 from simulst.data.datadir import read_data_dir, read_table
-from simulst.data.mini import make_mini
 from simulst.data.must_c import prepare_must_c
 from simulst.data.tsv import Columns, _name, prepare_tsv
 from simulst.errors import SimulstError

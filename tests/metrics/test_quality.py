@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 
 import pytest
@@ -57,9 +56,23 @@ def test_chinese_has_its_own_tokenizer() -> None:
 
 
 def test_tokenizers() -> None:
-    mecab = all(importlib.util.find_spec(name) for name in ("MeCab", "ipadic"))
-    assert tokenizer_for("ja") == ("ja-mecab" if mecab else "char")
-    assert [tokenizer_for(language) for language in ("de", "zh", "th")] == ["13a", "zh", "char"]
+    tokenizers = {"de": "13a", "pt-BR": "13a", "zh": "zh", "zh-CN": "zh", "cmn": "zh", "yue": "zh", "th": "char"}
+    tokenizers |= dict.fromkeys(("ja", "jpn", "ja-JP"), "ja-mecab")
+    assert {language: tokenizer_for(language) for language in tokenizers} == tokenizers
+
+
+def test_japanese_is_sacrebleus_with_mecab() -> None:
+    predictions, references = ["今日は学校へ行きます。", "本を読む。"], ["今日は学校に行く。", "本を読みました。"]
+    expected = sacrebleu.corpus_bleu(predictions, [references], tokenize="ja-mecab").score
+    assert bleu(predictions, references, "ja-JP").score == pytest.approx(expected)
+    assert "tok:ja-mecab" in bleu(predictions, references, "ja").signature
+
+
+def test_japanese_without_mecab_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    tokenizer_for.cache_clear()
+    with pytest.raises(SimulstError, match=r"Japanese BLEU needs MeCab .* pip install 'sacrebleu\[ja\]'"):
+        bleu(["本"], ["本"], "ja")
 
 
 def test_interval_contains_the_score_and_the_signature_names_it() -> None:
@@ -81,6 +94,13 @@ def test_interval_where_some_resamples_score_zero() -> None:
     # sacreBLEU's own corpus_chrf(n_bootstrap=...) raises TypeError here.
     quality = chrf(["the cat", "", ""], ["the cat", "a dog", "a house"], bootstrap=100)
     assert quality.low is not None and 0 <= quality.low <= quality.score <= quality.high
+
+
+def test_one_sentence_has_no_interval_and_no_significance() -> None:
+    for quality in (bleu(BAD[:1], REFERENCES[:1], bootstrap=50), chrf(BAD[:1], REFERENCES[:1], bootstrap=50)):
+        assert quality.low is quality.high is None
+    with pytest.raises(SimulstError, match="one sentence is too little for a paired bootstrap test"):
+        paired_significance(BAD[:1], GOOD[:1], REFERENCES[:1])
 
 
 def test_empty_predictions_score_zero() -> None:

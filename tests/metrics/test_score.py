@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 import sacrebleu
+from simuleval.evaluator.instance import LogInstance
+from simuleval.evaluator.scorers.latency_scorer import ALScorer, APScorer, DALScorer, LAALScorer
 
 from simulst.errors import SimulstError
 from simulst.log import Instance, read_log
@@ -74,11 +76,33 @@ def test_no_elapsed_times() -> None:
     assert scores["AL_CA"] is scores["AP_CA"] is scores["RTF"] is None
 
 
-def test_no_references() -> None:
-    scores = score_instances(log(TEXTS, ["", "", ""]), bootstrap=10)
+@pytest.mark.parametrize("reference", [None, "", " "])
+def test_no_references(reference: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    """Lags then count the predictions' lengths, as SimulEval's scorers do with null."""
+    instances = [replace(instance, reference=reference) for instance in log(TEXTS)]
+    scores = score_instances(instances, bootstrap=10, path="x.log")
     assert scores["BLEU"] is scores["BLEU_low"] is scores["chrF_signature"] is scores["length_ratio"] is None
-    assert scores["AL_original"] == 1000.0
+    assert scores["AL"] == scores["LAAL"] == scores["AL_original"] == scores["AL_steps"] == 1000.0
+    logs = {i.index: LogInstance(replace(i, reference=None).to_json(), "word") for i in instances}
+    for name, scorer in (("AL", ALScorer), ("LAAL", LAALScorer), ("AP", APScorer), ("DAL", DALScorer)):
+        assert scores[name] == pytest.approx(scorer(False, True)(logs), abs=1e-3)
+    assert "x.log: has no references" in caplog.text
     format_scores(scores)
+
+
+def test_some_references_are_refused_and_empty_ones_counted(caplog: pytest.LogCaptureFixture) -> None:
+    instances = log(TEXTS)
+    with pytest.raises(SimulstError, match=r"x\.log, index 1: has no reference \(null\), as 1 of 3 sentences"):
+        score_instances([instances[0], replace(instances[1], reference=None), instances[2]], path="x.log")
+    score_instances([instances[0], replace(instances[1], reference=""), instances[2]], path="x.log")
+    assert "x.log: empty references: 1, first of index 1" in caplog.text
+
+
+def test_one_sentence_has_no_interval(caplog: pytest.LogCaptureFixture) -> None:
+    scores = score_instances(log(TEXTS)[:1], bootstrap=1000)
+    assert scores["BLEU"] == pytest.approx(100) and scores["BLEU_low"] is scores["BLEU_high"] is None
+    assert "one sentence has no 95 % interval" in caplog.text
+    assert "95 %" not in format_scores(scores)
 
 
 def test_characters() -> None:
@@ -130,6 +154,20 @@ def test_compare_refuses_other_data() -> None:
         compare(log(TEXTS), log(TEXTS, [TEXTS[0], "another", TEXTS[2]]))
     with pytest.raises(SimulstError):
         compare([], [])
+
+
+def test_compare_checks_both_logs() -> None:
+    instances, paths = log(TEXTS), ("a.log", "b.log")
+    broken = [instances[0], replace(instances[1], delays=[1.0]), instances[2]]
+    with pytest.raises(SimulstError, match=r"a\.log, index 1: 8 words but 1 delays"):
+        compare(broken, instances, paths=paths)
+    with pytest.raises(SimulstError, match=r"b\.log, index 1: 8 words but 1 delays"):
+        compare(instances, broken, paths=paths)
+    nothing = [replace(instance, reference=None) for instance in instances]
+    with pytest.raises(SimulstError, match=r"a\.log: has no references"):
+        compare(nothing, nothing, paths=paths)
+    with pytest.raises(SimulstError, match="one sentence is too little"):
+        compare(instances[:1], instances[:1])
 
 
 def test_table_shows_everything() -> None:

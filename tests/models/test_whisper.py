@@ -20,19 +20,21 @@ from tokenizers import Tokenizer
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError
+from simulst.longform.segment import Pause, Whole
+from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
-from simulst.models.base import Memo
 from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperSession, log_mel, loops
-from simulst.pauses import open_stream
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.read import Chunk, Offline, Read
-from simulst.policy.stop import EndOfSentence, MaxTokens
+from simulst.policy.stop import MaxTokens
 from simulst.search import Beam, BeamSearch, Hypothesis, Tokens
 from simulst.stream import Stream
+from simulst.streams import open_stream
 
 RATE = 16000
 POSITIONS = tiny_whisper.POSITIONS
 GREEDY = BeamSearch(1)
+START = tiny_whisper.start()
 
 
 def noise(seconds: float, seed: int = 0) -> np.ndarray:
@@ -127,7 +129,7 @@ def test_no_more_frames_than_needed(folder: Path, padding: float, silence: float
 def test_no_padding_at_all(folder: Path) -> None:
     model = load(folder, padding_seconds=0.0, silence_seconds=0.0)
     for samples in (0, 1, 100, 400):
-        assert model.generate(model.encode(noise(1)[:samples]), (), (), GREEDY, 3)
+        assert model.generate(model.encode(noise(1)[:samples]), START, (), (), GREEDY, 3)
 
 
 def test_states_are_never_taken_for_features(folder: Path) -> None:
@@ -151,7 +153,7 @@ def test_the_rest_is_silence(whisper: Whisper) -> None:
 @pytest.mark.parametrize("length", [0, 1, 8, 40])
 def test_beams(whisper: Whisper, stamping: Whisper, eos: int, beam: int, length: int) -> None:
     for model in (whisper, stamping):
-        hypotheses = model.generate(model.encode(sounds(3)), (), prefix_of(length), BeamSearch(beam), 30)
+        hypotheses = model.generate(model.encode(sounds(3)), START, (), prefix_of(length), BeamSearch(beam), 30)
         assert 1 <= len(hypotheses) <= beam
         scores = [h.score for h in hypotheses]
         assert scores == sorted(scores, reverse=True)
@@ -162,9 +164,11 @@ def test_beams(whisper: Whisper, stamping: Whisper, eos: int, beam: int, length:
 
 
 def test_what_is_heard_matters(whisper: Whisper) -> None:
-    heard = {whisper.generate(whisper.encode(noise(2, seed)), (), (), GREEDY, 30)[0].tokens for seed in range(5)}
+    heard = {whisper.generate(whisper.encode(noise(2, seed)), START, (), (), GREEDY, 30)[0].tokens for seed in range(5)}
     assert len(heard) > 2
-    previous = {whisper.generate(whisper.encode(noise(2)), prefix_of(n), (), GREEDY, 30)[0].tokens for n in range(5)}
+    previous = {
+        whisper.generate(whisper.encode(noise(2)), START, prefix_of(n), (), GREEDY, 30)[0].tokens for n in range(5)
+    }
     assert len(previous) > 2
 
 
@@ -174,16 +178,16 @@ def test_exactly_as_many_tokens_as_asked(endless: Whisper, previous: int, length
     encoded = endless.encode(sounds(3))
     for beam in (1, 3):
         for new in (1, 2, 7, 60):
-            beams = endless.generate(encoded, prefix_of(previous), prefix_of(length), BeamSearch(beam), new)
+            beams = endless.generate(encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(beam), new)
             assert {len(h.tokens) for h in beams} == {length + new}
             assert all(h.tokens[:length] == prefix_of(length) for h in beams)
 
 
 def test_a_bound_only_cuts(endless: Whisper) -> None:
     encoded = endless.encode(sounds(3))
-    long = endless.generate(encoded, (), prefix_of(9), GREEDY, 12)[0].tokens
+    long = endless.generate(encoded, START, (), prefix_of(9), GREEDY, 12)[0].tokens
     for new in (1, 2, 11):
-        assert endless.generate(encoded, (), prefix_of(9), GREEDY, new)[0].tokens == long[: 9 + new]
+        assert endless.generate(encoded, START, (), prefix_of(9), GREEDY, new)[0].tokens == long[: 9 + new]
 
 
 @pytest.mark.parametrize("previous", [0, PREVIOUS_TOKENS])
@@ -192,32 +196,32 @@ def test_prompts_as_long_as_the_decoder(endless: Whisper, previous: int, left: i
     """As many tokens as positions are left, and not one more; all of them can be aligned. Earlier text makes room."""
     length = POSITIONS - 4 - left
     encoded = endless.encode(sounds(3))
-    tokens = endless.generate(encoded, prefix_of(previous), prefix_of(length), BeamSearch(2), 100)[0].tokens
+    tokens = endless.generate(encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(2), 100)[0].tokens
     assert tokens[:length] == prefix_of(length)
     assert max(left - 1, 0) <= len(tokens) - length <= max(left, 0)
     if left > 0:
-        assert len(endless.end_times(encoded, tokens, 300)) == len(tokens)
+        assert len(endless.end_times(encoded, START, tokens, 300)) == len(tokens)
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.05, 0.4, 3, 30])
 @pytest.mark.parametrize("count", [0, 1, 4, 60])
 def test_end_times(whisper: Whisper, seconds: float, count: int) -> None:
     audio = noise(seconds)
-    ends = whisper.end_times(whisper.encode(audio), prefix_of(count), audio.size // 160)
+    ends = whisper.end_times(whisper.encode(audio), START, prefix_of(count), audio.size // 160)
     assert len(ends) == count
     assert all(0 <= end <= seconds for end in ends)
     assert ends == sorted(ends)
 
 
 def test_end_times_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
-    """Which puts <|notimestamps|> behind the start sequence itself."""
+    """Which puts <|notimestamps|> after the start sequence itself."""
     encoded, tokens = whisper.encode(sounds(5)), prefix_of(20)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     start = [tokenizer.token_to_id(token) for token in ("<|startoftranscript|>", "<|es|>", "<|translate|>")]
     model = ctranslate2.models.Whisper(str(folder), compute_type="float32", intra_threads=1)
     pairs = model.align(encoded, start, [list(tokens)], 500)[0].alignments
     begins = [min(frame for token, frame in pairs if token == i) for i in range(1, len(tokens) + 1)]
-    assert whisper.end_times(encoded, tokens, 500) == pytest.approx([frame * 0.02 for frame in begins])
+    assert whisper.end_times(encoded, START, tokens, 500) == pytest.approx([frame * 0.02 for frame in begins])
 
 
 def test_text(folder: Path, whisper: Whisper) -> None:
@@ -237,36 +241,38 @@ def test_text(folder: Path, whisper: Whisper) -> None:
 
 
 def test_session_bounds(endless: Whisper) -> None:
-    session = endless.session()
+    session = endless.session("es", "en")
     session.extend(noise(2))
     assert session.length == 32000
-    assert len(session.search((), GREEDY, MaxTokens(3))[0].tokens) == 3
-    assert len(session.search(prefix_of(30), GREEDY, MaxTokens(3))[0].tokens) == 33
-    assert len(session.search(prefix_of(30), BeamSearch(1, max_tokens_per_second=20), EndOfSentence())[0].tokens) == 45
-    assert len(session.search(prefix_of(99), GREEDY, EndOfSentence())[0].tokens) == 100
+    assert len(session.search((), GREEDY, MaxTokens(3)).best) == 3
+    assert len(session.search(prefix_of(30), GREEDY, MaxTokens(3)).best) == 33
+    assert len(session.search(prefix_of(30), BeamSearch(1, max_tokens_per_second=20), None).best) == 45
+    assert len(session.search(prefix_of(99), GREEDY, None).best) == 100
 
 
 @pytest.mark.parametrize("audio", [noise(0), noise(1)[:1], noise(0.009), np.zeros(30000, np.float32), noise(0.3) * 0])
 @pytest.mark.parametrize("commit", [All(), LocalAgreement(2)])
 def test_hardly_any_audio(whisper: Whisper, audio: np.ndarray, commit: Commit) -> None:
-    stream = Stream(whisper.session(), Decoding(Chunk(700), commit))
+    stream = Stream(whisper.session("es", "en"), Decoding(Chunk(700), commit))
     stream.push(audio, finished=True)
     assert stream.reads[-1] == audio.size / 16
-    assert [e.text for e in stream.emissions] == whisper.text(stream.committed).split()
+    assert "".join(e.text for e in stream.emissions) == whisper.text(stream.committed).strip()
 
 
 def test_loops_are_searched_again(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def generate(encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
+    def generate(
+        encoded: Any, start: Tokens, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int
+    ) -> Beam:
         asked.append(options.no_repeat_ngram)
         return [Hypothesis((1, 2, 3) if options.no_repeat_ngram == 3 else (7, 8, 7, 8, 7, 8))]
 
     monkeypatch.setattr(whisper, "generate", generate)
-    session = whisper.session()
+    session = whisper.session("es", "en")
     session.extend(noise(1))
-    assert session.search((), GREEDY, EndOfSentence())[0].tokens == (1, 2, 3)
-    assert session.search((), BeamSearch(1, no_repeat_ngram=2), EndOfSentence())[0].tokens == (7, 8, 7, 8, 7, 8)
+    assert session.search((), GREEDY, None).best == (1, 2, 3)
+    assert session.search((), BeamSearch(1, no_repeat_ngram=2), None).best == (7, 8, 7, 8, 7, 8)
     assert asked == [0, 3, 2]
 
 
@@ -284,16 +290,15 @@ def test_sharing_changes_nothing_but_time(whisper: Whisper) -> None:
     ]
     memo, audio = Memo(), sounds(3.3)
     for how in decodings:
-        saved, started = memo.saved_seconds, time.perf_counter()
-        shared = run(whisper.session(memo), how, audio)
+        started = time.perf_counter()
+        shared = run(whisper.session("es", "en", Meter(memo)), how, audio)
         spent = time.perf_counter() - started
-        saved = memo.saved_seconds - saved
-        alone = run(whisper.session(), how, audio)
+        alone = run(whisper.session("es", "en"), how, audio)
         assert shared.committed == alone.committed
         assert shared.reads == alone.reads
         assert [(e.text, e.delay_ms) for e in shared.emissions] == [(e.text, e.delay_ms) for e in alone.emissions]
-        assert saved <= shared.compute_seconds <= spent + saved
-    assert saved > spent / 2  # the last one did nothing itself
+        assert shared.meter.seconds > 0
+    assert shared.meter.seconds > 1.5 * spent  # the last one did nothing itself
 
 
 def test_saved_time_is_charged(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,9 +308,9 @@ def test_saved_time_is_charged(whisper: Whisper, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(whisper, "generate", slowed(generate, 0.05))
     memo = Memo()
     how = Decoding(Chunk(1000), LocalAgreement(2), search=GREEDY)
-    first, second = (run(whisper.session(memo), how, noise(2.5)) for _ in range(2))
-    assert first.compute_seconds >= 3 * 0.25
-    assert second.compute_seconds == pytest.approx(first.compute_seconds, abs=0.15)
+    first, second = (run(whisper.session("es", "en", Meter(memo)), how, noise(2.5)) for _ in range(2))
+    assert first.meter.seconds >= 3 * 0.25
+    assert second.meter.seconds == pytest.approx(first.meter.seconds, abs=0.15)
 
 
 def slowed(function: Callable[..., Any], seconds: float) -> Callable[..., Any]:
@@ -320,10 +325,12 @@ def slowed(function: Callable[..., Any], seconds: float) -> Callable[..., Any]:
 
 
 def test_a_long_stream_alone_is_charged_what_it_took(endless: Whisper) -> None:
-    stream = Stream(endless.session(), Decoding(Offline(), All(), search=BeamSearch(1, max_tokens_per_second=1)))
+    stream = Stream(
+        endless.session("es", "en"), Decoding(Offline(), All(), search=BeamSearch(1, max_tokens_per_second=1))
+    )
     started = time.perf_counter()
     stream.push(sounds(61), finished=True)
-    assert stream.compute_seconds <= time.perf_counter() - started
+    assert stream.meter.seconds <= time.perf_counter() - started
 
 
 @pytest.mark.parametrize(
@@ -339,7 +346,7 @@ def test_a_long_stream_alone_is_charged_what_it_took(endless: Whisper) -> None:
 @pytest.mark.parametrize("model", ["whisper", "endless"])
 def test_the_window_slides(read: Read, commit: Commit, model: str, request: pytest.FixtureRequest) -> None:
     whisper = request.getfixturevalue(model)
-    session = whisper.session()
+    session = whisper.session("es", "en")
     stream = Stream(session, Decoding(read, commit, search=GREEDY))
     audio, limits, committed = sounds(65), [session.limit()], ()
     assert session.limit() == 30 * RATE
@@ -352,19 +359,19 @@ def test_the_window_slides(read: Read, commit: Commit, model: str, request: pyte
         limits.append(session.limit())
     assert 35 * RATE <= session.limit() - 30 * RATE <= 65 * RATE  # what has left
     assert stream.reads[-1] == 65000 and len(stream.reads) < 65
-    assert [e.text for e in stream.emissions] == whisper.text(stream.committed).split()
+    assert "".join(e.text for e in stream.emissions) == whisper.text(stream.committed).strip()
     assert committed and stream.emissions
 
 
 def test_slide(endless: Whisper) -> None:
-    session, audio = endless.session(), sounds(30)
+    session, audio = endless.session("es", "en"), sounds(30)
     session.extend(audio[:-1])
     assert not session.is_full()
     session.extend(audio[-1:])
     assert session.is_full()
-    best = session.search((), BeamSearch(2), MaxTokens(60))[0].tokens
+    best = session.search((), BeamSearch(2), MaxTokens(60)).best
     spoken = session.spoken(best)
-    ends = endless.end_times(endless.encode(audio), best, 3000)
+    ends = endless.end_times(endless.encode(audio), START, best, 3000)
     assert spoken == best[: sum(end <= 29 for end in ends)] and 0 < len(spoken) < 60
     session.slide(spoken)
     assert not session.is_full() and session.length == 30 * RATE
@@ -372,14 +379,37 @@ def test_slide(endless: Whisper) -> None:
     assert 1 <= cut <= 29
     behind = 1 + max(i for i, end in enumerate(ends) if end == pytest.approx(cut))
     assert behind >= len(spoken) or any(endless.begins_word(token) for token in best[: behind + 1])
-    for hypothesis in session.search(spoken, BeamSearch(2), MaxTokens(5)):
+    for hypothesis in session.search(spoken, BeamSearch(2), MaxTokens(5)).beam:
         assert hypothesis.tokens[: len(spoken)] == spoken
         assert len(hypothesis.tokens) == len(spoken) + 5
     assert session.text(spoken) == endless.text(spoken)
 
 
+@pytest.mark.parametrize(
+    ("ends", "cut"),
+    [
+        # After the last word that ends within 20 s, so that a third of the window is left.
+        ([2.0, 8.0, 15.0, 19.9, 20.1, 25.0], 19.9),
+        ([2.0, 8.0, 20.0, 20.02, 28.0, 28.5], 20.0),
+        # After the first word, if all end later; a cut of less than a second would be none.
+        ([0.5, 21.0, 22.0, 23.0, 24.0, 25.0], 21.0),
+    ],
+)
+def test_a_third_of_the_window_stays(
+    endless: Whisper, monkeypatch: pytest.MonkeyPatch, ends: list[float], cut: float
+) -> None:
+    session, audio = endless.session("es", "en"), sounds(30)
+    session.extend(audio)
+    monkeypatch.setattr(endless, "end_times", lambda *_: ends)
+    monkeypatch.setattr(endless, "begins_word", lambda token: True)
+    session.slide(prefix_of(6))
+    assert session.limit() / RATE - 30 == pytest.approx(cut)
+    assert session.gone == ends.index(cut) + 1
+    assert session.length == 30 * RATE
+
+
 def test_slide_without_a_word(whisper: Whisper, caplog: pytest.LogCaptureFixture) -> None:
-    session = whisper.session()
+    session = whisper.session("es", "en")
     session.extend(noise(30))
     session.slide(())
     assert session.limit() == 45 * RATE
@@ -389,13 +419,13 @@ def test_slide_without_a_word(whisper: Whisper, caplog: pytest.LogCaptureFixture
 def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
     generate, seen = endless.generate, []
 
-    def spy(encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
+    def spy(encoded: Any, start: Tokens, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
         seen.append((previous, prefix))
-        return generate(encoded, previous, prefix, options, max_new)
+        return generate(encoded, start, previous, prefix, options, max_new)
 
     monkeypatch.setattr(endless, "generate", spy)
     options = BeamSearch(1, max_tokens_per_second=5)
-    stream = run(endless.session(), Decoding(Chunk(10000), Hold(3), search=options), sounds(95))
+    stream = run(endless.session("es", "en"), Decoding(Chunk(10000), Hold(3), search=options), sounds(95))
     lengths = [len(previous) for previous, _ in seen]
     assert lengths[0] == 0 and max(lengths) == PREVIOUS_TOKENS
     for previous, prefix in seen:
@@ -411,8 +441,8 @@ def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.Mo
 @example([0, 0, 16000, 32000, 32001], SharedPrefix(2))
 def test_cutting_into_pushes_does_not_matter(whisper: Whisper, cuts: list[int], commit: Commit) -> None:
     how, audio = Decoding(Chunk(1000), commit, MaxTokens(6), BeamSearch(2)), sounds(3.5)
-    whole = run(whisper.session(), how, audio)
-    cut = Stream(whisper.session(), how)
+    whole = run(whisper.session("es", "en"), how, audio)
+    cut = Stream(whisper.session("es", "en"), how)
     edges = [0, *sorted(c for c in cuts if c < audio.size)]
     for start, end in pairwise(edges):
         cut.push(audio[start:end])
@@ -466,19 +496,19 @@ def test_no_repetition_no_loop(tokens: list[int]) -> None:
 
 
 def test_load_model(folder: Path) -> None:
-    model = load_model(folder, "es", "es", compute_type="float32", threads=1, padding_seconds=1.0)
-    assert isinstance(model, Whisper) and model.padding_seconds == 1.0 and model.sample_rate == RATE
-    names = {"compute_type", "device", "padding_seconds", "pause", "silence_seconds", "threads"}
-    assert names <= set(option_names(folder))
+    model = load_model(folder, compute_type="float32", threads=1, padding_seconds=1.0)
+    assert isinstance(model, Whisper) and model._options.padding_seconds == 1.0 and model.sample_rate == RATE
+    names = {"compute_type", "device", "padding_seconds", "silence_seconds", "threads"}
+    assert set(option_names(folder)) == names
 
 
 def test_silence_between_pauses_is_not_decoded(folder: Path) -> None:
     """Whisper invents words in it; noise is none to the voice activity detector either."""
-    how = Decoding(Chunk(1000), All())
-    for pause in (0.0, 0.3):
-        stream = open_stream(load_model(folder, "es", "es", compute_type="float32", threads=1, pause=pause), how)
+    model = load_model(folder, compute_type="float32", threads=1)
+    for segment in (Whole(), Pause(0.3)):
+        stream = open_stream(model, Decoding(Chunk(1000), All(), segment=segment), "es", "en")
         stream.push(noise(5.0), finished=True)
-        assert bool(stream.reads) == (not pause)
+        assert bool(stream.reads) == (segment == Whole())
 
 
 @pytest.mark.parametrize(
@@ -492,21 +522,28 @@ def test_silence_between_pauses_is_not_decoded(folder: Path) -> None:
 )
 def test_languages(folder: Path, source: str, target: str, words: str) -> None:
     with pytest.raises(SimulstError, match=words):
-        load(folder, source, target)
+        load(folder).session(source, target)
 
 
 def test_tasks_differ(folder: Path) -> None:
-    texts = set()
-    for source, target in (("es", "es"), ("es", "en"), ("ja", "ja")):
-        model = load(folder, source, target)
-        texts.add(model.generate(model.encode(sounds(3)), (), (), GREEDY, 30)[0].tokens)
-    assert len(texts) == 3
+    """One loaded model serves all of them, in turn."""
+    model, texts = load(folder), []
+    for source, target in 2 * (("es", "es"), ("es", "en"), ("ja", "ja")):
+        texts.append(run(model.session(source, target), Decoding(Offline(), All(), search=GREEDY), sounds(3)).committed)
+    assert texts[:3] == texts[3:] and len(set(texts)) == 3
 
 
-@pytest.mark.parametrize("option", [{"compute_type": "int3"}, {"device": "tpu"}])
-def test_bad_options(folder: Path, option: dict[str, str]) -> None:
-    with pytest.raises(SimulstError, match=f"{folder}.*{next(iter(option.values()))}"):
-        load(folder, **option)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("compute_type", "int3"), ("compute_type", 3), ("device", "tpu"), ("threads", -1), ("threads", "abc")],
+        *[("padding_seconds", value) for value in ("abc", math.nan, -1.0, 31.0, math.inf)],
+        *[("silence_seconds", value) for value in (1e9, -0.5, "long", True)],
+    ],
+)
+def test_bad_options(folder: Path, name: str, value: Any) -> None:
+    with pytest.raises(SimulstError, match=f"{folder}.*{value}"):
+        load_model(folder, **{name: value})
 
 
 @pytest.fixture
@@ -538,7 +575,7 @@ def test_an_english_only_model(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "lang_ids": []}))
     with pytest.raises(SimulstError, match="no language 'es'"):
-        load(copy)
+        load(copy).session("es", "en")
     tokenizer = (copy / "tokenizer.json").read_text()
     (copy / "config.json").write_text(json.dumps(config))
     (copy / "tokenizer.json").write_text(tokenizer.replace("<|startofprev|>", "<|other|>"))

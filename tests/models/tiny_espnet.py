@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece
+import tiny_pieces
 import torch
 import yaml
 
+from simulst.search.calls import alone
+
 WIDTH, MELS = 16, 20
-TEXT = "der hund sieht die katze im garten\ndie alte frau hat einen kleinen hund\nheute geht der mann in den wald\n"
 CONTEXTUAL = {
     **{"output_size": WIDTH, "attention_heads": 2, "linear_units": 24, "num_blocks": 3},
     **{"block_size": 40, "hop_size": 16, "look_ahead": 16},
@@ -74,17 +75,18 @@ def write(folder: Path, encoder: str = "contextual_block_conformer", seed: int =
     return model
 
 
+def frames_of(session: Any) -> torch.Tensor:
+    """The encoder frames (t, width) of all audio so far, as far as the session's window holds them."""
+    alone(session._encoding.encode())
+    return torch.cat([session._model.nothing, *(part.frames for part in session._encoding.parts)])
+
+
 def _tokens(folder: Path, token_type: str) -> list[str]:
     if token_type == "word":
-        middle = sorted(set(TEXT.split()))
+        middle = sorted(set(tiny_pieces.TEXT.split()))
     elif token_type == "char":
-        middle = ["<space>" if c == " " else c for c in sorted(set(TEXT) - {"\n"})]
+        middle = ["<space>" if c == " " else c for c in sorted(set(tiny_pieces.TEXT) - {"\n"})]
     else:
-        (folder / "text").write_text(TEXT)
-        sentencepiece.SentencePieceTrainer.train(
-            input=str(folder / "text"), model_prefix=str(folder / "bpe"), vocab_size=40, model_type="unigram",
-            hard_vocab_limit=False, minloglevel=2,
-        )  # fmt: skip
-        pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "bpe.model"))
+        pieces = tiny_pieces.train(folder)
         middle = [pieces.id_to_piece(i) for i in range(3, pieces.get_piece_size())]
     return ["<blank>", "<unk>", *middle, "<sos/eos>"]

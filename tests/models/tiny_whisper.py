@@ -9,7 +9,7 @@ import numpy as np
 from ctranslate2.specs.whisper_spec import WhisperSpec
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from simulst.models.whisper import Whisper
+from simulst.models.whisper import Whisper, WhisperOptions
 
 LAYERS, HEADS, WIDTH, MELS, STATES, POSITIONS = 2, 2, 32, 80, 1500, 448
 LANGUAGES = ("en", "es", "ja", "zh")
@@ -48,9 +48,17 @@ def write(folder: Path, seed: int = 0, eos: float = 0.0, times: float = -100.0) 
     return folder
 
 
-def load(folder: Path, source: str = "es", target: str = "en", **options: Any) -> Whisper:
+def load(folder: Path, **options: Any) -> Whisper:
     """A model on one thread, in float32."""
-    return Whisper(folder, source, target, **{"compute_type": "float32", "threads": 1, **options})
+    return Whisper(folder, WhisperOptions(**{"compute_type": "float32", "threads": 1, **options}))
+
+
+def start(source: str = "es", target: str = "en") -> tuple[int, ...]:
+    """The tokens that every text begins with."""
+    task = "<|transcribe|>" if target == source else "<|translate|>"
+    tokenizer = _tokenizer()
+    names = ("<|startoftranscript|>", f"<|{source}|>", task, "<|notimestamps|>")
+    return tuple(tokenizer.token_to_id(name) for name in names)
 
 
 def _tokenizer() -> Tokenizer:

@@ -1,8 +1,9 @@
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, common_prefix
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords, common_prefix
 from simulst.search import Beam, Hypothesis, Tokens
+from simulst.words import Words
 
 
 def beam(*hypotheses: Tokens) -> Beam:
@@ -85,7 +86,24 @@ def test_common_prefix(sequences: list[Tokens], expected: Tokens) -> None:
 
 
 def test_whole_words_has_its_own_label() -> None:
-    assert LocalAgreement(2, whole_words=True).label == "LA-2w"
-    assert Hold(3, whole_words=True).label == "hold-3w"
-    assert SharedPrefix(1, whole_words=True).label == "SP-1w"
-    assert All(whole_words=True).label == "allw"
+    assert WholeWords(LocalAgreement(2)).label == "LA-2w"
+    assert WholeWords(Hold(3)).label == "hold-3w"
+    assert WholeWords(SharedPrefix(1)).label == "SP-1w"
+    assert WholeWords(All()).label == "allw"
+
+
+@pytest.mark.parametrize("inner", [All(), Hold(2), LocalAgreement(2), SharedPrefix(1)])
+def test_whole_words_of_any_commit(inner: Commit) -> None:
+    """It finds stable what the other finds stable, and releases whole words of it."""
+    words = Words(lambda tokens: "".join([" a", " b", "c", " d"][token] for token in tokens))
+    commit = WholeWords(inner)
+    assert (commit.window, commit.stable([A, B]), commit.ends_word) == (inner.window, inner.stable([A, B]), True)
+    for new, released in (((0, 1), (0,)), ((0, 1, 2), (0,)), ((0, 1, 2, 3), (0, 1, 2)), ((0,), ()), ((), ())):
+        assert commit.release(new, words) == released
+        assert inner.release(new, words) == new
+
+
+def test_the_name_of_a_curve_has_no_number() -> None:
+    for commit, curve, swept in ((Hold(6), "hold-n", 6), (LocalAgreement(3), "LA-n", 3), (All(), "all", None)):
+        assert (commit.curve, commit.swept) == (curve, swept)
+        assert (WholeWords(commit).curve, WholeWords(commit).swept) == (curve + "w", swept)

@@ -4,8 +4,12 @@ from collections.abc import Callable
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.models.base import Memo
-from simulst.policy.read import Block, Boundary, Chunk, Offline, Read, WaitK, WaitStride, listener_of
+from simulst.meter import Meter
+from simulst.needs import Need
+from simulst.policy.context import Context
+from simulst.policy.read import Block, Chunk, Offline, Read, WaitK, WaitStride
+from simulst.prefix.boundary_read import Boundary
+from simulst.words import Words
 
 
 def positions(read: Read, steps: int) -> list[float]:
@@ -120,8 +124,31 @@ def test_bad_options(make: Callable[[], Read], message: str) -> None:
         make()
 
 
-def test_only_a_boundary_is_listened_for() -> None:
-    for read in (Chunk(500), Block(), Offline(), WaitK(3), WaitStride(100, 10)):
-        assert listener_of(read, Memo()) is None
+def context(block_end: Callable[[int], float] = lambda n: math.nan, sample_rate: int = 16000) -> Context:
+    return Context(Words(lambda tokens: ""), Meter(), sample_rate, block_end)
+
+
+def test_only_a_boundary_needs_the_audio() -> None:
+    for read in (Chunk(500), Offline(), WaitK(3), WaitStride(100, 10)):
+        assert read.needs == frozenset() and read.open(context()) is read and read.ready()
+    assert (Block().needs, Boundary(0.5, "p").needs) == ({Need.BLOCKS}, {Need.AUDIO})
     with pytest.raises(SimulstError, match=r"nowhere\.pth: no such file; name a predictor"):
-        listener_of(Boundary(0.5, "nowhere.pth"), Memo())
+        Boundary(0.5, "nowhere.pth").open(context())
+    with pytest.raises(SimulstError, match=r"read: the boundary predictor hears 16000 Hz, and the model 8000 Hz"):
+        Boundary(0.5, "nowhere.pth").open(context(sample_rate=8000))
+
+
+def test_the_model_knows_where_blocks_end() -> None:
+    reading = Block(3).open(context(lambda n: 1000.0 + n))
+    assert reading.next_ms(7.0) == 1003.0 and reading.ready()
+
+
+def test_the_name_of_a_curve_has_no_number() -> None:
+    assert [(read.curve, read.swept) for read in (WaitK(3), WaitStride(100, 20), Boundary(0.5, "p", 48))] == [
+        *[("wait-k", 3), ("k-s20", 100), ("boundary-T48", 0.5)],
+    ]
+    assert [(read.curve, read.swept) for read in (Chunk(500), Block(2), Offline())] == [
+        ("", 500),
+        ("", None),
+        ("offline", None),
+    ]

@@ -1,18 +1,53 @@
 import math
+from collections.abc import Sequence
 
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, EnoughWords, Evidence, MaxTokens, MaxWords
-from simulst.search import BeamSearch
+from simulst.meter import Meter
+from simulst.needs import Need
+from simulst.policy.context import Context, TokensView, View
+from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
+from simulst.search import BeamSearch, Tokens
+from simulst.words import Words
+
+PIECES = [" a", " b", "c", " d"]
+
+
+def open_stop(stop: Stop, layers: int = 2, heads: int = 4) -> Stopping:
+    words = Words(lambda tokens: "".join(PIECES[token] for token in tokens))
+    return stop.open(Context(words, Meter(), 16000, lambda n: math.nan, layers, heads))
+
+
+class Known(View):
+    """A view that knows everything, and keeps what it was asked."""
+
+    def __init__(self, tokens: Tokens = (), odds: float = math.nan, left: float = math.nan) -> None:
+        self._tokens, self.odds, self.left = tokens, odds, left
+        self.asked: list[object] = []
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._tokens
+
+    def odds_of_end(self, exact: bool = False) -> float:
+        self.asked.append(exact)
+        return self.odds
+
+    def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
+        self.asked.append((tuple(layers), tuple(heads)))
+        return self.left
 
 
 def test_end_of_sentence() -> None:
-    assert (EndOfSentence().label, EndOfSentence().max_new_tokens) == ("", None)
+    stop = EndOfSentence()
+    assert (stop.label, stop.enough_tokens, stop.ends(Known()), stop.first((1, 2))) == ("", None, False, (1, 2))
 
 
 def test_max_tokens() -> None:
-    assert (MaxTokens(3).label, MaxTokens(3).max_new_tokens) == ("N3", 3)
+    stop = MaxTokens(3)
+    assert (stop.label, stop.enough_tokens, stop.first((1, 2, 3, 4))) == ("N3", 3, (1, 2, 3))
+    assert [stop.ends(TokensView((0,) * n)) for n in range(5)] == [False] * 3 + [True] * 2
 
 
 @pytest.mark.parametrize("n", [0, -2])
@@ -22,42 +57,93 @@ def test_bad_max_tokens(n: int) -> None:
 
 
 def test_max_words() -> None:
-    assert (MaxWords(2).label, MaxWords(2).max_new_words, MaxWords(2).max_new_tokens) == ("W2", 2, None)
+    """Words count once the next one has begun."""
+    stop = open_stop(MaxWords(2))
+    assert (stop.options.label, stop.options.whole_words) == ("W2", True)
+    texts = [(), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 0)]
+    assert [stop.ends(TokensView(text)) for text in texts] == [False] * 4 + [True] * 2
+    assert [stop.first(text) for text in texts] == [*texts[:4], (0, 1, 2), (0, 1, 2)]
     for n in (0, -2):
         with pytest.raises(SimulstError, match=f"stop: n is {n}; at least one word"):
             MaxWords(n)
 
 
-def test_enough_words() -> None:
-    stop = EnoughWords(2, "word", lambda tokens: len(tokens) // 2)
-    assert [stop.ends(Evidence(tokens=(7,) * n)) for n in range(6)] == [False] * 4 + [True] * 2
-    # As the key of what is shared: the same in every session, but not for words and characters.
-    assert repr(stop) == repr(EnoughWords(2, "word", len)) == "EnoughWords(n=2, unit='word')"
-
-
 def test_ctc() -> None:
     stop = CTC(-0.5)
-    assert (stop.label, stop.needs, stop.discard, stop.max_new_tokens) == ("CTC-0.5", "ctc", 1, None)
-    assert (CTC(2.0, exact=True).label, CTC(2.0, exact=True).needs) == ("CTC-exact+2", "ctc_exact")
-    odds = [-math.inf, -0.6, -0.5, -0.4, math.inf, math.nan]
-    assert [stop.ends(Evidence(log_odds_end=x)) for x in odds] == [False, False, False, True, True, False]
+    assert (stop.label, stop.needs, stop.discard) == ("CTC-0.5", {Need.CTC, Need.STEPS}, 1)
+    assert CTC(2.0, exact=True).label == "CTC-exact+2"
+    odds = [-math.inf, -0.6, -0.5, -0.4999, math.inf, math.nan]
+    assert [stop.ends(Known(odds=x)) for x in odds] == [False, False, False, True, True, False]
+    for exact in (False, True):
+        view = Known(odds=1.0)
+        CTC(0.0, exact).ends(view)
+        assert view.asked == [exact]
     with pytest.raises(SimulstError, match="stop: threshold is not a number"):
         CTC(math.nan)
 
 
 def test_align_att() -> None:
     stop = AlignAtt(4, (-1,), (0, 2))
-    assert (stop.label, stop.needs, stop.discard) == ("AlignAtt4-L-1-H0+2", "attention", 0)
+    assert (stop.label, stop.needs, stop.discard) == ("AlignAtt4-L-1-H0+2", {Need.ATTENTION, Need.STEPS}, 0)
     assert AlignAtt(4).label == "AlignAtt4"
-    assert [stop.ends(Evidence(frames_left=x)) for x in (0, 3, 4, 9, math.nan)] == [True, True, False, False, False]
+    assert [stop.ends(Known(left=x)) for x in (0, 3, 4, 9, math.nan)] == [True, True, False, False, False]
+    view = Known(left=1.0)
+    stop.ends(view)
+    assert view.asked == [((-1,), (0, 2))]
     with pytest.raises(SimulstError, match="stop: frames is 0"):
         AlignAtt(0)
 
 
+@pytest.mark.parametrize(
+    ("stop", "named"),
+    [(AlignAtt(1, (2,)), "layers names 2.*has 2"), (AlignAtt(1, (), (0, -5)), "heads names -5.*has 4")],
+)
+def test_layers_and_heads_that_are_not_there(stop: Stop, named: str) -> None:
+    """They are told when the stream is opened, not when the first audio is decoded."""
+    with pytest.raises(SimulstError, match=named):
+        open_stop(stop)
+
+
 @pytest.mark.parametrize("stop", [EndOfSentence(), MaxTokens(2), MaxWords(2)])
-def test_the_plain_ones_look_at_nothing(stop: EndOfSentence | MaxTokens | MaxWords) -> None:
-    assert stop.needs == "" and stop.discard == 0
-    assert not stop.ends(Evidence(math.inf, 0))
+def test_the_plain_ones_look_at_tokens_alone(stop: Stop) -> None:
+    assert stop.needs == frozenset() and stop.discard == 0
+    view = Known()
+    assert not open_stop(stop).ends(view) and view.asked == []
+
+
+def test_any_of() -> None:
+    """The search ends with the first that says so, and gives up what that one gives up."""
+    stop = AnyOf((MaxWords(2), CTC(0.0), MaxTokens(9)))
+    assert stop.label == "W2+CTC+0+N9"
+    assert (stop.needs, stop.whole_words, stop.enough_tokens) == ({Need.CTC, Need.STEPS}, True, 9)
+    opened = open_stop(stop)
+    assert opened.options is stop
+    for view, ends, discard in (
+        (Known((0,), odds=-1.0), False, 0),
+        (Known((0,), odds=1.0), True, 1),
+        (Known((0, 1, 3), odds=-1.0), True, 0),
+        (Known((2,) * 9, odds=-1.0), True, 0),
+        (Known((0, 1, 3), odds=1.0), True, 1),
+        (Known((0,), odds=-1.0), False, 0),
+    ):
+        assert (opened.ends(view), opened.discard) == (ends, discard)
+    assert opened.first((0, 1, 2, 3, 0)) == (0, 1, 2)
+    assert opened.first((2,) * 12) == (2,) * 9
+    with pytest.raises(SimulstError, match="stop: any_of names no STOP"):
+        AnyOf(())
+
+
+def test_what_was_not_declared_cannot_be_asked_for() -> None:
+    for ask in (View.odds_of_end, View.frames_left, View.end_times):
+        with pytest.raises(NotImplementedError, match="was not declared in STOP's needs"):
+            ask(TokensView(()))
+
+
+def test_the_name_of_a_curve_has_no_number() -> None:
+    stops = [MaxTokens(2), MaxWords(1), CTC(-1.5), CTC(0.0, exact=True), AlignAtt(8), AlignAtt(8, (-1,))]
+    assert [(stop.curve, stop.swept) for stop in stops] == [
+        *[("N-n", 2), ("W-n", 1), ("CTC-n", -1.5), ("CTC-exact-n", 0.0), ("AlignAtt-n", 8), ("AlignAtt-n-L-1", 8)],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.models.espnet import ESPnet
+from simulst.models import load_model
+from simulst.models.espnet.model import ESPnet
 from simulst.prefix.align import Pair, Question, Translator, align
 from simulst.prefix.encoding import FRAME
 from simulst.search import JointBeamSearch, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.calls import alone
 
 One = Callable[[int, int, Tokens], Tokens]
 
@@ -147,7 +149,7 @@ def test_a_model_without_words_has_no_pairs() -> None:
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
     folder: Path = tmp_path_factory.mktemp(request.param)
     tiny_espnet.write(folder, request.param, seed=4)
-    return ESPnet(folder / "exp" / "st", "en", "de")
+    return load_model(folder / "exp" / "st")
 
 
 @pytest.mark.parametrize("open_end", [False, True])
@@ -158,16 +160,16 @@ def test_batched_as_prefix_by_prefix(model: ESPnet, beam: int, open_end: bool, m
     audio = [(noise.normal(0, 0.1, n) * np.sin(np.arange(n) / 4000)).astype(np.float32) for n in (70_000, 31_234, 9000)]
 
     def singly(row: int, frames: int, forced: Tokens) -> Tokens:
-        session = model.session()
+        session = model.session("en", "de")
         session.extend(audio[row][: frames * FRAME if frames < audio[row].size // FRAME else None], final=True)
-        search = JointSearch(model.decoder, options, model.sos, model.eos)
-        search.append(session.encoded())
-        return joint_beam_search(search, forced)[0].tokens
+        search = JointSearch(model.decoder, options, model.vocabulary.sos, model.vocabulary.eos)
+        search.append(tiny_espnet.frames_of(session))
+        return alone(joint_beam_search(search, forced))[0].tokens
 
     if open_end:  # the tiny model writes no punctuation: some of its words are made some
         text = type(model).text
         monkeypatch.setattr(type(model), "text", lambda self, tokens: re.sub("[aeu]", ".", text(self, tokens)))
-    translator = Translator(model, audio, 48, options, open_end)
+    translator = Translator(model, "de", audio, 48, options, open_end)
     found = align(translator, translator.frames, 48, model.text, open_end)
     expected = align(
         lambda questions: [singly(q.row, q.end, q.forced) for q in questions],
@@ -176,4 +178,4 @@ def test_batched_as_prefix_by_prefix(model: ESPnet, beam: int, open_end: bool, m
     assert found == expected
     assert any(alignment.whole for alignment in found)
     with pytest.raises(SimulstError, match=r"ctc_weight: 0\.0"):
-        Translator(model, audio, 48, JointBeamSearch())([Question(0, 48)])
+        Translator(model, "de", audio, 48, JointBeamSearch())

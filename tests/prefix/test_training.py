@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
-from simulst.lock import alone
+from simulst.lock import locked
 from simulst.prefix import training
 from simulst.prefix.boundaries import read_corpus
 from simulst.prefix.predictor import BoundaryPredictor, Sizes, load_predictor
@@ -240,7 +240,7 @@ def test_other_folders_are_left_alone(data: Data, tmp_path: Path) -> None:
 
 
 def test_two_at_once_in_a_folder(data: Data, tmp_path: Path) -> None:
-    with alone(tmp_path), pytest.raises(SimulstError, match="another run is at work"):
+    with locked(tmp_path), pytest.raises(SimulstError, match="another run is at work"):
         train(*data, tmp_path, QUICK)
 
 

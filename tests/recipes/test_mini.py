@@ -18,8 +18,10 @@ import yaml
 
 from simulst.data.datadir import read_data_dir
 from simulst.log import read_log
-from simulst.models.espnet import ESPnet
+from simulst.models import load_model
+from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes
+from simulst.search.calls import alone
 
 SIZES = {"train": 60, "dev": 6, "test": 4, "he": 2, "pieces": 100, "source-pieces": 80}
 OPTIONS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
@@ -74,10 +76,11 @@ def test_results_are_written(mini: Path) -> None:
 
 def test_the_encoder_equals_espnets_own_streaming(mini: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, theirs, audio = both_models(mini, monkeypatch)
-    session = model.session()
+    session = model.session("en", "de")
     for start in range(0, audio.size, 1000):
         session.extend(audio[start : start + 1000], final=start + 1000 >= audio.size)
-        frames = session.encoded()
+        alone(session._encoding.encode())
+    frames = torch.cat([part.frames for part in session._encoding.parts])
     with torch.inference_mode():
         speech = torch.from_numpy(audio)[None]
         features, lengths = theirs.frontend(speech, torch.tensor([audio.size]))
@@ -148,5 +151,5 @@ def both_models(mini: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ESPnet, to
 
         theirs, arguments = STTask.build_model_from_file(experiment / "config.yaml", experiment / "chosen.pth", "cpu")
     assert yaml.safe_load((experiment / "config.yaml").read_text())["encoder"] == arguments.encoder
-    model = ESPnet(experiment, "en", "de", checkpoint="chosen.pth")
+    model = load_model(experiment, checkpoint="chosen.pth")
     return model, theirs.eval(), load_audio(utterance.wav, utterance.start, utterance.end)

@@ -12,9 +12,10 @@ import pytest
 import soundfile
 import yaml
 
-from simulst.data.audio import SAMPLE_RATE, load_audio
-from simulst.data.mini import make_mini
+from simulst.corpora.mini.speech import make_mini
+from simulst.data.audio import load_audio
 from simulst.log import read_log
+from simulst.units import SAMPLE_RATE
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/new_pair.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulst.scaffold import new_recipe
+from simulst.corpora.scaffold import new_recipe
 
 ROOT = Path(__file__).parents[2]
 SHARED = {"local/st_options.sh", "local/prefix_options.sh"}

@@ -19,7 +19,8 @@ Figure = pytest.importorskip("matplotlib.figure").Figure
 def make_run(folder: Path, read: dict[str, Any], commit: dict[str, Any], **scores: Any) -> Path:
     decoding = parse_decoding({"read": read, "commit": commit}, "test")
     folder.mkdir(parents=True)
-    config = {"label": decoding.label, "strategy": decoding.strategy, "decoding": decoding.raw}
+    curve = {"strategy": decoding.strategy, "curve": list(decoding.curve)}
+    config = {"label": decoding.label, **curve, "decoding": decoding.raw}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     (folder / "scores.json").write_text(json.dumps(scores))
     return folder

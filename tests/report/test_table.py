@@ -34,7 +34,8 @@ def make_run(
     stop = stop or {"type": "end_of_sentence"}
     decoding = parse_decoding({"read": read, "stop": stop, "commit": commit}, "test")
     folder.mkdir(parents=True)
-    config = {"label": decoding.label, "strategy": decoding.strategy, "decoding": decoding.raw}
+    curve = {"strategy": decoding.strategy, "curve": list(decoding.curve)}
+    config = {"label": decoding.label, **curve, "decoding": decoding.raw}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     (folder / "scores.json").write_text(json.dumps({**SCORES, **scores}))
     return folder
@@ -94,7 +95,8 @@ def test_curves_that_are_called_after_their_read(tmp_path: Path) -> None:
     ]
     folders = []
     for i, (read, stop) in enumerate(reads):
-        commit = {"type": "all", **({"last_word": True} if read["type"] == "boundary" else {})}
+        words = {"boundary": {"last_word": True}, "wait_k": {"whole_words": True}}
+        commit = {"type": "all", **words.get(read["type"], {})}
         folders.append(make_run(tmp_path / str(i), read, commit, stop))
     runs = load_runs(folders)
     assert [(run.line, run.name, run.value) for run in runs] == [
@@ -197,7 +199,8 @@ def test_a_curve_of_blockwise_runs_is_told_by_the_policys_number(tmp_path: Path)
         decoding = parse_decoding({**block, **policy}, "test")
         folder = tmp_path / str(number)
         folder.mkdir()
-        config = {"label": decoding.label, "strategy": decoding.strategy, "decoding": decoding.raw}
+        curve = {"strategy": decoding.strategy, "curve": list(decoding.curve)}
+        config = {"label": decoding.label, **curve, "decoding": decoding.raw}
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         (folder / "scores.json").write_text(json.dumps(SCORES))
         folders.append(folder)

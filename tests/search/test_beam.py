@@ -1,6 +1,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,9 +9,10 @@ from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, Tiny
 
 from simulst.errors import SimulstError
-from simulst.models.decoder import CachedDecoder
+from simulst.models.espnet.decoder import CachedDecoder
 from simulst.search import Hypothesis, JointBeamSearch, beam
-from simulst.search.beam import TO_THE_END, JointSearch, joint_beam_search, ranked
+from simulst.search.beam import JointSearch, Running, Scored, joint_beam_search, ranked
+from simulst.search.calls import alone
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 
@@ -85,7 +87,7 @@ def test_the_ctc_layer_alone() -> None:
         log_probs[frame, token] = 0.0
     search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(SIZE, 1.0), EOS, EOS)
     search.append(memory, log_probs)
-    found = joint_beam_search(search, ())
+    found = alone(joint_beam_search(search, ()))
     assert found[0].tokens == (3, 3, 4)
 
 
@@ -147,15 +149,21 @@ def test_a_batch_of_hypotheses_is_scored_as_each_alone(seed: int, frames: int, b
     search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(beam), EOS, EOS)
     search.append(memory, log_probs)
     running = search.start((3,))
+
+    def grown(running: Running) -> Scored:
+        scored = alone(search.grow(running))
+        assert scored is not None
+        return scored
+
     for _ in range(steps):
-        running = search.choose(search.score(running, TO_THE_END)).running
-    together = search.score(running, TO_THE_END)
+        running = search.choose(grown(running)).running
+    together = grown(running)
     for row in range(len(running)):
-        alone = search.score(running[torch.tensor([row])], TO_THE_END)
-        torch.testing.assert_close(alone.scores[0], together.scores[row], atol=1e-5, rtol=0)
-        assert alone.candidates[0].tolist() == together.candidates[row].tolist()
-        forced = search.score(search.start(tuple(running.tokens[row].tolist()), running.attention[row]), TO_THE_END)
-        torch.testing.assert_close(forced.scores[0], together.scores[row], atol=1e-4, rtol=0)
+        alone_scored = grown(running[np.array([row])])
+        np.testing.assert_allclose(alone_scored.scores[0], together.scores[row], atol=1e-5, rtol=0)
+        assert alone_scored.candidates[0].tolist() == together.candidates[row].tolist()
+        forced = grown(search.start(tuple(running.tokens[row].tolist()), running.attention[row]))
+        np.testing.assert_allclose(forced.scores[0], together.scores[row], atol=1e-4, rtol=0)
 
 
 def test_a_text_that_comes_twice_keeps_its_better_place() -> None:
@@ -169,7 +177,7 @@ def test_hypotheses_that_never_end_are_cut_and_told(caplog: pytest.LogCaptureFix
     def length(end: float) -> int:
         search = JointSearch(CachedDecoder(Tiny(0, end=end).decoder), options, EOS, EOS)
         search.append(Tiny(0).memory(0, 7))
-        return len(joint_beam_search(search, ())[0].tokens)
+        return len(alone(joint_beam_search(search, ()))[0].tokens)
 
     beam._tell_of_no_end.cache_clear()
     assert length(-50.0) == length(-50.0) == 7

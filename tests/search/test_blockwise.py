@@ -26,14 +26,19 @@ logging.disable(logging.NOTSET)
 
 from simulst.config import Decoding  # noqa: E402
 from simulst.errors import SimulstError  # noqa: E402
-from simulst.models.decoder import CachedDecoder  # noqa: E402
+from simulst.meter import Meter  # noqa: E402
+from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
+from simulst.needs import Need  # noqa: E402
 from simulst.policy.commit import All, Hold, LocalAgreement  # noqa: E402
+from simulst.policy.context import Context, View  # noqa: E402
 from simulst.policy.read import Chunk  # noqa: E402
-from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, Evidence, MaxTokens  # noqa: E402
-from simulst.search import BWBS, IBWBS, Beam, Hypothesis, JointBeamSearch, JointOptions, Tokens  # noqa: E402
+from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E402
+from simulst.search import BWBS, IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, Tokens  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
+from simulst.search.calls import alone  # noqa: E402
 from simulst.stream import Stream  # noqa: E402
+from simulst.words import Words  # noqa: E402
 
 torch.set_num_threads(1)
 BLOCKS = [24, *[16] * 8]
@@ -64,11 +69,11 @@ def ours(model: Tiny, memory: torch.Tensor, options: BWBS, keep: Callable[[Beam]
     beams = []
     for piece in pieces(memory)[:-1]:
         search.append(piece, log_probs_of(model, piece))
-        beams.append(blockwise.step(committed, EndOfSentence(), final=False))
+        beams.append(alone(blockwise.step(committed, None, final=False)).beam)
         committed = keep(beams[-1])
     last = pieces(memory)[-1]
     search.append(last, log_probs_of(model, last))
-    return beams, blockwise.step(committed, EndOfSentence(), final=True)
+    return beams, alone(blockwise.step(committed, None, final=True)).beam
 
 
 def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) -> list[tuple[Tokens, float]]:
@@ -133,7 +138,7 @@ def test_results_begin_with_what_is_committed(seed: int, frames: int, beam: int,
     parts = pieces(memory)
     for number, piece in enumerate(parts):
         search.append(piece, log_probs_of(model, piece))
-        found = blockwise.step(committed, EndOfSentence(), number == len(parts) - 1)
+        found = alone(blockwise.step(committed, None, number == len(parts) - 1)).beam
         assert 1 <= len(found) <= beam
         assert len({h.tokens for h in found}) == len(found)
         for hypothesis in found[: None if improved else 1]:
@@ -199,29 +204,26 @@ class Run:
         elif isinstance(options, BWBS):
             self.blockwise = BlockwiseBeamSearch(self.search, options)
 
-    def beam(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> Beam:
+    def found(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> Found:
         """ctc: log posteriors of the block's frames, if there is more than one."""
         self.search.append(torch.zeros(1 if ctc is None else len(ctc), 1), ctc)
-        stop = stop or EndOfSentence()
         if self.blockwise is None:
-            return joint_beam_search(self.search, committed, stop)
-        return self.blockwise.step(committed, stop, final)
+            return Found(alone(joint_beam_search(self.search, committed, stop)))
+        return alone(self.blockwise.step(committed, stop, final))
 
     def block(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> list[Tokens]:
-        return [h.tokens for h in self.beam(committed, final, stop, ctc)]
+        return [h.tokens for h in self.found(committed, final, stop, ctc).beam]
 
 
 @dataclass(frozen=True)
-class At(EndOfSentence):
+class At(Stop):
     """A STOP that ends the search at so many new tokens."""
 
     count: int
     discard: int = 0
 
-    needs = "tokens"
-
-    def ends(self, evidence: Evidence) -> bool:
-        return len(evidence.tokens) >= self.count
+    def ends(self, view: View) -> bool:
+        return len(view.tokens) >= self.count
 
 
 def options(beam: int = 2, step_back: int = 2, repetition: bool = False) -> IBWBS:
@@ -340,18 +342,18 @@ ABC: dict[Tokens, dict[int, float]] = {
 
 
 @pytest.mark.parametrize(("step_back", "ended", "cut"), [(0, 0, 0), (1, 0, 1), (2, 1, 2), (3, 2, 3)])
-def test_the_last_two_tokens_are_withheld(step_back: int, ended: int, cut: int) -> None:
-    """Line 20; <eos> is one of them. Where STOP or its bound ended the search, no more is withheld."""
-    [found] = Run(options(1, step_back), ABC).beam()
-    assert (found.tokens, found.withheld) == ((A, B, C), ended)
+def test_the_last_two_tokens_are_held_back(step_back: int, ended: int, cut: int) -> None:
+    """Line 20; <eos> is one of them. Where STOP or its bound ended the search, no more is held back."""
+    found = Run(options(1, step_back), ABC).found()
+    assert (found.best, found.held_back) == ((A, B, C), ended)
     for stop in (MaxTokens(2), At(2), At(3, discard=1)):
-        [found] = Run(options(1, step_back), ABC).beam(stop=stop)
-        assert (found.tokens, found.withheld) == ((A, B), 0)
-    [found] = Run(options(1, step_back), ABC).beam(stop=MaxTokens(4))
-    assert (found.tokens, found.withheld) == ((A, B, C), ended)
+        found = Run(options(1, step_back), ABC).found(stop=stop)
+        assert (found.best, found.held_back) == ((A, B), 0)
+    found = Run(options(1, step_back), ABC).found(stop=MaxTokens(4))
+    assert (found.best, found.held_back) == ((A, B, C), ended)
     # The bound on lengths is no STOP.
-    [found] = Run(replace(options(1, step_back), max_length_ratio=2.0), ABC).beam(stop=MaxTokens(3))
-    assert (found.tokens, found.withheld) == ((A, B), cut)
+    found = Run(replace(options(1, step_back), max_length_ratio=2.0), ABC).found(stop=MaxTokens(3))
+    assert (found.best, found.held_back) == ((A, B), cut)
 
 
 KINDS: list[JointOptions] = [
@@ -368,8 +370,8 @@ def test_each_block_writes_as_many_tokens_as_max_tokens_says(kind: JointOptions,
     run = Run(kind, *[endless] * 3)
     committed: Tokens = ()
     for block in range(1, 4):
-        [found] = run.beam(committed, stop=MaxTokens(n))
-        committed = found.tokens[: len(found.tokens) - found.withheld]
+        found = run.found(committed, stop=MaxTokens(n))
+        committed = found.best[: len(found.best) - found.held_back]
         assert committed == (A,) * (n * block)
 
 
@@ -381,8 +383,8 @@ def test_stop_gives_up_what_it_says(kind: JointOptions, discard: int, committed:
     again: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in ABC}
     run = Run(kind, ABC, again)
     kept = (A, B, C)[: max(len(committed), 3 - discard)]
-    [found] = run.beam(committed, stop=At(3 - len(committed), discard))
-    assert (found.tokens, found.withheld) == (kept, 0)
+    found = run.found(committed, stop=At(3 - len(committed), discard))
+    assert (found.best, found.held_back) == (kept, 0)
     # BWBS alone goes on from what it found, the others from what was committed.
     begun = kept if isinstance(kind, BWBS) else committed
     assert run.block(committed, stop=At(len(kept) + 1 - len(committed))) == [(*begun, D)]
@@ -456,12 +458,12 @@ def test_bwbs_gives_up_tokens_of_earlier_blocks_too() -> None:
 
 
 @pytest.mark.parametrize("commit", [Hold(1), LocalAgreement(2), All()])
-def test_the_loop_does_not_commit_what_is_withheld(commit: Any) -> None:
-    class Withholding(ScriptedSession):
-        def search(self, *_: Any) -> Beam:
-            return [Hypothesis((1, 2, 3, 4, 5), 0.0, 2)]
+def test_the_loop_does_not_commit_what_is_held_back(commit: Any) -> None:
+    class HoldingBack(ScriptedSession):
+        def search(self, *_: Any) -> Found:
+            return Found([Hypothesis((1, 2, 3, 4, 5))], held_back=2)
 
-    stream = Stream(Withholding([]), Decoding(Chunk(1000), commit))
+    stream = Stream(HoldingBack([]), Decoding(Chunk(1000), commit))
     stream.push(np.zeros(16000, dtype=np.float32))
     stream.push(np.zeros(16000, dtype=np.float32))
     assert stream.committed == {All(): (1, 2, 3), Hold(1): (1, 2), LocalAgreement(2): (1, 2, 3)}[commit]
@@ -481,7 +483,7 @@ def test_scores_of_committed_tokens_stay_as_found() -> None:
     run = Run(options(1), ABC, {(): {B: -3.0}, (A, B): {C: -0.1}, (A, B, C): {END: -0.1}})
     for committed in ((), (A, B)):
         run.search.append(torch.zeros(1, 1))
-        [found] = run.blockwise.step(committed, EndOfSentence(), False)
+        [found] = alone(run.blockwise.step(committed, None, False)).beam
         assert found.score == pytest.approx(-0.4 / 4)
 
 
@@ -549,7 +551,7 @@ def test_too_few_frames_for_the_committed_tokens(options: JointOptions, final: b
     for frames, last in ((8, final), (30, True)):
         memory = model.memory(0, frames)
         search.append(memory, log_probs_of(model, memory))
-        found = blockwise.step((4,) * 5, EndOfSentence(), last)
+        found = alone(blockwise.step((4,) * 5, None, last)).beam
         assert all(h.tokens[:5] == (4,) * 5 for h in found)
         if frames == 8:
             assert found == [Hypothesis((4,) * 5)]
@@ -592,8 +594,13 @@ def test_the_odds_of_the_ctc_policy(seed: int, text: list[int]) -> None:
         search.append(torch.zeros(5, 1), log_probs)
         running = search.start(tuple(text))
         # One append is one block to the script.
-        evidence = search.score(running, stop).evidence
-        assert evidence.log_odds_end == pytest.approx(brute_odds(log_probs, tuple(text), favourite), abs=1e-6)
+        odds = brute_odds(log_probs, tuple(text), favourite)
+        seen: list[float] = []
+        alone(search.grow(running, Asks(lambda view: seen.append(view.odds_of_end(stop.exact)))))  # noqa: B023
+        assert seen == pytest.approx([odds], abs=1e-6)
+        # The policy stops for a threshold that is a little lower, and for none that is a little higher.
+        assert alone(search.grow(running, replace(stop, threshold=odds - 0.01))) is None
+        assert alone(search.grow(running, replace(stop, threshold=odds + 0.01))) is not None
 
 
 @pytest.mark.parametrize("kind", [JointBeamSearch, BWBS, IBWBS])
@@ -608,11 +615,11 @@ def test_a_lower_threshold_stops_sooner(kind: Any, exact: bool) -> None:
         search.append(memory, log_probs_of(model, memory))
         stop = CTC(threshold, exact)
         if kind is JointBeamSearch:
-            found = joint_beam_search(search, (4,), stop)
+            found = alone(joint_beam_search(search, (4,), stop))
         elif kind is BWBS:
-            found = BlockwiseBeamSearch(search, settings_).step((4,), stop, False)
+            found = alone(BlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
         else:
-            found = IncrementalBlockwiseBeamSearch(search, settings_).step((4,), stop, False)
+            found = alone(IncrementalBlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
         assert found[0].tokens[:1] == (4,)
         lengths.append(len(found[0].tokens))
     assert lengths == sorted(lengths)
@@ -640,8 +647,8 @@ def lag(stop: CTC) -> float:
     committed: Tokens = ()
     delays: list[int] = []
     for block in range(len(cycle)):
-        best = run.beam(committed, block == len(cycle) - 1, stop, heard[2 * block : 2 * block + 2].log())[0]
-        committed = best.tokens[: max(len(committed), len(best.tokens) - best.withheld)]
+        found = run.found(committed, block == len(cycle) - 1, stop, heard[2 * block : 2 * block + 2].log())
+        committed = found.best[: max(len(committed), len(found.best) - found.held_back)]
         delays += [block + 1] * (len(committed) - len(delays))
     assert committed == tuple(cycle)
     return sum(delays) / len(delays)
@@ -659,28 +666,30 @@ def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> Non
     memory = model.memory(2, 40)
     search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(1, 0.0), EOS, EOS)
     search.append(memory)
-    whole = joint_beam_search(search, (), MaxTokens(12))[0].tokens
-    positions = []
+    whole = alone(joint_beam_search(search, (), MaxTokens(12)))[0].tokens
+    positions: list[float] = []
+    asks = Asks(lambda view: positions.append(view.frames_left((-1,), (0,))), frozenset({Need.ATTENTION}))
     for length in range(12):
-        scored = search.score(search.start(whole[:length]), AlignAtt(1, layers=(-1,), heads=(0,)))
-        positions.append(scored.evidence.frames_left)
+        alone(search.grow(search.start(whole[:length]), asks))
     for frames in (1, 5, 20, 40):
         first = next((i for i, left in enumerate(positions) if left < frames), 12)
-        found = joint_beam_search(search, (), LimitedAlignAtt(frames, (-1,), (0,)))
-        assert found[0].tokens == whole[:first]
+        stop = AnyOf((AlignAtt(frames, (-1,), (0,)), MaxTokens(12))).open(NO_CONTEXT)
+        assert alone(joint_beam_search(search, (), stop))[0].tokens == whole[:first]
 
 
-class LimitedAlignAtt(AlignAtt):
-    max_new_tokens = 12
+@dataclass(frozen=True)
+class Asks(Stop):
+    """A STOP that looks and never stops."""
+
+    look: Callable[[View], Any]
+    needs: frozenset[Need] = frozenset({Need.CTC})
+
+    def ends(self, view: View) -> bool:
+        self.look(view)
+        return False
 
 
-@pytest.mark.parametrize(("layers", "heads", "named"), [((2,), (), "layers names 2"), ((), (0, -3), "heads names -3")])
-def test_layers_and_heads_that_are_not_there(layers: Tokens, heads: Tokens, named: str) -> None:
-    model = Tiny(7)
-    search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(1, 0.0), EOS, EOS)
-    search.append(torch.randn(9, WIDTH))
-    with pytest.raises(SimulstError, match=f"{named}.*has 2"):
-        joint_beam_search(search, (), AlignAtt(1, layers, heads))
+NO_CONTEXT = Context(Words(lambda tokens: ""), Meter(), 16000, lambda n: math.nan, 2, 2)
 
 
 def test_broken_scores() -> None:

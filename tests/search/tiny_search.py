@@ -16,10 +16,11 @@ from espnet2.asr.decoder.transformer_decoder import TransformerDecoder  # noqa: 
 
 logging.disable(logging.NOTSET)
 
-from simulst.models.decoder import CachedDecoder  # noqa: E402
-from simulst.policy.stop import EndOfSentence, MaxTokens  # noqa: E402
+from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
+from simulst.policy.stop import MaxTokens  # noqa: E402
 from simulst.search import Beam, JointBeamSearch, Tokens  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
+from simulst.search.calls import alone  # noqa: E402
 
 WIDTH, SIZE = 16, 20
 EOS = SIZE - 1
@@ -48,7 +49,7 @@ class Tiny:
         if len(memory):
             with torch.no_grad():
                 search.append(memory, self.ctc.log_softmax(memory[None])[0])
-        return joint_beam_search(search, prefix, MaxTokens(max_new) if max_new else EndOfSentence())
+        return alone(joint_beam_search(search, prefix, MaxTokens(max_new) if max_new else None))
 
     def espnet(self, memory: torch.Tensor, options: JointBeamSearch, max_length_ratio: float = 0.0) -> list[Any]:
         """Texts and scores as ESPnet's st_inference finds them."""

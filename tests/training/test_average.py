@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from simulst.errors import SimulstError
-from simulst.lock import alone
+from simulst.lock import locked
 from simulst.training import average
 from simulst.training.average import CHOSEN, Dev, average_checkpoints, best_epochs, choose
 
@@ -68,10 +68,10 @@ def test_all_pairs_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None:
-    with alone(finished(tmp_path)), pytest.raises(SimulstError, match="another run is at work there"):
+    with locked(finished(tmp_path)), pytest.raises(SimulstError, match="another run is at work there"):
         choose(tmp_path, [Dev(tmp_path, "tc.de", "de")], "en", [1], 9)
     assert not (tmp_path / "ave_1best.pth").exists()
-    with pytest.raises(SimulstError, match="run stage 6"):
+    with pytest.raises(SimulstError, match="train the model first"):
         choose(tmp_path / "nowhere", [Dev(tmp_path, "tc.de", "de")], "en", [1], 9)
     assert not (tmp_path / "nowhere").exists()
 

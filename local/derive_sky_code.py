@@ -1,0 +1,51 @@
+#!/usr/bin/env python
+"""Derive the code of Beneath a Steel Sky's texts anew and compare it with the table that the recipe uses.
+
+Needs what stage 1 of egs/voices leaves: packages, and what Whisper base heard. Takes about a minute.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from simulst.command import run_command
+from simulst.corpora.voices.name_code import TABLE, derive_table, format_table, heard_lines
+from simulst.corpora.voices.sky_archive import SkyArchive
+from simulst.corpora.voices.sky_text import LANGUAGES, sections
+from simulst.corpora.voices.sources import fetch_games, fetch_words
+from simulst.errors import SimulstError
+
+
+@click.command(help=__doc__)
+@click.option("--downloads", required=True, type=click.Path(path_type=Path), help="Folder of the packages.")
+@click.option("--heard", required=True, type=click.Path(path_type=Path), help="File sky-en.jsonl of stage 1.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the table here.")
+@click.option("--lines", default=1500, show_default=True, help="Recognised lines to use, the shortest ones.")
+def main(downloads: Path, heard: Path, out: Path | None, lines: int) -> None:
+    """Print the difference, or that there is none."""
+    archive = SkyArchive(fetch_games(downloads).sky)
+    messages = {la: [bits for _, each in sections(archive, la) for bits in each] for la in LANGUAGES}
+    if not heard.is_file():
+        raise SimulstError(f"{heard}: no such file; run stage 1 of egs/voices first.")
+    rows = [json.loads(row) for row in heard.read_text(encoding="utf-8").splitlines()]
+    words = fetch_words(downloads)
+    words["us"] = words["en"]
+    pairs = heard_lines(dict(sections(archive, "en")), {row["name"]: row["text"] for row in rows})
+    table = format_table(derive_table(messages, pairs[:lines], words))
+    if out:
+        out.write_text(table, encoding="utf-8")
+    kept = resources.files("simulst.corpora.voices").joinpath(TABLE).read_text(encoding="utf-8")
+    found, expected = ({tuple(row.split("\t")[:2]) for row in text.splitlines()} for text in (table, kept))
+    if found == expected:
+        print(f"the same {len(found) - 1} words as in {TABLE}")
+    for sign, only in (("derived", found - expected), ("table", expected - found)):
+        for code, character in sorted(only):
+            print(f"only {sign}: {code} {character}")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,1 @@
+"""The mini recipe's corpus: parallel sentences from a grammar, spoken by a synthesiser."""

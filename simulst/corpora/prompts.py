@@ -1,0 +1,249 @@
+"""Stage 1 of `egs/prompts`: speech translation data from Debian's Asterisk core sound recordings.
+
+The packages hold the same set of telephone prompts in several languages, one recording and one transcript line
+per prompt name. The English line is the reference translation of the other languages' recordings.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import statistics
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from simulst.corpora.debian import fetch_packages, unpack
+from simulst.data.audio import load_audio
+from simulst.data.datadir import write_data_dir
+from simulst.errors import SimulstError
+from simulst.units import SAMPLE_RATE
+
+LANGUAGES = ("es", "fr", "it", "ru")
+REASONS = ("no recording", "no transcript", "no English", "non-speech", "short", "duplicate", "implausible")
+COLUMNS = ("found", *REASONS, "kept", "dev", "tst")
+
+SILENCE_DB = -50.0  # quieter recordings (root mean square, relative to full scale) hold no speech
+# Limits as factors of the language's median: a pair far from it has a recording that says something else.
+SECONDS_PER_ENGLISH_WORD = (0.5, 2.0)
+CHARACTERS_PER_SECOND = (0.6, 1.6)
+
+# Words in brackets are not spoken ("[quello]", "(enfatico)"), as Whisper hears them, but for these.
+SPOKEN_NOTES = ("(ne m'appelez plus, jamais)", "(статус)")
+
+_ENTRY = re.compile(r"([\w/-]+)\s*:\s*(.*)")
+_MERGED = re.compile(r"(?:^|(?<=[.!?])\s*)([a-z0-9/_]+(?:-[a-z0-9/_]+)+):\s", re.IGNORECASE)
+_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "…": "..."})
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One recording with its transcript and its English reference."""
+
+    name: str
+    wav: Path
+    source: str
+    reference: str
+    seconds: float
+
+
+def prepare_prompts(
+    downloads: Path, out: Path, languages: tuple[str, ...] = LANGUAGES, min_words: int = 8
+) -> dict[str, Counter[str]]:
+    """Fetch, unpack, clean and split; write `out/<language>-en/{dev,tst}`, the recordings under `out/unpacked`.
+
+    Returns: language → count for each of COLUMNS, and "dev seconds", "tst seconds".
+    Raises SimulstError: an unknown language, a package that cannot be had or read, nothing left to write.
+    """
+    if unknown := sorted(set(languages) - set(LANGUAGES)):
+        raise SimulstError(f"--languages: '{unknown[0]}' is not offered; choose from {', '.join(LANGUAGES)}.")
+    packages = [f"asterisk-core-sounds-{language}" for language in ("en", *languages)]
+    packages += [f"asterisk-core-sounds-{language}-wav" for language in languages]
+    files = fetch_packages(packages, downloads)
+    roots = {name: unpack(file, out / "unpacked" / name) for name, file in files.items()}
+    english = read_transcript(_transcript_file(roots["asterisk-core-sounds-en"], "en"))
+    counts = {}
+    for language in languages:
+        transcript = read_transcript(_transcript_file(roots[f"asterisk-core-sounds-{language}"], language))
+        voice = _voice_dir(roots[f"asterisk-core-sounds-{language}-wav"], language)
+        prompts, counts[language] = select(transcript, english, voice, min_words)
+        if not prompts:
+            raise SimulstError(f"{voice}: no prompt is left with --min-words {min_words}; lower it.")
+        _write_language(out, language, voice.name, prompts, counts[language])
+    return counts
+
+
+# ---- transcripts ----
+
+
+def _transcript_file(root: Path, language: str) -> Path:
+    found = sorted(root.glob(f"usr/share/doc/*/core-sounds-{language}.txt*"))
+    if not found:
+        raise SimulstError(f"{root}: the package has no transcripts (core-sounds-{language}.txt.gz); fetch another.")
+    return found[0]
+
+
+def _voice_dir(root: Path, language: str) -> Path:
+    sounds = root / "usr/share/asterisk/sounds"
+    found = [path for path in sorted(sounds.glob(f"{language}*")) if path.is_dir() and not path.is_symlink()]
+    if not found:
+        raise SimulstError(f"{sounds}: the package has no voice folder for '{language}'; fetch another.")
+    return found[0]
+
+
+def read_transcript(path: Path) -> dict[str, str]:
+    """Prompt name → transcript as it stands, from lines `name: text`; of a name given twice the first counts.
+
+    Raises SimulstError: no gzip or UTF-8 text, or a line without a name.
+    """
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise SimulstError(f"{path}: not readable as (gzipped) UTF-8 text; unpack the package again.") from error
+    entries: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith(";"):
+            continue
+        match = _ENTRY.match(line.strip())
+        if not match:
+            raise SimulstError(f"{path}, line {number}: not 'name: text'; mend the line.")
+        # Some line breaks are lost and one line has its name twice: split at further "name: " in the text.
+        pieces = _MERGED.split(match[2])
+        for name, value in zip([match[1], *pieces[1::2]], pieces[::2], strict=True):
+            if not entries.get(name):
+                entries[name] = value.strip()
+    return entries
+
+
+def clean(text: str) -> str:
+    """What is spoken, in one line: no stage directions, outer ellipses, curly quotes or double spaces.
+
+    An entry that is nothing but a note ("[ascending tones]") becomes empty.
+    """
+    text = " ".join(text.translate(_QUOTES).split())
+    for note in SPOKEN_NOTES:
+        text = text.replace(note, f", {note[1:-1]}")
+    text = re.sub(r"\[[^]]*\]|\([^)]*\)|<[^>]*>", " ", text)
+    text = re.sub(r"([.!?]) [.!?](?!\.)", r"\1", " ".join(text.split()))
+    text = re.sub(r"\s+([.,;:!?])", r"\1", text)
+    if text.count('"') % 2 or re.fullmatch(r'"[^"]*"', text):
+        text = re.sub(r'^"|"$', "", text)
+    text = re.sub(r"^(\.{2,}\s*)+|(\s*\.{2,})+$", "", text)
+    return text.strip() if word_count(text) else ""
+
+
+def word_count(text: str) -> int:
+    """Words with at least one letter or digit."""
+    return sum(any(c.isalnum() for c in word) for word in text.split())
+
+
+# ---- selection ----
+
+
+def select(
+    transcript: dict[str, str], english: dict[str, str], voice: Path, min_words: int
+) -> tuple[list[Prompt], Counter[str]]:
+    """The prompts worth translating, sorted by name, and how many were found, dropped for each reason, and kept."""
+    wavs = {path.relative_to(voice).with_suffix("").as_posix(): path for path in voice.rglob("*.wav")}
+    counts: Counter[str] = Counter({column: 0 for column in COLUMNS})
+    prompts: list[Prompt] = []
+    seen: set[tuple[str, str]] = set()
+    for name in sorted(transcript.keys() | wavs.keys()):
+        counts["found"] += 1
+        source, reference = clean(transcript.get(name, "")), clean(english.get(name, ""))
+        key = (_bare(source), _bare(reference))
+        if reason := _why_not(name, transcript, english, wavs, min_words):
+            counts[reason] += 1
+        elif key in seen:
+            counts["duplicate"] += 1
+        else:
+            samples = load_audio(wavs[name])
+            if _level(samples) < SILENCE_DB:
+                counts["non-speech"] += 1
+                continue
+            seen.add(key)
+            prompts.append(Prompt(name, wavs[name], source, reference, samples.size / SAMPLE_RATE))
+    kept = drop_implausible(prompts)
+    counts["implausible"] = len(prompts) - len(kept)
+    counts["kept"] = len(kept)
+    return kept, counts
+
+
+def drop_implausible(prompts: list[Prompt]) -> list[Prompt]:
+    """Without the pairs whose recording is far too short or long for its English or its own transcript."""
+    if not prompts:
+        return []
+    pace = [p.seconds / word_count(p.reference) for p in prompts]
+    rate = [len(p.source) / p.seconds for p in prompts]
+    middle_pace, middle_rate = statistics.median(pace), statistics.median(rate)
+    return [
+        prompt
+        for prompt, a, b in zip(prompts, pace, rate, strict=True)
+        if SECONDS_PER_ENGLISH_WORD[0] <= a / middle_pace <= SECONDS_PER_ENGLISH_WORD[1]
+        and CHARACTERS_PER_SECOND[0] <= b / middle_rate <= CHARACTERS_PER_SECOND[1]
+    ]
+
+
+def split_of(name: str) -> str:
+    """ "dev" for about a quarter of all prompt names, else "tst"; the same in every language and for ever."""
+    return "dev" if hashlib.sha256(name.encode()).digest()[0] % 4 == 0 else "tst"
+
+
+def _why_not(
+    name: str, transcript: dict[str, str], english: dict[str, str], wavs: dict[str, Path], min_words: int
+) -> str | None:
+    if name not in wavs:
+        return "no recording"
+    if not transcript.get(name):
+        return "no transcript"
+    if not english.get(name):
+        return "no English"
+    if not clean(transcript[name]) or not clean(english[name]):
+        return "non-speech"
+    return "short" if word_count(clean(english[name])) < min_words else None
+
+
+def _bare(text: str) -> str:
+    """Case and punctuation aside, for comparing."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def _level(samples: np.ndarray) -> float:
+    return 10 * float(np.log10(np.mean(np.square(samples, dtype=np.float64)) + 1e-12))
+
+
+# ---- writing ----
+
+
+def _write_language(out: Path, language: str, speaker: str, prompts: list[Prompt], counts: Counter[str]) -> None:
+    """Write both splits beside their place, then move them there whole."""
+    place = out / f"{language}-en"
+    part = out / f"{language}-en.part"
+    shutil.rmtree(part, ignore_errors=True)
+    for split in ("dev", "tst"):
+        chosen = {f"{language}-{p.name.replace('/', '.')}": p for p in prompts if split_of(p.name) == split}
+        counts[split] = len(chosen)
+        counts[f"{split} seconds"] = round(sum(p.seconds for p in chosen.values()))
+        tables = {
+            "wav.scp": {key: os.path.relpath(p.wav, place / split) for key, p in chosen.items()},
+            "utt2spk": dict.fromkeys(chosen, speaker),
+            f"text.{language}": {key: p.source for key, p in chosen.items()},
+            "text.en": {key: p.reference for key, p in chosen.items()},
+        }
+        write_data_dir(part / split, tables)
+    shutil.rmtree(place, ignore_errors=True)
+    part.replace(place)
+
+
+def table(counts: dict[str, Counter[str]]) -> str:
+    """The decisions as text: one line per language."""
+    columns = (*COLUMNS, "dev seconds", "tst seconds")
+    rows = [["language", *columns]] + [[lang, *(str(count[c]) for c in columns)] for lang, count in counts.items()]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

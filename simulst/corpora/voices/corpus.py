@@ -1,0 +1,203 @@
+"""The acted speech of two games as a corpus in MuST-C's layout: packages in, recordings and texts out.
+
+Out: OUT/recordings/*.wav, OUT/<pair>/data/<split>/{txt/<split>.yaml,<split>.<language>...,wav/}, OUT/dropped.log,
+OUT/accents.<language>.tsv (words that lack accents), OUT/counts.tsv
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tqdm import tqdm
+
+from simulst.corpora.voices import drascula, recordings, steel_sky
+from simulst.corpora.voices.choose import LIKENESS, Dropped, format_dropped, usable_pairs
+from simulst.corpora.voices.lines import Line
+from simulst.corpora.voices.recognise import recognise
+from simulst.corpora.voices.sources import CHECKSUMS, fetch_games, fetch_words
+from simulst.corpora.voices.splits import ALIKE, DEV, SPLITS, TST, split
+from simulst.corpora.voices.truecase import Truecaser, shared_words, without_accents
+from simulst.corpora.whisper_base import fetch_whisper
+from simulst.folder import written_whole
+from simulst.lock import digest
+
+PAIRS = {
+    steel_sky.GAME: tuple(("en", target) for target in ("de", "es", "fr", "it", "pt", "sv")),
+    drascula.GAME: (
+        *(("en", target) for target in ("de", "es", "fr", "it", "ru")),
+        *(("es", target) for target in ("en", "de", "fr", "it", "ru")),
+    ),
+}
+SIZES = {steel_sky.GAME: {DEV: 180, TST: 400}, drascula.GAME: {DEV: 120, TST: 200}}
+OTHERS = (
+    *("sky-anita", "sky-talk0045", "sky-talk0040"),  # a woman, a judge, a boy
+    "drascula-vb",
+)
+"""Speakers whom training does not hear."""
+
+
+def all_pairs() -> list[str]:
+    """Such as "en-de", in order."""
+    return sorted({f"{source}-{target}" for pairs in PAIRS.values() for source, target in pairs})
+
+
+def prepare_voices(downloads: Path, out: Path, model: Path, heard: Path, force: bool = False) -> None:
+    """Fetch what is missing and write the corpus, unless it is there.
+
+    model: where Whisper base is, or goes. heard: a folder for what it recognises, so that a killed run goes on.
+    Raises SimulstError: no network, packages of another version or damaged, and what `written_whole` raises.
+    """
+    games = fetch_games(downloads)
+    words = fetch_words(downloads)
+    made_of = {
+        "games": digest(CHECKSUMS.values()),
+        "word lists": digest(f"{la} {word}" for la in sorted(words) for word in sorted(words[la])),
+        "least likeness": LIKENESS,
+        "near-duplicates from": ALIKE,
+        "sizes": SIZES,
+        "other speakers": list(OTHERS),
+    }
+    with written_whole(out, made_of, force) as part:
+        if part is not None:
+            print(fetch_whisper(downloads, model))
+            lines = [*steel_sky.read_lines(games.sky), *drascula.read_lines(games.drascula_texts, games.drascula)]
+            write_corpus(lines, words, recognise_all(lines, model, heard), part)
+
+
+def recognise_all(lines: Sequence[Line], model: Path, folder: Path) -> dict[str, dict[str, str]]:
+    """Spoken language → line → what Whisper hears in it."""
+    heard: dict[str, dict[str, str]] = {}
+    for game, pairs in PAIRS.items():
+        for language in dict.fromkeys(source for source, _ in pairs):
+            clips = {
+                line.name: line.speech[language]
+                for line in lines
+                if line.game == game and language in line.speech and line.texts.get(language)
+            }
+            cache = folder / f"{game}-{language}.jsonl"
+            heard.setdefault(language, {}).update(recognise(clips, language, model, cache))
+    return heard
+
+
+def write_corpus(
+    lines: Sequence[Line], words: Mapping[str, set[str]], heard: Mapping[str, Mapping[str, str]], out: Path
+) -> None:
+    """Choose, true-case, split and write, into a folder that is there. heard: spoken language → line → text."""
+    usable: dict[str, list[tuple[str, str]]] = {}
+    dropped: list[Dropped] = []
+    for line in lines:
+        spoken = {language: heard.get(language, {}).get(line.name, "") for language in line.speech}
+        usable[line.name], faults = usable_pairs(line, spoken, PAIRS[line.game])
+        dropped += faults
+    texts = {
+        language: [line.texts[language] for line in lines if language in line.texts]
+        for language in sorted({language for line in lines for language in line.texts})
+    }
+    write_accents(texts, words, out)
+    cased = true_cased(lines, texts, words)
+    testable = {line.name for line in lines if len(usable[line.name]) == len(PAIRS[line.game])}
+    chosen, left_out = split(cased, {name for name, pairs in usable.items() if pairs}, testable, SIZES, OTHERS)
+    dropped += [Dropped(name, "", "split", why) for name, why in left_out.items()]
+    (out / "dropped.log").write_text(format_dropped(dropped), encoding="utf-8")
+    (out / "recordings").mkdir()
+    planned = _planned(cased, chosen, usable)
+    for _, recording in tqdm(planned, "recordings"):
+        recordings.write(recording, out / "recordings" / f"{recording.name}.wav")
+    counts = [
+        _write_split(out, pair, name, [recording for at, recording in planned if at == name], usable)
+        for pair in all_pairs()
+        for name in SPLITS
+    ]
+    table = format_counts(counts)
+    (out / "counts.tsv").write_text(table, encoding="utf-8")
+    print(table, end="")
+    for reason, n in sorted(Counter(d.reason for d in dropped).items()):
+        print(f"left out: {reason}: {n}")
+
+
+def true_cased(lines: Sequence[Line], texts: Mapping[str, Sequence[str]], words: Mapping[str, set[str]]) -> list[Line]:
+    """The lines with their texts in usual letters, in the languages that there are lists of words for."""
+    names, acronyms = shared_words(texts, words)
+    casers = {la: Truecaser(la, texts[la], words[la], names, acronyms) for la in texts if la in words}
+    return [
+        replace(line, texts={la: casers[la](text) if la in casers else text for la, text in line.texts.items()})
+        for line in lines
+    ]
+
+
+def _planned(
+    lines: Sequence[Line], chosen: Mapping[str, str], usable: Mapping[str, Sequence[tuple[str, str]]]
+) -> list[tuple[str, recordings.Recording]]:
+    """The recordings of each split, game and spoken language, of lines that are of use in some pair of it."""
+    planned = []
+    for game, pairs in PAIRS.items():
+        for language in dict.fromkeys(source for source, _ in pairs):
+            spoken = [
+                line
+                for line in lines
+                if line.game == game and any(source == language for source, _ in usable[line.name])
+            ]
+            for name in SPLITS:
+                of_split = [line for line in spoken if chosen.get(line.name) == name]
+                found = recordings.plan(of_split, language, f"{game}-{language}-{name}")
+                planned += [(name, recording) for recording in found]
+    return planned
+
+
+def _write_split(
+    out: Path,
+    pair: str,
+    name: str,
+    planned: Sequence[recordings.Recording],
+    usable: Mapping[str, list[tuple[str, str]]],
+) -> dict[str, str]:
+    """MuST-C's files of one split of a pair; its recordings are links. Returns the row of counts."""
+    source, _, target = pair.partition("-")
+    folder = out / pair / "data" / name
+    (folder / "txt").mkdir(parents=True)
+    (folder / "wav").mkdir()
+    entries, kept = [], []
+    for recording in planned:
+        placed = [
+            p for p in recording.lines if recording.language == source and (source, target) in usable[p.line.name]
+        ]
+        if not placed:
+            continue
+        wav = f"{recording.name}.wav"
+        os.symlink(os.path.join("..", "..", "..", "..", "recordings", wav), folder / "wav" / wav)
+        kept += placed
+        entries += [
+            f"- {{duration: {p.duration:.6f}, offset: {p.offset:.6f}, speaker_id: {p.line.speaker}, wav: {wav}}}\n"
+            for p in placed
+        ]
+    (folder / "txt" / f"{name}.yaml").write_text("".join(entries), encoding="utf-8")
+    for language in (source, target):
+        text = "".join(f"{p.line.texts[language]}\n" for p in kept)
+        (folder / "txt" / f"{name}.{language}").write_text(text, encoding="utf-8")
+    return {
+        "pair": pair,
+        "split": name,
+        "lines": str(len(kept)),
+        "minutes": f"{sum(p.duration for p in kept) / 60:.1f}",
+        "source words": str(sum(len(p.line.texts[source].split()) for p in kept)),
+        "target words": str(sum(len(p.line.texts[target].split()) for p in kept)),
+        "speakers": str(len({p.line.speaker for p in kept})),
+        "recordings": str(len(list((folder / "wav").iterdir()))),
+    }
+
+
+def write_accents(texts: Mapping[str, Sequence[str]], words: Mapping[str, set[str]], out: Path) -> None:
+    """List the words that a language writes with accents and the games without."""
+    for language in sorted(words.keys() & texts.keys()):
+        rows = sorted(without_accents(texts[language], words[language]).items(), key=lambda row: (-row[1], row[0]))
+        lines = ["text\tlisted\tuses", *(f"{word}\t{listed}\t{n}" for (word, listed), n in rows)]
+        (out / f"accents.{language}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def format_counts(rows: Sequence[Mapping[str, str]]) -> str:
+    """A table with tabs."""
+    return "\n".join(["\t".join(rows[0]), *("\t".join(row.values()) for row in rows)]) + "\n"

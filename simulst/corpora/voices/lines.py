@@ -1,0 +1,53 @@
+"""A line of a game: what an actor says, and what it is in each language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import soxr
+
+from simulst.data.text import lower_without_punctuation, one_line
+from simulst.units import SAMPLE_RATE
+
+RATE = 11025
+"""Samples a second, of both games' speech: unsigned, 8 bits, one channel."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """name: unique, sorts as the game numbers its lines. section: the part of the game whose lines `number` counts.
+
+    speaker: a name without spaces, the same for all lines of a character; "unknown" where that is not certain.
+    texts: language → text. speech: language → samples as the game has them (see RATE).
+    """
+
+    name: str
+    game: str
+    section: str
+    number: int
+    speaker: str
+    texts: Mapping[str, str]
+    speech: Mapping[str, bytes]
+
+    def seconds(self, language: str) -> float:
+        """How long the speech is."""
+        return len(self.speech[language]) / RATE
+
+
+def clean(text: str) -> str:
+    """One line with plain quotes and single spaces."""
+    return re.sub(r" +", " ", one_line(text.replace("`", "'").replace("\0", " ")))
+
+
+def bare(text: str) -> str:
+    """Words alone, in small letters, for comparisons."""
+    return lower_without_punctuation(text.replace("'", " "))
+
+
+def samples(speech: bytes) -> np.ndarray:
+    """The games' samples (see RATE) as shape (n,), float32, 16 kHz."""
+    data = np.frombuffer(speech, np.uint8).astype(np.float32)
+    return soxr.resample((data - 128) / 128, RATE, SAMPLE_RATE)

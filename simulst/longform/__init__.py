@@ -1,0 +1,1 @@
+"""Streams of any length: where speech is, and where it pauses."""

@@ -1,0 +1,131 @@
+"""Streams without end or segmentation: speech is cut at its pauses, and each part is decoded as one utterance.
+
+Models are trained on single sentences; they invent words in silence and write little after a sentence's end. So a
+voice activity detector (vad.py) lets only speech into the loop. A pause ends the utterance as the end of a file would:
+all of it is decoded and written, and the next speech begins a new one.
+
+This stands around the loop, not inside of a model: a session is searched at positions that READ names in advance, but
+that a pause has lasted long enough is known only once it has been heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulst.config import Decoding
+from simulst.errors import SimulstError
+from simulst.longform.vad import CHUNK, start_of_stream
+from simulst.meter import Meter
+from simulst.models.base import Session
+from simulst.stream import Emission, Stream, check_samples
+from simulst.units import SAMPLE_RATE
+
+BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to it
+LEAST_SPEECH = 5 * CHUNK  # samples of speech without a break that begin an utterance; noises may be shorter
+
+
+@dataclass
+class SegmentedStream:
+    """A stream of any length, as a sequence of utterances. It is used as `Stream` is.
+
+    open_session: a session of the model for each utterance.
+    The result does not depend on how the audio is cut into pushes: it is heard in chunks of 32 ms, and a word's delay
+    is the end of the chunk with which the loop could write it, so that the detector's own delay is part of it.
+    `emissions` and `reads` (ms of source at each decoding step, growing) are the whole record. `segments` holds the
+    utterances that have ended: the positions (ms of source) between which they lie.
+    Raises SimulstError: a model of another sample rate than the detector's; a missing detector.
+    """
+
+    open_session: Callable[[Meter], Session]
+    decoding: Decoding
+    unit: str = "word"
+    meter: Meter = field(default_factory=Meter)
+    emissions: list[Emission] = field(default_factory=list)
+    reads: list[float] = field(default_factory=list)
+    segments: list[tuple[float, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        rate = self._open(self.meter).session.sample_rate  # what can't be decoded is told before any speech
+        if rate != SAMPLE_RATE:
+            raise SimulstError(
+                f"segment: the detector of pauses hears audio of {SAMPLE_RATE} Hz, and the model {rate} Hz; "
+                "write 'segment: {type: none}'."
+            )
+        self._pause = self.decoding.segment.pause_seconds * SAMPLE_RATE
+        self._hearing = start_of_stream()
+        self._audio = np.zeros(0, dtype=np.float32)
+        self._start = 0  # number of its first sample
+        self._heard = 0  # samples that the detector has had
+        self._quiet = 0  # the same, up to its last chunk without speech
+        self._loud = 0  # the same, up to its last chunk of speech
+        self._utterance: Stream | None = None  # while there is one
+        self._begin = 0  # samples before it
+        self._given = 0  # samples up to the last that it, or the one before, was given
+        self._finished = False
+
+    def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
+        """Hand over more audio; get the words that became final. Arguments and errors are those of `Stream.push`."""
+        if self._finished:
+            raise SimulstError("this stream has ended; open a new one for more audio.")
+        self._audio = np.concatenate([self._audio, check_samples(samples)])
+        self._finished = finished
+        before, end = len(self.emissions), self._start + self._audio.size
+        while self._heard + CHUNK <= end:
+            self._step(self._heard + CHUNK)
+        if finished and self._heard < end:
+            self._step(end)
+        if finished and self._utterance is not None:
+            self._end(self._utterance)
+        return self.emissions[before:]
+
+    def _open(self, meter: Meter) -> Stream:
+        return Stream(self.open_session(meter), self.decoding, self.unit)
+
+    def _step(self, end: int) -> None:
+        """Hear the next chunk, up to sample `end`, and hand on what is known to be speech."""
+        if self._is_speech(end):
+            self._loud = end
+        else:
+            self._quiet = end
+        if self._utterance is None and end - self._quiet >= LEAST_SPEECH:
+            self._begin = self._given = max(self._quiet - BEFORE, self._given)
+            self._utterance = self._open(self.meter.part(("utterance", self._begin)))
+        if self._utterance is None:
+            keep = max(self._quiet - BEFORE, self._given)
+        else:
+            # Silence is held back until speech after it shows that it belongs to the utterance.
+            if self._loud == end:
+                self._give(self._utterance, self._audio[self._given - self._start : end - self._start])
+                self._given = end
+            keep = self._given
+            if end - self._loud >= self._pause:
+                self._end(self._utterance)
+        self._audio, self._start = self._audio[keep - self._start :], keep
+
+    def _is_speech(self, end: int) -> bool:
+        chunk = self._audio[self._heard - self._start : end - self._start]
+        hearing, padded = self._hearing, np.pad(chunk, (0, CHUNK - chunk.size))
+        with self.meter.running():
+            self._hearing = self.meter.shared(("hearing", end), lambda: hearing.next(padded))
+        self._heard = end
+        return self._hearing.speech
+
+    def _give(self, utterance: Stream, samples: np.ndarray, finished: bool = False) -> None:
+        steps = len(utterance.reads)
+        delay = self._heard * 1000 / SAMPLE_RATE
+        space = " " if self.emissions and self.unit == "word" and not utterance.emissions else ""
+        for word in utterance.push(samples, finished):
+            computed_ms = word.elapsed_ms - word.delay_ms
+            self.emissions.append(Emission(space + word.text, delay, delay + computed_ms))
+            space = ""
+        if (finished or len(utterance.reads) > steps) and self.reads[-1:] != [delay]:
+            self.reads.append(delay)
+
+    def _end(self, utterance: Stream) -> None:
+        """Decode an utterance to its end."""
+        self._give(utterance, np.zeros(0, dtype=np.float32), finished=True)
+        self.segments.append((self._begin * 1000 / SAMPLE_RATE, self._given * 1000 / SAMPLE_RATE))
+        self._utterance = None

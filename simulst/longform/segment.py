@@ -1,0 +1,50 @@
+"""SEGMENT: whether a stream is one utterance, or is cut into several at its pauses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+
+class Segment(ABC):
+    """Options: a frozen dataclass. label: a short name for tables and curves, empty for the ordinary case."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def pause_seconds(self) -> float:
+        """Seconds without speech that end an utterance; 0: none do."""
+
+
+@dataclass(frozen=True)
+class Whole(Segment):
+    """The stream is one utterance."""
+
+    @property
+    def label(self) -> str:
+        return ""
+
+    @property
+    def pause_seconds(self) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Pause(Segment):
+    """An utterance ends where nobody speaks for so many seconds (simulst/longform/pauses.py)."""
+
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+    @property
+    def label(self) -> str:
+        return f"pause{self.seconds:g}"
+
+    @property
+    def pause_seconds(self) -> float:
+        return self.seconds

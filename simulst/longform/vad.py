@@ -1,0 +1,68 @@
+"""Voice activity: which parts of a stream are speech, found while it comes in.
+
+The detector is Silero's (PyPI: silero-vad, MIT), a small recurrent network with its weights in the package. It hears
+32 ms at a time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from simulst.errors import SimulstError
+
+CHUNK = 512  # samples that the detector hears at a time
+CONTEXT = 64  # samples before them that it is shown again
+SPEECH, SILENCE = 0.5, 0.35  # probabilities from which on speech begins, and under which it ends
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """What the detector makes of a stream up to some chunk. It never changes, and can be gone on from again.
+
+    speech: whether that chunk is speech.
+    """
+
+    speech: bool
+    context: np.ndarray  # (CONTEXT,), the chunk's last samples
+    state: Any  # of the network
+
+    def next(self, chunk: np.ndarray) -> Hearing:
+        """The same for one more chunk, (CHUNK,) float32 at 16 kHz."""
+        import torch
+
+        samples = np.concatenate([self.context, chunk])
+        with torch.inference_mode():
+            probability, state = _network()(torch.from_numpy(samples)[None], self.state)
+        return Hearing(float(probability) >= (SILENCE if self.speech else SPEECH), samples[-CONTEXT:], state)
+
+
+def start_of_stream() -> Hearing:
+    """Before the first chunk. Raises SimulstError: the package silero-vad is missing."""
+    import torch
+
+    _network()
+    return Hearing(False, np.zeros(CONTEXT, dtype=np.float32), torch.zeros(0))
+
+
+@cache
+def _network() -> Any:
+    try:
+        import torch
+
+        threads = torch.get_num_threads()
+        try:
+            with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # torch's, of TorchScript
+                from silero_vad import load_silero_vad
+
+                return load_silero_vad()._model  # without the shell around it, which keeps one stream's state
+        finally:
+            torch.set_num_threads(threads)  # importing the package sets 1
+    except ImportError as error:
+        raise SimulstError(
+            f"segment: cutting at pauses needs the package silero-vad ({error}); pip install silero-vad."
+        ) from error

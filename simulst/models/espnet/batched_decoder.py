@@ -1,0 +1,232 @@
+"""The cached decoder for many utterances at once, for work in which nobody waits for a single one.
+
+What `CachedDecoder` does for n hypotheses of one utterance, done for K hypotheses of each of B utterances: keys and
+values lie in one pool per utterance, and what a hypothesis has read is a mask over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from simulst.models.espnet.decoder import CachedDecoder
+from simulst.search.beam import DecoderStep, NextTokens
+
+MOST_LEFT = 0.9  # of the searches: once so many are left, the others' room is given up
+
+
+@dataclass(frozen=True, eq=False)
+class BatchState:
+    """What K hypotheses of each of B utterances have read, and what they attend to.
+
+    pool: (layers, 2, B, heads, capacity, d_k), filled up to `visible`'s last dimension.
+    visible: (B, K, slots), 0 where a slot is a token of the hypothesis, else -inf. lengths: (B,) tokens that each
+    hypothesis has read. memory: (layers, 2, B, heads, T, d_k). hidden: (B, 1, 1, T), -inf after an utterance's end.
+    """
+
+    pool: Tensor
+    visible: Tensor
+    lengths: Tensor
+    memory: Tensor
+    hidden: Tensor
+
+    def utterances(self, rows: Tensor) -> BatchState:
+        """Some of the utterances, by their numbers."""
+        return BatchState(
+            self.pool[:, :, rows], self.visible[rows], self.lengths[rows], self.memory[:, :, rows], self.hidden[rows]
+        )
+
+    def hypotheses(self, rows: Tensor) -> BatchState:
+        """Of each utterance these of its hypotheses, (B, K), in any order and any number of times."""
+        index = rows[:, :, None].expand(-1, -1, self.visible.shape[2])
+        return replace(self, visible=self.visible.gather(1, index))
+
+
+class BatchDecoder:
+    """Reads tokens of many utterances. decoder: whose weights are used, in its precision."""
+
+    def __init__(self, decoder: CachedDecoder) -> None:
+        self._decoder = decoder
+
+    @torch.inference_mode()
+    def start(self, frames: Sequence[Tensor], prefixes: Sequence[Sequence[int]]) -> tuple[Tensor, BatchState]:
+        """Read a prefix for each utterance.
+
+        frames: of the encoder, (t, width) each, t >= 1. prefixes: token ids from <sos> on, at least that one each.
+        Returns log p of the next token (B, 1, V) float32, and the state with one hypothesis per utterance.
+        """
+        decoder, device = self._decoder, frames[0].device
+        count, longest = len(frames), max(len(prefix) for prefix in prefixes)
+        layers, _, heads, _, d_k = decoder.empty.shape
+        sizes = [len(one) for one in frames]
+        projected = decoder.project(torch.cat(list(frames)).to(decoder.empty)).split(sizes)
+        memory = torch.nn.utils.rnn.pad_sequence(list(projected), batch_first=True)
+        memory = memory.view(count, -1, layers, 2, heads, d_k).permute(2, 3, 0, 4, 1, 5).contiguous()
+        ends = torch.tensor(sizes, device=device)
+        hidden = memory.new_zeros(count, 1, 1, memory.shape[4])
+        hidden.masked_fill_(torch.arange(memory.shape[4], device=device) >= ends[:, None, None, None], -torch.inf)
+        # Prefixes are padded in front, so that all go on in the same slot.
+        tokens = torch.zeros(count, longest, dtype=torch.long, device=device)
+        for row, prefix in enumerate(prefixes):
+            tokens[row, longest - len(prefix) :] = torch.tensor(list(prefix), device=device)
+        lengths = torch.tensor([len(prefix) for prefix in prefixes], device=device)
+        places = torch.arange(longest, device=device)
+        real = places >= (longest - lengths)[:, None]
+        among = memory.new_zeros(count, longest, longest)
+        among.masked_fill_((places[None] > places[:, None]) | ~real[:, None], -torch.inf)
+        among.diagonal(dim1=1, dim2=2).zero_()  # padding sees itself: a softmax over nothing is not a number
+        state = BatchState(
+            memory.new_empty(layers, 2, count, heads, 2 * longest + 16, d_k),
+            memory.new_empty(count, longest, 0),
+            torch.zeros_like(lengths),
+            memory,
+            hidden,
+        )
+        positions = (places - (longest - lengths)[:, None]).clamp_min(0)
+        log_p, state = self._read(tokens, positions, among, state, last_only=True)
+        return log_p, replace(state, lengths=lengths)
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor, state: BatchState) -> tuple[Tensor, BatchState]:
+        """Read a token of each hypothesis, (B, K) → log p of the next (B, K, V) float32, and the new state."""
+        width = tokens.shape[1]
+        among = state.visible.new_full((width, width), -torch.inf).fill_diagonal_(0).expand(len(tokens), -1, -1)
+        positions = state.lengths[:, None].expand(-1, width)
+        log_p, new = self._read(tokens, positions, among, state, last_only=False)
+        return log_p, replace(new, lengths=state.lengths + 1)
+
+    def _read(
+        self, tokens: Tensor, positions: Tensor, among: Tensor, state: BatchState, last_only: bool
+    ) -> tuple[Tensor, BatchState]:
+        """Tokens (B, M) at `positions` (B, M) see each other as `among` (B, M, M) and the pool as `visible` says."""
+        decoder = self._decoder
+        batch, many = tokens.shape
+        used = state.visible.shape[2]
+        pool = state.pool
+        if used + many > pool.shape[4]:
+            pool = pool.new_empty((*pool.shape[:4], 2 * (used + many), pool.shape[5]))
+            pool[..., :used, :] = state.pool[..., :used, :]
+        visible = torch.cat([state.visible, among], 2)
+        heads, d_k = pool.shape[3], pool.shape[5]
+        encodings = decoder.encodings(0, int(positions.max()) + 1)
+        x = decoder.embed(tokens.flatten(), encodings[positions.flatten()])
+        for layer, own, source in zip(decoder.layers, pool, state.memory, strict=True):
+            qkv = layer.self_in(layer.before[0](x)).view(batch, many, 3, heads, d_k).permute(2, 0, 3, 1, 4)
+            own[:, :, :, used : used + many] = qkv[1:]
+            key, value = own[:, :, :, : used + many]
+            found = functional.scaled_dot_product_attention(qkv[0], key, value, visible[:, None])
+            x = layer.after[0](x + layer.self_out(_rows(found)))
+            query = layer.source_in(layer.before[1](x)).view(batch, many, heads, d_k).transpose(1, 2)
+            found = functional.scaled_dot_product_attention(query, source[0], source[1], state.hidden)
+            x = layer.after[1](x + layer.source_out(_rows(found)))
+            x = layer.after[2](x + layer.down(layer.up(layer.before[2](x), relu=True)))
+        if last_only:
+            x, visible = x.view(batch, many, -1)[:, -1], visible[:, -1:]
+        return decoder.log_p(x).view(batch, visible.shape[1], -1), replace(state, pool=pool, visible=visible)
+
+
+def _rows(found: Tensor) -> Tensor:
+    """(B, heads, M, d_k) → (B * M, heads * d_k)."""
+    return found.transpose(1, 2).flatten(0, 1).flatten(1)
+
+
+class SharedSteps:
+    """Answers the decoder steps of searches that begin together and grow in step (`simulst.search.calls.together`).
+
+    It is the decoder of each of these searches, and the one that answers them all. decoder: whose weights are used.
+    """
+
+    def __init__(self, decoder: CachedDecoder) -> None:
+        self._decoder = BatchDecoder(decoder)
+        self._state: BatchState | None = None
+        self._searches: list[int] = []  # their numbers, in the order of the state's rows
+
+    def memory(self) -> Frames:
+        """No frames yet."""
+        return Frames()
+
+    def start(self) -> None:
+        """A state that has read nothing."""
+
+    def step(self, tokens: Tensor, state: Any, memory: Any, *, attention: bool = False) -> tuple[Tensor, Any]:
+        raise AssertionError("searches of a batch are answered together")
+
+    def prefill(self, tokens: Tensor, memory: Any, *, attention: bool = False) -> tuple[Tensor, Any]:
+        raise AssertionError("searches of a batch are answered together")
+
+    def answer(self, calls: dict[int, DecoderStep]) -> dict[int, NextTokens]:
+        """The answers to one step of each search, by the searches' numbers. A search that is missing has ended.
+
+        Raises SimulstError: scores that are not numbers.
+        """
+        if self._state is None:
+            self._searches = list(calls)
+            frames = [torch.cat(call.memory.pieces) for call in calls.values()]
+            log_p, self._state = self._decoder.start(frames, [call.tokens[0].tolist() for call in calls.values()])
+        else:
+            self._forget(calls)
+            log_p = self._step(calls)
+        call = next(iter(calls.values()))
+        found = NextTokens.of(log_p, None, call.count, call.eos)
+        answers = {}
+        for row, number in enumerate(self._searches):
+            if number in calls:
+                count = len(calls[number].tokens)
+                answers[number] = NextTokens(
+                    found.tokens[row, :count], found.log_p[row, :count], found.end[row, :count], Rows(np.arange(count))
+                )
+        return answers
+
+    def _step(self, calls: dict[int, DecoderStep]) -> Tensor:
+        assert self._state is not None
+        width = max(len(call.tokens) for call in calls.values())
+        # Ended searches and shorter beams are filled up.
+        parents, tokens = np.zeros((2, len(self._searches), width), dtype=np.int64)
+        for row, number in enumerate(self._searches):
+            if number in calls:
+                call = calls[number]
+                parents[row, : len(call.tokens)] = call.state.numbers
+                tokens[row, : len(call.tokens)] = call.tokens[:, 0]
+        device = self._state.visible.device
+        state = self._state.hypotheses(torch.from_numpy(parents).to(device))
+        log_p, self._state = self._decoder.step(torch.from_numpy(tokens).to(device), state)
+        return log_p
+
+    def _forget(self, calls: dict[int, DecoderStep]) -> None:
+        """Give up the room of searches that have ended, once it is worth a copy."""
+        assert self._state is not None
+        left = [row for row, number in enumerate(self._searches) if number in calls]
+        if len(left) <= MOST_LEFT * len(self._searches):
+            self._state = self._state.utterances(torch.tensor(left, device=self._state.visible.device))
+            self._searches = [self._searches[row] for row in left]
+
+
+class Frames:
+    """The encoder frames of one search, which are projected for all searches together."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Tensor] = []
+
+    def append(self, frames: Tensor) -> None:
+        """More encoder frames, (t, width)."""
+        self.pieces.append(frames)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.pieces))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The state of one search: the numbers of its hypotheses, (n,), among those of its row in the batch."""
+
+    numbers: np.ndarray
+    attention: None = None
+
+    def __getitem__(self, rows: Tensor) -> Rows:
+        return Rows(self.numbers[rows.numpy()])

@@ -1,0 +1,269 @@
+"""The encoding half of an ESPnet session: audio in, encoder frames out."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simulst.meter import Meter
+from simulst.models.espnet.blockwise_encoder import GROUP, EncoderState
+from simulst.search.calls import Steps, alone
+
+if TYPE_CHECKING:
+    from simulst.models.espnet.model import ESPnet
+
+PRICINGS = 3  # measurements of the time that a stream is spared
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What the encoder wrote at once.
+
+    key: its name in a memo. frames: (t, width). first: the number of the first one.
+    """
+
+    key: Hashable
+    frames: Tensor
+    first: int = 0
+
+    @property
+    def end(self) -> int:
+        """The number of the frame after the last one."""
+        return self.first + len(self.frames)
+
+
+class Encoding(ABC):
+    """The audio that may still be needed, and what the encoder has made of all of it.
+
+    parts: in order. Whoever needs no more of them may remove the first ones.
+    """
+
+    def __init__(self, model: ESPnet, meter: Meter) -> None:
+        self._model, self._meter = model, meter
+        self._audio = np.zeros(0, dtype=np.float32)
+        self._start = 0  # number of its first sample
+        self.final = False
+        self.parts: list[Encoded] = []
+
+    @property
+    def length(self) -> int:
+        """Samples taken in."""
+        return self._start + self._audio.size
+
+    @property
+    def end(self) -> int:
+        """Encoder frames written."""
+        return self.parts[-1].end if self.parts else 0
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        """Take in audio, (n,) float32. final: no audio comes after it."""
+        self._audio = np.concatenate([self._audio, samples])
+        self.final = final
+
+    @abstractmethod
+    def encode(self) -> Steps[None]:
+        """Bring `parts` up to date."""
+
+
+@dataclass(frozen=True)
+class EncodeAll:
+    """A call: encode an utterance, (n,) float32, at once; encoder frames (t, width)."""
+
+    model: ESPnet
+    audio: np.ndarray
+
+    def answer(self) -> Tensor:
+        return self.model.encode(self.audio)
+
+
+class FullContextEncoding(Encoding):
+    """For encoders that see everything: one part, which each step makes again."""
+
+    def encode(self) -> Steps[None]:
+        key = ("encode", self.length)
+        if self.parts and self.parts[0].key == key:
+            return
+        frames = yield from self._meter.shared_steps(key, self._encoded)
+        self.parts = [Encoded(key, frames)]
+
+    def _encoded(self) -> Steps[Tensor]:
+        return (yield EncodeAll(self._model, self._audio))
+
+
+@dataclass(frozen=True)
+class EncodeBlocks:
+    """A call: what more features of an utterance, (n, dims), bring.
+
+    The answer: encoder frames (t, width), and the encoder's state after them.
+    """
+
+    model: ESPnet
+    features: Tensor
+    state: EncoderState | None
+    final: bool
+
+    def answer(self) -> tuple[Tensor, EncoderState | None]:
+        frames, state = self.model.encode_blocks(self.features[None], self.state, self.final)
+        return frames[0], state
+
+
+@dataclass(frozen=True)
+class _Resume:
+    """Where the encoder can go on. fed: feature frames that it has had. blocks: that it has written."""
+
+    fed: int = 0
+    blocks: int = 0
+    state: EncoderState | None = None
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block, or what comes after the last one: frames (t, width). resume: after it, where that is known.
+
+    It is known of the last of several blocks that were encoded together, as the encoder tells no state in between.
+    """
+
+    frames: Tensor
+    resume: _Resume | None = None
+
+
+class BlockwiseEncoding(Encoding):
+    """For encoders that work in blocks: a part for what each step adds, and old audio is let go."""
+
+    def __init__(self, model: ESPnet, meter: Meter) -> None:
+        super().__init__(model, meter)
+        assert model.blockwise is not None
+        self._encoder = model.blockwise
+        self._fed = 0  # feature frames that the encoder has had, here or in a stream that shares the memo
+        self._written = 0  # blocks that it has written
+        self._resume = _Resume()  # later audio is kept
+        self._flushed = False
+
+    def block_end(self, count: int) -> float:
+        """The length (samples) at which the encoder will have written `count` more blocks than now."""
+        blocks, fed = self._written, self._fed
+        ready = self._model.features.count(self.length, final=False)
+        while count:
+            fed += self._needed(blocks)
+            blocks += 1
+            count -= fed > ready
+        return self._model.features.samples(fed)
+
+    def length_of(self, frames: int) -> int:
+        """The length (samples) at which the encoder will have written so many frames."""
+        encoder = self._encoder
+        more = max(0, math.ceil((frames - encoder.first_size) / encoder.hop_size))
+        return self._model.features.samples(encoder.first_features + more * encoder.subsample * encoder.hop_size)
+
+    def block_sizes(self, part: Encoded) -> list[int]:
+        """How the frames of a part belong to blocks of the encoder."""
+        first, hop = self._encoder.first_size, self._encoder.hop_size
+        bounds = [part.first, *(end for end in range(first, part.end, hop) if end > part.first), part.end]
+        return [end - start for start, end in pairwise(bounds)]
+
+    def encode(self) -> Steps[None]:
+        keys = self._due()
+        if not keys:
+            return
+        first, meter = self.end, self._meter
+        if all(meter.knows(key) for key in keys):
+            # Others may have encoded more at once, or less, at another price. To measure it costs this stream nothing.
+            with meter.free():
+                blocks = [meter.shared(key, _unknown) for key in keys]
+                price = seconds_of_blocks(self._model, len(keys))
+            meter.charge(price)
+        else:
+            # A memo has each block for itself, so that all READs share it; but what it lacks is encoded together.
+            blocks, made = [], dict[Hashable, _Block]()
+            for key in keys:
+                blocks.append((yield from meter.shared_steps(key, functools.partial(self._block, key, made))))
+        for block in blocks:
+            self._resume = block.resume or self._resume
+        frames = blocks[0].frames if len(blocks) == 1 else torch.cat([block.frames for block in blocks])
+        name = ("blocks", self._written - len(keys), self._written, self.final and self.length)
+        self.parts.append(Encoded(name, frames, first))
+        self._forget_audio()
+
+    def _due(self) -> list[Hashable]:
+        """The names of the blocks that the audio allows and that were not written yet, and of the rest at the end."""
+        ready, written = self._model.features.count(self.length, final=False), self._written
+        while (fed := self._fed + self._needed(self._written)) <= ready:
+            self._fed = fed
+            self._written += 1
+        keys: list[Hashable] = [("block", number) for number in range(written, self._written)]
+        if self.final and not self._flushed:
+            self._flushed = True
+            self._fed = self._model.features.count(self.length, final=True)
+            keys.append(self._rest)
+        return keys
+
+    @property
+    def _rest(self) -> Hashable:
+        """The name of what comes after the last whole block."""
+        return ("rest", self.length)
+
+    def _needed(self, blocks: int) -> int:
+        """Feature frames with which the encoder writes one more block, when it has written `blocks`."""
+        encoder = self._encoder
+        return encoder.subsample * encoder.hop_size if blocks else encoder.first_features
+
+    def _block(self, key: Hashable, made: dict[Hashable, _Block]) -> Steps[_Block]:
+        if key not in made:
+            made.update((yield from self._blocks()))
+        return made[key]
+
+    def _blocks(self) -> Steps[dict[Hashable, _Block]]:
+        """All blocks from where the encoder can go on to where READ is now, encoded together."""
+        model, resume = self._model, self._resume
+        features = model.features.frames(self._audio, self._start, resume.fed, self._fed)
+        frames, state = yield EncodeBlocks(model, features, resume.state, self.final)
+        first, hop = self._encoder.first_size, self._encoder.hop_size
+        numbers = range(resume.blocks, self._written)
+        sizes = [hop if number else first for number in numbers]
+        pieces = frames.split([*sizes, len(frames) - sum(sizes)])
+        keys: list[Hashable] = [("block", number) for number in numbers]
+        made = {key: _Block(piece) for key, piece in zip([*keys, self._rest], pieces, strict=True)}
+        if not self.final:
+            made[keys[-1]] = _Block(pieces[-2], _Resume(self._fed, self._written, state))
+        return made
+
+    def _forget_audio(self) -> None:
+        keep = self._model.features.keep_from(self._resume.fed) - self._start
+        if keep > 0:
+            self._audio, self._start = self._audio[keep:], self._start + keep
+
+
+def open_encoding(model: ESPnet, meter: Meter) -> Encoding:
+    """A new utterance."""
+    return BlockwiseEncoding(model, meter) if model.blockwise else FullContextEncoding(model, meter)
+
+
+def seconds_of_blocks(model: ESPnet, blocks: int) -> float:
+    """What encoding so many blocks at once takes, to charge a stream that is spared it; measured at first."""
+    if blocks > GROUP:  # the encoder does no more at once
+        return seconds_of_blocks(model, GROUP) * blocks / GROUP
+    known = model.seconds_of_blocks
+    if blocks not in known:
+        encoding, times = BlockwiseEncoding(model, Meter()), []
+        for count in (1, *[blocks] * PRICINGS):
+            encoding.extend(np.zeros(math.ceil(encoding.block_end(count)) - encoding.length, dtype=np.float32))
+            started = time.perf_counter()
+            alone(encoding.encode())
+            times.append(time.perf_counter() - started)
+        known[blocks] = statistics.median(times[1:])
+    return known[blocks]
+
+
+def _unknown() -> Any:
+    raise AssertionError("the memo has it")

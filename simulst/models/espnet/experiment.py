@@ -1,0 +1,139 @@
+"""The files that ESPnet leaves of a trained model."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from simulst.errors import SimulstError
+
+CHECKPOINTS = (
+    *("chosen.pth", "valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
+    *("latest.pth", "*epoch.pth", "model.pth"),
+)
+"""Which weights of a folder are taken: those chosen on dev before averaged, before best, before newest ones."""
+
+
+class Experiment:
+    """The files of a trained model: an experiment directory, or a zip made by espnet2.main_funcs.pack_funcs.
+
+    checkpoint: the file with the weights; empty: the first of CHECKPOINTS, or the zip's own.
+    Raises SimulstError: a file that is missing or not what it should be.
+    """
+
+    def __init__(self, path: Path, checkpoint: str = "") -> None:
+        self.path = path
+        self._archive: zipfile.ZipFile | None = None
+        try:
+            if path.is_file():
+                self._archive = zipfile.ZipFile(path)
+                config, weights = self._packed(self._archive)
+                self.checkpoint = checkpoint or weights
+            else:
+                config = "config.yaml"
+                self.checkpoint = checkpoint or self._newest()
+            self.config = _yaml(self.read(config))
+        except (zipfile.BadZipFile, KeyError, AttributeError, StopIteration) as error:
+            raise SimulstError(f"{path}: not a zip that ESPnet packed ({error!r}).") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise SimulstError(f"{path}: its configuration is not valid YAML ({first_line(error)}).") from error
+        if not isinstance(self.config, dict) or "token_list" not in self.config:
+            raise SimulstError(f"{path}: the configuration has no token_list; give a model that ESPnet trained.")
+
+    def read(self, name: str) -> bytes:
+        """A file that the configuration names: by a path from where training ran, or from the experiment."""
+        if self._archive is not None:
+            names = self._archive.namelist()
+            # Packed from another folder, its path has more or fewer folders before it.
+            found = [name] if name in names else [other for other in names if _one_ends_in_the_other(name, other)]
+            if len(found) > 1:
+                raise SimulstError(f"{self.path}: {name} may be {' or '.join(found)}; pack only one of them.")
+            if found:
+                return self._archive.read(found[0])
+            raise SimulstError(f"{self.path}: the file {name} is not in it; pack it, too (--option {name}).")
+        places = [self.path, *self.path.resolve().parents, Path()]
+        for file in [place / name for place in places] + [self.path / Path(name).name]:
+            if file.is_file():
+                return file.read_bytes()
+        raise SimulstError(f"{self.path}: the file {name} is missing; put it into the experiment's folder.")
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """All parameters and buffers by ESPnet's names.
+
+        Raises SimulstError: they cannot be read, are not weights, or are not finite.
+        """
+        try:
+            state = torch.load(io.BytesIO(self.read(self.checkpoint)), map_location="cpu", weights_only=True)
+        except SimulstError:
+            raise
+        except Exception as error:  # of any kind, by what the bytes look like
+            raise SimulstError(f"{self.path}: {self.checkpoint} cannot be read ({first_line(error)}).") from error
+        if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+            raise SimulstError(
+                f"{self.path}: {self.checkpoint} holds more than weights; give a model, as ESPnet saves it."
+            )
+        # Here, for later it may not show: a ReLU makes 0 of NaN.
+        broken = [name for name, tensor in state.items() if not tensor.isfinite().all()]
+        if broken:
+            raise SimulstError(
+                f"{self.path}: {self.checkpoint} holds weights that are not finite (NaN or infinity), "
+                f"{broken[0]} for one; its training failed, take another checkpoint."
+            )
+        return state
+
+    def digest(self) -> str:
+        """A short name of all that makes the output: weights, configuration and pieces."""
+        whole = hashlib.sha256(self.read(self.checkpoint))
+        whole.update(yaml.safe_dump(self.config).encode())
+        for name in (self.config.get("bpemodel"), self.config["token_list"]):
+            if isinstance(name, str):
+                whole.update(self.read(name))
+        return whole.hexdigest()[:16]
+
+    def tokens(self) -> list[str]:
+        """The vocabulary, in order."""
+        tokens = self.config["token_list"]
+        if isinstance(tokens, str):
+            return [line.rstrip() for line in self.read(tokens).decode().removesuffix("\n").split("\n")]
+        return [str(token) for token in tokens]
+
+    @staticmethod
+    def _packed(archive: zipfile.ZipFile) -> tuple[str, str]:
+        meta = _yaml(archive.read("meta.yaml"))
+        config = next(
+            value for key, value in meta["yaml_files"].items() if key in ("st_train_config", "asr_train_config")
+        )
+        weights = next(value for key, value in meta["files"].items() if key in ("st_model_file", "asr_model_file"))
+        return config, weights
+
+    def _newest(self) -> str:
+        for pattern in CHECKPOINTS:
+            names = [file.name for file in self.path.glob(pattern) if file.is_file()]
+            if names:
+                return max(names, key=lambda name: [int(s) if s.isdigit() else s for s in re.split(r"(\d+)", name)])
+        raise SimulstError(
+            f"{self.path}: no weights (such as valid.acc.ave.pth); train the model, or name a checkpoint."
+        )
+
+
+def _one_ends_in_the_other(path: str, other: str) -> bool:
+    parts, others = ([part for part in Path(one).parts if part != "/"] for one in (path, other))
+    both = min(len(parts), len(others))
+    return parts[-both:] == others[-both:]
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, for a sentence of ours."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _yaml(data: bytes) -> Any:
+    # The compiled loader: a vocabulary of thousands takes the other a second.
+    return yaml.load(data.decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -1,0 +1,167 @@
+"""The layers of ESPnet's encoders, with their weights laid out for fast inference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from simulst.models.espnet.linear import Linear
+
+
+class Layer:
+    """One layer, (batch, rows, width) to the same, with a norm before each of its parts.
+
+    has_contexts: whether the first and last rows are contexts, see blockwise_encoder.py.
+    """
+
+    def __init__(self, layer: Any, dtype: torch.dtype) -> None:
+        macaron, convolution = getattr(layer, "feed_forward_macaron", None), getattr(layer, "conv_module", None)
+        scale = getattr(layer, "ff_scale", 1.0)
+        self._macaron = None if macaron is None else FeedForward(layer.norm_ff_macaron, macaron, scale, dtype)
+        self._attention = Attention(layer.norm1, layer.self_attn, dtype)
+        self._convolution = None if convolution is None else Convolution(layer.norm_conv, convolution, dtype)
+        self._feed_forward = FeedForward(layer.norm2, layer.feed_forward, scale, dtype)
+        self._norm = None if convolution is None else layer_norm(layer.norm_final)
+
+    def __call__(self, x: torch.Tensor, has_contexts: bool) -> torch.Tensor:
+        if self._macaron is not None:
+            x = self._macaron(x)
+        x = self._attention(x, has_contexts)
+        if self._convolution is not None:
+            x = self._convolution(x)
+        x = self._feed_forward(x)
+        return x if self._norm is None else self._norm(x)
+
+
+class FeedForward:
+    def __init__(self, norm: torch.nn.LayerNorm, module: Any, scale: float, dtype: torch.dtype) -> None:
+        self._norm = layer_norm(norm)
+        self._in = Linear(module.w_1.weight, module.w_1.bias, dtype)
+        self._out = Linear(module.w_2.weight * scale, module.w_2.bias * scale, dtype)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self._out(self._in(self._norm(x), relu=True), add=x)
+
+
+class Attention:
+    def __init__(self, norm: torch.nn.LayerNorm, module: Any, dtype: torch.dtype) -> None:
+        self._norm, self._heads = layer_norm(norm), module.h
+        parts = module.linear_q, module.linear_k, module.linear_v
+        self._in = Linear(torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts]), dtype)
+        self._out = Linear(module.linear_out.weight, module.linear_out.bias, dtype)
+
+    def __call__(self, x: torch.Tensor, has_contexts: bool) -> torch.Tensor:
+        y = self._in(self._norm(x)).unflatten(2, (3, self._heads, -1))
+        query, key, value = y.permute(2, 0, 3, 1, 4)  # each (blocks, heads, rows, width / heads)
+        if has_contexts:
+            key, value = key[:, :, :-1], value[:, :, :-1]
+        answer = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        if has_contexts:
+            answer[:, 0] = 0
+        return self._out(answer, add=x)
+
+
+class Convolution:
+    """ESPnet's convolution module, with the batch norm as part of the weights before it."""
+
+    def __init__(self, norm: torch.nn.LayerNorm, module: Any, dtype: torch.dtype) -> None:
+        self._norm = layer_norm(norm)
+        self._in = Linear(module.pointwise_conv1.weight[:, :, 0], module.pointwise_conv1.bias, dtype)
+        depthwise, batch = module.depthwise_conv, module.norm
+        scale = batch.weight.double() / torch.sqrt(batch.running_var.double() + batch.eps)
+        bias = (depthwise.bias.double() - batch.running_mean.double()) * scale + batch.bias.double()
+        weight = (depthwise.weight.double() * scale[:, None, None]).float()
+        self._bias, self._padding = bias.float(), (0, depthwise.padding[0])
+        # As a convolution over two dimensions, one of them of size 1: ten times as fast, as channels can come last.
+        self._weight = weight[:, :, None].contiguous(memory_format=torch.channels_last)
+        swish = type(module.activation).__name__ == "Swish"
+        self._activation = partial(F.silu, inplace=True) if swish else module.activation
+        self._out = Linear(module.pointwise_conv2.weight[:, :, 0], module.pointwise_conv2.bias, dtype)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.glu(self._in(self._norm(x)), 2).transpose(1, 2)[:, :, None]
+        y = F.conv2d(y, self._weight, self._bias, padding=self._padding, groups=len(self._bias))
+        return self._out(self._activation(y[:, :, 0].transpose(1, 2)), add=x)
+
+
+class Subsampling:
+    """Convolutions over time and frequency: features (B, n, dims) to frames (B, t, width).
+
+    factor: features from one frame to the next. least: features that a frame looks at, from its first one.
+    """
+
+    def __init__(self, module: Any, dtype: torch.dtype) -> None:
+        convolutions: list[Any] = [m for m in module.conv if isinstance(m, torch.nn.Conv2d)]
+        first, *others = convolutions
+        self.factor, self.least = 1, 1
+        for m in convolutions:
+            self.least += self.factor * (m.kernel_size[0] - 1)
+            self.factor *= m.stride[0]
+        self._size, self._stride = first.kernel_size, first.stride
+        self._first = Linear(first.weight.flatten(1), first.bias)
+        self._others = [(m.weight.contiguous(memory_format=torch.channels_last), m.bias, m.stride) for m in others]
+        # Some of ESPnet's have the encoding of positions in it, after the linear layer.
+        out = module.out if isinstance(module.out, torch.nn.Linear) else module.out[0]
+        weight = out.weight.unflatten(1, (len(first.bias), -1)).transpose(1, 2).flatten(1)  # channels last
+        self._out = Linear(weight, out.bias, dtype)
+        self.width = len(out.bias)
+
+    def count(self, features: int) -> int:
+        """Frames that so many features make."""
+        return max(0, (features - self.least) // self.factor + 1)
+
+    def __call__(self, features: torch.Tensor) -> torch.Tensor:
+        if features.shape[1] < self.least:
+            return features.new_zeros(len(features), 0, self.width)
+        windows = features.unfold(1, self._size[0], self._stride[0]).unfold(2, self._size[1], self._stride[1])
+        x = self._first(windows.flatten(3), relu=True).permute(0, 3, 1, 2)  # (B, channels, time, frequencies)
+        for weight, bias, stride in self._others:
+            x = F.relu_(F.conv2d(x, weight, bias, stride))
+        return self._out(x.permute(0, 2, 3, 1).flatten(2))
+
+
+class Positions:
+    """Rows (..., n, width), scaled, with the sines and cosines of their positions added to them."""
+
+    def __init__(self, width: int, device: torch.device) -> None:
+        self._scale = math.sqrt(width)
+        # On the CPU, as ESPnet does: devices round differently, and late positions magnify it.
+        frequencies = torch.exp(torch.arange(0, width, 2).float() * -(math.log(10000.0) / width))
+        self._frequencies = frequencies.to(device)
+
+    def __call__(self, rows: torch.Tensor, first: int = 0) -> torch.Tensor:
+        """first: position of the first row."""
+        positions = torch.arange(first, first + rows.shape[-2], dtype=torch.float32, device=rows.device)
+        angles = positions[:, None] * self._frequencies
+        return rows * self._scale + torch.stack([angles.sin(), angles.cos()], 2).flatten(1)
+
+
+def layer_norm(norm: torch.nn.LayerNorm) -> Callable[[torch.Tensor], torch.Tensor]:
+    # Without the module around it, which takes as long as its work.
+    return partial(
+        F.layer_norm, normalized_shape=norm.normalized_shape, weight=norm.weight, bias=norm.bias, eps=norm.eps
+    )
+
+
+class Layers:
+    """What ESPnet's encoders have after their convolutions: positions, layers, a norm. encoder: ESPnet's module."""
+
+    def __init__(self, encoder: Any, dtype: torch.dtype) -> None:
+        norm = encoder.after_norm
+        self.placed = Positions(len(norm.weight), norm.weight.device)
+        self.each = [Layer(layer, dtype) for layer in encoder.encoders]
+        self.norm = layer_norm(norm)
+
+    def __call__(self, frames: torch.Tensor) -> torch.Tensor:
+        """Subsampled frames (B, t, width), all of which see each other, to encoder frames of the same shape."""
+        if not frames.shape[1]:
+            return frames
+        x = self.placed(frames)
+        for layer in self.each:
+            x = layer(x, False)
+        return self.norm(x)

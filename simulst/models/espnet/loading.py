@@ -1,0 +1,169 @@
+"""From the files of an ESPnet experiment to a model that runs here."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from simulst.errors import SimulstError
+from simulst.features import Normalize, log_mel_of
+from simulst.models.base import check_device
+from simulst.models.espnet import ESPnetOptions
+from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder
+from simulst.models.espnet.decoder import CachedDecoder
+from simulst.models.espnet.experiment import Experiment, first_line
+from simulst.models.espnet.full_context_encoder import FullContextEncoder
+from simulst.models.espnet.linear import check_precision
+from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.vocabulary import Vocabulary, read_vocabulary, trained_languages
+from simulst.units import SAMPLE_RATE
+
+ENCODERS = {
+    "contextual_block_conformer": "contextual_block_conformer_encoder:ContextualBlockConformerEncoder",
+    "contextual_block_transformer": "contextual_block_transformer_encoder:ContextualBlockTransformerEncoder",
+    "conformer": "conformer_encoder:ConformerEncoder",
+    "transformer": "transformer_encoder:TransformerEncoder",
+}
+LEAST_WIDTH = 192  # of layers that are worth a second thread, see docs/benchmarks.md
+Weights = dict[str, torch.Tensor]
+
+
+def load(path: Path, options: ESPnetOptions, cores: int = 1) -> ESPnet:
+    """A model from an experiment directory, or from a packed zip. cores: processors that it may use.
+
+    Raises SimulstError: a missing or broken file, a part of ESPnet that is not implemented here, a device that is
+    missing.
+    """
+    check_device(options.device)
+    check_precision(options.precision, options.device)
+    experiment = Experiment(path, options.checkpoint)
+    try:
+        model = _assemble(experiment, options)
+    except SimulstError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise SimulstError(f"{path}: {error}") from error
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SimulstError(f"{path}: the weights and config.yaml do not fit ({first_line(error)}).") from error
+    torch.set_num_threads(options.threads or _worthwhile_threads(model, cores))
+    return model
+
+
+def _worthwhile_threads(model: ESPnet, cores: int) -> int:
+    """Where layers are narrow, threads would wait for each other longer than they compute."""
+    return cores if model.encoder.width >= LEAST_WIDTH else 1
+
+
+def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
+    config = experiment.config
+    _refuse_what_is_missing(config, options)
+    vocabulary = read_vocabulary(experiment)
+    weights = {name: tensor.to(options.device) for name, tensor in experiment.weights().items()}
+    features = log_mel_of(config.get("frontend_conf") or {}, _take(weights, "frontend.logmel.melmat"), SAMPLE_RATE)
+    normalize = _normalization(config, weights)
+    encoder = _encoder(config, weights, features.dims, normalize, options)
+    return ESPnet(
+        path=experiment.path,
+        vocabulary=vocabulary,
+        languages=trained_languages(config),
+        features=features,
+        normalize=normalize,
+        encoder=encoder,
+        decoder=_decoder(config, weights, vocabulary, encoder.width, options),
+        ctc_layer=_ctc_layer(config, weights, vocabulary, encoder.width, options),
+        window=options.window,
+        device=torch.device(options.device),
+    )
+
+
+def _encoder(
+    config: dict[str, Any], weights: Weights, dims: int, normalize: Normalize, options: ESPnetOptions
+) -> BlockwiseEncoder | FullContextEncoder:
+    encoder = _class("espnet2.asr.encoder." + ENCODERS[config["encoder"]])
+    module = _filled(encoder(input_size=dims, **config.get("encoder_conf") or {}), weights, "encoder.")
+    module = module.to(options.device)
+    if _is_blockwise(config):
+        return BlockwiseEncoder(module, options.precision)
+    by_frame = config.get("normalize") != "utterance_mvn"
+    return FullContextEncoder(module, normalize, by_frame, options.precision)
+
+
+def _decoder(
+    config: dict[str, Any], weights: Weights, vocabulary: Vocabulary, width: int, options: ESPnetOptions
+) -> CachedDecoder:
+    decoder = _class("espnet2.asr.decoder.transformer_decoder:TransformerDecoder")
+    module = _filled(decoder(len(vocabulary), width, **config.get("decoder_conf") or {}), weights, "decoder.")
+    return CachedDecoder(module.to(options.device), options.precision)
+
+
+def _ctc_layer(
+    config: dict[str, Any], weights: Weights, vocabulary: Vocabulary, width: int, options: ESPnetOptions
+) -> torch.nn.Module | None:
+    # An ST model's `ctc` writes the source language; an ASR model's is the one that writes its tokens.
+    name = "st_ctc.ctc_lo." if "src_token_list" in config else "ctc.ctc_lo."
+    if name + "weight" not in weights:
+        return None
+    return _filled(torch.nn.Linear(width, len(vocabulary)), weights, name).to(options.device)
+
+
+def _is_blockwise(config: dict[str, Any]) -> bool:
+    return str(config["encoder"]).startswith("contextual_block")
+
+
+def _refuse_what_is_missing(config: dict[str, Any], options: ESPnetOptions) -> None:
+    if config.get("encoder") not in ENCODERS:
+        raise SimulstError(f"encoder: '{config.get('encoder')}' is not implemented; use {', '.join(ENCODERS)}.")
+    for name, value in (("decoder", "transformer"), ("frontend", "default")):
+        if config.get(name) != value:
+            raise SimulstError(f"{name}: '{config.get(name)}' is not implemented; use '{value}'.")
+    for name in ("preencoder", "postencoder", "hier_encoder", "md_encoder", "input_size"):
+        if config.get(name) is not None:
+            raise SimulstError(f"{name}: '{config[name]}' is not implemented; train without it.")
+    if options.window and not _is_blockwise(config):
+        raise SimulstError(f"window: {options.window:g} s need a blockwise encoder; 0 keeps everything.")
+    if _is_blockwise(config) and config.get("normalize") == "utterance_mvn":
+        raise SimulstError("normalize: utterance_mvn cannot be streamed; train with global_mvn.")
+
+
+def _normalization(config: dict[str, Any], weights: Weights) -> Normalize:
+    """What ESPnet does to features (..., n, dims) before the encoder; its statistics are stored with the weights."""
+    kind, conf = config.get("normalize"), config.get("normalize_conf") or {}
+    if kind is None:
+        return lambda features: features
+    if kind == "global_mvn":
+        mean, std = (_take(weights, f"normalize.{name}").float() for name in ("mean", "std"))
+        mean = mean if conf.get("norm_means", True) else torch.zeros_like(mean)
+        std = std if conf.get("norm_vars", True) else torch.ones_like(std)
+        return lambda features: (features - mean) / std
+    if kind == "utterance_mvn" and conf.get("norm_means", True) and not conf.get("norm_vars", False):
+        return lambda features: features - features.mean(-2, keepdim=True)
+    raise SimulstError(f"normalize: '{kind}' with {conf} is not implemented; use global_mvn.")
+
+
+def _class(name: str) -> Any:
+    try:
+        with contextlib.redirect_stdout(None):  # where ESPnet says that Flash Attention is missing
+            module, _, attribute = name.partition(":")
+            return getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise SimulstError(f"ESPnet models need the package espnet ({error}); install it.") from error
+
+
+def _filled(module: torch.nn.Module, weights: Weights, prefix: str) -> Any:
+    """A module in evaluation mode with its part of the weights, all of it and no more."""
+    part = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+    try:
+        module.load_state_dict(part, strict=True)
+    except RuntimeError as error:
+        raise SimulstError(f"the weights '{prefix}*' do not fit config.yaml: {' '.join(str(error).split())}") from error
+    return module.eval()
+
+
+def _take(weights: Weights, name: str) -> torch.Tensor:
+    if name not in weights:
+        raise SimulstError(f"the weights lack '{name}'; give a whole model, not only its encoder.")
+    return weights[name]

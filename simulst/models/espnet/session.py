@@ -1,0 +1,215 @@
+"""One utterance inside an ESPnet model: its encoding half is in encoding.py, this is its searching half."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from simulst.meter import Meter
+from simulst.models.base import Session
+from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
+from simulst.needs import Need
+from simulst.policy.stop import Stopping
+from simulst.search import BWBS, IBWBS, Found, JointBeamSearch, JointOptions, SearchOptions, Tokens
+from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
+from simulst.search.calls import Steps, alone
+
+if TYPE_CHECKING:
+    from simulst.models.espnet.model import ESPnet
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What a search found when `end` encoder frames had been written.
+
+    found: tokens of its best hypothesis. sure: those of them that it did not hold back, or that were committed.
+    """
+
+    end: int
+    found: int
+    sure: int
+
+
+@dataclass(frozen=True)
+class Posteriors:
+    """A call: the CTC layer's log posteriors (t, vocabulary) of encoder frames (t, width)."""
+
+    model: ESPnet
+    frames: Tensor
+
+    def answer(self) -> Tensor:
+        return self.model.ctc(self.frames)
+
+
+class ESPnetSession(Session):
+    """language: unwritten tokens that every text begins with."""
+
+    default_search = JointBeamSearch()
+
+    def __init__(self, model: ESPnet, language: Tokens, meter: Meter) -> None:
+        super().__init__(meter)
+        self._model, self._language = model, language
+        self._encoding = open_encoding(model, meter)
+        self._search: JointSearch | None = None
+        self._searched = 0  # parts of the encoding that it has
+        self._blockwise: BlockwiseBeamSearch | IncrementalBlockwiseBeamSearch | None = None
+        self._gone: Tokens = ()  # committed tokens that the window holds no more
+        self._steps: list[_Step] = []  # those whose frames the window holds; kept only where there is a window
+        self.gives = frozenset(
+            {Need.STEPS, Need.ATTENTION}
+            | ({Need.BLOCKS} if model.blockwise else set())
+            | ({Need.CTC} if model.has_ctc else set())
+        )
+        self.layers, self.heads = model.decoder.empty.shape[0], model.decoder.empty.shape[2]
+
+    @property
+    def length(self) -> int:
+        return self._encoding.length
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        self._encoding.extend(samples, final)
+
+    def text(self, tokens: Tokens) -> str:
+        return self._model.text(tokens)
+
+    def block_end(self, count: int) -> float:
+        assert isinstance(self._encoding, BlockwiseEncoding)
+        return self._encoding.block_end(count)
+
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
+        return alone(self.search_steps(committed, options, stop))
+
+    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        """As `search`, but whoever drives it answers its calls (see simulst/search/calls.py)."""
+        assert isinstance(options, JointOptions)
+        yield from self._encoding.encode()
+        found = yield from self._search_window(self._language + committed[self.gone :], options, stop)
+        if self._gone or self._language:
+            cut = len(self._language)
+            found = replace(found, beam=[replace(h, tokens=self._gone + h.tokens[cut:]) for h in found.beam])
+        if self._model.window_frames:
+            best = len(found.best)
+            self._steps.append(_Step(self._encoding.end, best, max(len(committed), best - found.held_back)))
+        return found
+
+    # ---- the window ----
+
+    @property
+    def gone(self) -> int:
+        return len(self._gone)
+
+    def limit(self) -> float:
+        """Where half a window would not have been searched, so that it could leave unheard."""
+        most = self._model.window_frames
+        if not most:
+            return math.inf
+        assert isinstance(self._encoding, BlockwiseEncoding)
+        searched = self._steps[-1].end if self._steps else 0
+        return max(self._encoding.length_of(searched + most // 2), self._encoding.block_end(1))
+
+    def is_full(self) -> bool:
+        """Whether the next block would be too much."""
+        most, parts = self._model.window_frames, self._encoding.parts
+        return bool(most and parts) and self._encoding.end - parts[0].first + self._hop > most
+
+    def spoken(self, best: Tokens) -> Tokens:
+        """What the first search that went beyond the leaving audio had found: it had heard a little of what follows."""
+        edge = self._first_kept()
+        found = next((step.found for step in self._steps if step.end > edge), len(best))
+        return best[:found]
+
+    def slide(self, committed: Tokens) -> None:
+        """Let half of the window go, and of the tokens those that were found in no more than that."""
+        edge = self._first_kept()
+        gone = max([self.gone, *(step.sure for step in self._steps if step.end <= edge)])
+        self._gone = committed[:gone]
+        self._steps = [step for step in self._steps if step.end > edge]
+        parts = self._encoding.parts
+        while parts[0].first < edge:
+            parts.pop(0)
+        self._search = self._blockwise = None
+
+    def _first_kept(self) -> int:
+        """The first frame that a full window keeps: half of it, with the next block."""
+        parts, end = self._encoding.parts, self._encoding.end + self._hop
+        return next((p.first for p in parts if end - p.first <= self._model.window_frames // 2), parts[-1].first)
+
+    @property
+    def _hop(self) -> int:
+        assert self._model.blockwise is not None
+        return self._model.blockwise.hop_size
+
+    # ---- searches over what the window holds ----
+
+    def _search_window(self, committed: Tokens, options: JointOptions, stop: Stopping | None) -> Steps[Found]:
+        if isinstance(options, JointBeamSearch):
+            parts = self._encoding.parts
+            key = (
+                "search",
+                self.length,
+                self._encoding.final,
+                parts[0].first if parts else 0,
+                committed,
+                options,
+                stop.options if stop else None,
+            )
+            return (yield from self.meter.shared_steps(key, lambda: self._joint(committed, options, stop)))
+        search = self._open_search(options, stop)
+        final = self._encoding.final
+        if isinstance(options, IBWBS):
+            yield from self._append_all(search)
+            self._blockwise = self._blockwise or IncrementalBlockwiseBeamSearch(search, options)
+            return (yield from self._blockwise.step(committed, stop, final))
+        assert isinstance(options, BWBS) and isinstance(self._encoding, BlockwiseEncoding)
+        self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
+        # As in ESPnet, every block is searched, also where READ, or the end of the audio, brings several at once.
+        first = True
+        for part in self._new_parts():
+            sizes = self._encoding.block_sizes(part)
+            log_probs = yield from self._log_probs(search, part)
+            scores = [None] * len(sizes) if log_probs is None else log_probs.split(sizes)
+            for frames, frame_scores in zip(part.frames.split(sizes), scores, strict=True):
+                if not first:
+                    yield from self._blockwise.step(committed, stop, final=False)
+                search.append(frames, frame_scores)
+                first = False
+        return (yield from self._blockwise.step(committed, stop, final))
+
+    def _joint(self, committed: Tokens, options: JointBeamSearch, stop: Stopping | None) -> Steps[Found]:
+        search = self._open_search(options, stop)
+        yield from self._append_all(search)
+        return Found((yield from joint_beam_search(search, committed, stop)))
+
+    def _open_search(self, options: JointOptions, stop: Stopping | None) -> JointSearch:
+        """The search over the window's frames; with an encoder that sees everything, they are new ones each time."""
+        if self._search is None or not self._model.blockwise:
+            vocabulary = self._model.vocabulary
+            with_ctc = stop is not None and Need.CTC in stop.options.needs
+            self._search = JointSearch(self._model.decoder, options, vocabulary.sos, vocabulary.eos, with_ctc)
+            self._searched = 0
+        return self._search
+
+    def _append_all(self, search: JointSearch) -> Steps[None]:
+        for part in self._new_parts():
+            log_probs = yield from self._log_probs(search, part)
+            search.append(part.frames, log_probs)
+
+    def _new_parts(self) -> Iterator[Encoded]:
+        """What the search lacks."""
+        for part in self._encoding.parts[self._searched :]:
+            self._searched += 1
+            yield part
+
+    def _log_probs(self, search: JointSearch, part: Encoded) -> Steps[Tensor | None]:
+        if not search.with_ctc:
+            return None
+        return (yield from self.meter.shared_steps(("ctc", part.key), lambda: self._posteriors(part)))
+
+    def _posteriors(self, part: Encoded) -> Steps[Tensor]:
+        return (yield Posteriors(self._model, part.frames))

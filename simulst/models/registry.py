@@ -1,0 +1,129 @@
+"""The model families: `load_model` asks each of them what it recognises.
+
+A family is a module or package in this folder that has a `family` (`simulst.models.base.Family`). Your own needs no
+place here: it is a class with the methods of `simulst.models.base.Model`, named by its import path
+(`--model my_package.my_module:MyModel`). It is called with the options of `--model-option`; a folder of weights, say,
+is one of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import simulst.models
+from simulst.errors import SimulstError
+from simulst.models.base import Family, Model
+from simulst.options import build_options
+from simulst.options import option_names as names_of
+from simulst.threads import available_cores
+
+
+def load_model(path: str | Path, cores: int = 0, **options: Any) -> Model:
+    """Open a model folder, or a family of your own by its import path.
+
+    cores: processors that the model may use, where its options name no number of threads; 0: all that are available.
+    options: those of the family (`device`, `threads`, ...).
+    Raises SimulstError: no such folder, no known family, an option that the family does not have, broken files.
+    """
+    family = _family(path)
+    if family is not None:
+        checked = build_options(family.options, options, str(path), "the model")
+        return family.load(Path(path), checked, cores or available_cores())
+    own = _own(path)
+    known = _parameters(own)
+    for name in options:
+        if name not in known:
+            raise SimulstError(f"{path}: the model has no option '{name}'; it has {', '.join(known) or 'no options'}.")
+    return own(**options)
+
+
+def option_names(path: str | Path) -> list[str]:
+    """The options of the family that `load_model` would pick. Raises SimulstError as it does."""
+    family = _family(path)
+    return _parameters(_own(path)) if family is None else names_of(family.options)
+
+
+def digest_of_weights(path: str | Path, options: Mapping[str, Any]) -> str:
+    """A short name of a model's weights: trained again, it has another one. Empty for a family of your own.
+
+    Raises SimulstError: no such model, wrong options, or weights that are missing.
+    """
+    family = _family(path)
+    if family is None:
+        _own(path)
+        return ""
+    return family.digest(Path(path), build_options(family.options, options, str(path), "the model"))
+
+
+def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
+    """Options of a family from `NAME=VALUE` texts (`--model-option`). Raises SimulstError for other forms."""
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise SimulstError(f"--model-option {pair}: give it as NAME=VALUE.")
+        try:
+            options[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            options[name] = value
+        if isinstance(options[name], list | dict):
+            raise SimulstError(f"--model-option {pair}: the value must be a number, a word or true/false.")
+    return options
+
+
+@functools.cache
+def families() -> tuple[Family, ...]:
+    """All families, by name. None of them loads what its models need before one is loaded."""
+    found = []
+    for module in pkgutil.iter_modules(simulst.models.__path__):
+        content = importlib.import_module(f"{simulst.models.__name__}.{module.name}")
+        if "family" in vars(content):
+            found.append(content.family)
+    return tuple(sorted(found, key=lambda family: family.name))
+
+
+def _family(path: str | Path) -> Family | None:
+    """The family of a folder or file; None for an import path."""
+    place = Path(path)
+    for family in families():
+        if family.recognises(place):
+            return family
+    if place.is_dir():
+        kinds = ", or ".join(family.looks_like for family in families())
+        raise SimulstError(f"{path}: not a model that simulst knows; it needs {kinds}.")
+    return None
+
+
+def _own(path: str | Path) -> Any:
+    """The class that an import path names."""
+    module, colon, attribute = str(path).partition(":")
+    if not (colon and module and attribute) or "/" in module:
+        raise SimulstError(
+            f"{path}: no such model folder; fetch or train the model first, or give another "
+            "(or your own class as package.module:Class)."
+        )
+    try:
+        own = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, TypeError) as error:
+        raise SimulstError(f"{path}: cannot import the model ({error}); check the path and PYTHONPATH.") from error
+    session = getattr(own, "session", None)
+    try:
+        inspect.signature(session).bind(own, "en", "de", None)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise SimulstError(
+            f"{path}: not a model; write a class like Model in simulst/models/base.py, with a method session(source, "
+            "target, meter)."
+        ) from error
+    return own
+
+
+def _parameters(own: Any) -> list[str]:
+    return list(inspect.signature(own).parameters)

@@ -1,0 +1,62 @@
+"""Frozen dataclasses of options, made of plain values by pydantic: types and bounds are declared once, in the class."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from simulst.errors import SimulstError
+
+T = TypeVar("T")
+
+
+def option_names(cls: type) -> list[str]:
+    """The options of a dataclass, in order."""
+    return [field.name for field in dataclasses.fields(cls) if field.init]
+
+
+def build_options(cls: type[T], values: Mapping[str, Any], where: str, what: str, also: Sequence[str] = ()) -> T:
+    """An instance of the dataclass `cls` with these options.
+
+    where, what: the place and the thing that errors name, such as "la2.yaml" and "'read' of type 'chunk'".
+    also: options that the thing has but the class has not, for an error.
+    Raises SimulstError: an option that is unknown, missing, of the wrong type or out of bounds.
+    """
+    names = option_names(cls)
+    for name in values:
+        if name not in names:
+            known = ", ".join([*names, *also]) or "no options"
+            raise SimulstError(f"{where}: {what} has no option '{name}'; it has {known}.")
+    options = {name: _checked(cls, name, value, where, what) for name, value in values.items()}
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        missing = field.default is field.default_factory is dataclasses.MISSING
+        if field.init and field.name not in options and missing:
+            raise SimulstError(f"{where}: {what} needs the option '{field.name}'.")
+    try:
+        return cls(**options)
+    except SimulstError as error:
+        raise SimulstError(f"{where}: {error}") from error
+
+
+def _checked(cls: type, name: str, value: Any, where: str, what: str) -> Any:
+    try:
+        # Strict: `n: "2"` or `n: true` is a slip of the pen, not a number.
+        return _validator(cls, name).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"]
+        raise SimulstError(f"{where}: {what}, option '{name}': {message}; found {value!r}.") from error
+
+
+@functools.cache
+def _validator(cls: type, name: str) -> TypeAdapter:
+    # What is a class of ours, such as a nested policy, is only checked for being one.
+    hint = typing.get_type_hints(cls, include_extras=True)[name]
+    try:
+        return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=True))
+    except Exception:  # a type that has a configuration of its own
+        return TypeAdapter(hint)

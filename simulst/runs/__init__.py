@@ -1,0 +1,19 @@
+"""Runs: decode a data directory under one or many configurations, and keep what came out."""
+
+from __future__ import annotations
+
+from simulst.runs.decode import decode_utterance, run
+from simulst.runs.folder import CONFIG, LOG, SCORES, read_run_config, score_run
+from simulst.runs.task import Task, model_of
+
+__all__ = [
+    "CONFIG",
+    "LOG",
+    "SCORES",
+    "Task",
+    "decode_utterance",
+    "model_of",
+    "read_run_config",
+    "run",
+    "score_run",
+]

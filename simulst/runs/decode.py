@@ -1,0 +1,253 @@
+"""Decode a data directory under one or many configurations.
+
+Each configuration has a folder (folder.py); a sweep is a folder of such folders. Each utterance is read once, decoded
+under every configuration that still lacks it, and written. A run that was killed goes on with the utterances that are
+missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from simulst.cluster import HERE, Cluster, Map, mapper
+from simulst.config import Decoding, parse_decoding
+from simulst.data.audio import load_audio
+from simulst.data.datadir import Utterance
+from simulst.errors import SimulstError
+from simulst.lock import locked
+from simulst.log import Instance, instance_of
+from simulst.meter import Memo, Meter
+from simulst.models import digest_of_weights
+from simulst.models.base import Model
+from simulst.runs.folder import CONFIG, LOG, SCORES, RunFolder, audio_digest
+from simulst.runs.task import Task, model_of
+from simulst.streams import open_stream
+from simulst.threads import waited_seconds
+from simulst.units import SAMPLE_RATE
+
+logger = logging.getLogger(__name__)
+
+DISTURBED = 0.2  # of the computation time that threads waited for a processor, from which on a run is told of it
+
+Job = tuple[int, Utterance, list[dict[str, Any]]]
+"""An utterance, its index, and the configurations (as they were read) to decode it under."""
+Result = tuple[int, list[Instance | str] | str]
+"""The index, and for each configuration an instance, or what is wrong in a sentence; or that for all of them."""
+
+
+def decode_utterance(
+    model: Model,
+    languages: tuple[str, str],
+    utterance: Utterance,
+    index: int,
+    decodings: Sequence[Decoding],
+    unit: str = "",
+    share: bool = True,
+) -> list[Instance]:
+    """Decode one utterance under each configuration, in order.
+
+    languages: spoken and written. unit: "word" or "char"; empty: as the language is written.
+    share: encode each stretch of audio once for all of them (and search once where audio, prefix and options agree);
+        computation times are still those of a configuration run alone (see Memo).
+    Raises SimulstError: audio that can't be read, a configuration that the model can't do.
+    """
+    instances = []
+    for found in _decode(model, languages, utterance, index, decodings, unit, share):
+        if isinstance(found, SimulstError):
+            raise found
+        instances.append(found)
+    return instances
+
+
+def _decode(
+    model: Model,
+    languages: tuple[str, str],
+    utterance: Utterance,
+    index: int,
+    decodings: Sequence[Decoding],
+    unit: str,
+    share: bool,
+) -> Iterator[Instance | SimulstError]:
+    """As `decode_utterance`, with an error in place of the instance of a configuration that has one."""
+    audio = load_audio(utterance.wav, utterance.start, utterance.end)
+    memo, digest = Memo(), audio_digest(utterance)
+    for decoding in decodings:
+        try:
+            stream = open_stream(model, decoding, *languages, unit, Meter(memo if share else None))
+            waited = waited_seconds()
+            stream.push(audio, finished=True)
+            waited = waited_seconds() - waited
+            instance = instance_of(stream, utterance, index, audio.size * 1000 / SAMPLE_RATE)
+            yield replace(instance, audio=digest, waited_ms=1000 * waited)
+        except SimulstError as error:
+            yield error
+
+
+def run(
+    task: Task,
+    utterances: Sequence[Utterance],
+    runs: Sequence[tuple[Path, Decoding]],
+    cluster: Cluster = HERE,
+    share: bool = True,
+    force: bool = False,
+) -> None:
+    """Decode what is missing in each (folder, configuration), until every folder's log is whole.
+
+    force: decode anew what is there.
+    Raises SimulstError: a folder that holds another run, or where another is at work; a full disk; utterances that
+        failed, or killed the process that decoded them time and again (the others are decoded and kept).
+    """
+    if not utterances:
+        raise SimulstError("there is no utterance to decode; check the data directory.")
+    with ExitStack() as locks:
+        for folder, _ in runs:
+            locks.enter_context(locked(folder))
+            for name in (LOG, CONFIG, SCORES) if force else ():
+                (folder / name).unlink(missing_ok=True)
+        _run(task, utterances, runs, cluster, share)
+
+
+def _run(
+    task: Task, utterances: Sequence[Utterance], runs: Sequence[tuple[Path, Decoding]], cluster: Cluster, share: bool
+) -> None:
+    weights = digest_of_weights(task.model, dict(task.options))
+    states = [RunFolder.read(folder, decoding, task, weights, utterances) for folder, decoding in runs]
+    lacking_of: dict[int, list[RunFolder]] = {}
+    for index in range(len(utterances)):
+        lacking = [state for state in states if index not in state.done]
+        if lacking:
+            lacking_of[index] = lacking
+    failures: list[str] = []
+    # Whole paths: a cluster's workers may run in another folder.
+    jobs = [
+        (i, replace(utterances[i], wav=utterances[i].wav.resolve()), [state.decoding.raw for state in lacking])
+        for i, lacking in lacking_of.items()
+    ]
+    done = len(utterances) - len(jobs)
+    with mapper(cluster if jobs else HERE) as run_all:
+        place = (task.portable(), cluster.jobs if cluster.is_here else None)
+        if jobs:
+            _check(run_all, place, states)
+        for state in states:
+            state.begin()
+        with tqdm(total=len(utterances), initial=done, unit="utt", desc=_describe(states)) as progress:
+            for index, result in run_all(functools.partial(_work, *place, share), jobs):
+                if isinstance(result, str):
+                    failures.append(result)
+                else:
+                    failures += _keep(lacking_of[index], result, utterances[index].name, len(states) > 1)[:1]
+                progress.update()
+    for state in states:
+        state.write_log()
+        _tell_of_silence(state)
+        _tell_of_disturbance(state)
+    if failures:
+        where = states[0].path if len(states) == 1 else states[0].path.parent
+        raise SimulstError(
+            f"{len(failures)} of {len(utterances)} utterances failed, the others are in {where}; "
+            f"mend them and run again. First: {failures[0]}"
+        )
+
+
+@dataclass(frozen=True)
+class _Configurations:
+    """What is checked before anything is decoded."""
+
+    raws: list[dict[str, Any]]
+    name: str = "the model"
+
+
+def _check(run_all: Map, place: tuple[Task, int | None], states: Sequence[RunFolder]) -> None:
+    """Open a stream for each configuration where the model is, before any audio is decoded.
+
+    Raises SimulstError: a configuration that the model can't do, or whose policies can't be opened.
+    """
+    job = (0, _Configurations([state.decoding.raw for state in states]))
+    [(_, wrong)] = run_all(functools.partial(_open_all, *place), [job])
+    if isinstance(wrong, str):
+        raise SimulstError(wrong)
+    for state, error in zip(states, wrong, strict=True):
+        if error:
+            raise SimulstError(f"{state.decoding.label}: {error}" if len(states) > 1 else error)
+
+
+def _open_all(task: Task, jobs: int | None, job: tuple[int, _Configurations]) -> tuple[int, list[str] | str]:
+    """What is wrong with each configuration, in whatever process; empty for nothing."""
+    number, configurations = job
+    wrong = []
+    try:
+        model = model_of(task, jobs)
+    except SimulstError as error:
+        return number, str(error)
+    for raw in configurations.raws:
+        try:
+            open_stream(model, parse_decoding(raw, "configuration"), task.source_language, task.target_language)
+            wrong.append("")
+        except SimulstError as error:
+            wrong.append(str(error))
+    return number, wrong
+
+
+def _keep(states: Sequence[RunFolder], results: Sequence[Instance | str], name: str, of_several: bool) -> list[str]:
+    """Log an utterance's instances under the configurations that lacked it; returns what was wrong under others.
+
+    name: the utterance's. of_several: whether the run has other configurations, so that these are to be named.
+    """
+    errors = []
+    for state, result in zip(states, results, strict=True):
+        if isinstance(result, str):
+            where = f" under {state.decoding.label}" if of_several else ""
+            errors.append(f"{name}{where}: {result}")
+        else:
+            state.append(result)
+    return errors
+
+
+def _tell_of_silence(state: RunFolder) -> None:
+    """A threshold may be such that nothing is ever written before the end; nobody sees that in BLEU."""
+    asked = [instance for instance in state.done.values() if len(instance.reads or ()) > 1 and instance.delays]
+    if asked and all(instance.delays[0] >= instance.source_length for instance in asked):
+        logger.warning(
+            "%s: nothing was written before the end of any of %d utterances; STOP or COMMIT lets nothing through, "
+            "see its threshold or n.",
+            state.decoding.label,
+            len(asked),
+        )
+
+
+def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
+    """One utterance, in whatever process. jobs: see `model_of`."""
+    index, utterance, raws = job
+    model = model_of(task, jobs)
+    decodings = [parse_decoding(raw, "configuration") for raw in raws]
+    try:
+        languages = task.source_language, task.target_language
+        found = list(_decode(model, languages, utterance, index, decodings, task.unit, share))
+    except SimulstError as error:
+        return index, f"{utterance.name}: {error}"
+    return index, [str(one) if isinstance(one, SimulstError) else one for one in found]
+
+
+def _tell_of_disturbance(state: RunFolder) -> None:
+    """Beside other work, computation takes longer; nobody sees that in computation-aware figures."""
+    waited = sum(instance.waited_ms or 0.0 for instance in state.done.values())
+    computed = sum(instance.compute_ms or 0.0 for instance in state.done.values())
+    if computed and waited > DISTURBED * computed:
+        logger.warning(
+            "%s: other work was in the way (threads waited for a processor for %.0f %% of the computation time); "
+            "computation-aware latency and RTF are too high. Use a quiet machine, or fewer --jobs.",
+            state.decoding.label,
+            100 * waited / computed,
+        )
+
+
+def _describe(states: Sequence[RunFolder]) -> str:
+    return states[0].decoding.label if len(states) == 1 else f"{len(states)} configurations"

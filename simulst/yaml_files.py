@@ -1,0 +1,48 @@
+"""YAML by the safe loader, in which no key may stand twice (PyYAML takes the last one silently)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from simulst.errors import SimulstError
+
+
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
+            if key is not None and key in seen:
+                mark = key_node.start_mark
+                raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' stands twice", mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def load_yaml(text: str) -> Any:
+    """One YAML document. Raises yaml.YAMLError: not valid, a key that stands twice, several documents."""
+    return yaml.load(text, _Loader)
+
+
+def read_yaml(path: str | Path, what: str = "configuration file") -> Any:
+    """A YAML file. Raises SimulstError: it is missing, can't be read or is not valid YAML."""
+    path = Path(path)
+    if not path.is_file():
+        raise SimulstError(f"{path}: no such {what}.")
+    try:
+        return load_yaml(path.read_text(encoding="utf-8"))
+    except yaml.composer.ComposerError as error:
+        raise SimulstError(f"{path}: holds several documents ('---'); give each a file of its own.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SimulstError(f"{path}: not valid YAML ({_reason(error)}).") from error
+    except OSError as error:
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{error.problem}, line {error.problem_mark.line + 1}"
+    return str(error).splitlines()[0]

@@ -1,0 +1,252 @@
+"""Blockwise search through the loop: blocks as READ, any chunking, windows over long streams, refusals."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_espnet
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.config import Decoding, parse_decoding
+from simulst.errors import SimulstError
+from simulst.longform.pauses import SegmentedStream
+from simulst.longform.segment import Pause
+from simulst.meter import Memo, Meter
+from simulst.models import load_model
+from simulst.models.espnet.model import ESPnet
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
+from simulst.policy.read import Block, Chunk
+from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens, Stop
+from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions
+from simulst.stream import Stream
+from simulst.streams import open_stream
+
+torch.set_num_threads(1)
+RATIO = 0.3  # random models do not end by themselves
+COMMITS = [All(), Hold(3), LocalAgreement(2), SharedPrefix(1), WholeWords(Hold(2))]
+STOPS = [EndOfSentence(), MaxTokens(2), CTC(-1.0), CTC(1.0, exact=True), AlignAtt(4), AlignAtt(8, (-1,), (0,))]
+SEARCHES: list[JointOptions] = [
+    BWBS(3, max_length_ratio=RATIO),
+    BWBS(2, 0.0, max_length_ratio=RATIO, repetition=False),
+    IBWBS(3, max_length_ratio=RATIO),
+    IBWBS(1, max_length_ratio=RATIO, repetition=True),
+    JointBeamSearch(2, max_length_ratio=RATIO),
+]
+
+
+@pytest.fixture(scope="module")
+def blockwise(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
+    folder = tmp_path_factory.mktemp("blockwise")
+    tiny_espnet.write(folder, "contextual_block_conformer", 5)
+    return load_model(folder / "exp" / "st")
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
+    folder = tmp_path_factory.mktemp("full")
+    tiny_espnet.write(folder, "conformer", 5)
+    return load_model(folder / "exp" / "st")
+
+
+def noise(samples: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
+
+
+def decode(model: ESPnet, how: Decoding, audio: np.ndarray, cuts: list[int], memo: Memo | None = None) -> Any:
+    stream = Stream(model.session("en", "de", Meter(memo)), how)
+    bounds = [0, *sorted(cut for cut in cuts if cut < audio.size), audio.size]
+    for start, end in pairwise(bounds):
+        before = stream.committed
+        stream.push(audio[start:end], finished=end == audio.size)
+        assert stream.committed[: len(before)] == before
+    return stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(COMMITS),
+    st.sampled_from(STOPS),
+    st.sampled_from(SEARCHES),
+    st.sampled_from([Block(), Block(2), Chunk(500)]),
+    st.integers(5000, 70000),
+    st.lists(st.integers(1, 70000), max_size=6),
+)
+def test_any_chunking_gives_the_same_commitments(
+    blockwise: ESPnet, commit: Commit, stop: Stop, search: JointOptions, read: Any, samples: int, cuts: list[int]
+) -> None:
+    how = Decoding(read, commit, stop, search)
+    audio = noise(samples)
+    memo = Memo()
+    first = decode(blockwise, how, audio, [], memo)
+    assert first == decode(blockwise, how, audio, cuts) == decode(blockwise, how, audio, cuts, memo)
+
+
+@pytest.mark.parametrize(("block", "hop", "ahead"), [(20, 8, 8), (16, 4, 6)])
+def test_other_block_sizes(tmp_path: Path, block: int, hop: int, ahead: int) -> None:
+    conf = {**tiny_espnet.CONTEXTUAL, "cnn_module_kernel": 7}
+    conf |= {"block_size": block, "hop_size": hop, "look_ahead": ahead}
+    tiny_espnet.write(tmp_path, "contextual_block_conformer", 5, encoder_conf=conf)
+    model = load_model(tmp_path / "exp" / "st")
+    assert model.encoder.first_size == block - ahead and model.encoder.hop_size == hop
+    audio = noise(60000)
+    for search in SEARCHES:
+        for read in (Block(), Block(3), Chunk(700)):
+            how = Decoding(read, Hold(1), search=search)
+            memo = Memo()
+            first = decode(model, how, audio, [], memo)
+            assert first == decode(model, how, audio, [100, 20000, 40001]) == decode(model, how, audio, [5], memo)
+            assert len(first[1]) > 3
+
+
+def test_a_block_is_searched_as_soon_as_it_is_there(blockwise: ESPnet) -> None:
+    """The first after 167 feature frames, then one every 64, of 10 ms; two blocks a step for n: 2."""
+    audio = noise(80000)
+    ends = [(166 * 160 + 200 + 64 * 160 * k) / 16 for k in range(6)]
+    how = Decoding(Block(), All(), search=IBWBS(2, max_length_ratio=RATIO))
+    assert decode(blockwise, how, audio, [])[1] == [*(end for end in ends if end < 5000), 5000.0]
+    how = Decoding(Block(2), All(), search=IBWBS(2, max_length_ratio=RATIO))
+    assert decode(blockwise, how, audio, [])[1] == [*(end for end in ends[1::2] if end < 5000), 5000.0]
+
+
+@pytest.mark.parametrize("stop", [CTC(0.0), CTC(0.0, exact=True), AlignAtt(6)])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_full_context_models_have_the_policies_too(full: ESPnet, stop: Stop, beam: int) -> None:
+    how = Decoding(Chunk(640), All(), stop, JointBeamSearch(beam, max_length_ratio=RATIO))
+    assert decode(full, how, noise(50000), []) == decode(full, how, noise(50000), [777, 30000])
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path, search: JointOptions) -> None:
+    """Two minutes with a window of 6 s: the session holds no more than that, and goes on writing."""
+    folder = tmp_path
+    tiny_espnet.write(folder, "contextual_block_conformer", 5)
+    model = load_model(folder / "exp" / "st", window=6.0)
+    assert model.window_frames == 150
+    stream = Stream(model.session("en", "de"), Decoding(Block(), Hold(1), search=search))
+    written = []
+    for second in range(120):
+        stream.push(noise(16000, second))
+        session: Any = stream.session
+        encoding = session._encoding
+        assert sum(len(part.frames) for part in encoding.parts) <= 150
+        assert len(session._steps) < 40 and encoding._audio.size < 2 * 16000
+        written.append(len(stream.committed))
+    stream.push(noise(16000), finished=True)
+    assert written[-1] > written[60] > written[20] > 0
+    assert session.gone > 0
+    short = noise(5 * 16000)
+    how = Decoding(Block(), Hold(1), search=search)
+    assert decode(model, how, short, []) == decode(blockwise, how, short, [])
+
+
+class Loud:
+    """A detector to which speech is what is loud."""
+
+    def __init__(self, speech: bool = False) -> None:
+        self.speech = speech
+
+    def next(self, chunk: np.ndarray) -> Loud:
+        return Loud(float(np.abs(chunk).max()) > 0.01)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_after_a_pause_the_model_starts_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: JointOptions
+) -> None:
+    """Every part of a stream is decoded as it would be on its own, wherever the audio is cut."""
+    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loud)
+    tiny_espnet.write(tmp_path, "contextual_block_conformer", 5)
+    model = load_model(tmp_path / "exp" / "st")
+    quiet = np.zeros(20000, np.float32)
+    audio = np.concatenate([quiet, noise(70000), quiet, noise(60000, 1), quiet[:3000], noise(9000, 2)])
+    how = Decoding(Block(), Hold(2), search=search, segment=Pause(0.5))
+    memo = Memo()
+    runs = []
+    for cuts, shared in (([], None), ([1, 30000, 70001, 99999, 120000], memo), ([55555], memo)):
+        stream = open_stream(model, how, "en", "de", meter=Meter(shared))
+        assert isinstance(stream, SegmentedStream)
+        for start, end in pairwise([0, *cuts, audio.size]):
+            stream.push(audio[start:end], finished=end == audio.size)
+        runs.append([(e.text, e.delay_ms) for e in stream.emissions])
+    assert runs[0] == runs[1] == runs[2]
+    texts = []
+    for begin, end in stream.segments:
+        alone = Stream(model.session("en", "de"), how)
+        alone.push(audio[round(begin * 16) : round(end * 16)])
+        alone.push(audio[:0], finished=True)
+        texts += [e.text.strip() for e in alone.emissions]
+    assert len(stream.segments) == 2
+    assert [text.strip() for text, _ in runs[0]] == texts
+
+
+def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path) -> None:
+    audio = noise(40000)
+    for search in (BWBS(), IBWBS()):
+        with pytest.raises(
+            SimulstError,
+            match=r"search: i?bwbs needs an encoder that works in blocks.*joint_beam",
+        ):
+            decode(full, Decoding(Chunk(640), All(), search=search), audio, [])
+    with pytest.raises(SimulstError, match=r"read: block needs an encoder that works in blocks.*'read: \{type: chunk"):
+        decode(full, Decoding(Block(), All(), search=JointBeamSearch()), audio, [])
+    tiny_espnet.write(
+        tmp_path, model_conf={"st_mtlalpha": 0.0, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False}
+    )
+    path = tmp_path / "exp" / "st"
+    without = load_model(path)
+    for ctc_weight in (0.0, 0.3):  # not "write 'ctc_weight: 0.0'", which would not be enough
+        with pytest.raises(SimulstError, match=r"stop: ctc needs a CTC layer.*; take another STOP"):
+            decode(without, Decoding(Block(), All(), CTC(0.0), IBWBS(2, ctc_weight)), audio, [])
+    with pytest.raises(SimulstError, match="layers names 5, but the decoder has 2"):
+        decode(blockwise, Decoding(Block(), All(), AlignAtt(3, (5,)), IBWBS(2)), audio, [])
+    with pytest.raises(SimulstError, match=r"search: joint_beam needs a CTC layer.*'ctc_weight: 0\.0'"):
+        decode(without, Decoding(Block(), All(), search=JointBeamSearch()), audio, [])
+    for option, value, words in (
+        ("window", 1.0, "window: 1 s are too few"),
+        ("window", -3.0, "option 'window': Input should be greater than or equal to 0; found -3.0"),
+        ("window", "abc", "option 'window': Input should be a valid number; found 'abc'"),
+        ("precision", "int4", "option 'precision': Input should be 'float32', 'int8' or 'bfloat16'; found 'int4'"),
+        ("threads", -1, "option 'threads': .*greater than or equal to 0; found -1"),
+    ):
+        with pytest.raises(SimulstError, match=f"st: .*{words}"):
+            load_model(path, **{option: value})
+
+
+def test_more_beams_than_vocabulary_and_hardly_any_audio(blockwise: ESPnet) -> None:
+    for search in (BWBS(200, max_length_ratio=RATIO), IBWBS(200, max_length_ratio=RATIO)):
+        how = Decoding(Block(), Hold(2), search=search)
+        assert decode(blockwise, how, noise(40000), [])[0]
+        for samples in (0, 1, 300, 5000):
+            decode(blockwise, how, noise(samples), [])
+
+
+@pytest.mark.parametrize("threshold", [-1e9, 1e9])
+def test_thresholds_that_stop_everything_or_nothing(blockwise: ESPnet, threshold: float) -> None:
+    """Nothing is written before the end, or all is searched to its own end; either way the stream ends."""
+    how = Decoding(Block(), All(), CTC(threshold), IBWBS(3, max_length_ratio=RATIO))
+    committed, reads, emissions = decode(blockwise, how, noise(80000), [])
+    assert committed
+    if threshold < 0:
+        assert {delay for _, delay in emissions} <= {reads[-1]}
+
+
+def test_configurations() -> None:
+    how = parse_decoding(
+        {
+            "read": {"type": "block"},
+            "stop": {"type": "align_att", "frames": 4, "layers": [-1], "heads": [0, 1]},
+            "commit": {"type": "all"},
+            "search": {"type": "ibwbs", "step_back": 1},
+        },
+        "here",
+    )
+    assert how.label == "all_AlignAtt4-L-1-H0+1_IBWBS-back1_1block"
+    assert how.stop == AlignAtt(4, (-1,), (0, 1))
+    with pytest.raises(SimulstError, match=r"'stop' of type 'align_att', option 'layers': .*found 'last'"):
+        parse_decoding({**how.raw, "stop": {"type": "align_att", "frames": 4, "layers": "last"}}, "here")

@@ -1,0 +1,307 @@
+"""The cached decoder computes what ESPnet's batch_score does, call by call."""
+
+import copy
+import logging
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+logging.disable(logging.WARNING)
+from espnet2.asr.decoder.transformer_decoder import (  # noqa: E402
+    LightweightConvolutionTransformerDecoder,
+    TransformerDecoder,
+)
+
+logging.disable(logging.NOTSET)
+from espnet.nets.pytorch_backend.transformer.embedding import ScaledPositionalEncoding  # noqa: E402
+
+from simulst.errors import SimulstError  # noqa: E402
+from simulst.models.espnet.decoder import CachedDecoder, Memory  # noqa: E402
+
+WIDTH, SIZE, SOS = 16, 20, 19
+torch.set_num_threads(1)  # on so little, threads only wait for each other
+seeds = st.integers(0, 10**6)
+
+
+def tiny(seed: int = 0, **options: Any) -> TransformerDecoder:
+    """A random decoder whose norms and scores are not those of an untrained one."""
+    torch.manual_seed(seed)
+    options = {"attention_heads": 2, "linear_units": 24, "num_blocks": 3, **options}
+    decoder = TransformerDecoder(SIZE, WIDTH, **options).eval()
+    with torch.no_grad():
+        for name, parameter in decoder.named_parameters():
+            if "norm" in name:
+                parameter += 0.3 * torch.randn_like(parameter)
+            elif name.startswith("output_layer"):
+                parameter *= 4
+    return decoder
+
+
+def frames(count: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(seed))
+
+
+def memory_of(model: CachedDecoder, *pieces: torch.Tensor) -> Memory:
+    memory = model.memory()
+    for piece in pieces:
+        memory.append(piece)
+    return memory
+
+
+class Both:
+    """The same hypotheses, decoded by ESPnet and here."""
+
+    def __init__(self, decoder: TransformerDecoder, model: CachedDecoder, memory: Memory) -> None:
+        self.decoder, self.model, self.memory = decoder, model, memory
+        self.tokens = torch.zeros(1, 0, dtype=torch.int64)
+        self.theirs: list[Any] = [None]
+        self.ours = model.start()
+
+    def select(self, rows: torch.Tensor) -> None:
+        self.tokens, self.theirs = self.tokens[rows], [self.theirs[row] for row in rows.tolist()]
+        self.ours = self.ours[rows]
+
+    @torch.no_grad()
+    def step(self, tokens: torch.Tensor, seen: torch.Tensor, attention: bool = False) -> tuple[torch.Tensor, ...]:
+        """log p (n, V) by each of both; seen: all frames (T, width), which are in the memory."""
+        self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
+        theirs, self.theirs = self.decoder.batch_score(self.tokens, self.theirs, seen.expand(len(tokens), -1, -1))
+        ours, self.ours = self.model.step(tokens, self.ours, self.memory, attention=attention)
+        assert self.ours.length == self.tokens.shape[1] and len(self.ours) == len(tokens)
+        return theirs, ours
+
+
+def close(ours: torch.Tensor, theirs: torch.Tensor, atol: float = 1e-5) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=atol)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seeds,
+    st.booleans(),
+    st.sampled_from([1, 2, 4]),
+    st.lists(st.tuples(st.integers(1, 7), st.integers(0, 5)), min_size=1, max_size=30),
+)
+def test_equal_to_espnet(seed: int, normalize_before: bool, heads: int, steps: list[tuple[int, int]]) -> None:
+    """Hypotheses are re-ordered and the memory grows. steps: hypotheses of each, and the frames that come before it."""
+    decoder = tiny(seed, normalize_before=normalize_before, attention_heads=heads)
+    model = CachedDecoder(decoder)
+    seen = frames(3, seed)
+    both = Both(decoder, model, memory_of(model, seen))
+    theirs, ours = both.step(torch.tensor([SOS]), seen)
+    close(ours, theirs)
+    for count, more in steps:
+        new = frames(more, seed + len(seen))
+        both.memory.append(new)
+        seen = torch.cat([seen, new])
+        both.select(torch.randint(len(both.tokens), (count,)))
+        theirs, ours = both.step(torch.randint(SIZE, (count,)), seen)
+        close(ours, theirs)
+
+
+def test_a_long_wide_beam() -> None:
+    """Many more tokens than a pool has slots at first, most of them of hypotheses that are gone."""
+    decoder = tiny(1)
+    model = CachedDecoder(decoder)
+    both = Both(decoder, model, memory_of(model, frames(9)))
+    both.step(torch.tensor([SOS]), frames(9))
+    for _ in range(40):
+        both.select(torch.randint(len(both.tokens), (12,)))
+        theirs, ours = both.step(torch.randint(SIZE, (12,)), frames(9))
+        close(ours, theirs)
+    assert both.ours.visible.shape[1] < 40 * 12 / 2
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.booleans(), st.lists(st.integers(0, SIZE - 1), max_size=90), st.integers(1, 20))
+def test_a_prefix_at_once(seed: int, normalize_before: bool, prefix: list[int], count: int) -> None:
+    decoder = tiny(seed, normalize_before=normalize_before)
+    model = CachedDecoder(decoder)
+    memory = memory_of(model, frames(count, seed))
+    tokens = torch.tensor([SOS, *prefix])
+    at_once, state = model.prefill(tokens, memory, attention=True)
+    both = Both(decoder, model, memory)
+    for token in tokens:
+        theirs, ours = both.step(token[None], frames(count, seed), attention=True)
+    assert at_once.shape == (1, SIZE) and state.length == len(tokens) and len(state) == 1
+    close(at_once, ours)
+    close(at_once, theirs)
+    assert state.attention is not None and both.ours.attention is not None
+    close(state.attention, both.ours.attention)
+    with torch.no_grad():
+        close(at_once, decoder.batch_score(tokens[None], [None], frames(count, seed)[None])[0])
+    # What follows is the same, too.
+    rows, tokens = torch.zeros(4, dtype=torch.int64), torch.arange(4)
+    close(model.step(tokens, state[rows], memory)[0], model.step(tokens, both.ours[rows], memory)[0])
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.lists(st.integers(0, 30), min_size=1, max_size=8), st.sampled_from(["float32", "int8"]))
+def test_memory_in_pieces(seed: int, counts: list[int], precision: str) -> None:
+    model = CachedDecoder(tiny(seed), precision)
+    whole = frames(sum(counts) + 1, seed)
+    memory = memory_of(model, *whole[:-1].split(counts), whole[-1:])
+    assert len(memory) == len(whole)
+    close(memory.keys_values, memory_of(model, whole).keys_values)
+
+
+def test_memory_is_computed_once() -> None:
+    model = CachedDecoder(tiny())
+    memory = memory_of(model, frames(4))
+    before = memory.keys_values.clone()
+    places = [before.data_ptr()]
+    for seed in range(1000):
+        memory.append(frames(1, seed))
+        places.append(memory.keys_values.data_ptr())
+    assert torch.equal(memory.keys_values[:, :, :, :4], before)
+    assert sum(place != last for last, place in pairwise(places)) < 10  # it rarely moves
+
+
+def test_what_cannot_be_read() -> None:
+    model = CachedDecoder(tiny())
+    with pytest.raises(SimulstError, match="at least one token"):
+        model.prefill(torch.zeros(0, dtype=torch.int64), memory_of(model, frames(3)))
+    with pytest.raises(SimulstError, match="no encoder frames"):
+        model.step(torch.tensor([SOS]), model.start(), model.memory())
+
+
+def test_a_state_can_be_used_again() -> None:
+    """Other states write into the same pool in between, and it grows."""
+    model = CachedDecoder(tiny(4))
+    memory = memory_of(model, frames(7))
+    _, parent = model.prefill(torch.tensor([SOS, 3, 5]), memory)
+    two = parent[torch.tensor([0, 0])]
+    first, child = model.step(torch.tensor([6, 7]), two, memory)
+    then, _ = model.step(torch.tensor([8, 9]), child, memory)
+    for token in range(SIZE):
+        model.step(torch.tensor([token] * 10), parent[torch.zeros(10, dtype=torch.int64)], memory)
+        close(model.step(torch.tensor([6, 7]), two, memory)[0], first)
+        close(model.step(torch.tensor([8, 9]), child, memory)[0], then)
+        close(model.step(torch.tensor([9]), child[torch.tensor([1])], memory)[0], then[1:])
+
+
+@pytest.mark.parametrize("normalize_before", [True, False])
+def test_attention(normalize_before: bool) -> None:
+    decoder = tiny(5, normalize_before=normalize_before)
+    with torch.no_grad():
+        for layer in decoder.decoders:
+            layer.src_attn.linear_q.weight *= 5  # else the weights hardly differ
+    model = CachedDecoder(decoder)
+    seen = frames(11)
+    both = Both(decoder, model, memory_of(model, seen))
+    both.step(torch.tensor([SOS]), seen)
+    for n in (3, 5, 2):
+        both.select(torch.randint(len(both.tokens), (n,)))
+        theirs, ours = both.step(torch.randint(SIZE, (n,)), seen, attention=True)
+        close(ours, theirs)
+        attention = both.ours.attention
+        assert attention is not None and attention.shape == (3, n, 2, 11)
+        close(attention.sum(-1), torch.ones(3, n, 2))
+        close(attention, torch.stack([layer.src_attn.attn[:, :, -1] for layer in decoder.decoders]))
+        rows = torch.tensor([n - 1, 0])
+        selected = both.ours[rows].attention
+        assert selected is not None and torch.equal(selected, attention[:, rows])
+    both.step(torch.tensor([1, 2]), seen)
+    assert both.ours.attention is None
+
+
+@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+def test_other_precisions(precision: str) -> None:
+    decoder = tiny(6)
+    model, exact = CachedDecoder(decoder, precision), CachedDecoder(decoder)
+    memory, exact_memory = memory_of(model, frames(5), frames(8)), memory_of(exact, frames(5), frames(8))
+    prefix = torch.tensor([SOS, 3, 4, 5])
+    log_p, state = model.prefill(prefix, memory, attention=True)
+    exact_log_p, exact_state = exact.prefill(prefix, exact_memory, attention=True)
+    for step in range(4):
+        assert log_p.dtype == torch.float32 and log_p.shape == exact_log_p.shape
+        close(log_p.exp().sum(1), torch.ones(len(log_p)))
+        close(log_p, exact_log_p, atol=0.4)
+        assert not torch.equal(log_p, exact_log_p)
+        assert state.attention is not None and exact_state.attention is not None
+        close(state.attention, exact_state.attention, atol=0.05)
+        rows, tokens = torch.zeros(3, dtype=torch.int64), torch.tensor([step, 7, 8])
+        log_p, state = model.step(tokens, state[rows], memory, attention=True)
+        exact_log_p, exact_state = exact.step(tokens, exact_state[rows], exact_memory, attention=True)
+
+
+def test_without_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = CachedDecoder(tiny())
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    slow = CachedDecoder(tiny())
+    tokens = torch.tensor([SOS, 3, 4])
+    close(
+        fast.prefill(tokens, memory_of(fast, frames(5)))[0],
+        slow.prefill(tokens, memory_of(slow, frames(5)))[0],
+    )
+
+
+def test_more_tokens_than_the_table_of_positions_has() -> None:
+    decoder = tiny()
+    short = copy.deepcopy(decoder)
+    short.embed[1].pe = short.embed[1].pe[:, :4]
+    model = CachedDecoder(short)
+    both = Both(decoder, model, memory_of(model, frames(5)))
+    for token in (SOS, *range(10)):
+        theirs, ours = both.step(torch.tensor([token]), frames(5))
+        close(ours, theirs)
+
+
+def test_dropout_is_off_and_weights_are_copied() -> None:
+    decoder = tiny()
+    tokens = torch.tensor([SOS, 3, 4])
+    expected = CachedDecoder(decoder)
+    model = CachedDecoder(decoder.train())
+    log_p = expected.prefill(tokens, memory_of(expected, frames(5)))[0]
+    with torch.no_grad():
+        for parameter in decoder.parameters():
+            parameter.fill_(1)
+    assert torch.equal(model.prefill(tokens, memory_of(model, frames(5)))[0], log_p)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-4), ("bfloat16", 0.4)])
+def test_on_a_gpu(precision: str, atol: float) -> None:
+    decoder = tiny()
+    model, gpu = CachedDecoder(decoder), CachedDecoder(copy.deepcopy(decoder).cuda(), precision)
+    memory, gpu_memory = memory_of(model, frames(5)), memory_of(gpu, frames(5).cuda())
+    log_p, state = model.prefill(torch.tensor([SOS, 3]), memory)
+    gpu_log_p, gpu_state = gpu.prefill(torch.tensor([SOS, 3]).cuda(), gpu_memory)
+    for _ in range(30):
+        close(gpu_log_p.cpu(), log_p, atol)
+        rows, tokens = torch.randint(len(state), (4,)), torch.randint(SIZE, (4,))
+        log_p, state = model.step(tokens, state[rows], memory)
+        gpu_log_p, gpu_state = gpu.step(tokens.cuda(), gpu_state[rows.cuda()], gpu_memory)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: tiny(input_layer="linear"), "input_layer"),
+        (lambda: tiny(pos_enc_class=ScaledPositionalEncoding), "pos_enc_class"),
+        (lambda: tiny(use_output_layer=False), "use_output_layer"),
+        (lambda: tiny(concat_after=True), "concat_after"),
+        (lambda: tiny(qk_norm=True), "qk_norm"),
+        (
+            lambda: LightweightConvolutionTransformerDecoder(
+                SIZE, WIDTH, num_blocks=1, conv_wshare=2, conv_kernel_length=[3]
+            ),
+            "decoder: 'LightweightConvolutionTransformerDecoder'",
+        ),
+    ],
+)
+def test_options_of_espnet_that_are_refused(make: Callable[[], Any], name: str) -> None:
+    with pytest.raises(SimulstError, match=name):
+        CachedDecoder(make())
+
+
+def test_a_precision_that_is_not_there() -> None:
+    with pytest.raises(SimulstError, match="'int4' is not known; use float32, int8, bfloat16"):
+        CachedDecoder(tiny(), "int4")
+    with pytest.raises(SimulstError, match="int8 runs on the CPU"):
+        CachedDecoder(tiny().to("meta"), "int8")

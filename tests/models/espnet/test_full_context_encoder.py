@@ -1,0 +1,74 @@
+"""Encoders that see everything equal ESPnet's, and prefixes that share work those encoded by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_espnet
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.models import load_model
+from simulst.models.espnet.model import ESPnet
+
+FULL = tiny_espnet.FULL
+CASES: dict[str, tuple[str, dict[str, Any]]] = {  # what is computed here, and what ESPnet's own module does
+    "transformer": ("transformer", {}),
+    "conv2d6": ("transformer", {"encoder_conf": {**FULL, "input_layer": "conv2d6"}}),
+    "conv2d2": ("transformer", {"encoder_conf": {**FULL, "input_layer": "conv2d2"}}),
+    "norm behind": ("transformer", {"encoder_conf": {**FULL, "normalize_before": False}}),
+    "linear": ("transformer", {"encoder_conf": {**FULL, "input_layer": "linear"}}),
+    "conv1d": ("transformer", {"encoder_conf": {**FULL, "positionwise_layer_type": "conv1d"}}),
+    "concat_after": ("transformer", {"encoder_conf": {**FULL, "concat_after": True}}),
+    "qk_norm": ("transformer", {"encoder_conf": {**FULL, "qk_norm": True}}),
+    "utterance_mvn": ("transformer", {"normalize": "utterance_mvn", "normalize_conf": {}}),
+    "conformer": ("conformer", {}),
+}
+PLAIN = ("transformer", "conv2d6", "conv2d2")
+SHORT, LONG = 300, 20_000
+
+
+@pytest.fixture(scope="module", params=CASES)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[ESPnet, Any]:
+    encoder, changes = CASES[request.param]
+    folder: Path = tmp_path_factory.mktemp("whole")
+    theirs = tiny_espnet.write(folder, encoder, seed=1, **changes)
+    model = load_model(folder / "exp" / "st")
+    assert (model.full_context._subsampling is not None) == (request.param in PLAIN)  # type: ignore[union-attr]
+    return model, theirs
+
+
+@settings(max_examples=15, deadline=None)
+@given(samples=st.integers(SHORT, LONG), seed=st.integers(0, 99))
+def test_as_espnet(both: tuple[ESPnet, Any], samples: int, seed: int) -> None:
+    model, theirs = both
+    audio = np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
+    ours = model.encode(audio)
+    with torch.inference_mode():
+        features, lengths = theirs.frontend(torch.from_numpy(audio)[None], torch.tensor([samples]))
+        features, lengths = theirs.normalize(features, lengths)
+        try:
+            expected = theirs.encoder(features, lengths)[0][0]
+        except Exception as error:
+            assert type(error).__name__ == "TooShortUttError"
+            expected = torch.zeros(0, tiny_espnet.WIDTH)
+    torch.testing.assert_close(ours, expected, atol=2e-5, rtol=1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    ends=st.lists(st.integers(0, LONG), min_size=1, max_size=5), samples=st.integers(0, LONG), seed=st.integers(0, 9)
+)
+def test_prefixes_as_by_themselves(both: tuple[ESPnet, Any], ends: list[int], samples: int, seed: int) -> None:
+    """In any order, of two utterances at once."""
+    model, _ = both
+    audio = np.random.default_rng(seed).normal(0, 0.1, (2, samples)).astype(np.float32)
+    utterances = [model.reduced(one) for one in audio]
+    for end in (min(end, samples) for end in ends):
+        frames = model.encode_prefixes(utterances, end)
+        for one, found in zip(audio, frames, strict=True):
+            torch.testing.assert_close(found, model.encode(one[:end]), atol=2e-5, rtol=1e-5)

@@ -1,0 +1,551 @@
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+import zipfile
+from itertools import permutations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_espnet
+import torch
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_espnet import frames_of
+
+from simulst import meter
+from simulst.config import Decoding, parse_decoding
+from simulst.errors import SimulstError
+from simulst.meter import Memo, Meter
+from simulst.models import load_model, option_names
+from simulst.models.espnet import encoding
+from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.session import ESPnetSession
+from simulst.policy.commit import All, LocalAgreement
+from simulst.policy.read import Block, Chunk, Offline
+from simulst.policy.stop import MaxTokens
+from simulst.search import BeamSearch, JointBeamSearch
+from simulst.stream import Stream
+
+torch.set_num_threads(1)  # on so little, threads only wait for each other
+BLOCKWISE = ("contextual_block_conformer", "contextual_block_transformer")
+FULL = ("conformer", "transformer")
+
+
+@pytest.fixture(scope="session")
+def experiments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Path]]:
+    """ESPnet's model and the experiment's folder, for each encoder."""
+    made = {}
+    for seed, encoder in enumerate(tiny_espnet.ENCODERS):
+        folder = tmp_path_factory.mktemp(encoder)
+        made[encoder] = tiny_espnet.write(folder, encoder, seed), folder / "exp" / "st"
+    return made
+
+
+@pytest.fixture(scope="session")
+def models(experiments: dict[str, tuple[Any, Path]]) -> dict[str, ESPnet]:
+    return {encoder: load_model(path) for encoder, (_, path) in experiments.items()}
+
+
+@pytest.fixture
+def copy(experiments: dict[str, tuple[Any, Path]], tmp_path: Path) -> Path:
+    """An experiment to be broken."""
+    _, path = experiments["contextual_block_conformer"]
+    shutil.copytree(path.parent.parent, tmp_path / "recipe", symlinks=True)
+    return tmp_path / "recipe" / "exp" / "st"
+
+
+def configure(path: Path, **changes: Any) -> None:
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    (path / "config.yaml").write_text(yaml.safe_dump(config | changes))
+
+
+def noise(samples: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
+
+
+def encoded(session: ESPnetSession, audio: np.ndarray, cuts: list[int]) -> torch.Tensor:
+    """The encoder's frames when the audio comes in pieces, with a look at them after each one."""
+    start, seen = 0, 0
+    for cut in sorted(c for c in cuts if c <= audio.size):
+        session.extend(audio[start:cut])
+        frames = len(frames_of(session))
+        assert frames >= seen or not session._model.blockwise
+        start, seen = cut, frames
+    session.extend(audio[start:], final=True)
+    return frames_of(session)
+
+
+def espnet_frames(model: Any, audio: np.ndarray, infer: bool) -> torch.Tensor:
+    """ESPnet's own, from the whole utterance at once."""
+    with torch.no_grad():
+        features, lengths = model._extract_feats(torch.from_numpy(audio)[None], torch.tensor([audio.size]))
+        features, lengths = model.normalize(features, lengths)
+        options = {"prev_states": None, "is_final": True, "infer_mode": True} if infer else {}
+        return model.encoder(features, lengths, **options)[0][0]
+
+
+@pytest.mark.parametrize("encoder", BLOCKWISE)
+@settings(max_examples=40, deadline=None)
+@given(samples=st.integers(1200, 100000), seed=st.integers(0, 99), cuts=st.lists(st.integers(0, 100000), max_size=8))
+def test_blocks_are_espnets(
+    experiments: Any, models: dict[str, ESPnet], encoder: str, samples: int, seed: int, cuts: list[int]
+) -> None:
+    """Utterances of less than a block to nine blocks, in any pieces."""
+    audio = noise(samples, seed)
+    ours = encoded(models[encoder].session("en", "de"), audio, cuts)
+    torch.testing.assert_close(ours, espnet_frames(experiments[encoder][0], audio, True), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("encoder", BLOCKWISE)
+@pytest.mark.parametrize("frames", [162, 163, 166, 167, 168, 172, 230, 231, 300])
+def test_utterances_that_end_where_a_block_does(
+    experiments: Any, models: dict[str, ESPnet], encoder: str, frames: int
+) -> None:
+    for samples in (frames * 160, frames * 160 + 199, frames * 160 + 200):
+        audio = noise(samples)
+        for cuts in ([], [samples], [samples - 1], list(range(0, samples, 9000))):
+            ours = encoded(models[encoder].session("en", "de"), audio, cuts)
+            torch.testing.assert_close(ours, espnet_frames(experiments[encoder][0], audio, True), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("encoder", FULL)
+@pytest.mark.parametrize("samples", [1200, 15000, 50001])
+def test_full_context_is_espnets(experiments: Any, models: dict[str, ESPnet], encoder: str, samples: int) -> None:
+    audio = noise(samples)
+    ours = encoded(models[encoder].session("en", "de"), audio, [1, 5000, 12345])
+    torch.testing.assert_close(ours, espnet_frames(experiments[encoder][0], audio, False), atol=1e-4, rtol=0)
+
+
+def test_a_block_comes_as_soon_as_it_can(models: dict[str, ESPnet]) -> None:
+    """The first after 167 feature frames, then one every 64; a shared memo and other looks change nothing."""
+    model = models["contextual_block_conformer"]
+    audio = noise(80000)
+    need = [166 * 160 + 200 + 64 * 160 * k for k in range(4)]
+    sizes = {n: 24 + 16 * k for k, n in enumerate(need)}
+    one = model.session("en", "de")
+    for k, n in enumerate(need):
+        one.extend(audio[one.length : n - 1])
+        assert len(frames_of(one)) == (sizes[need[k - 1]] if k else 0)
+        one.extend(audio[n - 1 : n])
+        assert len(frames_of(one)) == sizes[n]
+    other = model.session("en", "de")
+    other.extend(audio[: need[-1]])
+    torch.testing.assert_close(frames_of(one), frames_of(other), atol=1e-6, rtol=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    samples=st.integers(1200, 100000),
+    readers=st.lists(st.tuples(st.lists(st.integers(0, 100000), max_size=6), st.integers(0, 20000)), max_size=4),
+)
+def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: list[tuple[list[int], int]]) -> None:
+    """Wherever each one looks, every block is encoded once; where one ends earlier than others, too."""
+    model = models["contextual_block_conformer"]
+    audio = noise(100000)
+    memo = Memo()
+    fed: list[int] = []
+
+    def encode_blocks(features: torch.Tensor, state: Any, final: bool) -> Any:
+        fed.append(features.shape[1])
+        return ESPnet.encode_blocks(model, features, state, final)
+
+    known: set[int] = set()
+    for cuts, less in readers:
+        length = max(0, samples - less)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(model, "encode_blocks", encode_blocks)
+            patch.setattr(encoding, "seconds_of_blocks", lambda model, blocks: 0.0)
+            ours = encoded(model.session("en", "de", Meter(memo)), audio[:length], cuts)
+        torch.testing.assert_close(ours, encoded(model.session("en", "de"), audio[:length], []), atol=1e-4, rtol=0)
+        assert not fed or length not in known
+        known.add(length)
+        if len(known) == 1 and fed:
+            assert sum(fed) == model.features.count(length, final=True)
+        fed.clear()
+
+
+def test_reads_of_all_kinds_share_one_pass(models: dict[str, ESPnet]) -> None:
+    """Offline, blocks and chunks, whoever comes first: as alone, and the encoder runs for the first one only."""
+    model = models["contextual_block_conformer"]
+    hows = [
+        Decoding(r, All(), search=JointBeamSearch(2, max_length_ratio=0.3)) for r in (Offline(), Block(), Chunk(700))
+    ]
+    for order in permutations(hows):
+        memo = Memo()
+        with pytest.MonkeyPatch.context() as patch:
+            for number, how in enumerate(order):
+                if number:
+                    patch.setattr(model, "encode_blocks", None)
+                    patch.setattr(encoding, "seconds_of_blocks", lambda model, blocks: 0.0)
+                shared = Stream(model.session("en", "de", Meter(memo)), how)
+                shared.push(noise(60000), finished=True)
+                patch.undo()
+                alone = Stream(model.session("en", "de"), how)
+                alone.push(noise(60000), finished=True)
+                assert (shared.committed, shared.reads) == (alone.committed, alone.reads)
+
+
+def test_shared_blocks_are_charged_as_if_encoded_alone(
+    models: dict[str, ESPnet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads block by block pays for each call, though another had encoded all blocks in one."""
+    model = models["contextual_block_conformer"]
+    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
+    encode = model.encode_blocks
+
+    def takes_a_second(*args: Any) -> Any:
+        clock.now += 1.0
+        return encode(*args)
+
+    monkeypatch.setattr(model, "encode_blocks", takes_a_second)
+    monkeypatch.setattr(model, "seconds_of_blocks", {})
+    for module in (encoding, meter):
+        monkeypatch.setattr(module, "time", clock)
+    audio = noise(400000)
+    memo = Memo()
+    encoded(model.session("en", "de", Meter(memo)), audio, [])
+
+    def price(shared: Memo | None, cuts: list[int]) -> float:
+        session = model.session("en", "de", Meter(shared))
+        with session.meter.running():
+            encoded(session, audio, cuts)
+        return session.meter.seconds
+
+    blocks = list(range(0, audio.size, 10240))
+    assert price(None, []) == 1.0 and price(None, blocks) > 30
+    for _ in range(2):
+        # The last rest may have to be encoded again, as no state is known after the block before it.
+        assert price(memo, blocks) == pytest.approx(price(None, blocks), abs=1.0)
+    assert price(memo, []) < price(None, blocks) / 5
+
+
+def test_old_audio_is_let_go(models: dict[str, ESPnet]) -> None:
+    session = models["contextual_block_conformer"].session("en", "de")
+    for _ in range(60):
+        session.extend(noise(16000))
+        frames_of(session)
+    assert session.length == 60 * 16000
+    assert session._encoding._audio.size < 2 * 16000
+
+
+def test_no_audio_and_hardly_any(models: dict[str, ESPnet]) -> None:
+    for model in models.values():
+        for samples in (0, 1, 256, 257, 900):
+            session = model.session("en", "de")
+            session.extend(noise(samples), final=True)
+            assert frames_of(session).shape == (0, tiny_espnet.WIDTH)
+            assert [h.tokens for h in session.search((3, 4), JointBeamSearch(), None).beam] == [(3, 4)]
+
+
+def espnet_texts(model: Any, audio: np.ndarray, ctc_weight: float, infer: bool) -> list[tuple[int, ...]]:
+    from espnet.nets.batch_beam_search import BatchBeamSearch
+    from espnet.nets.scorers.ctc import CTCPrefixScorer
+
+    search = BatchBeamSearch(
+        scorers={"decoder": model.decoder, "ctc": CTCPrefixScorer(model.st_ctc, model.eos)},
+        weights={"decoder": 1 - ctc_weight, "ctc": ctc_weight},
+        beam_size=6,
+        vocab_size=len(model.token_list),
+        sos=model.sos,
+        eos=model.eos,
+        pre_beam_score_key="full",
+    )
+    with torch.no_grad():
+        found = search(espnet_frames(model, audio, infer))
+    texts = [h.yseq.tolist() for h in found]
+    return [tuple(token for token in text if token != model.eos) for text in texts]
+
+
+@pytest.mark.parametrize("ctc_weight", [0.0, 0.3])
+@pytest.mark.parametrize("encoder", tiny_espnet.ENCODERS)
+def test_offline_translation_is_espnets(
+    experiments: Any, models: dict[str, ESPnet], encoder: str, ctc_weight: float
+) -> None:
+    """From audio to text through the loop, whole beam and text."""
+    espnet, model = experiments[encoder][0], models[encoder]
+    for seed in range(2):
+        audio = noise(30000, seed)
+        theirs = espnet_texts(espnet, audio, ctc_weight, encoder in BLOCKWISE)
+        session = model.session("en", "de")
+        session.extend(audio, final=True)
+        beam = session.search((), JointBeamSearch(6, ctc_weight), None).beam
+        assert [h.tokens for h in beam] == theirs[:6]
+        stream = Stream(model.session("en", "de"), Decoding(Offline(), All(), search=JointBeamSearch(6, ctc_weight)))
+        stream.push(audio, finished=True)
+        assert stream.committed == theirs[0]
+        assert "".join(e.text for e in stream.emissions) == model.text(theirs[0]).strip()
+
+
+@pytest.mark.parametrize("encoder", tiny_espnet.ENCODERS)
+def test_streaming(models: dict[str, ESPnet], encoder: str) -> None:
+    """Any pushes give the same; with a shared memo too, and what is committed stays."""
+    audio = noise(60000)
+    memo = Memo()
+    for commit in (LocalAgreement(2), All()):
+        how = Decoding(Chunk(640), commit, search=JointBeamSearch(3, max_length_ratio=0.3))
+        runs = []
+        for memo_or_none, size in ((None, 60000), (None, 1000), (memo, 60000), (memo, 7777)):
+            stream = Stream(models[encoder].session("en", "de", Meter(memo_or_none)), how)
+            for start in range(0, 60000, size):
+                stream.push(audio[start : start + size], finished=start + size >= 60000)
+            runs.append((stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]))
+        assert runs[0] == runs[1] == runs[2] == runs[3]
+        assert runs[0][0]
+
+
+def test_shared_work_is_charged(models: dict[str, ESPnet]) -> None:
+    memo = Memo()
+    how = Decoding(Chunk(640), All(), stop=MaxTokens(2), search=JointBeamSearch(3))
+    model = models["contextual_block_conformer"]
+    streams = [Stream(model.session("en", "de", Meter(memo)), how) for _ in range(2)]
+    for stream in streams:
+        stream.push(noise(60000), finished=True)
+    assert streams[0].meter.seconds == pytest.approx(streams[1].meter.seconds, rel=0.5)
+
+
+def test_max_new_tokens(models: dict[str, ESPnet]) -> None:
+    session = models["conformer"].session("en", "de")
+    session.extend(noise(60000))
+    beam = session.search((3, 4), JointBeamSearch(4), MaxTokens(2)).beam
+    assert all(h.tokens[:2] == (3, 4) and len(h.tokens) <= 4 for h in beam)
+
+
+def test_text_of_pieces(models: dict[str, ESPnet]) -> None:
+    model = models["conformer"]
+    ids = {token: i for i, token in enumerate(model.vocabulary.tokens)}
+    pieces = model.vocabulary.pieces.encode("der hund sieht", out_type=str)
+    tokens = tuple(ids[piece] for piece in pieces)
+    assert model.text(tokens) == "der hund sieht"
+    assert model.text((0, *tokens, ids["<sos/eos>"])) == "der hund sieht"
+    for length in range(len(tokens)):
+        assert "der hund sieht".startswith(model.text(tokens[:length]))
+
+
+@pytest.mark.parametrize(
+    ("token_type", "tokens", "text"),
+    [("char", "d e r <space> h", "der h"), ("word", "der hund", "der hund ")],
+)
+def test_text_of_other_tokens(tmp_path: Path, token_type: str, tokens: str, text: str) -> None:
+    tiny_espnet.write(tmp_path, "transformer", token_type=token_type)
+    model = load_model(tmp_path / "exp" / "st")
+    assert isinstance(model, ESPnet)
+    assert model.text(tuple(model.vocabulary.tokens.index(token) for token in tokens.split())) == text
+
+
+def test_utterance_normalisation(tmp_path: Path) -> None:
+    espnet = tiny_espnet.write(tmp_path, "transformer", normalize="utterance_mvn", normalize_conf={})
+    path = tmp_path / "exp" / "st"
+    ours = encoded(load_model(path).session("en", "de"), noise(20000), [])
+    torch.testing.assert_close(ours, espnet_frames(espnet, noise(20000), False), atol=1e-4, rtol=0)
+    configure(path, encoder="contextual_block_transformer", encoder_conf=tiny_espnet.CONTEXTUAL)
+    with pytest.raises(SimulstError, match=r"utterance_mvn cannot be streamed|do not fit"):
+        load_model(path)
+
+
+def test_a_packed_model(experiments: Any, models: dict[str, ESPnet], tmp_path: Path, monkeypatch: Any) -> None:
+    from espnet2.main_funcs.pack_funcs import pack
+
+    _, path = experiments["contextual_block_conformer"]
+    monkeypatch.chdir(path.parent.parent)
+    pack(
+        files={"st_model_file": "exp/st/valid.acc.ave_3best.pth"},
+        yaml_files={"st_train_config": "exp/st/config.yaml"},
+        option=["data/bpe.model", "data/feats_stats.npz"],
+        outpath=tmp_path / "model.zip",
+    )
+    monkeypatch.chdir(tmp_path)
+    model = load_model("model.zip")
+    session = model.session("en", "de")
+    assert isinstance(session, ESPnetSession)
+    torch.testing.assert_close(
+        encoded(session, noise(50000), [30000]),
+        encoded(models["contextual_block_conformer"].session("en", "de"), noise(50000), []),
+    )
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("readme", "nothing")
+    (tmp_path / "text.zip").write_text("nothing")
+    for name in ("other.zip", "text.zip"):
+        with pytest.raises(SimulstError, match=f"{name}: not a zip that ESPnet packed"):
+            load_model(name)
+
+
+def test_a_model_that_moved(copy: Path) -> None:
+    """Alone in a folder, with its SentencePiece model beside it; the statistics are among the weights."""
+    folder = copy.parent.parent.parent / "moved"
+    folder.mkdir()
+    shutil.copy(copy / "config.yaml", folder)
+    shutil.copy(copy / "3epoch.pth", folder / "10epoch.pth")
+    with pytest.raises(SimulstError, match=r"bpe.model is missing"):
+        load_model(folder)
+    shutil.copy(copy.parent.parent / "data" / "bpe.model", folder)
+    assert load_model(folder).has_ctc
+
+
+def test_which_weights_are_taken(copy: Path) -> None:
+    from simulst.models.espnet.experiment import Experiment
+
+    assert Experiment(copy).checkpoint == "valid.acc.ave.pth"
+    (copy / "valid.acc.ave.pth").unlink()
+    assert Experiment(copy).checkpoint == "valid.acc.ave_3best.pth"
+    (copy / "valid.acc.ave_3best.pth").unlink()
+    shutil.copy(copy / "3epoch.pth", copy / "10epoch.pth")
+    (copy / "checkpoint.pth").write_text("the trainer's state")
+    assert Experiment(copy).checkpoint == "10epoch.pth"
+    assert Experiment(copy, "3epoch.pth").checkpoint == "3epoch.pth"
+    with pytest.raises(SimulstError, match=r"the file 4epoch.pth is missing"):
+        load_model(copy, checkpoint="4epoch.pth")
+    with pytest.raises(SimulstError, match=r"checkpoint.pth cannot be read"):
+        load_model(copy, checkpoint="checkpoint.pth")
+    for file in copy.glob("*epoch.pth"):
+        file.unlink()
+    with pytest.raises(SimulstError, match="no weights"):
+        load_model(copy)
+
+
+def test_without_ctc_layer(tmp_path: Path) -> None:
+    """`ctc` is there too, but it writes the source language."""
+    tiny_espnet.write(
+        tmp_path, "transformer",
+        model_conf={"st_mtlalpha": 0.0, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False},
+    )  # fmt: skip
+    model = load_model(tmp_path / "exp" / "st")
+    with pytest.raises(SimulstError, match=r"search: joint_beam needs a CTC layer.*ctc_weight: 0"):
+        Stream(model.session("en", "de"), Decoding(Offline(), All()))
+    stream = Stream(model.session("en", "de"), Decoding(Offline(), All(), search=JointBeamSearch(ctc_weight=0.0)))
+    stream.push(noise(20000), finished=True)
+    assert stream.reads
+
+
+def test_another_search(models: dict[str, ESPnet]) -> None:
+    session = models["conformer"].session("en", "de")
+    with pytest.raises(SimulstError, match=r"search: beam needs the beam search of the model's own.*joint_beam"):
+        Stream(session, Decoding(Offline(), All(), search=BeamSearch()))
+    how = parse_decoding(
+        {"read": {"type": "offline"}, "commit": {"type": "all"}, "search": {"type": "joint_beam", "beam": 2}}, "here"
+    )
+    assert how.search == JointBeamSearch(2)
+    assert how.label == "offline_beam2"
+
+
+def test_a_broken_checkpoint(copy: Path) -> None:
+    weights = torch.load(copy / "3epoch.pth")
+    for name, words in (
+        ("decoder.output_layer.bias", "decoder.*do not fit"),
+        ("encoder.after_norm.bias", "encoder.*do not fit"),
+        ("normalize.mean", "lack 'normalize.mean'"),
+        ("frontend.logmel.melmat", "lack 'frontend.logmel.melmat'"),
+    ):
+        torch.save({key: value for key, value in weights.items() if key != name}, copy / "4epoch.pth")
+        with pytest.raises(SimulstError, match=words):
+            load_model(copy, checkpoint="4epoch.pth")
+    torch.save({"model": weights, "epoch": 3}, copy / "4epoch.pth")
+    with pytest.raises(SimulstError, match="more than weights"):
+        load_model(copy, checkpoint="4epoch.pth")
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "encoder.encoders.0.feed_forward.w_1.bias",  # before a ReLU, which makes 0 of NaN
+        "encoder.encoders.1.conv_module.norm.running_var",
+        "decoder.decoders.0.src_attn.linear_k.weight",
+        "decoder.output_layer.weight",
+        "st_ctc.ctc_lo.bias",
+        "normalize.std",
+    ],
+)
+def test_weights_that_are_not_finite(copy: Path, name: str, value: float, precision: str) -> None:
+    """A single one, in any part, is refused when the model is loaded."""
+    weights = torch.load(copy / "3epoch.pth")
+    weights[name].view(-1)[-1] = value
+    torch.save(weights, copy / "4epoch.pth")
+    with pytest.raises(SimulstError, match=rf"st: 4epoch.pth holds weights that are not finite.*, {name} for one; "):
+        load_model(copy, checkpoint="4epoch.pth", precision=precision)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"encoder": "branchformer"}, "encoder: 'branchformer' is not implemented"),
+        ({"decoder": "transducer"}, "decoder: 'transducer'"),
+        ({"frontend": "s3prl"}, "frontend: 's3prl'"),
+        ({"preencoder": "linear"}, "preencoder"),
+        ({"token_type": "phn"}, "token_type: 'phn'"),
+        ({"bpemodel": None}, "names no bpemodel"),
+        ({"bpemodel": "data/tokens.txt"}, "not a SentencePiece model"),
+        ({"encoder_conf": {"blocks": 3}}, "do not fit"),
+        ({"encoder_conf": tiny_espnet.CONTEXTUAL | {"num_blocks": 4}}, "weights 'encoder.*do not fit"),
+        ({"token_list": ["a", "b"]}, "bpe.model is not the SentencePiece model of these tokens: it has no 'b'"),
+        ({"token_list": ["<blank>", "<unk>", "<sos/eos>"]}, "weights 'decoder.*do not fit"),
+        ({"frontend_conf": {"fs": 8000}}, "8000 Hz"),
+        (
+            {"encoder_conf": tiny_espnet.CONTEXTUAL | {"cnn_module_kernel": 7, "input_layer": "linear"}},
+            "weights|conv2d",
+        ),
+    ],
+)
+def test_what_is_not_implemented(copy: Path, changes: dict[str, Any], words: str) -> None:
+    configure(copy, **changes)
+    with pytest.raises(SimulstError, match=words) as raised:
+        load_model(copy)
+    assert str(copy) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("paths", "good", "bad"),
+    [
+        (
+            ["dump/train/text.tc.de text", "dump/train/text.lc.rm.en src_text"],
+            ("en", "de"),
+            [("en", "fr"), ("de", "de")],
+        ),
+        (["a/text.tc.ja text"], ("xx", "ja"), [("en", "de")]),
+        (["dump/train/text.lc.rm.en text"], ("en", "en"), [("en", "de"), ("de", "en")]),
+        (["dump/train/text.tc.multi text", "b/text.lc.rm.en src_text"], ("en", "fr"), [("de", "fr")]),
+        (["somebody/elses text", "file src_text"], ("xx", "yy"), []),
+    ],
+)
+def test_the_languages_that_a_model_was_trained_for(
+    copy: Path, paths: list[str], good: tuple[str, str], bad: list[tuple[str, str]]
+) -> None:
+    """As far as the names of its training texts tell."""
+    configure(copy, train_data_path_and_name_and_type=[[*path.split(), "text"] for path in paths])
+    model = load_model(copy)
+    assert model.session(*good)
+    for pair in bad:
+        with pytest.raises(SimulstError, match=r"st: the model was trained to (hear|write) '\w+', not '"):
+            model.session(*pair)
+
+
+def test_other_folders(tmp_path: Path, copy: Path) -> None:
+    (tmp_path / "config.yaml").write_text("decoding: {}\n")
+    with pytest.raises(SimulstError, match=r"not a model that simulst knows.*ESPnet"):
+        load_model(tmp_path)
+    (copy / "config.yaml").write_text("token_list: [a\n")
+    with pytest.raises(SimulstError, match="not valid YAML"):
+        load_model(copy)
+    assert option_names(copy) == ["device", "threads", "checkpoint", "window", "precision"]
+    with pytest.raises(SimulstError, match="device 'tpu'"):
+        load_model(copy, device="tpu")
+
+
+def test_loading_needs_no_espnet_task(experiments: Any) -> None:
+    """It takes seconds, in a new process."""
+    _, path = experiments["contextual_block_conformer"]
+    code = (
+        "import sys; from simulst.models import load_model; "
+        f"load_model({str(path)!r}); "
+        "print([m for m in sys.modules if m.startswith(('espnet2.tasks', 'espnet2.train', 'librosa', 'nltk'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert done.stderr == ""

@@ -1,0 +1,163 @@
+"""wait-k on real searches: what is written is what whole searches, cut to one word a step, would write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_espnet
+import torch
+from tiny_espnet import frames_of
+
+from simulst.config import Decoding
+from simulst.meter import Memo, Meter
+from simulst.models import load_model
+from simulst.models.base import Model, Session
+from simulst.models.espnet.model import ESPnet
+from simulst.models.whisper import Whisper
+from simulst.policy.commit import All, WholeWords
+from simulst.policy.read import WaitK, WaitStride
+from simulst.policy.stop import MaxTokens, MaxWords
+from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, Tokens
+from simulst.search.beam import JointSearch
+from simulst.stream import Stream
+
+torch.set_num_threads(1)  # on so little, threads only wait for each other
+GREEDY = JointBeamSearch(1, max_length_ratio=0.5)
+SAMPLES, UNIT = 60000, 4480
+STEPS = [3 * UNIT + i * UNIT for i in range((SAMPLES - 3 * UNIT - 1) // UNIT + 1)]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ESPnet]:
+    """Random ones, made to heed the audio and to begin words."""
+    made = {}
+    for seed, encoder in enumerate(("transformer", "contextual_block_conformer")):
+        folder = tmp_path_factory.mktemp(encoder)
+        tiny_espnet.write(folder, encoder, seed)
+        path = folder / "exp" / "st"
+        weights = torch.load(path / "3epoch.pth")
+        for token, piece in enumerate(load_model(path).vocabulary.tokens):
+            weights["decoder.output_layer.bias"][token] += 4 * (piece.startswith("▁") and piece != "▁")
+        for name in weights:
+            if "src_attn.linear_v" in name or "src_attn.linear_out" in name:
+                weights[name] *= 4.5
+        torch.save(weights, path / "wordy.pth")
+        made[encoder] = load_model(path, checkpoint="wordy.pth")
+    return made
+
+
+def noise(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, SAMPLES).astype(np.float32)
+
+
+def literal(model: Model, audio: np.ndarray, options: Any) -> list[tuple[float, Tokens]]:
+    """wait-3 by the book: decode all of the audio so far to the end of the sentence, keep the first new word."""
+    committed: Tokens = ()
+    steps = []
+    for end in [*STEPS, audio.size]:
+        session = open_session(model)
+        session.extend(audio[:end], final=end == audio.size)
+        best = session.search(committed, options, None).best
+        new = best[len(committed) :]
+        ends = [i for i in range(1, len(new)) if len(session.text(new[: i + 1]).split()) > 1]
+        committed = best if end == audio.size else committed + new[: ends[0] if ends else 0]
+        steps.append((end / 16, committed))
+    return steps
+
+
+def open_session(model: Model, meter: Meter | None = None) -> Session:
+    return model.session(*(("es", "en") if isinstance(model, Whisper) else ("en", "de")), meter)
+
+
+def run(model: Model, audio: np.ndarray, options: Any, memo: Memo | None = None) -> list[tuple[float, Tokens]]:
+    stream = Stream(open_session(model, Meter(memo)), Decoding(WaitK(3), WholeWords(All()), MaxWords(1), options))
+    steps = []
+    for end in [*STEPS, audio.size]:
+        stream.push(audio[stream.session.length : end], finished=end == audio.size)
+        steps.append((end / 16, stream.committed))
+        if end < audio.size:
+            assert len([word for word in stream.emissions if word.delay_ms == end / 16]) <= 1
+            text = "".join(word.text for word in stream.emissions)
+            assert text == stream.session.text(stream.committed).strip()
+    assert stream.reads == [ms for ms, _ in steps]
+    return steps
+
+
+@pytest.mark.parametrize("encoder", ["transformer", "contextual_block_conformer"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_espnet(models: dict[str, ESPnet], encoder: str, seed: int) -> None:
+    model, audio = models[encoder], noise(seed)
+    expected = literal(model, audio, GREEDY)
+    assert run(model, audio, GREEDY) == run(model, audio, GREEDY, Memo()) == expected
+    assert len({committed for _, committed in expected}) > 4
+
+
+def test_espnet_searches_no_further_than_the_next_word(
+    models: dict[str, ESPnet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, audio = models["transformer"], noise(0)
+    counts: list[int] = []
+    scored, search = JointSearch._scored, type(model.session("en", "de")).search
+
+    def counted(self: JointSearch, *args: Any) -> Any:
+        counts[-1] += 1
+        return scored(self, *args)
+
+    def begun(self: Any, *args: Any) -> Any:
+        counts.append(0)
+        return search(self, *args)
+
+    monkeypatch.setattr(JointSearch, "_scored", counted)
+    monkeypatch.setattr(type(model.session("en", "de")), "search", begun)
+    written = [committed for _, committed in run(model, audio, GREEDY)]
+    new = [len(b) - len(a) for a, b in zip([(), *written[:-1]], written, strict=True)]
+    # The word, and the token that began the next.
+    assert [count for count, n in zip(counts[:-1], new[:-1], strict=True) if n and count != n + 1] == []
+    assert any(new[:-1])
+
+
+@pytest.mark.parametrize("options", [JointBeamSearch(4), BWBS(4, repetition=False), IBWBS(4)])
+def test_other_searches(models: dict[str, ESPnet], options: Any) -> None:
+    """At most a word a step (see `run`), and words do leave before the end."""
+    steps = run(models["contextual_block_conformer"], noise(3), options)
+    assert len({committed for _, committed in steps[:-1]}) > 2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_whisper(whisper: Whisper, endless: Whisper, seed: int) -> None:
+    """Also where a word is longer than CTranslate2 is asked for at first, as random ones are."""
+    for model in (whisper, endless):
+        audio, options = noise(seed), BeamSearch(1, no_repeat_ngram=3)
+        expected = literal(model, audio, options)
+        assert run(model, audio, options) == run(model, audio, options, Memo()) == expected
+
+
+def test_whisper_is_asked_for_few_tokens(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    generate = endless.generate
+    monkeypatch.setattr(endless, "generate", lambda *args: asked.append(args[-1]) or generate(*args))
+    run(endless, noise(0), BeamSearch(1))
+    assert min(asked) == 10 and sum(n == 10 for n in asked) == len(STEPS)
+
+
+@pytest.mark.parametrize(("ratio", "n", "bites"), [(0.2, 3, True), (0.2, 1, True), (1.0, 3, False)])
+def test_length_ratio(models: dict[str, ESPnet], ratio: float, n: int, bites: bool) -> None:
+    """Nguyen et al. 2021: N tokens a step, but no more in all than `max_length_ratio` times the encoder's frames.
+
+    This model never ends a sentence, so q(t) is known.
+    """
+    options = JointBeamSearch(1, 0.0, max_length_ratio=ratio)
+    stream = Stream(
+        models["transformer"].session("en", "de"), Decoding(WaitStride(100, 10), All(), MaxTokens(n), options)
+    )
+    audio, q = noise(0)[:32000], 0
+    for g in range(100, 200, 10):
+        stream.push(audio[stream.session.length : g * 160])
+        frames = len(frames_of(stream.session))
+        q = min(q + n, max(q, int(ratio * frames)))
+        assert (stream.reads[-1], len(stream.committed)) == (g * 10, q)
+    assert (q < 10 * n) == bites
+    stream.push(audio[stream.session.length :], finished=True)
+    assert len(stream.committed) == int(ratio * len(frames_of(stream.session)))

@@ -1,0 +1,186 @@
+"""The window of a blockwise session, on an oracle that hears a token every 160 ms, as long as the window holds it."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from simulst.config import Decoding
+from simulst.meter import Memo, Meter
+from simulst.models.espnet import session as module
+from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded
+from simulst.models.espnet.session import ESPnetSession
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, WholeWords
+from simulst.policy.read import Block, Chunk, Offline, Read
+from simulst.policy.stop import Stopping
+from simulst.search import BWBS, Found, Hypothesis, JointBeamSearch, Tokens
+from simulst.search.calls import Steps
+from simulst.stream import Stream
+
+RATE, EVERY, FIRST, HOP, FRAME = 16000, 4, 24, 16, 640  # FRAME: samples of an encoder frame
+
+
+class Oracle(BlockwiseEncoding):
+    """Writes the numbers of its frames: 24 at first, then 16 at a time."""
+
+    def __init__(self, model: Any, meter: Meter) -> None:
+        self._model, self._meter, self._encoder = model, meter, model.blockwise
+        self._samples = 0
+        self.final = False
+        self.parts = []
+
+    @property
+    def length(self) -> int:
+        return self._samples
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        self._samples += samples.size
+        self.final = final
+
+    def block_end(self, count: int) -> float:
+        return self.length_of((self.end or FIRST - HOP) + HOP * count)
+
+    def length_of(self, frames: int) -> int:
+        return (FIRST + HOP * max(0, math.ceil((frames - FIRST) / HOP))) * FRAME
+
+    def encode(self) -> Steps[None]:
+        heard, have = self._samples // FRAME, self.end
+        whole = FIRST + (heard - FIRST) // HOP * HOP if heard >= FIRST else 0
+        want = heard if self.final else whole
+        if want > have:
+            rows = torch.arange(have, want).float()[:, None]
+            self.parts.append(Encoded(("blocks", have, want), rows, have))
+        return
+        yield
+
+
+class Frames:
+    """In place of `JointSearch`: the numbers of the frames that it has, and how many came at a time."""
+
+    pieces: ClassVar[list[int]] = []
+
+    def __init__(self, *_: Any) -> None:
+        self.rows: list[int] = []
+        self.with_ctc = False
+
+    def append(self, frames: torch.Tensor, log_probs: torch.Tensor | None = None) -> None:
+        self.rows += frames[:, 0].int().tolist()
+        Frames.pieces.append(len(frames))
+
+
+def heard(search: Frames, prefix: Tokens, stop: Stopping | None = None) -> Steps[list[Hypothesis]]:
+    """Token number n is in frames 4 n to 4 n + 3; what the window has lost can't be heard any more."""
+    if search.rows:
+        first, last = search.rows[0], search.rows[-1]
+        following = prefix[-1] + 1 if prefix else 0
+        following = max(following, -(-first // EVERY))
+        prefix += tuple(range(following, (last + 1) // EVERY))
+    return [Hypothesis(prefix)]
+    yield
+
+
+class HeardBlockwise:
+    def __init__(self, search: Frames, options: Any) -> None:
+        self.search = search
+
+    def step(self, committed: Tokens, stop: Any, final: bool) -> Steps[Found]:
+        return Found((yield from heard(self.search, committed)))
+
+
+@pytest.fixture(autouse=True)
+def oracle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "open_encoding", Oracle)
+    monkeypatch.setattr(module, "JointSearch", Frames)
+    monkeypatch.setattr(module, "joint_beam_search", heard)
+    monkeypatch.setattr(module, "BlockwiseBeamSearch", HeardBlockwise)
+    Frames.pieces = []
+
+
+def session(window: float, memo: Memo | None = None) -> ESPnetSession:
+    model: Any = SimpleNamespace(
+        window_frames=round(window * 25),
+        blockwise=SimpleNamespace(first_size=FIRST, hop_size=HOP),
+        has_ctc=True,
+        sample_rate=RATE,
+        vocabulary=SimpleNamespace(sos=0, eos=0),
+        decoder=SimpleNamespace(empty=np.zeros((1, 2, 1))),
+        text=lambda tokens: "".join(f" {token}" for token in tokens),
+    )
+    return ESPnetSession(model, (), Meter(memo))
+
+
+def decode(
+    window: float, read: Read, commit: Commit, seconds: float = 60, search: Any = None, memo: Memo | None = None
+) -> Stream:
+    stream = Stream(session(window, memo), Decoding(read, commit, search=search or JointBeamSearch()))
+    stream.push(np.zeros(round(seconds * RATE), np.float32), finished=True)
+    return stream
+
+
+@pytest.mark.parametrize("window", [5.0, 8.0, 30.0])
+@pytest.mark.parametrize(
+    "commit", [All(), Hold(6), Hold(12), Hold(20), Hold(60), LocalAgreement(2), LocalAgreement(9), WholeWords(Hold(12))]
+)
+@pytest.mark.parametrize("read", [Block(), Block(3), Chunk(250), Chunk(1280), Chunk(2000, 4000), Offline()])
+def test_nothing_is_lost(window: float, commit: Commit, read: Read) -> None:
+    """60 s of speech are 375 words, however much COMMIT holds back and however seldom READ asks."""
+    stream = decode(window, read, commit)
+    assert stream.committed == tuple(range(375))
+    assert [int(e.text) for e in stream.emissions] == list(range(375))
+    assert stream.session.gone > 375 - 6.25 * (window + 2)
+
+
+def test_words_leave_before_their_audio() -> None:
+    """None is written later than the window lasts after it was spoken."""
+    for commit in (Hold(12), Hold(1000), LocalAgreement(9)):
+        stream = decode(5.0, Block(), commit)
+        lags = [e.delay_ms - (int(e.text) + 1) * EVERY * 40 for e in stream.emissions]
+        assert max(lags) <= 5000 + 640
+
+
+def test_the_window_is_bounded() -> None:
+    stream = Stream(session(5.0), Decoding(Block(), Hold(12), search=JointBeamSearch()))
+    for _ in range(300):
+        stream.push(np.zeros(RATE // 5, np.float32))
+        encoding: Any = stream.session._encoding  # type: ignore[attr-defined]
+        assert sum(len(part.frames) for part in encoding.parts) <= 125
+        assert len(stream.session._steps) < 20  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("read", [Block(), Block(2), Chunk(2000)])
+def test_bwbs_searches_whole_blocks_in_every_window(read: Read) -> None:
+    """Blocks keep their places where the window slides."""
+    decode(5.0, read, All(), search=BWBS())
+    assert set(Frames.pieces[:-1]) <= {FIRST, HOP}
+
+
+@pytest.mark.parametrize("seconds", [11.0, 14.0, 17.0, 20.0, 23.0])
+@pytest.mark.parametrize("commit", [Hold(20), Hold(40), Hold(1000), LocalAgreement(3)])
+def test_a_sweep_does_not_mix_windows(commit: Commit, seconds: float) -> None:
+    """Configurations whose windows begin elsewhere receive no hypotheses of each other."""
+    memo = Memo()
+    decode(6.0, Chunk(640), commit, seconds, memo=memo)
+    for ms in (1280, 1920, 2560, 3200):
+        shared = decode(6.0, Chunk(ms), commit, seconds, memo=memo)
+        alone = decode(6.0, Chunk(ms), commit, seconds)
+        assert shared.committed == alone.committed
+        assert [e.delay_ms for e in shared.emissions] == [e.delay_ms for e in alone.emissions]
+
+
+def test_the_key_of_a_shared_search_names_the_window() -> None:
+    """Two sessions of the same length and prefix, one of which has let audio go."""
+    memo = Memo()
+    for slid in (False, True):
+        one = session(5.0, memo)
+        for _ in range(4):
+            one.extend(np.zeros(RATE, np.float32))
+            one.search((), JointBeamSearch(), None)
+        if slid:
+            one.slide(())
+        first = one.search((), JointBeamSearch(), None).best[0]
+        assert (first > 0) == slid

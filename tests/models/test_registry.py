@@ -1,0 +1,77 @@
+"""Families are found where they lie; nobody names them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import simulst.models
+from simulst.errors import SimulstError
+from simulst.models import digest_of_weights, load_model, option_names
+from simulst.models.registry import families, parse_options
+
+
+def test_families() -> None:
+    assert [family.name for family in families()] == ["espnet", "whisper"]
+
+
+def test_the_registry_names_no_family() -> None:
+    folder = Path(simulst.models.__file__).parent
+    for name in ("__init__.py", "registry.py", "base.py"):
+        text = (folder / name).read_text().lower()
+        assert not any(family.name in text.replace("simulst.models.espnet", "") for family in families()), name
+
+
+def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
+    """In a new process, with one more folder in the package."""
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from simulst.models.base import Family\n"
+        "@dataclass(frozen=True)\n"
+        "class Options:\n"
+        "    size: int = 3\n"
+        "family = Family('mine', 'a folder with a file mine', lambda path: (path / 'mine').is_file(), Options,\n"
+        "                lambda path, options: ('loaded', path.name, options.size), lambda path, options: 'digest')\n"
+    )
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/mine").touch()
+    code = (
+        f"import simulst.models; simulst.models.__path__.append({str(tmp_path)!r})\n"
+        "from simulst.models import digest_of_weights, load_model, option_names\n"
+        f"model = {str(tmp_path / 'model')!r}\n"
+        "print(load_model(model, size=5), option_names(model), digest_of_weights(model, {}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "('loaded', 'model', 5) ['size'] digest"
+
+
+def test_finding_families_loads_nothing_heavy() -> None:
+    code = "import sys; from simulst.models.registry import families; families(); "
+    code += "print([name for name in ('torch', 'ctranslate2', 'tokenizers', 'espnet2') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("ask", [load_model, option_names, lambda path: digest_of_weights(path, {})])
+def test_what_is_no_model(tmp_path: Path, ask: object) -> None:
+    for path, words in (
+        (tmp_path, r"not a model that simulst knows; it needs an ESPnet experiment.*, or a CTranslate2 Whisper"),
+        (tmp_path / "gone", "no such model folder; fetch or train the model first"),
+        ("nowhere:Model", r"cannot import the model .*check the path and PYTHONPATH"),
+        ("json:loads", "not a model; write a class like Model"),
+        ("json:nothing", "cannot import the model"),
+    ):
+        with pytest.raises(SimulstError, match=words):
+            ask(path)  # type: ignore[operator]
+
+
+def test_options_from_the_command_line() -> None:
+    assert parse_options(["a=1", "b=2.5", "c=int8", "d=true", "e=", "f=a=b"]) == {
+        **{"a": 1, "b": 2.5, "c": "int8", "d": True, "e": None, "f": "a=b"},
+    }
+    for pair in ("a", "=1", "a=[1]", "a={b: 1}"):
+        with pytest.raises(SimulstError, match="--model-option"):
+            parse_options([pair])

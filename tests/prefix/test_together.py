@@ -1,0 +1,164 @@
+"""Many utterances searched at once find what each of them finds alone."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_search import EOS, SIZE, WIDTH, Tiny
+
+from simulst.errors import SimulstError
+from simulst.models.espnet.batched_decoder import BatchDecoder, SharedSteps
+from simulst.models.espnet.decoder import CachedDecoder
+from simulst.prefix.align import Hopeless
+from simulst.search import Hypothesis, JointBeamSearch, Tokens
+from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.calls import Steps, together
+
+utterances = st.lists(
+    st.tuples(st.integers(0, 9), st.lists(st.integers(1, SIZE - 2), max_size=4).map(tuple)), min_size=1, max_size=6
+)
+
+
+def search_all(
+    decoder: SharedSteps,
+    frames: Sequence[torch.Tensor],
+    prefixes: Sequence[Tokens],
+    options: JointBeamSearch,
+    wanted: Sequence[Tokens | None] | None = None,
+    endings: Sequence[int] = (),
+) -> list[Tokens]:
+    """The best text of each utterance. wanted: see `Hopeless`."""
+
+    def search(row: int) -> Steps[list[Hypothesis]]:
+        joint = JointSearch(decoder, options, EOS, EOS)
+        joint.append(frames[row])
+        want = wanted[row] if wanted else None
+        give_up = None if want is None else Hopeless(want, len(prefixes[row]), frozenset(endings), options)
+        return joint_beam_search(joint, prefixes[row], results=1, give_up=give_up)
+
+    return [beam[0].tokens for beam in together([search(row) for row in range(len(frames))], decoder.answer)]
+
+
+def found_together(
+    tiny: Tiny, frames: list[torch.Tensor], prefixes: list[Tokens], options: JointBeamSearch
+) -> list[Tokens]:
+    return search_all(SharedSteps(CachedDecoder(tiny.decoder)), frames, prefixes, options)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    some=utterances,
+    beam=st.sampled_from([1, 2, 5, 30]),
+    bonus=st.sampled_from([0.0, 0.7]),
+    ratio=st.sampled_from([0.4, 1.0, 2.0]),
+    end=st.sampled_from([-2.0, 1.0, 4.0]),
+)
+def test_as_one_by_one(
+    seed: int, some: list[tuple[int, Tokens]], beam: int, bonus: float, ratio: float, end: float
+) -> None:
+    tiny = Tiny(seed, end=end)
+    options = JointBeamSearch(beam=beam, ctc_weight=0.0, length_bonus=bonus, max_length_ratio=ratio)
+    frames = [tiny.memory(seed + i, count) for i, (count, _) in enumerate(some)]
+    prefixes = [prefix for _, prefix in some]
+    alone = [tiny.search(one, options, prefix)[0].tokens for one, prefix in zip(frames, prefixes, strict=True)]
+    assert found_together(tiny, frames, prefixes, options) == alone
+
+
+def useful(text: Tokens, wanted: Tokens, endings: list[int]) -> bool:
+    """Whether it is a prefix of what is wanted, but for endings."""
+    return any(
+        text[:cut] == wanted[:cut] and set(text[cut:]) <= set(endings) and cut <= len(wanted)
+        for cut in range(len(text) + 1)
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    some=st.lists(
+        st.tuples(
+            st.integers(1, 9),
+            st.lists(st.integers(1, SIZE - 2), max_size=2).map(tuple),
+            st.integers(0, 9),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    endings=st.lists(st.integers(1, SIZE - 2), max_size=3),
+    beam=st.sampled_from([1, 2, 5]),
+    bonus=st.sampled_from([0.0, 0.7]),
+    end=st.sampled_from([-2.0, 1.0, 4.0]),
+)
+def test_what_is_wanted_is_found_and_nothing_else_is_taken_for_it(
+    seed: int,
+    some: list[tuple[int, Tokens, int, bool]],
+    endings: list[int],
+    beam: int,
+    bonus: float,
+    end: float,
+) -> None:
+    tiny = Tiny(seed, end=end)
+    options = JointBeamSearch(beam=beam, ctc_weight=0.0, length_bonus=bonus, max_length_ratio=1.5)
+    frames = [tiny.memory(seed + i, count) for i, (count, *_) in enumerate(some)]
+    prefixes = [prefix for _, prefix, *_ in some]
+    free = found_together(tiny, frames, prefixes, options)
+    wanted: list[Tokens | None] = []
+    for text, (_, prefix, changed, anything) in zip(free, some, strict=True):
+        # What would be found, what goes on behind it, or what differs from it somewhere.
+        other = (*text, 3, 4)
+        other = tuple(1 + token % (SIZE - 2) if len(prefix) + changed == i else token for i, token in enumerate(other))
+        wanted.append(None if anything else other)
+    found = search_all(SharedSteps(CachedDecoder(tiny.decoder)), frames, prefixes, options, wanted, endings)
+    for text, result, prefix, want in zip(free, found, prefixes, wanted, strict=True):
+        if want is None or useful(text, want, endings):
+            assert result == text
+        else:
+            assert result in (text, prefix)
+
+
+def test_a_search_is_given_up_once_nothing_useful_can_win() -> None:
+    tiny = Tiny(5, end=-2.0)
+    options = JointBeamSearch(beam=2, ctc_weight=0.0, max_length_ratio=2.0)
+    frames = [tiny.memory(1, 9)]
+    [text] = found_together(tiny, frames, [()], options)
+    assert len(text) > 4
+    decoder = SharedSteps(CachedDecoder(tiny.decoder))
+    steps, answer = [], decoder.answer
+    decoder.answer = lambda calls: steps.append(1) or answer(calls)  # type: ignore[method-assign, func-returns-value]
+    wanted = tuple(token for token in range(1, SIZE - 1) if token not in text)[:3]
+    assert search_all(decoder, frames, [()], options, [wanted]) == [()]
+    assert len(steps) < 3
+
+
+def test_prefixes_longer_than_the_room_are_left_as_they_are() -> None:
+    tiny = Tiny(0)
+    options = JointBeamSearch(beam=2, ctc_weight=0.0)
+    frames = [tiny.memory(0, 3), torch.zeros(0, WIDTH)]
+    assert found_together(tiny, frames, [(1, 2, 3, 4), (5,)], options) == [(1, 2, 3, 4), (5,)]
+
+
+def test_the_decoder_batched_equals_the_decoder() -> None:
+    tiny = Tiny(3)
+    decoder = CachedDecoder(tiny.decoder)
+    frames = [tiny.memory(seed, count) for seed, count in ((1, 4), (2, 9))]
+    prefixes = [(EOS, 3), (EOS, 5, 6, 7)]
+    log_p, state = BatchDecoder(decoder).start(frames, prefixes)
+    state = state.hypotheses(torch.tensor([[0, 0], [0, 0]]))
+    more, _ = BatchDecoder(decoder).step(torch.tensor([[8, 9], [10, 11]]), state)
+    for row, (one, prefix) in enumerate(zip(frames, prefixes, strict=True)):
+        memory = decoder.memory()
+        memory.append(one)
+        expected, read = decoder.prefill(torch.tensor(prefix), memory)
+        torch.testing.assert_close(log_p[row], expected, atol=1e-5, rtol=1e-5)
+        expected, _ = decoder.step(torch.tensor([[8, 9], [10, 11]][row]), read[torch.tensor([0, 0])], memory)
+        torch.testing.assert_close(more[row], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_bad_input() -> None:
+    tiny = Tiny(0)
+    with pytest.raises(SimulstError, match="NaN"):
+        found_together(tiny, [tiny.memory(0, 3) * torch.nan], [()], JointBeamSearch(ctc_weight=0.0))

@@ -1,0 +1,56 @@
+"""Searches as steps: who drives them alone, and many together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulst.search.calls import Steps, alone, together
+
+
+@dataclass(frozen=True)
+class Double:
+    number: int
+
+    def answer(self) -> int:
+        return 2 * self.number
+
+
+def doubled(number: int, times: int) -> Steps[int]:
+    for _ in range(times):
+        number = yield Double(number)
+    return number
+
+
+def test_alone() -> None:
+    assert [alone(doubled(3, times)) for times in (0, 1, 4)] == [3, 6, 48]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 6)), max_size=8))
+def test_together_as_alone(some: list[tuple[int, int]]) -> None:
+    """Whenever each of them ends; every round asks each search that goes on for one answer."""
+    rounds: list[dict[int, Any]] = []
+
+    def answer(calls: dict[int, Any]) -> dict[int, Any]:
+        rounds.append(dict(calls))
+        return {number: call.answer() for number, call in reversed(calls.items())}
+
+    assert together([doubled(*one) for one in some], answer) == [alone(doubled(*one)) for one in some]
+    assert len(rounds) == max((times for _, times in some), default=0)
+    for i, calls in enumerate(rounds):
+        assert set(calls) == {number for number, (_, times) in enumerate(some) if times > i}
+
+
+def test_errors_reach_whoever_drives() -> None:
+    def broken() -> Steps[int]:
+        yield Double(1)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        alone(broken())
+    with pytest.raises(ValueError, match="broken"):
+        together([doubled(1, 3), broken()], lambda calls: {n: call.answer() for n, call in calls.items()})
