@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import shutil
@@ -192,11 +193,26 @@ def test_another_run_is_not_resumed(data: Path, change: list[object], words: str
 
 
 def test_a_policy_that_lets_nothing_through_is_told(data: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert simulst(*command(data, "out"))[0] == 0 and not caplog.messages
+    def told() -> list[str]:
+        return [message for message in caplog.messages if "nothing was written" in message]
+
+    assert simulst(*command(data, "out"))[0] == 0 and not told()
     (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: hold, n: 1000}\n")
     assert simulst(*command(data, "other"))[0] == 0
-    [said] = caplog.messages
+    [said] = told()
     assert said.startswith("hold-1000_500ms: nothing was written before the end of any of 6 utterances; STOP or COMMIT")
+
+
+@pytest.mark.parametrize("waited", [0.0, 1e3])
+def test_computation_times_beside_other_work_are_told(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waited: float
+) -> None:
+    clock = itertools.count(step=waited)
+    monkeypatch.setattr(decode, "waited_seconds", lambda: next(clock))
+    assert simulst(*command(data, "out"))[0] == 0
+    told = [message for message in caplog.messages if "other work was in the way" in message]
+    assert len(told) == (waited > 0)
+    assert {instance.waited_ms or 0.0 for instance in read_log(data.parent / "out")} == {1000 * waited}
 
 
 def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,8 +107,8 @@ class Family:
 
     Each module or package in simulst/models that has a `family` is one (see registry.py).
     looks_like: its files, for an error. recognises: whether a path is one. options: a frozen dataclass.
-    load: from the path, these options and the number of processors that it may use, a model. digest: a short name of the weights; trained again, they have
-    another.
+    load: from the path, these options and the number of processors that it may use, a model.
+    digest: a short name of the weights; trained again, they have another.
     """
 
     name: str

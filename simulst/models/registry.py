@@ -35,7 +35,7 @@ def load_model(path: str | Path, cores: int = 0, **options: Any) -> Model:
     """
     family = _family(path)
     if family is not None:
-        checked = build_options(family.options, options, str(path), "the model")
+        checked: Any = build_options(family.options, options, str(path), "the model")
         return family.load(Path(path), checked, cores or available_cores())
     own = _own(path)
     known = _parameters(own)

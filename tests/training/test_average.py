@@ -58,7 +58,8 @@ def test_all_pairs_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """The first language alone would take one checkpoint."""
     bleu = {("de", "ave_1best.pth"): 20.0, ("de", "ave_2best.pth"): 19.0}
     bleu |= {("ja", "ave_1best.pth"): 10.0, ("ja", "ave_2best.pth"): 14.0}
-    monkeypatch.setattr(average, "dev_bleu", lambda folder, name, dev, source, limit: bleu[dev.target, name])
+    monkeypatch.setattr(average, "load_model", lambda experiment, checkpoint: checkpoint)
+    monkeypatch.setattr(average, "dev_bleu", lambda model, dev, source, limit: bleu[dev.target, model])
     devs = [Dev(Path(target), f"tc.{target}", target) for target in ("de", "ja")]
     assert choose(finished(tmp_path), devs[:1], "en", [1, 2, 5], 9) == {1: 20.0, 2: 19.0}
     assert torch.load(tmp_path / CHOSEN, weights_only=True)["w"].tolist() == [1.0]

@@ -85,7 +85,7 @@ def test_missing_files_are_named_before_anything_starts(tmp_path: Path, config: 
     with pytest.raises(SimulstError, match=r"gone\.yaml: no such training configuration"):
         run_espnet(["true"], tmp_path / "st", tmp_path / "gone.yaml")
     training = Training("st", config, tmp_path, tmp_path, "tc.de", tmp_path)
-    with pytest.raises(SimulstError, match=r"asr\.pth: no such weights .* stage 5"):
+    with pytest.raises(SimulstError, match=r"asr\.pth: no such weights .* ASR pre-training first"):
         train(training, tmp_path / "st", tmp_path, encoder=tmp_path / "asr.pth")
     assert not (tmp_path / "st").exists()
 

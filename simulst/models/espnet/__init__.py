@@ -21,9 +21,10 @@ LEAST_WINDOW = 5.0  # seconds
 class ESPnetOptions:
     """Options of an ESPnet model.
 
-    device: for torch. threads: of torch, in the whole process; 0: as many as are worth it. checkpoint: a file of weights in the
-    directory; empty: the averaged ones, or else the best. window: seconds of speech that the decoder looks back on, for
-    streams without end; 0: all of it. Blockwise only.
+    device: for torch.
+    threads: of torch, in the whole process; 0: as many as are worth it for the model's width.
+    checkpoint: a file of weights in the directory; empty: the averaged ones, or else the best.
+    window: seconds of speech that the decoder looks back on, for streams without end; 0: all of it. Blockwise only.
     precision: float32; bfloat16; or int8, which leaves the encoder as it is (see linear.py).
     """
 

@@ -1,0 +1,58 @@
+"""Threads: those of OpenMP sleep, and the environment has the last word."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from multiprocessing import Process
+
+import pytest
+
+from simulst.threads import available_cores, waited_seconds
+
+
+@pytest.mark.parametrize(("said", "policy"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_sleep_unless_the_environment_says_otherwise(said: str | None, policy: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    if said:
+        environment["OMP_WAIT_POLICY"] = said
+    code = "import simulst, os; print(os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == policy
+
+
+@pytest.mark.parametrize("asked", ["", "nonsense", "0", "-2"])
+def test_processes_share_the_processors(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    assert [available_cores(jobs) for jobs in (1, 2, 4, 6, 100)] == [6, 3, 1, 1, 1]
+
+
+def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert available_cores() == available_cores(4) == 5
+
+
+def spin(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the kernel does not tell")
+def test_waiting_for_a_processor_is_seen() -> None:
+    """Two busy processes on one processor: this one is ready to run, but has to wait."""
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(everywhere)})
+    try:
+        other = Process(target=spin, args=(2.0,))
+        other.start()
+        before = waited_seconds()
+        spin(1.0)
+        assert waited_seconds() - before > 0.1
+        other.kill()
+        other.join()
+    finally:
+        os.sched_setaffinity(0, everywhere)
