@@ -47,7 +47,7 @@ class WithoutLoops(ContextualBlockConformerEncoder):  # type: ignore[misc]
         last = block - missing
 
         def cut(sequence: Tensor) -> Tensor:
-            """(B, frames, width) → (B, count, block, width), zeros behind the end."""
+            """(B, frames, width) → (B, count, block, width), zeros after the end."""
             return torch.nn.functional.pad(sequence, (0, 0, 0, missing)).unfold(1, block, hop).transpose(2, 3)
 
         sizes = x.new_full((count, 1), block)

@@ -309,7 +309,7 @@ def floor(model: Any, clock: Clock, audio: float, beam: int, flops: float, size:
     """
     encoder = model.encoder
     weights = sum(p.numel() for p in encoder.encoders.parameters() if p.dim() > 1)
-    frames = encoder.block_size + 2  # and the context vectors before and behind it
+    frames = encoder.block_size + 2  # and the context vectors before and after it
     operations = 2.0 * clock.calls["encoder"] * frames * weights
     height, rate = encoder.embed.out.in_features / encoder.output_size(), SAMPLE_RATE / 160
     for factor, conv in ((2, encoder.embed.conv[0]), (4, encoder.embed.conv[2])):

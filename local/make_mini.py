@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
-from simulst.corpora.mini.speech import PAIRS, SIZES, make_mini, table
+from simulst.corpora.mini.speech import PAIRS, SIZES, make_mini, size_table
 
 
 @click.command(help=__doc__)
@@ -20,7 +20,7 @@ from simulst.corpora.mini.speech import PAIRS, SIZES, make_mini, table
 @click.option("--jobs", default=1, show_default=True, help="Processes; the result is the same.")
 def main(out: Path, pairs: str, seed: int, jobs: int, **sizes: int) -> None:
     """Synthesise what is missing."""
-    print(table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs.split(), seed, jobs)))
+    print(size_table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs.split(), seed, jobs)))
 
 
 def _name(split: str) -> str:

@@ -4,7 +4,7 @@
 #   --tau N              frames of 10 ms by which prefixes grow [$tau]
 #   --prefix-beam N      the beam that translates them [$prefix_beam]
 #   --prefix-limit N     utterances of train whose prefixes are extracted; 0: all [$prefix_limit]
-#   --open-end           leave out the full stop behind a prefix's translation [$open_end]
+#   --open-end           leave out the full stop after a prefix's translation [$open_end]
 #   --ratios "R ..."     maxratio of the pairs to fine-tune with, each a model; none: all pairs [$ratios]
 #   --with-whole         fine-tune on the whole utterances beside their pairs [$with_whole]
 #   --waits "K ..."      k of wait-k [$waits]

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
-from simulst.corpora.prompts import LANGUAGES, prepare_prompts, table
+from simulst.corpora.prompts import LANGUAGES, decision_table, prepare_prompts
 
 
 @click.command(help=__doc__)
@@ -18,7 +18,7 @@ from simulst.corpora.prompts import LANGUAGES, prepare_prompts, table
 @click.option("--min-words", default=8, show_default=True, help="Least words of an English reference.")
 def main(downloads: Path, out: Path, languages: str, min_words: int) -> None:
     """Write them, and say how many there are."""
-    print(table(prepare_prompts(downloads, out, tuple(languages.split()), min_words)))
+    print(decision_table(prepare_prompts(downloads, out, tuple(languages.split()), min_words)))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def run_command(command: click.Command, name: str = "") -> None:
         click.echo(f"{start}error: {error}", err=True)
         sys.exit(1)
     except OSError as error:
-        click.echo(f"{start}error: {error}; mend that.", err=True)
+        click.echo(f"{start}error: {error}; fix that.", err=True)
         sys.exit(1)
     except click.ClickException as error:
         error.show()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.longform.segment import Pause, Segment, Whole
+from simulst.longform.segment import Pause, Segmentation, Whole
 from simulst.needs import Need
 from simulst.options import build_options
 from simulst.policy import commit, read, stop
@@ -38,7 +38,7 @@ KINDS: dict[str, type] = {
     "stop": Stop,
     "commit": Commit,
     "search": SearchOptions,
-    "segment": Segment,
+    "segment": Segmentation,
 }
 TYPES: dict[str, dict[str, type]] = {
     "read": {
@@ -91,7 +91,7 @@ class Decoding:
     commit: Commit
     stop: Stop = dataclasses.field(default_factory=stop.EndOfSentence)
     search: SearchOptions | None = None
-    segment: Segment = dataclasses.field(default_factory=Whole)
+    segment: Segmentation = dataclasses.field(default_factory=Whole)
     raw: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The one exception that users see: a sentence that names what is wrong and how to mend it."""
+"""The one exception that users see: a sentence that names what is wrong and how to fix it."""
 
 
 class SimulstError(Exception):

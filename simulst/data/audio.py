@@ -22,7 +22,7 @@ EDGE = 0.01  # seconds at either end that tell whether a file is whole
 # unit, and a model that hears a wrong level only translates badly.
 PEAK = 4.0
 # Channels of opposite phase cancel each other, and a model would hear silence. They are refused, too: to take one
-# channel instead is a choice between channels that may differ, and would be made anew for each segment of a recording.
+# channel instead is a choice between channels that may differ, and would be made again for each segment of a recording.
 CANCELLED = 0.2  # of the level that one channel alone would leave in the mean
 AUDIBLE = 1e-3  # RMS, -60 dB: noise below it may cancel as it likes
 
@@ -62,7 +62,7 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
     """
     path = Path(path)
     if not 0 <= start < (math.inf if end is None else end) or end == math.inf:
-        raise SimulstError(f"{path}: {start:g} to {end} s is no span of time; mend the segments file.")
+        raise SimulstError(f"{path}: {start:g} to {end} s is no span of time; fix the segments file.")
     with _opened(path) as file:
         rate, total = file.samplerate, file.frames
         last = total if end is None else round(end * rate)
@@ -70,7 +70,7 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
         if end is not None and last > total + rate // 50:
             raise SimulstError(
                 f"{path}: the segment {start:g}-{end:g} s ends after the audio "
-                f"({total / rate:.2f} s); mend the segments file."
+                f"({total / rate:.2f} s); fix the segments file."
             )
         channels = _channels(path, file, round(start * rate), min(last, total))
     mono = _mixed(path, channels)

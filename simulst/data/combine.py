@@ -17,7 +17,7 @@ TARGET = "multi"
 def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path, force: bool = False) -> None:
     """Write `data/<pair>/<split>` of all pairs as one directory, if it is not there yet. force: write it again.
 
-    All keys get the prefix `<pair>-`, as pairs share talks. `text.tc.multi` has the targets, each behind its language's
+    All keys get the prefix `<pair>-`, as pairs share talks. `text.tc.multi` has the targets, each after its language's
     token; `text.lc.rm.<source>` the sources. `out` appears whole or not at all.
     Raises SimulstError: what `read_data_dir` and `written_whole` raise; fewer than two pairs, or several source
         languages.

@@ -88,7 +88,7 @@ class Log:
     def fault(self, reason: str, place: int | str, what: str) -> None:
         """place: a line of the listing, or file and line."""
         if self.stop:
-            raise SimulstError(f"{self._place(place)}: {what}; mend it, or choose --on-error drop.")
+            raise SimulstError(f"{self._place(place)}: {what}; fix it, or choose --on-error drop.")
         self.filter(reason, place, what)
 
     def filter(self, reason: str, place: int | str, what: str) -> None:
@@ -138,7 +138,7 @@ def _prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) 
         else:
             tested |= {segment.recording: split for segment in segments}
         if not segments:
-            raise SimulstError(f"{log.listing}: no segment can be used ({_summary(log)}); mend the corpus.")
+            raise SimulstError(f"{log.listing}: no segment can be used ({_summary(log)}); fix the corpus.")
         segments.sort(key=lambda segment: segment.name)
         _count(segments, log)
         _write(out / pair / split, pair, segments, log)
@@ -303,10 +303,10 @@ def _summary(log: Log) -> str:
 def report(out: Path, pair: str, counts: Mapping[str, Counter[str]]) -> str:
     """The table of counts, and where to read what was dropped."""
     logs = [out / pair / split / DROPPED for split, n in counts.items() if any(n[c] for c in (*FAULTS, *FILTERS))]
-    return "\n".join([table(counts), *(f"dropped, and why: {path}" for path in logs)])
+    return "\n".join([count_table(counts), *(f"dropped, and why: {path}" for path in logs)])
 
 
-def table(counts: Mapping[str, Counter[str]]) -> str:
+def count_table(counts: Mapping[str, Counter[str]]) -> str:
     """The counts as text: one line per split, without the reasons that never occurred."""
     rare = (*FAULTS, *FILTERS, "clipped")
     columns = [c for c in COLUMNS if c not in rare or any(count[c] for count in counts.values())]

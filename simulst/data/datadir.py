@@ -108,7 +108,7 @@ def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
     except FileNotFoundError:
         raise SimulstError(f"{path}: no such file; a data directory needs it; prepare the data again.") from None
     except OSError as error:
-        raise SimulstError(f"{path}: cannot be read ({error.strerror}); mend that.") from error
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}); fix that.") from error
     except UnicodeDecodeError as error:
         raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); convert it.") from error
     table: dict[str, str] = {}
@@ -135,7 +135,7 @@ def _segment(path: Path, name: str, value: str) -> tuple[str, float, float]:
     try:
         recording, start, end = parts[0], float(parts[1]), float(parts[2])
     except (IndexError, ValueError):
-        raise SimulstError(f"{path}: '{name} {value}' is not '<recording> <start> <end>'; mend the line.") from None
+        raise SimulstError(f"{path}: '{name} {value}' is not '<recording> <start> <end>'; fix the line.") from None
     if not 0 <= start < end < math.inf:
         raise SimulstError(f"{path}: '{name}' runs from {start:g} to {end:g} s; a segment needs 0 <= start < end.")
     return recording, start, end

@@ -92,7 +92,7 @@ def check_version(root: Path, pair: str, splits: Sequence[str], version: str = "
 
 
 def _why_no_pair(root: Path, pair: str) -> str:
-    """One sentence with the mend: another root, an archive to unpack, another version of the corpus."""
+    """One sentence with the remedy: another root, an archive to unpack, another version of the corpus."""
     if not root.is_dir():
         return f"{root}: no such folder; --root is the folder that holds {pair}/data."
     above = [path for path in root.absolute().parents if (path / pair / "data").is_dir()]

@@ -118,8 +118,8 @@ def _places(columns: Columns, header: list[str], path: Path) -> dict[str, int]:
         if header.count(name) != 1:
             have = ", ".join(header[:12]) or "none"
             problem = f"{'no' if name not in header else 'more than one'} column '{name}'; the first line names {have}"
-            mend = "separate the columns by tabs" if len(header) == 1 else "mend it"
-            raise SimulstError(f"{path}: {problem}; {mend}, or choose another with --{field.name}-column.")
+            remedy = "separate the columns by tabs" if len(header) == 1 else "fix it"
+            raise SimulstError(f"{path}: {problem}; {remedy}, or choose another with --{field.name}-column.")
         places[field.name] = header.index(name)
     return places
 

@@ -64,11 +64,11 @@ def align(
 ) -> list[Alignment]:
     """Extract the prefix pairs of utterances of `frames` frames each; those of at most `tau` frames have none.
 
-    The prefixes of tau, 2 tau, ... frames are translated behind the last target prefix found. One that is a prefix of
+    The prefixes of tau, 2 tau, ... frames are translated after the last target prefix found. One that is a prefix of
     the whole translation in tokens and in units, and longer than the last, is a pair; then the whole is translated
-    again behind it. (A token prefix may end within a word: "Haus" is no translation's prefix if that has "Haustür".)
+    again after it. (A token prefix may end within a word: "Haus" is no translation's prefix if that has "Haustür".)
     text: of tokens, with words apart. unit: "word", or "char" for languages that are written without spaces.
-    open_end: leave out punctuation behind the translation of a prefix. A model that was trained on whole sentences ends
+    open_end: leave out punctuation after the translation of a prefix. A model that was trained on whole sentences ends
         each of its translations with a full stop, which the whole then has only where it ends. (Not in the paper.)
     """
     count = len(frames)
@@ -114,7 +114,7 @@ def _without_stop(tokens: Tokens, text: Callable[[Tokens], str]) -> Tokens:
 
 
 def _length(word: str) -> int:
-    """Of a text without the punctuation behind it."""
+    """Of a text without the punctuation after it."""
     return max((place for place, character in enumerate(word, start=1) if character.isalnum()), default=0)
 
 

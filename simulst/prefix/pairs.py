@@ -47,7 +47,7 @@ def read_prefixes(path: Path) -> list[dict[str, Any]]:
             [one[key] for key in ("utterance", "tau", "frames", "offline")]
             [(pair["frames"], pair["text"]) for pair in one["pairs"]]
         except (ValueError, KeyError, TypeError):
-            raise SimulstError(f"{path}, line {number}: not a line of prefix extraction; extract anew.") from None
+            raise SimulstError(f"{path}, line {number}: not a line of prefix extraction; extract again.") from None
         found.append(one)
     return found
 

@@ -166,7 +166,7 @@ def write_results(readme: Path, section: str, table: str, command: str) -> None:
     if begin not in text and end not in text:
         text = f"{text.rstrip()}\n\n## {section}\n\n{begin}\n{end}\n"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise SimulstError(f"{readme}: needs the markers '{begin}' and '{end}', each once, in this order; mend that.")
+        raise SimulstError(f"{readme}: needs the markers '{begin}' and '{end}', each once, in this order; fix that.")
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     body = f"{begin}\n\n{table.strip()}\n\nMade by:\n\n```sh\n{command.strip()}\n```\n\n{end}"

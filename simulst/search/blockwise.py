@@ -1,7 +1,7 @@
 """Blockwise search: hypotheses that live on from one encoder block to the next.
 
 BWBS keeps a beam over the blocks (Tsunoo et al. 2021), IBWBS a single hypothesis, from which each block is searched
-anew (CUNI-KIT 2023, algorithm 1). Both look at all encoder frames so far. Neither decides what is committed.
+again (CUNI-KIT 2023, algorithm 1). Both look at all encoder frames so far. Neither decides what is committed.
 """
 
 from __future__ import annotations

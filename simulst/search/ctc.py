@@ -1,7 +1,7 @@
 """CTC prefix scores: how probable it is, by the CTC layer alone, that the text begins with given tokens.
 
 With γⁿ_t(h) and γᵇ_t(h), the probabilities that the first t frames spell h and that frame t is its last label or blank
-(Graves 2012, chapter 7; Watanabe et al. 2017, algorithm 2), a token c behind a prefix g has
+(Graves 2012, chapter 7; Watanabe et al. 2017, algorithm 2), a token c after a prefix g has
 
     Φ_t(g, c)  = γᵇ_t(g) + (0 if c is g's last token else γⁿ_t(g))
     γⁿ_t(g·c)  = p_t(c)     (γⁿ_{t-1}(g·c) + Φ_{t-1}(g, c))
@@ -82,7 +82,7 @@ class CTCPrefixes:
 class CTCPrefixScorer:
     """Prefix scores over the frames of one utterance that have come so far.
 
-    log_probs: (T, V) log posteriors of the CTC layer, T may be 0. blank: its index, which is no token: behind any
+    log_probs: (T, V) log posteriors of the CTC layer, T may be 0. blank: its index, which is no token: after any
     prefix it has a score of -inf. CTCPrefixes keep to the frames they know; `advance` adds those that have come since.
     """
 

@@ -154,7 +154,7 @@ def run_espnet(
     """Run one ESPnet program with its log in `out/simulst.log`.
 
     What made the folder is kept in `out/simulst.json`: the same command goes on where it was interrupted, and does
-    nothing once it has ended. force: begin anew, without what is in the folder.
+    nothing once it has ended. force: begin again, without what is in the folder.
     Raises SimulstError: the program failed (with the log's last words), another command or configuration filled
         the folder, or another run is at work there.
     """
@@ -174,7 +174,7 @@ def run_espnet(
             if {key: found.get(key) for key in wanted} != wanted:
                 raise SimulstError(
                     f"{out}: was begun with other options or another {config.name} (see {RECORD} there); "
-                    "name another folder, or use --force to begin anew."
+                    "name another folder, or use --force to begin again."
                 )
             if found["complete"]:
                 print(f"{out}: complete; --force does it again")

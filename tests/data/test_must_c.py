@@ -16,7 +16,7 @@ import soundfile
 import yaml
 
 from simulst.corpora.mini.speech import make_mini
-from simulst.data.corpus import Choice, table
+from simulst.data.corpus import Choice, count_table
 from simulst.data.datadir import read_data_dir, read_table
 from simulst.data.must_c import BATCH, check_version, prepare_must_c, read_lines, read_segments
 from simulst.errors import SimulstError
@@ -100,7 +100,7 @@ def test_the_mini_corpus_comes_through_whole(tmp_path: Path) -> None:
     for pair in ("en-de", "en-ja"):
         counts = prepare_must_c(tmp_path / "mini", tmp_path / "data", pair, choice=Choice("stop"))
         assert {split: count["kept"] for split, count in counts.items()} == sizes
-        text = table(counts)
+        text = count_table(counts)
         assert text.splitlines()[0].split() == ["split", "found", "kept", "talks", "minutes"]
     assert read_data_dir(tmp_path / "data" / "en-ja" / "dev", "tc.ja")[0].reference.endswith("。")
 

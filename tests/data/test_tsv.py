@@ -197,7 +197,7 @@ def test_audio_that_was_cut_off(corpus: Corpus, name: str) -> None:
 def test_columns_that_are_not_there(corpus: Corpus) -> None:
     with pytest.raises(
         SimulstError,
-        match=r"dev\.tsv: no column 'text'; the first line names client_id, path, sentence, translation; mend it, or "
+        match=r"dev\.tsv: no column 'text'; the first line names client_id, path, sentence, translation; fix it, or "
         r"choose another with --source-column",
     ):
         corpus.prepare(source="text")

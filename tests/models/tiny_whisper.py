@@ -27,7 +27,7 @@ def write(folder: Path, seed: int = 0, eos: float = 0.0, times: float = -100.0) 
     """Write model.bin, vocabulary.json, tokenizer.json and config.json.
 
     eos: added to the logit of <|endoftext|> (-100: the model never ends; 7: after few tokens, or many over noise).
-    times: added to the logits of all behind it in the vocabulary (languages, tasks, timestamps).
+    times: added to the logits of all after it in the vocabulary (languages, tasks, timestamps).
     """
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = _tokenizer()

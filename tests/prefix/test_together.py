@@ -108,7 +108,7 @@ def test_what_is_wanted_is_found_and_nothing_else_is_taken_for_it(
     free = found_together(tiny, frames, prefixes, options)
     wanted: list[Tokens | None] = []
     for text, (_, prefix, changed, anything) in zip(free, some, strict=True):
-        # What would be found, what goes on behind it, or what differs from it somewhere.
+        # What would be found, what goes on after it, or what differs from it somewhere.
         other = (*text, 3, 4)
         other = tuple(1 + token % (SIZE - 2) if len(prefix) + changed == i else token for i, token in enumerate(other))
         wanted.append(None if anything else other)

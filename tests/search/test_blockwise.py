@@ -450,7 +450,7 @@ def test_bwbs_steps_back_from_where_it_stepped_back_to() -> None:
 
 
 def test_bwbs_gives_up_tokens_of_earlier_blocks_too() -> None:
-    """What ran before (A B C) is forgotten once (A) is committed; the best hypothesis is then begun anew."""
+    """What ran before (A B C) is forgotten once (A) is committed; the best hypothesis is then begun again."""
     run = Run(BACK, ABC, ABC, {**ABC, (A, B): {D: -0.1}})
     assert run.block(stop=At(3)) == [(A, B, C)]
     assert run.block((A,), stop=At(2, discard=1)) == [(A, B)]
