@@ -13,7 +13,6 @@
 #   --offline-config F   ESPnet's configuration of the offline model [$offline_config]
 #   --prefix-config F    the same of its fine-tuning [$prefix_config]
 #   --offline-options ".", --prefix-options ".", --predictor-options "."  for the three trainings
-#   --prefix-readme FILE where their tables and, beside it, the curve go [$prefix_readme]
 #
 # Stages: 11 offline model  12 prefix pairs  13 fine-tuning  14 boundary predictor  15 decoding  16 curve and tables
 tau=100
@@ -31,4 +30,3 @@ prefix_config=../../conf/train/paper_d_prefix.yaml
 offline_options=
 prefix_options=
 predictor_options=
-prefix_readme=PREFIX.md

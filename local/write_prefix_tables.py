@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 16: how many prefix pairs there are, and how good the boundary predictor is, into a README."""
+"""Stage 16: how many prefix pairs there are, and how good the boundary predictor is, into a page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import click
 from simulst.command import run_command
 from simulst.errors import SimulstError
 from simulst.prefix.pairs import COUNTS
-from simulst.prefix.training import SCORES
 from simulst.report.table import pairs_table, predictor_table, write_results
 
+SCORES = "scores.json"  # of simulst.prefix.training, whose import takes seconds
 FILE = click.Path(path_type=Path)
 
 
@@ -21,14 +21,14 @@ FILE = click.Path(path_type=Path)
 @click.option("--pairs", "folders", required=True, type=FILE, help="Folder of the pairs' data directories (stage 13).")
 @click.option("--filters", required=True, help='Their names, as in "all maxratio80".')
 @click.option("--predictor", required=True, type=FILE, help="Folder of the boundary predictor (stage 14).")
-@click.option("--readme", required=True, type=FILE)
+@click.option("--page", required=True, type=FILE)
 @click.option("--section", required=True, help="Names of the markers: SECTION-pairs and SECTION-predictor.")
 @click.option("--command", "made_by", required=True, help="The command that made it all.")
-def main(folders: Path, filters: str, predictor: Path, readme: Path, section: str, made_by: str) -> None:
+def main(folders: Path, filters: str, predictor: Path, page: Path, section: str, made_by: str) -> None:
     """Replace two sections."""
     counts = {name: _read(folders / name / "train" / COUNTS) for name in filters.split()}
-    write_results(readme, f"{section}-pairs", pairs_table(counts), made_by)
-    write_results(readme, f"{section}-predictor", predictor_table(_read(predictor / SCORES)), made_by)
+    write_results(page, f"{section}-pairs", pairs_table(counts), made_by)
+    write_results(page, f"{section}-predictor", predictor_table(_read(predictor / SCORES)), made_by)
 
 
 def _read(path: Path) -> dict:

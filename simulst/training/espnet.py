@@ -22,7 +22,7 @@ from simulst.lock import LOCK, locked
 
 RECORD, LOG = "simulst.json", "simulst.log"
 MEETING = ".dist_init_"
-FORWARDED = ("OMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED", "NLTK_DATA")
+FORWARDED = ("OMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED")
 """Beginnings of the variables that processes on other machines get through ssh (srun hands on all)."""
 
 
@@ -163,8 +163,7 @@ def run_espnet(
     record = out / RECORD
     # Without the interpreter, whose place changes when a checkout is moved, and without the machines.
     wanted = {"command": command[1:], "config": config.read_text(encoding="utf-8")}
-    # NLTK's data is looked for (and asked of the network) at ESPnet's import; nothing here needs it.
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NLTK_DATA": os.environ.get("NLTK_DATA", str(out.resolve()))}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     launched = machines.command(command, out, environment)
     with locked(out) as lock:
         if record.is_file() and force:

@@ -167,6 +167,11 @@ def test_a_section_that_is_missing_is_added(tmp_path: Path) -> None:
     assert readme.read_text() == f"# A\n\ntext\n\n## x\n\n{body}"
 
 
+def test_a_page_that_is_missing_is_begun_with_the_curve(tmp_path: Path) -> None:
+    write_results(tmp_path / "new.md", "x", "| a |", "c", "x.svg")
+    assert (tmp_path / "new.md").read_text().startswith("# Results\n\n## x\n\n![BLEU over latency](x.svg)\n\n<!-- results: x")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -181,8 +186,6 @@ def test_bad_markers(tmp_path: Path, text: str) -> None:
     with pytest.raises(SimulstError, match=r"README\.md: needs the markers '<!-- results: x -->'"):
         write_results(readme, "x", "t", "c")
     assert readme.read_text() == text
-    with pytest.raises(SimulstError, match="no such file"):
-        write_results(tmp_path / "gone.md", "x", "t", "c")
 
 
 def test_a_curve_of_blockwise_runs_is_told_by_the_policys_number(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from simulst.errors import SimulstError
 from simulst.features import Normalize, log_mel_of
+from simulst.light_import import without_type_checks
 from simulst.models.base import check_device
 from simulst.models.espnet import ESPnetOptions
 from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder
@@ -146,7 +147,8 @@ def _normalization(config: dict[str, Any], weights: Weights) -> Normalize:
 
 def _class(name: str) -> Any:
     try:
-        with contextlib.redirect_stdout(None):  # where ESPnet says that Flash Attention is missing
+        # ESPnet's import says on stdout that Flash Attention is missing.
+        with contextlib.redirect_stdout(None), without_type_checks():
             module, _, attribute = name.partition(":")
             return getattr(importlib.import_module(module), attribute)
     except ImportError as error:
