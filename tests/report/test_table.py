@@ -169,7 +169,11 @@ def test_a_section_that_is_missing_is_added(tmp_path: Path) -> None:
 
 def test_a_page_that_is_missing_is_begun_with_the_curve(tmp_path: Path) -> None:
     write_results(tmp_path / "new.md", "x", "| a |", "c", "x.svg")
-    assert (tmp_path / "new.md").read_text().startswith("# Results\n\n## x\n\n![BLEU over latency](x.svg)\n\n<!-- results: x")
+    assert (
+        (tmp_path / "new.md")
+        .read_text()
+        .startswith("# Results\n\n## x\n\n![BLEU over latency](x.svg)\n\n<!-- results: x")
+    )
 
 
 @pytest.mark.parametrize(
