@@ -20,7 +20,9 @@ from simulst.report.table import find_runs, runs_table, write_results
 def main(folders: tuple[Path, ...], page: Path, section: str, picture: str, made_by: str) -> None:
     """Replace one section."""
     table = runs_table(find_runs(folders))
-    write_results(page, section, table, made_by, picture)
+    stale = write_results(page, section, table, made_by, picture)
+    if stale:
+        print(f"{page}: the text has figures that {section} no longer has: {', '.join(stale)}; revise it")
     print(table)
 
 

@@ -150,14 +150,16 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def write_results(page: Path, section: str, table: str, command: str, picture: str = "") -> None:
+def write_results(page: Path, section: str, table: str, command: str, picture: str = "") -> list[str]:
     """Put a table, and the command that made it, between a page's markers for `section`.
 
         <!-- results: SECTION -->
         <!-- end results: SECTION -->
 
-    What stood between them is replaced; where they are missing, they are added at the end, under a heading and `picture`
-    (a file's name, relative to the page). A page that is not there is begun.
+    What stood between them is replaced. Where they are missing, they are added at the end, under a heading and
+    `picture` (a file's name, relative to the page). A page that is not there is begun.
+    Returns the figures of the page's prose that were in the table before and are in none of its tables now. Whoever
+    publishes the page has to revise these sentences.
     Raises SimulstError: markers that are repeated, alone or in the wrong order.
     """
     text = page.read_text(encoding="utf-8") if page.is_file() else "# Results\n"
@@ -168,9 +170,21 @@ def write_results(page: Path, section: str, table: str, command: str, picture: s
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise SimulstError(f"{page}: needs the markers '{begin}' and '{end}', each once, in this order; fix that.")
     before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(end)
+    old, _, after = rest.partition(end)
     body = f"{begin}\n\n{table.strip()}\n\nMade by:\n\n```sh\n{command.strip()}\n```\n\n{end}"
     write_atomically(page, before + body + after)
+    tables, prose = _figures(table), set()
+    for place, part in enumerate(re.split(r"<!-- (?:end )?results: .* -->", before + after)):
+        if place % 2:
+            tables |= _figures(part)
+        else:
+            prose |= _figures(part)
+    return sorted((prose & _figures(old)) - tables, key=float)
+
+
+def _figures(text: str) -> set[str]:
+    """The numbers in a text that look like a result: with decimals, or of three digits and more."""
+    return set(re.findall(r"(?<![\w.-])(?:\d+\.\d+|\d{3,})(?![\w.]*\w)", text))
 
 
 def _read_scores(path: Path) -> dict[str, Any]:
