@@ -45,7 +45,8 @@ class Stream:
     """One utterance on its way through the loop.
 
     The result does not depend on how the audio is cut into pushes: decoding happens exactly at the positions that
-    READ names, and at the end. (Only where the end is told after a step that was already there, both steps happen.)
+    READ names, unless the model has heard nothing new since the last step, and at the end. (Only where the end is told
+    after a step that was already there, both steps happen.)
     `emissions` and `reads` (ms of source at each decoding step, growing) are the whole record.
     Raises SimulstError: a configuration that needs what the model does not have; a policy that can't be opened.
     """
@@ -69,6 +70,7 @@ class Stream:
         self._best: Tokens = ()  # the best hypothesis of the last step
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)
+        self._heard = 0  # see `Session.heard`, at the last step
         self._finished = False
 
     @property
@@ -127,6 +129,9 @@ class Stream:
 
     def _step(self) -> None:
         """Search; commit what is stable; write the words that are whole."""
+        if self.session.heard == self._heard:
+            return  # the model would only agree with itself
+        self._heard = self.session.heard
         found = self.session.search(self._committed, self._search, self._stopping)
         commit, known = self.decoding.commit, len(self._committed)
         self._best = found.best or self._committed

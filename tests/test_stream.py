@@ -1,3 +1,4 @@
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import CHARS, RATE, WORDS, FakeModel, FakeSession, ScriptedSession
+from fake import CHARS, RATE, WORDS, FakeModel, FakeSession, ScriptedSession, until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from simulst.policy.context import Context, View
 from simulst.policy.read import Block, Chunk, Offline, Read, Reading, WaitK, WaitStride
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
 from simulst.prefix.boundary_read import Boundary
-from simulst.search import Beam, BeamSearch, JointBeamSearch, Tokens
+from simulst.search import Beam, BeamSearch, Found, Hypothesis, JointBeamSearch, Tokens
 from simulst.stream import Stream
 
 PLAIN_COMMITS = st.one_of(
@@ -607,6 +608,66 @@ def test_wait_stride_when_the_sentence_ends_early() -> None:
         stream = Stream(ScriptedSession(beams), Decoding(WaitStride(100, 10), All(), MaxTokens(n), BeamSearch(1)))
         assert written(stream, 1350) == q
         assert stream.reads == G
+
+
+# READs that are finer than the encoder's blocks
+
+
+class Blocks(FakeSession):
+    """Writes a block at 1732.5 ms and one every 640 ms after it; the last three of its 4 b + 3 tokens are unstable."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeModel(), Meter())
+        self.model.tokens = tuple(f" {i}".encode() for i in range(20_000))
+
+    @property
+    def heard(self) -> int:
+        return max(0, math.floor((self.samples / 16 - 1732.5) / 640) + 1)
+
+    def block_end(self, count: int) -> float:
+        return math.ceil((1732.5 + (self.heard + count - 1) * 640) * 16)
+
+    def search(self, committed: Tokens, options: Any, stop: Stopping | None) -> Found:
+        sure = 4 * self.heard
+        new = [i if i < sure else 1000 * self.heard + i for i in range(len(committed), sure + 3 * (not self.final))]
+        return Found([Hypothesis(committed + until(stop, tuple(new)))])
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *(Decoding(Chunk(ms), LocalAgreement(2)) for ms in (640, 320, 250, 40)),
+        *(Decoding(Chunk(250), commit) for commit in (All(), Hold(3), LocalAgreement(3), SharedPrefix(2))),
+        Decoding(WaitK(3), WholeWords(All()), MaxWords(1)),
+        Decoding(WaitStride(100, 10), All(), MaxTokens(2)),
+        Decoding(Chunk(100), WholeWords(LocalAgreement(2)), AnyOf((MaxWords(3), MaxTokens(2)))),
+        Decoding(Hears(200, 1), All(last_word=True)),
+    ],
+    ids=lambda how: how.label,
+)
+def test_a_step_without_new_frames_is_no_step(how: Decoding) -> None:
+    """What is committed, and with which block, is as with READ `block`; the words leave where READ is asked next."""
+    fine, coarse = (Stream(Blocks(), Decoding(read, how.commit, how.stop)) for read in (how.read, Block()))
+    for stream in (fine, coarse):
+        stream.push(audio(8000))
+    asked, position = [], 0.0
+    while (position := how.read.next_ms(position)) <= 8000:
+        asked.append(position)
+    at = {end: next((ms for ms in asked if ms >= end), math.inf) for end in coarse.reads}
+    assert len(coarse.reads) == 10
+    assert fine.reads == pytest.approx([ms for ms in at.values() if ms <= 8000], abs=0.1)
+    told = [(e.text, at[e.delay_ms]) for e in coarse.emissions if at[e.delay_ms] <= 8000]
+    assert [e.text for e in fine.emissions] == [text for text, _ in told]
+    assert [e.delay_ms for e in fine.emissions] == pytest.approx([ms for _, ms in told], abs=0.1)
+    assert len(fine.emissions) > 3
+    if isinstance(how.commit, LocalAgreement | Hold | SharedPrefix):
+        assert all(token < 1000 for token in fine.committed)
+
+
+def test_nothing_new_at_the_end_is_still_a_step() -> None:
+    stream = Stream(Blocks(), Decoding(Chunk(250), LocalAgreement(2)))
+    stream.push(audio(2100), finished=True)
+    assert stream.reads == [1750, 2100] and len(stream.committed) == 4
 
 
 # A READ that listens

@@ -45,6 +45,14 @@ class Session(ABC):
     def length(self) -> int:
         """Samples taken in since the start of the utterance."""
 
+    @property
+    def heard(self) -> int:
+        """What a search sees of the source; the loop makes a step only once it has grown.
+
+        In samples; an encoder that works in blocks counts its blocks.
+        """
+        return self.length
+
     @abstractmethod
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         """Take in audio, shape (n,), float32. final: no audio comes after it."""

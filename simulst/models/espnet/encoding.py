@@ -62,6 +62,11 @@ class Encoding(ABC):
         return self._start + self._audio.size
 
     @property
+    def heard(self) -> int:
+        """See `Session.heard`."""
+        return self.length
+
+    @property
     def end(self) -> int:
         """Encoder frames written."""
         return self.parts[-1].end if self.parts else 0
@@ -145,20 +150,19 @@ class BlockwiseEncoding(Encoding):
         super().__init__(model, meter)
         assert model.blockwise is not None
         self._encoder = model.blockwise
-        self._fed = 0  # feature frames that the encoder has had, here or in a stream that shares the memo
-        self._written = 0  # blocks that it has written
+        self._written = 0  # blocks that the encoder has written, here or in a stream that shares the memo
         self._resume = _Resume()  # later audio is kept
         self._flushed = False
 
+    @property
+    def heard(self) -> int:
+        """The blocks that the audio allows, whether they are written or not."""
+        ready = self._model.features.count(self.length, final=False) - self._encoder.first_features
+        return 1 + ready // self._hop_features if ready >= 0 else 0
+
     def block_end(self, count: int) -> float:
         """The length (samples) at which the encoder will have written `count` more blocks than now."""
-        blocks, fed = self._written, self._fed
-        ready = self._model.features.count(self.length, final=False)
-        while count:
-            fed += self._needed(blocks)
-            blocks += 1
-            count -= fed > ready
-        return self._model.features.samples(fed)
+        return self._model.features.samples(self._features_of(self.heard + count))
 
     def length_of(self, frames: int) -> int:
         """The length (samples) at which the encoder will have written so many frames."""
@@ -197,14 +201,10 @@ class BlockwiseEncoding(Encoding):
 
     def _due(self) -> list[Hashable]:
         """The names of the blocks that the audio allows and that were not written yet, and of the rest at the end."""
-        ready, written = self._model.features.count(self.length, final=False), self._written
-        while (fed := self._fed + self._needed(self._written)) <= ready:
-            self._fed = fed
-            self._written += 1
-        keys: list[Hashable] = [("block", number) for number in range(written, self._written)]
+        keys: list[Hashable] = [("block", number) for number in range(self._written, self.heard)]
+        self._written = self.heard
         if self.final and not self._flushed:
             self._flushed = True
-            self._fed = self._model.features.count(self.length, final=True)
             keys.append(self._rest)
         return keys
 
@@ -213,10 +213,14 @@ class BlockwiseEncoding(Encoding):
         """The name of what comes after the last whole block."""
         return ("rest", self.length)
 
-    def _needed(self, blocks: int) -> int:
-        """Feature frames with which the encoder writes one more block, when it has written `blocks`."""
-        encoder = self._encoder
-        return encoder.subsample * encoder.hop_size if blocks else encoder.first_features
+    @property
+    def _hop_features(self) -> int:
+        """Feature frames that each block after the first one needs."""
+        return self._encoder.subsample * self._encoder.hop_size
+
+    def _features_of(self, blocks: int) -> int:
+        """Feature frames with which the encoder has written so many blocks."""
+        return self._encoder.first_features + (blocks - 1) * self._hop_features if blocks else 0
 
     def _block(self, key: Hashable, made: dict[Hashable, _Block]) -> Steps[_Block]:
         if key not in made:
@@ -226,7 +230,8 @@ class BlockwiseEncoding(Encoding):
     def _blocks(self) -> Steps[dict[Hashable, _Block]]:
         """All blocks from where the encoder can go on to where READ is now, encoded together."""
         model, resume = self._model, self._resume
-        features = model.features.frames(self._audio, self._start, resume.fed, self._fed)
+        fed = model.features.count(self.length, final=True) if self.final else self._features_of(self._written)
+        features = model.features.frames(self._audio, self._start, resume.fed, fed)
         frames, state = yield EncodeBlocks(model, features, resume.state, self.final)
         first, hop = self._encoder.first_size, self._encoder.hop_size
         numbers = range(resume.blocks, self._written)
@@ -235,7 +240,7 @@ class BlockwiseEncoding(Encoding):
         keys: list[Hashable] = [("block", number) for number in numbers]
         made = {key: _Block(piece) for key, piece in zip([*keys, self._rest], pieces, strict=True)}
         if not self.final:
-            made[keys[-1]] = _Block(pieces[-2], _Resume(self._fed, self._written, state))
+            made[keys[-1]] = _Block(pieces[-2], _Resume(fed, self._written, state))
         return made
 
     def _forget_audio(self) -> None:

@@ -72,6 +72,10 @@ class ESPnetSession(Session):
     def length(self) -> int:
         return self._encoding.length
 
+    @property
+    def heard(self) -> int:
+        return self._encoding.heard
+
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         self._encoding.extend(samples, final)
 
