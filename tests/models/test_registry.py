@@ -15,7 +15,7 @@ from simulst.models.registry import families, parse_options
 
 
 def test_families() -> None:
-    assert [family.name for family in families()] == ["espnet", "whisper"]
+    assert [family.name for family in families()] == ["espnet", "huggingface", "whisper"]
 
 
 def test_the_registry_names_no_family() -> None:
@@ -34,7 +34,7 @@ def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
         "class Options:\n"
         "    size: int = 3\n"
         "family = Family('mine', 'a folder with a file mine', lambda path: (path / 'mine').is_file(), Options,\n"
-        "                lambda path, options: ('loaded', path.name, options.size), lambda path, options: 'digest')\n"
+        "                lambda path, options, cores: ('loaded', path.name, options.size), lambda path, options: 'digest')\n"
     )
     (tmp_path / "model").mkdir()
     (tmp_path / "model/mine").touch()
@@ -50,7 +50,7 @@ def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
 
 def test_finding_families_loads_nothing_heavy() -> None:
     code = "import sys; from simulst.models.registry import families; families(); "
-    code += "print([name for name in ('torch', 'ctranslate2', 'tokenizers', 'espnet2') if name in sys.modules])"
+    code += "print([name for name in ('torch', 'ctranslate2', 'tokenizers', 'transformers', 'espnet2') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
