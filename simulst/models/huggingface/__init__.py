@@ -26,8 +26,8 @@ class HuggingFaceOptions:
     device: for torch. threads: of torch, in the whole process; 0: all that are available. dtype: of weights and
     arithmetic. window: the most seconds of speech that are encoded at once; a model that hears less, such as Whisper
     (30), has that. padding_seconds: Whisper alone: silence that is encoded with the speech, see
-    simulst/models/whisper.py; 30 encodes the full window. attention: sdpa is faster; eager can be asked for where sdpa
-    fails. trust_remote_code: run the Python code that the model's folder brings.
+    simulst/models/whisper.py; 30 encodes the full window. trust_remote_code: run the Python code that the model's folder
+    brings.
     """
 
     device: str = "cpu"
@@ -35,7 +35,6 @@ class HuggingFaceOptions:
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     window: Annotated[float, Field(ge=LEAST_WINDOW, allow_inf_nan=False)] = 30.0
     padding_seconds: Annotated[float, Field(ge=0, le=30)] = 2.0
-    attention: Literal["sdpa", "eager"] = "sdpa"
     trust_remote_code: bool = False
 
 

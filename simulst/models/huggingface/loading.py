@@ -47,7 +47,7 @@ def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
             )
         weight_files(folder)
         kind = SpeechEncoderDecoderModel if model_type(folder) == "speech-encoder-decoder" else AutoModelForSpeechSeq2Seq
-        settings = {"dtype": getattr(torch, options.dtype), "attn_implementation": options.attention, **trust}
+        settings = {"dtype": getattr(torch, options.dtype), **trust}
         model = read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
         extractor = _read(path, "preprocessor_config.json", lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
         tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust))
