@@ -65,14 +65,18 @@ def _whisper(tokenizer: Any) -> tuple[Any, Any]:
         init_std=SPREAD,
     )
     model = transformers.WhisperForConditionalGeneration(config)
-    generation = model.generation_config
-    generation.suppress_tokens = [end + 1]
-    generation.begin_suppress_tokens = [end]
-    generation.no_timestamps_token_id = tokenizer.convert_tokens_to_ids("<|notimestamps|>")
-    languages = tiny_whisper.LANGUAGES
-    generation.lang_to_id = {f"<|{name}|>": tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in languages}
-    generation.task_to_id = {n: tokenizer.convert_tokens_to_ids(f"<|{n}|>") for n in ("transcribe", "translate")}
-    generation.is_multilingual = True
+    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in tiny_whisper.SPECIALS}
+    model.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=start,
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
+        suppress_tokens=[start],
+        begin_suppress_tokens=[end],
+        no_timestamps_token_id=ids["<|notimestamps|>"],
+        lang_to_id={f"<|{name}|>": ids[f"<|{name}|>"] for name in tiny_whisper.LANGUAGES},
+        task_to_id={name: ids[f"<|{name}|>"] for name in ("transcribe", "translate")},
+        is_multilingual=True,
+        alignment_heads=[[1, 0], [0, 1]],
+    )
     return model, transformers.WhisperFeatureExtractor(feature_size=8)
 
 
@@ -140,7 +144,9 @@ def _seamless(tokenizer: Any) -> tuple[Any, Any]:
     )
     model = transformers.SeamlessM4Tv2ForSpeechToText(config)
     codes = {name.strip("_"): tokenizer.convert_tokens_to_ids(name) for name in LANGUAGES["seamless"]}
-    model.generation_config.text_decoder_lang_to_code_id = codes
+    model.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=2, eos_token_id=2, pad_token_id=1, text_decoder_lang_to_code_id=codes
+    )
     return model, transformers.SeamlessM4TFeatureExtractor(feature_size=8, num_mel_bins=8)
 
 

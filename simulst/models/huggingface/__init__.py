@@ -26,8 +26,8 @@ class HuggingFaceOptions:
     device: for torch. threads: of torch, in the whole process; 0: all that are available. dtype: of weights and
     arithmetic. window: the most seconds of speech that are encoded at once; a model that hears less, such as Whisper
     (30), has that. padding_seconds: Whisper alone: silence that is encoded with the speech, see
-    simulst/models/whisper.py; 30 encodes the full window. trust_remote_code: run the Python code that the model's folder
-    brings.
+    simulst/models/whisper.py; 30 encodes the full window. trust_remote_code: run the Python code that the model's
+    folder brings.
     """
 
     device: str = "cpu"

@@ -132,7 +132,8 @@ class Whisper(Architecture):
         return min(self._states * 2 * FRAME / SAMPLE_RATE, self.options.window)
 
     def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
-        before = (self._special("<|startofprev|>"), *previous[-PREVIOUS_TOKENS:]) if previous else ()
+        shown = min(PREVIOUS_TOKENS, self.positions // 4)
+        before = (self._special("<|startofprev|>"), *previous[-shown:]) if previous else ()
         start, end = self._special("<|startoftranscript|>"), self._special("<|notimestamps|>")
         if not self.languages:
             if (code_of(source), code_of(target)) != ("en", "en"):

@@ -190,5 +190,3 @@ def _shown_attention(model: Any, shown: bool) -> Iterator[None]:
         yield
     finally:
         model.get_decoder().set_attn_implementation(usual)
-
-

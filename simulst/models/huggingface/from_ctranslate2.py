@@ -26,7 +26,7 @@ def convert_whisper(folder: Path, out: Path) -> None:
 
     Raises SimulstError: a file that is missing, broken, quantised to integers, or no Whisper.
     """
-    from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
+    from transformers import GenerationConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
     from transformers.utils import logging
 
     for name in ("model.bin", "config.json", "tokenizer.json"):
@@ -49,15 +49,8 @@ def convert_whisper(folder: Path, out: Path) -> None:
     if lacking or report.unexpected_keys:
         raise SimulstError(f"{folder}: model.bin is not a Whisper that transformers has (see {lacking[:1]}).")
     model.tie_weights()
-    generation = model.generation_config
-    generation.suppress_tokens = settings.get("suppress_ids") or None
-    generation.begin_suppress_tokens = settings.get("suppress_ids_begin") or None
-    generation.alignment_heads = settings.get("alignment_heads")
-    generation.is_multilingual = bool(settings.get("lang_ids"))
-    generation.lang_to_id = {name: i for name, i in vocabulary.items() if i in set(settings.get("lang_ids") or ())}
-    generation.task_to_id = {name: vocabulary[f"<|{name}|>"] for name in ("transcribe", "translate")}
-    generation.no_timestamps_token_id = vocabulary["<|notimestamps|>"]
-    generation.max_length = config.max_target_positions
+    # A new one: the library does not keep what it does not know in one that was made of the model's configuration.
+    model.generation_config = GenerationConfig(**_generation(settings, vocabulary, config))
     with replaced(out) as part:
         model.save_pretrained(part)
         WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(part)
@@ -90,7 +83,9 @@ def read_variables(path: Path) -> tuple[Variables, dict[str, str]]:
     try:
         version = number("I")
         if version != VERSION:
-            raise SimulstError(f"{path}: version {version} of CTranslate2's form; convert the model again (to {VERSION}).")
+            raise SimulstError(
+                f"{path}: version {version} of CTranslate2's form; convert the model again (to {VERSION})."
+            )
         text(), number("I")  # the kind of model, and its revision
         variables: Variables = {}
         for _ in range(number("I")):
@@ -132,9 +127,30 @@ def _config(variables: Variables, tied: bool) -> Any:
     )
 
 
+def _generation(settings: dict[str, Any], vocabulary: dict[str, int], config: Any) -> dict[str, Any]:
+    """What the library's own `generate` needs, and our search reads."""
+    languages = set(settings.get("lang_ids") or ())
+    return {
+        **{name: getattr(config, name) for name in ("decoder_start_token_id", "bos_token_id")},
+        **{name: getattr(config, name) for name in ("eos_token_id", "pad_token_id")},
+        "max_length": config.max_target_positions,
+        "suppress_tokens": settings.get("suppress_ids") or None,
+        "begin_suppress_tokens": settings.get("suppress_ids_begin") or None,
+        "alignment_heads": settings.get("alignment_heads"),
+        "is_multilingual": bool(languages),
+        "lang_to_id": {name: number for name, number in vocabulary.items() if number in languages},
+        "task_to_id": {name: vocabulary[f"<|{name}|>"] for name in ("transcribe", "translate")},
+        "no_timestamps_token_id": vocabulary["<|notimestamps|>"],
+    }
+
+
 def _count(variables: Variables, side: str) -> int:
     start = f"{side}/layer_"
-    return 1 + max(int(n.removeprefix(start).split("/")[0]) for n in variables if n.startswith(start) and "norm" not in n.split("/")[1])
+    return 1 + max(
+        int(n.removeprefix(start).split("/")[0])
+        for n in variables
+        if n.startswith(start) and "norm" not in n.split("/")[1]
+    )
 
 
 def _weights(variables: Variables, encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, Tensor]]:

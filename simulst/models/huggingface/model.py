@@ -64,9 +64,7 @@ class HuggingFaceSession(WindowedSession):
         self._open: tuple[Encoded, JointBeamSearch, JointSearch] | None = None  # the last search, and over what it was
 
     def text(self, tokens: Tokens) -> str:
-        return self._model.tokenizer.decode(
-            list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
+        return self._model.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
         return alone(self.search_steps(committed, options, stop))
@@ -98,7 +96,7 @@ class HuggingFaceSession(WindowedSession):
             prompt = model.prompt(*self._languages, self._gone)
             never_first = () if self._gone else model.never_first
             decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
-            most = (model.positions - len(prompt)) / encoded.heard
+            most = max(1, model.positions - len(prompt)) / encoded.heard
             bounded = replace(options, max_length_ratio=min(options.max_length_ratio, most))
             search = JointSearch(decoder, bounded, model.eos, model.eos)
             search.append(encoded.frames)

@@ -61,9 +61,7 @@ def test_a_cache_that_is_cut_back(architecture: Architecture, kept: int) -> None
     before = tokens_of(architecture, 8)
     read(decoder, before, memory)
     for after in (before[:kept], (*before[:kept], 61, *tokens_of(architecture, 3, seed=1))):
-        close(
-            read(decoder, after, memory)[0], read(decoder, after, opened(architecture)[1])[0], atol=1e-4, rtol=1e-4
-        )
+        close(read(decoder, after, memory)[0], read(decoder, after, opened(architecture)[1])[0], atol=1e-4, rtol=1e-4)
 
 
 def test_only_what_is_new_is_read(architecture: Architecture, monkeypatch: pytest.MonkeyPatch) -> None:
