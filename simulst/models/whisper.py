@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +22,8 @@ from pydantic import Field
 
 from simulst.errors import SimulstError
 from simulst.meter import Meter
-from simulst.models.base import Family, Session
+from simulst.models.base import Family
+from simulst.models.window import WindowedSession
 from simulst.needs import Need
 from simulst.policy.context import TokensView
 from simulst.policy.stop import Stopping
@@ -40,8 +40,6 @@ SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech,
 FILES = ("model.bin", "vocabulary.json", "tokenizer.json", "config.json")
 
 Seconds = Annotated[float, Field(ge=0, le=WINDOW_SECONDS)]
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -211,25 +209,15 @@ class Whisper:
         return number
 
 
-class WhisperSession(Session):
+class WhisperSession(WindowedSession):
     """One utterance: the audio of the window and the tokens that belong to it. start: names languages and task."""
 
     gives = frozenset({Need.LIBRARY_SEARCH})
 
     def __init__(self, model: Whisper, start: Tokens, meter: Meter) -> None:
-        super().__init__(meter)
+        super().__init__(WINDOW_SECONDS, meter)
         self._model, self._begin = model, start
-        self._audio = np.zeros(0, dtype=np.float32)
-        self._offset = 0  # samples that have left the window
         self._states: tuple[Any, Any] | None = None  # of the encoder, and what they are of
-        self._gone: Tokens = ()  # committed tokens that have left with them
-
-    @property
-    def length(self) -> int:
-        return self._offset + self._audio.size
-
-    def extend(self, samples: np.ndarray, final: bool = False) -> None:
-        self._audio = np.concatenate([self._audio, samples])
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
         assert isinstance(options, BeamSearch)
@@ -240,37 +228,6 @@ class WhisperSession(Session):
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
-
-    @property
-    def gone(self) -> int:
-        return len(self._gone)
-
-    def limit(self) -> float:
-        return self._offset + WINDOW_SECONDS * SAMPLE_RATE
-
-    def spoken(self, best: Tokens) -> Tokens:
-        """All but what was spoken in the last second: that word may be cut in two."""
-        ends = self._end_times(best)
-        whole = sum(end <= self._audio.size / SAMPLE_RATE - 1.0 for end in ends)
-        return best[: len(self._gone) + whole]
-
-    def slide(self, committed: Tokens) -> None:
-        """Cut after the last committed word that leaves a third of the window, or else after the first one."""
-        prefix = self._in_window(committed)
-        ends = self._end_times(committed)
-        words = [i for i in range(1, len(prefix) + 1) if i == len(prefix) or self._model.begins_word(prefix[i])]
-        # Cuts of less than a second would have the window full again at once.
-        cuts = [(ends[i - 1], i) for i in words if ends[i - 1] >= 1.0]
-        early = [cut for cut in cuts if cut[0] <= WINDOW_SECONDS * 2 / 3]
-        if cuts:
-            seconds, tokens = early[-1] if early else cuts[0]
-        else:
-            seconds, tokens = WINDOW_SECONDS / 2, len(prefix)
-            logger.warning("%.1f s of audio left the model's window without a word.", seconds)
-        self._gone += prefix[:tokens]
-        samples = min(round(seconds * SAMPLE_RATE), self._audio.size)
-        self._offset += samples
-        self._audio = self._audio[samples:]
 
     def _stopped_beam(self, prefix: Tokens, options: BeamSearch, most: int, stop: Stopping | None) -> Beam:
         """What a search that STOP could end between two tokens would find; CTranslate2's can't be."""
@@ -299,9 +256,6 @@ class WhisperSession(Session):
             beam = self._model.generate(encoded, self._begin, previous, prefix, options, max_new)
         return beam
 
-    def _in_window(self, committed: Tokens) -> Tokens:
-        return committed[len(self._gone) :]
-
     def _encoded(self) -> Any:
         # Asked of the memo once: a run alone does not encode the same window twice either.
         key = ("encode", self._offset, self.length)
@@ -310,8 +264,10 @@ class WhisperSession(Session):
         return self._states[1]
 
     def _end_times(self, tokens: Tokens) -> list[float]:
-        frames = self._audio.size // FRAME
-        return self._model.end_times(self._encoded(), self._begin, self._in_window(tokens), frames)
+        return self._model.end_times(self._encoded(), self._begin, tokens, self._audio.size // FRAME)
+
+    def _begins_word(self, tokens: Tokens, place: int) -> bool:
+        return self._model.begins_word(tokens[place])
 
 
 def _until(stop: Stopping, tokens: Tokens, given: int) -> Tokens:
