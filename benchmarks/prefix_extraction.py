@@ -30,7 +30,7 @@ from simulst.prefix.extract import shards_of
 from simulst.search import JointBeamSearch, Tokens
 from simulst.search import beam as beam_search
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 from simulst.units import FRAME
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,11 +64,11 @@ def main(
         def one_by_one(row: int, end: int, forced: Tokens, audio: list = audio, frames: list = frames) -> Tokens:
             session = espnet.session("en", "de")
             session.extend(audio[row] if end == frames[row] else audio[row][: end * FRAME], final=True)
-            alone(session._encoding.encode())
+            run_alone(session._encoding.encode())
             search = JointSearch(espnet.decoder, options, espnet.vocabulary.sos, espnet.vocabulary.eos)
             for part in session._encoding.parts:
                 search.append(part.frames)
-            return alone(joint_beam_search(search, forced))[0].tokens
+            return run_alone(joint_beam_search(search, forced))[0].tokens
 
         started = time.perf_counter()
         batched = align(Translator(espnet, "de", audio, tau, options, open_end), frames, tau, espnet.text, open_end)

@@ -68,7 +68,7 @@ class Meter:
                 clock.counted += time.perf_counter() - clock.since
 
     @contextmanager
-    def free(self) -> Iterator[None]:
+    def uncounted(self) -> Iterator[None]:
         """Nothing inside is counted: neither time nor charges."""
         before = self.seconds
         try:
@@ -87,26 +87,26 @@ class Meter:
     def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
         """What `compute` gives, computed by the first stream that asks."""
         if self.knows(key):
-            return self._recalled(key)
+            return self._recall(key)
         with self.running():
             before = self.seconds
-            return self._kept(key, compute(), before)
+            return self._store(key, compute(), before)
 
     def shared_steps(self, key: Hashable, steps: Callable[[], Generator[Any, Any, T]]) -> Generator[Any, Any, T]:
         """The same for a computation that is written as steps (see simulst/search/calls.py)."""
         if self.knows(key):
-            return self._recalled(key)
+            return self._recall(key)
         with self.running():
             before = self.seconds
-            return self._kept(key, (yield from steps()), before)
+            return self._store(key, (yield from steps()), before)
 
-    def _recalled(self, key: Hashable) -> Any:
+    def _recall(self, key: Hashable) -> Any:
         assert self._memo is not None
         value, seconds = self._memo.results[self._name, key]
         self.charge(seconds)
         return value
 
-    def _kept(self, key: Hashable, value: T, before: float) -> T:
+    def _store(self, key: Hashable, value: T, before: float) -> T:
         if self._memo is not None:
             # What was charged in between belongs to the price.
             self._memo.results[self._name, key] = (value, self.seconds - before)

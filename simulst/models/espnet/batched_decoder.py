@@ -137,9 +137,11 @@ def _rows(found: Tensor) -> Tensor:
 
 
 class SharedSteps:
-    """Answers the decoder steps of searches that begin together and grow in step (`simulst.search.calls.together`).
+    """Answers the decoder steps of many searches at once (see `simulst.search.calls.run_together`).
 
-    It is the decoder of each of these searches, and the one that answers them all. decoder: whose weights are used.
+    The searches begin together and grow in step. Each of them has this object as its decoder.
+
+    decoder: the decoder whose weights are used.
     """
 
     def __init__(self, decoder: CachedDecoder) -> None:

@@ -52,7 +52,7 @@ class BlockwiseEncoder:
 
     def __init__(self, encoder: Any, precision: str = "float32") -> None:
         dtype = dtype_of(precision)
-        _refuse_what_is_missing(encoder)
+        _check_supported(encoder)
         self.block_size, self.hop_size = int(encoder.block_size), int(encoder.hop_size)
         self.width = int(encoder.output_size())
         self._past_size = self.block_size - self.hop_size - int(encoder.look_ahead)
@@ -127,10 +127,10 @@ class BlockwiseEncoder:
         sizes = frames.new_tensor([block] * (count - 1) + [min(block, last)])
         averages = cut(frames).sum(3) / sizes[:, None]
         x = frames.new_empty(batch, count, block + 2, self.width)
-        x[:, :, 1:-1] = cut(self._layers.placed(frames, hop * state.blocks)).transpose(2, 3)
-        x[:, :, -1] = self._layers.placed(averages, state.blocks) if self._average_has_position else averages
+        x[:, :, 1:-1] = cut(self._layers.add_positions(frames, hop * state.blocks)).transpose(2, 3)
+        x[:, :, -1] = self._layers.add_positions(averages, state.blocks) if self._average_has_position else averages
         contexts = []
-        for i, layer in enumerate(self._layers.each):
+        for i, layer in enumerate(self._layers.layers):
             context = x[:, :, -1]
             x[:, 0, 0] = context[:, 0] if state.contexts is None else state.contexts[i]
             x[:, 1:, 0] = context[:, :-1]
@@ -139,7 +139,7 @@ class BlockwiseEncoder:
         return x[:, :, 1:-1], torch.stack(contexts)
 
 
-def _refuse_what_is_missing(encoder: Any) -> None:
+def _check_supported(encoder: Any) -> None:
     block, hop, ahead = (getattr(encoder, name, 0) for name in ("block_size", "hop_size", "look_ahead"))
     if block <= 0 or hop <= 0 or ahead < 0 or hop + ahead > block:
         raise SimulstError(f"block_size {block}, hop_size {hop} and look_ahead {ahead} cannot be streamed.")

@@ -135,7 +135,7 @@ class CachedDecoder:
     """
 
     def __init__(self, decoder: TransformerDecoder, precision: str = "float32") -> None:
-        _refuse_what_is_missing(decoder, precision)
+        _check_supported(decoder, precision)
         embedding, self._encoding = decoder.embed
         dtype = dtype_of(precision)
         self._embedding = embedding.weight.detach().to(dtype, copy=True)
@@ -166,8 +166,8 @@ class CachedDecoder:
         attention: whether the new state has the source attention, which takes longer. The old state stays as it was.
         Raises SimulstError: an empty memory.
         """
-        apart = self._closed(len(tokens)).fill_diagonal_(0)
-        return self._read(tokens, self.encodings(state.length, 1), apart, state, memory, slice(None), attention)
+        own_only = self._masked(len(tokens)).fill_diagonal_(0)
+        return self._read(tokens, self.encodings(state.length, 1), own_only, state, memory, slice(None), attention)
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, memory: Memory, *, attention: bool = False) -> tuple[Tensor, DecoderState]:
@@ -177,7 +177,7 @@ class CachedDecoder:
         """
         if not len(tokens):
             raise SimulstError("a prefix needs at least one token, <sos>.")
-        causal = self._closed(len(tokens)).triu_(1)
+        causal = self._masked(len(tokens)).triu_(1)
         positions = self.encodings(0, len(tokens))
         return self._read(tokens, positions, causal, self.start(), memory, slice(-1, None), attention)
 
@@ -222,7 +222,7 @@ class CachedDecoder:
         seen = torch.stack(weights) if attention else None
         return log_p, DecoderState(state.length + len(positions), slots, mask[ends], seen)
 
-    def _closed(self, count: int) -> Tensor:
+    def _masked(self, count: int) -> Tensor:
         return self._embedding.new_full((count, count), -torch.inf)
 
     def embed(self, tokens: Tensor, encodings: Tensor) -> Tensor:
@@ -282,7 +282,7 @@ def _norm(norm: torch.nn.LayerNorm, dtype: torch.dtype) -> Norm:
     return lambda x: functional.layer_norm(x, shape, weight, bias, eps)
 
 
-def _refuse_what_is_missing(decoder: Any, precision: str) -> None:
+def _check_supported(decoder: Any, precision: str) -> None:
     """Options of training alone, and use_flash_attn, which is only about how it is computed, are never refused."""
     if type(decoder).__name__ != "TransformerDecoder":
         raise SimulstError(f"decoder: '{type(decoder).__name__}' is not implemented; use 'transformer'.")

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from simulst.meter import Meter
 from simulst.models.espnet.blockwise_encoder import GROUP, EncoderState
-from simulst.search.calls import Steps, alone
+from simulst.search.calls import Steps, run_alone
 
 if TYPE_CHECKING:
     from simulst.models.espnet.model import ESPnet
@@ -127,7 +127,7 @@ class EncodeBlocks:
 class _Resume:
     """Where the encoder can go on. fed: feature frames that it has had. blocks: that it has written."""
 
-    fed: int = 0
+    features_read: int = 0
     blocks: int = 0
     state: EncoderState | None = None
 
@@ -183,7 +183,7 @@ class BlockwiseEncoding(Encoding):
         first, meter = self.end, self._meter
         if all(meter.knows(key) for key in keys):
             # Others may have encoded more at once, or less, at another price. To measure it costs this stream nothing.
-            with meter.free():
+            with meter.uncounted():
                 blocks = [meter.shared(key, _unknown) for key in keys]
                 price = seconds_of_blocks(self._model, len(keys))
             meter.charge(price)
@@ -244,7 +244,7 @@ class BlockwiseEncoding(Encoding):
         return made
 
     def _forget_audio(self) -> None:
-        keep = self._model.features.keep_from(self._resume.fed) - self._start
+        keep = self._model.features.keep_from(self._resume.features_read) - self._start
         if keep > 0:
             self._audio, self._start = self._audio[keep:], self._start + keep
 
@@ -264,7 +264,7 @@ def seconds_of_blocks(model: ESPnet, blocks: int) -> float:
         for count in (1, *[blocks] * PRICINGS):
             encoding.extend(np.zeros(math.ceil(encoding.block_end(count)) - encoding.length, dtype=np.float32))
             started = time.perf_counter()
-            alone(encoding.encode())
+            run_alone(encoding.encode())
             times.append(time.perf_counter() - started)
         known[blocks] = statistics.median(times[1:])
     return known[blocks]

@@ -153,15 +153,15 @@ class Layers:
 
     def __init__(self, encoder: Any, dtype: torch.dtype) -> None:
         norm = encoder.after_norm
-        self.placed = Positions(len(norm.weight), norm.weight.device)
-        self.each = [Layer(layer, dtype) for layer in encoder.encoders]
+        self.add_positions = Positions(len(norm.weight), norm.weight.device)
+        self.layers = [Layer(layer, dtype) for layer in encoder.encoders]
         self.norm = layer_norm(norm)
 
     def __call__(self, frames: torch.Tensor) -> torch.Tensor:
         """Subsampled frames (B, t, width), all of which see each other, to encoder frames of the same shape."""
         if not frames.shape[1]:
             return frames
-        x = self.placed(frames)
-        for layer in self.each:
+        x = self.add_positions(frames)
+        for layer in self.layers:
             x = layer(x, False)
         return self.norm(x)

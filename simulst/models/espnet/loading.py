@@ -61,7 +61,7 @@ def _worthwhile_threads(model: ESPnet, cores: int) -> int:
 
 def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
     config = experiment.config
-    _refuse_what_is_missing(config, options)
+    _check_supported(config, options)
     vocabulary = read_vocabulary(experiment)
     weights = {name: tensor.to(options.device) for name, tensor in experiment.weights().items()}
     features = log_mel_of(config.get("frontend_conf") or {}, _take(weights, "frontend.logmel.melmat"), SAMPLE_RATE)
@@ -115,7 +115,7 @@ def _is_blockwise(config: dict[str, Any]) -> bool:
     return str(config["encoder"]).startswith("contextual_block")
 
 
-def _refuse_what_is_missing(config: dict[str, Any], options: ESPnetOptions) -> None:
+def _check_supported(config: dict[str, Any], options: ESPnetOptions) -> None:
     if config.get("encoder") not in ENCODERS:
         raise SimulstError(f"encoder: '{config.get('encoder')}' is not implemented; use {', '.join(ENCODERS)}.")
     for name, value in (("decoder", "transformer"), ("frontend", "default")):

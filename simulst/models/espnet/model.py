@@ -54,7 +54,7 @@ class ESPnet:
         self.features = features
         self.encoder = encoder
         self.decoder = decoder
-        self.nothing = torch.zeros(0, encoder.width, device=device)
+        self.no_frames = torch.zeros(0, encoder.width, device=device)
         """No encoder frames: (0, width)."""
         self.window_frames = 0
         if isinstance(encoder, BlockwiseEncoder):

@@ -18,7 +18,7 @@ from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, Found, JointBeamSearch, JointOptions, SearchOptions, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
-from simulst.search.calls import Steps, alone
+from simulst.search.calls import Steps, run_alone
 
 if TYPE_CHECKING:
     from simulst.models.espnet.model import ESPnet
@@ -87,7 +87,7 @@ class ESPnetSession(Session):
         return self._encoding.block_end(count)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        return alone(self.search_steps(committed, options, stop))
+        return run_alone(self.search_steps(committed, options, stop))
 
     def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """As `search`, but whoever drives it answers its calls (see simulst/search/calls.py)."""
