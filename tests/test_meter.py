@@ -1,4 +1,4 @@
-"""The clock of a stream, with time under the test's control."""
+"""The clock of a stream. The tests control the time."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_shared_results_cost_everyone_the_same(clock: Any) -> None:
 
 
 def test_a_price_holds_what_was_borrowed(clock: Any) -> None:
-    """b is made of a, which another stream has computed: b costs both."""
+    """b is computed from a, which another stream has computed. b costs the time of both."""
     memo = Memo()
     Meter(memo).shared("a", slow(clock, 4, "a"))
     one, other = Meter(memo), Meter(memo)
