@@ -1,4 +1,4 @@
-"""Hypotheses and the options of the search that makes them."""
+"""Hypotheses, and the options of the searches that find them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from simulst.errors import SimulstError
 from simulst.needs import Need
 
-MOST_BEAM = 1000  # more would only fill the memory
+MOST_BEAM = 1000  # a larger beam would only fill the memory
 
 Tokens = tuple[int, ...]
 """Token ids of the model's vocabulary, `<eos>` left out."""
@@ -19,7 +19,11 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """tokens: from the start of the utterance, the committed ones first. score: log probability, as it was ranked."""
+    """A possible text.
+
+    tokens: all tokens from the start of the utterance on, the committed ones first.
+    score: the log probability by which the search ranked it.
+    """
 
     tokens: Tokens
     score: float = 0.0
@@ -31,9 +35,10 @@ Beam = Sequence[Hypothesis]
 
 @dataclass(frozen=True)
 class Found:
-    """What a step's search has found.
+    """The result of a step's search.
 
-    beam: its hypotheses. held_back: so many of the last tokens that COMMIT finds stable must not be committed yet.
+    beam: its hypotheses, best first.
+    held_back: of the tokens that COMMIT finds stable, so many at the end must not be committed yet.
     """
 
     beam: Beam
@@ -46,9 +51,10 @@ class Found:
 
 
 class SearchOptions(ABC):
-    """Options of a search: a frozen dataclass. needs: what the search asks of a model.
+    """Options of a search: a frozen dataclass.
 
-    label: the kind of search, and what is not as usual, for tables and curves; empty if nothing is.
+    needs: what the search needs of a model.
+    label: the kind of search and the options that are not at their default, for tables and curves; "" for the default.
     """
 
     needs: frozenset[Need] = frozenset()
@@ -62,10 +68,10 @@ class SearchOptions(ABC):
 class BeamSearch(SearchOptions):
     """Beam search inside the model's library.
 
-    beam: hypotheses kept (CUNI-KIT 2022 uses 8; 1 is greedy search).
-    length_penalty: exponent of the length that scores are divided by.
+    beam: how many hypotheses are kept (CUNI-KIT 2022 uses 8; 1 is greedy search).
+    length_penalty: scores are divided by the length to this power.
     no_repeat_ngram: forbid n-grams of this length from coming twice; 0: allow them.
-    max_tokens_per_second: bound on the text's length by the speech's, against endless repetition.
+    max_tokens_per_second: most tokens per second of speech. It prevents endless repetition.
     """
 
     beam: int = 5
