@@ -98,12 +98,12 @@ class BeamSearch(SearchOptions):
 
 @dataclass(frozen=True)
 class JointOptions(SearchOptions):
-    """What all searches of our own share, for models with a decoder that we drive.
+    """Options that all of simulst's own searches share. These searches drive the decoder token by token.
 
-    beam: hypotheses kept (CUNI-KIT 2023 uses 6; 1 is greedy search).
-    ctc_weight: the CTC layer's share of the score, the decoder's being the rest (0.3 for De, 0.4 for Zh there).
-    length_bonus: added per token; ESPnet calls it penalty.
-    max_length_ratio: tokens per encoder frame so far, at most, against endless repetition (Nguyen et al. 2021: 1.0 for
+    beam: how many hypotheses are kept (CUNI-KIT 2023 uses 6; 1 is greedy search).
+    ctc_weight: weight of the CTC score; the decoder has the rest (CUNI-KIT 2023: 0.3 for De, 0.4 for Zh).
+    length_bonus: added to the score per token; ESPnet calls it penalty.
+    max_length_ratio: most tokens per encoder frame so far. It prevents endless repetition (Nguyen et al. 2021: 1.0 for
         De, 1.6 for Pt).
     """
 
@@ -138,14 +138,14 @@ class JointOptions(SearchOptions):
 
 @dataclass(frozen=True)
 class JointBeamSearch(JointOptions):
-    """Joint CTC/attention beam search from the committed tokens on, again at each step (simulst/search/beam.py)."""
+    """Joint CTC/attention beam search. Each step starts again after the committed tokens (simulst/search/beam.py)."""
 
 
 @dataclass(frozen=True)
 class BWBS(JointOptions):
-    """Blockwise synchronous beam search (Tsunoo et al. 2021), as ESPnet has it (simulst/search/blockwise.py).
+    """Blockwise synchronous beam search (Tsunoo et al. 2021), as in ESPnet (simulst/search/blockwise.py).
 
-    repetition: a block's search also ends where a hypothesis repeats one of its tokens.
+    repetition: whether the search of a block also ends if a hypothesis repeats one of its tokens.
     """
 
     repetition: bool = True
@@ -163,9 +163,9 @@ class BWBS(JointOptions):
 class IBWBS(JointOptions):
     """Improved incremental blockwise beam search (CUNI-KIT 2023, algorithm 1; simulst/search/blockwise.py).
 
-    step_back: how many of the last tokens that the policy finds stable are held back and searched again in the next
-        block; <eos> is one of them. Where STOP ended the search it gives up tokens of its own instead.
-    repetition: a hypothesis that repeats one of its tokens counts as unreliable.
+    step_back: how many of the last tokens are held back and searched again in the next block; <eos> counts as one of
+        them. If STOP ended the search, the tokens that STOP drops are searched again instead.
+    repetition: whether a hypothesis that repeats one of its tokens counts as unreliable.
     """
 
     step_back: int = 2
@@ -192,6 +192,6 @@ _JOINT_LABELS = {
 
 
 def _label(options: Any, **names: str) -> str:
-    """The options that are not at their default, by short names."""
+    """The options that are not at their default, with short names."""
     changed = [f for f in fields(options) if getattr(options, f.name) != f.default]
     return "-".join(f"{names[f.name]}{float(getattr(options, f.name)):g}" for f in changed)
