@@ -47,11 +47,18 @@ class Emission:
 class Stream:
     """One utterance, decoded while it is spoken.
 
-    The result does not depend on how the audio is cut into pushes: decoding happens exactly at the positions that
-    READ names, unless the model has heard nothing new since the last step, and at the end. (Only where the end is told
-    after a step that was already there, both steps happen.)
-    `emissions` and `reads` (ms of source at each decoding step, growing) are the whole record.
-    Raises SimulstError: a configuration that needs what the model does not have; a policy that can't be opened.
+    The result does not depend on how the audio is cut into pushes. Decoding happens at the positions that READ names
+    and at the end. A position is skipped if the model has heard nothing new since the last step. There is one
+    exception: if the audio ends exactly at such a position and `finished` comes in a later, empty push, the stream
+    decodes twice there.
+
+    session: the utterance inside the model.
+    decoding: the policies and the search.
+    unit: what is written at once, "word" or "char".
+    emissions: all words written so far.
+    reads: ms of source read at each decoding step, strictly rising.
+
+    Raises SimulstError: the configuration needs something that the model does not have; a policy can't be opened.
     """
 
     session: Session
@@ -135,9 +142,9 @@ class Stream:
             self._step()
 
     def _step(self) -> None:
-        """Search; commit what is stable; write the words that are whole."""
+        """Search, commit the stable tokens, write the complete words."""
         if self.session.heard == self._heard:
-            return  # the model would only agree with itself
+            return  # the model would repeat its last result, and COMMIT would count that as agreement
         self._heard = self.session.heard
         found = self.session.search(self._committed, self._search, self._stopping)
         commit, known = self.decoding.commit, len(self._committed)

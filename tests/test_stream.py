@@ -670,7 +670,7 @@ def test_nothing_new_at_the_end_is_still_a_step() -> None:
     assert stream.reads == [1750, 2100] and len(stream.committed) == 4
 
 
-# A READ that listens
+# A READ that hears the audio
 
 
 def test_decoding_happens_where_the_listener_says() -> None:

@@ -50,9 +50,9 @@ class Session(ABC):
 
     @property
     def heard(self) -> int:
-        """What a search sees of the source; the loop makes a step only once it has grown.
+        """How much of the source a search sees. The loop makes a step only if this has grown since the last step.
 
-        In samples; an encoder that works in blocks counts its blocks.
+        It is counted in samples; a blockwise encoder counts its blocks.
         """
         return self.length
 

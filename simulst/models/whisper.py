@@ -220,7 +220,10 @@ class Whisper:
 
 
 class WhisperSession(WindowedSession):
-    """One utterance: the audio of the window and the tokens that belong to it. start: names languages and task."""
+    """One utterance: the audio in the window, and the tokens that belong to it.
+
+    start: the tokens that name the languages and the task.
+    """
 
     gives = frozenset({Need.LIBRARY_SEARCH})
 

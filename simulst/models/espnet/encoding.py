@@ -166,13 +166,13 @@ class BlockwiseEncoding(Encoding):
         super().__init__(model, meter)
         assert model.blockwise is not None
         self._encoder = model.blockwise
-        self._written = 0  # blocks that the encoder has written, here or in a stream that shares the memo
-        self._resume = _Resume()  # later audio is kept
+        self._written = 0  # blocks that were written, here or by a stream that shares the memo
+        self._resume = _Resume()  # the audio after this point is kept
         self._flushed = False
 
     @property
     def heard(self) -> int:
-        """The blocks that the audio allows, whether they are written or not."""
+        """How many blocks can be encoded from the audio so far, whether they are written already or not."""
         ready = self._model.features.count(self.length, final=False) - self._encoder.first_features
         return 1 + ready // self._hop_features if ready >= 0 else 0
 
@@ -217,7 +217,7 @@ class BlockwiseEncoding(Encoding):
         self._forget_audio()
 
     def _due(self) -> list[Hashable]:
-        """The names of the blocks that the audio allows and that were not written yet, and of the rest at the end."""
+        """The names of the blocks that can be encoded now, and at the end also of the rest. Marks them as written."""
         keys: list[Hashable] = [("block", number) for number in range(self._written, self.heard)]
         self._written = self.heard
         if self.final and not self._flushed:
@@ -232,11 +232,11 @@ class BlockwiseEncoding(Encoding):
 
     @property
     def _hop_features(self) -> int:
-        """Feature frames that each block after the first one needs."""
+        """How many feature frames each block after the first one adds."""
         return self._encoder.subsample * self._encoder.hop_size
 
     def _features_of(self, blocks: int) -> int:
-        """Feature frames with which the encoder has written so many blocks."""
+        """How many feature frames the encoder needs for so many blocks."""
         return self._encoder.first_features + (blocks - 1) * self._hop_features if blocks else 0
 
     def _block(self, key: Hashable, made: dict[Hashable, _Block]) -> Steps[_Block]:
@@ -247,8 +247,8 @@ class BlockwiseEncoding(Encoding):
     def _blocks(self) -> Steps[dict[Hashable, _Block]]:
         """Encode all blocks from the point where the encoder can continue up to the current position, together."""
         model, resume = self._model, self._resume
-        fed = model.features.count(self.length, final=True) if self.final else self._features_of(self._written)
-        features = model.features.frames(self._audio, self._start, resume.fed, fed)
+        count = model.features.count(self.length, final=True) if self.final else self._features_of(self._written)
+        features = model.features.frames(self._audio, self._start, resume.features_read, count)
         frames, state = yield EncodeBlocks(model, features, resume.state, self.final)
         first, hop = self._encoder.first_size, self._encoder.hop_size
         numbers = range(resume.blocks, self._written)
@@ -257,7 +257,7 @@ class BlockwiseEncoding(Encoding):
         keys: list[Hashable] = [("block", number) for number in numbers]
         made = {key: _Block(piece) for key, piece in zip([*keys, self._rest], pieces, strict=True)}
         if not self.final:
-            made[keys[-1]] = _Block(pieces[-2], _Resume(fed, self._written, state))
+            made[keys[-1]] = _Block(pieces[-2], _Resume(count, self._written, state))
         return made
 
     def _forget_audio(self) -> None:

@@ -150,7 +150,7 @@ def _normalization(config: dict[str, Any], weights: Weights) -> Normalize:
 
 def _class(name: str) -> Any:
     try:
-        # ESPnet's import says on stdout that Flash Attention is missing.
+        # ESPnet prints on stdout that Flash Attention is missing.
         with contextlib.redirect_stdout(None), without_type_checks():
             module, _, attribute = name.partition(":")
             return getattr(importlib.import_module(module), attribute)
