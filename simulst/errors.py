@@ -1,5 +1,5 @@
-"""The one exception that users see: a sentence that names what is wrong and how to fix it."""
+"""The one exception that users see. Its message is a sentence that says what is wrong and how to fix it."""
 
 
 class SimulstError(Exception):
-    """Bad input, found early. The command line prints the message and exits with status 1."""
+    """The input is wrong. The command line prints the message and exits with status 1."""

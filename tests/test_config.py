@@ -155,7 +155,7 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: hold, n: true}", ["'commit'", "'n'", "integer", "True"]),
         (READ + "commit: {type: hold, n: }", ["'commit'", "'n'", "integer", "None"]),
         (COMMIT + "read: {type: chunk, ms: true}", ["'read'", "'ms'", "number", "True"]),
-        (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "[1, 2] are several values; simulst sweep"]),
+        (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "several values, [1, 2]", "simulst sweep"]),
         (READ + "commit: {type: hold, n: 0}", ["commit: n is 0", "at least 1"]),
         (COMMIT + "read: {type: chunk, ms: -5}", ["read: ms is -5", "positive"]),
         (COMMIT + "read: {type: chunk, ms: .nan}", ["read: ms is nan", "positive"]),

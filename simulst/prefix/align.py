@@ -18,7 +18,7 @@ from simulst.models.espnet.model import ESPnet
 from simulst.prefix.encoding import encode_prefixes
 from simulst.search import Hypothesis, JointOptions, Tokens
 from simulst.search.beam import JointSearch, Running, joint_beam_search
-from simulst.search.calls import Steps, together
+from simulst.search.calls import Steps, run_together
 from simulst.units import FRAME
 
 
@@ -147,7 +147,7 @@ class Translator:
     def __call__(self, questions: Sequence[Question]) -> list[Tokens]:
         """Raises SimulstError: scores that are not numbers."""
         decoder = SharedSteps(self._model.decoder)
-        found = together([self._search(question, decoder) for question in questions], decoder.answer)
+        found = run_together([self._search(question, decoder) for question in questions], decoder.answer)
         return [beam[0].tokens[len(self._language) :] for beam in found]
 
     def _search(self, question: Question, decoder: SharedSteps) -> Steps[list[Hypothesis]]:

@@ -23,7 +23,7 @@ from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 
 SIZES = {"train": 60, "dev": 6, "test": 4, "he": 2, "pieces": 100, "source-pieces": 80}
 OPTIONS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
@@ -107,7 +107,7 @@ def test_the_encoder_equals_espnets_own_streaming(mini: Path, monkeypatch: pytes
     session = model.session("en", "de")
     for start in range(0, audio.size, 1000):
         session.extend(audio[start : start + 1000], final=start + 1000 >= audio.size)
-        alone(session._encoding.encode())
+        run_alone(session._encoding.encode())
     frames = torch.cat([part.frames for part in session._encoding.parts])
     with torch.inference_mode():
         speech = torch.from_numpy(audio)[None]

@@ -16,7 +16,7 @@ from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import Found, Hypothesis, JointBeamSearch, SearchOptions, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import Steps, alone
+from simulst.search.calls import Steps, run_alone
 from simulst.units import SAMPLE_RATE
 
 BEAM = 5
@@ -67,7 +67,7 @@ class HuggingFaceSession(WindowedSession):
         return self._model.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        return alone(self.search_steps(committed, options, stop))
+        return run_alone(self.search_steps(committed, options, stop))
 
     def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """As `search`, but whoever drives it answers its calls (see simulst/search/calls.py)."""
@@ -109,7 +109,7 @@ class HuggingFaceSession(WindowedSession):
         return self._offset, self.length
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
-        encoded = alone(self._encoded())
+        encoded = run_alone(self._encoded())
         if not tokens or not encoded.heard:
             return [0.0] * len(tokens)
         model = self._model
