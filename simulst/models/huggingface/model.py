@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
@@ -119,7 +120,7 @@ class HuggingFaceSession(WindowedSession):
         memory.append(encoded.frames)
         weights = decoder.spoken(tokens[: model.positions - len(prompt)], memory)
         if model.alignment_heads:
-            shown = sum(weights[layer, head] for layer, head in model.alignment_heads)
+            shown = torch.stack([weights[layer, head] for layer, head in model.alignment_heads]).mean(0)
         else:
             shown = weights.mean((0, 1))
         frames = monotonic_frames(shown.cpu().numpy())
