@@ -54,7 +54,7 @@ NOT_RUN = {
 """The blocks and commands, by their beginnings, that can't be run here, and why."""
 
 OTHERS_OPTIONS = {
-    **dict.fromkeys(("--computation-aware", "--eval-latency-unit", "--source-segment-size"), "SimulEval"),
+    **dict.fromkeys(("--computation-aware",), "SimulEval"),
     **dict.fromkeys(("--encoder_conf", "--max_epoch", "--batch_bins", "--accum_grad"), "ESPnet"),
     **dict.fromkeys(("--nodes", "--ntasks-per-node", "--gres", "--cpus-per-task"), "Slurm"),
 }
