@@ -26,7 +26,7 @@ from simulst.options import option_names as names_of
 from simulst.threads import available_cores
 
 
-def load_model(path: str | Path, cores: int = 0, **options: Any) -> Model:
+def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
     """Open a model folder, or a family of your own by its import path.
 
     cores: processors that the model may use, where its options name no number of threads; 0: all that are available.

@@ -8,6 +8,7 @@ run, and decoding configurations are opened.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import gzip
 import importlib
@@ -30,6 +31,8 @@ import yaml
 import simulst.models
 from simulst import cli
 from simulst.config import Decoding, load_sweep, parse_decoding
+from simulst.corpora.mini.speech import espeak
+from simulst.data.tsv import Columns
 from simulst.models import registry
 from simulst.models.base import Model
 from simulst.needs import Need
@@ -54,11 +57,15 @@ NOT_RUN = {
 """The blocks and commands, by their beginnings, that can't be run here, and why."""
 
 OTHERS_OPTIONS = {
-    **dict.fromkeys(("--computation-aware",), "SimulEval"),
-    **dict.fromkeys(("--encoder_conf", "--max_epoch", "--batch_bins", "--accum_grad"), "ESPnet"),
+    "--computation-aware": "SimulEval",
+    "--local-dir": "Hugging Face",
+    **dict.fromkeys(("--encoder_conf", "--batch_bins", "--accum_grad"), "ESPnet"),
     **dict.fromkeys(("--nodes", "--ntasks-per-node", "--gres", "--cpus-per-task"), "Slurm"),
 }
 """Options in the text that are not this repository's, and whose they are."""
+
+COLUMNS = {f"--{column.name.replace('_', '-')}-column" for column in dataclasses.fields(Columns)}
+"""The options that local/prepare_tsv.py makes of a dataclass."""
 
 PROGRAMS = ("simulst", "python", "hf", "simuleval")
 SCRIPTS = ("run.sh", "test.sh", "tools/install.sh")
@@ -94,8 +101,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny_whisper.write(folder / WHISPER, eos=6, languages=("en", "es", "it"))
     recording = folder / "egs/prompts/data/unpacked/asterisk-core-sounds-it-wav" / RECORDING
     recording.parent.mkdir(parents=True)
-    for seed, path in enumerate([recording, folder / "speech.wav", folder / "talk.wav"]):
+    for seed, path in enumerate([recording, folder / "speech.wav"]):
         soundfile.write(path, noise(seed, 1.2), SAMPLE_RATE)
+    with espeak() as say:
+        soundfile.write(folder / "talk.wav", say("The old man sleeps.", "en-us+f3", 150, 50), SAMPLE_RATE)
     for split in ("dev", "tst"):
         data = folder / "egs/prompts/data/es-en" / split
         data.mkdir(parents=True)
@@ -159,6 +168,7 @@ def test_commands(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> 
                 continue
             if program == "simulst":
                 os.chdir(folder)
+                registry.families.cache_clear()  # the page may have added one
                 cli.main([*with_one_job(arguments)], standalone_mode=False)
                 assert capsys.readouterr().out, f"{page}: '{command}' printed nothing"
             elif program == "./run.sh":
@@ -205,12 +215,17 @@ def recipe_help(recipe: str) -> str:
 
 
 def check_script_options(command: str) -> None:
-    """The script declares each option, itself or by what the scripts share."""
+    """The script declares each option, itself or by what the scripts share. (Running it with --help takes seconds.)"""
     script = pages.ROOT / command.split()[1]
-    declared = script.read_text() + (pages.ROOT / "local/choice_options.py").read_text()
     for option in options(command):
-        name = option.lstrip("-").replace("-", "_")
-        assert f'"{option}"' in declared or f"{name}:" in declared, f"{command}: {script} has no option {option}"
+        assert option in script_options(script), f"{command}: {script.name} has no option {option}"
+
+
+@functools.cache
+def script_options(script: Path) -> set[str]:
+    text = script.read_text() + (pages.ROOT / "local/choice_options.py").read_text()
+    columns = COLUMNS if script.name == "prepare_tsv.py" else set()
+    return set(re.findall(r'"(--[a-z][a-z-]*)[/"]', text)) | columns
 
 
 def options(command: str) -> list[str]:
@@ -245,7 +260,7 @@ def check_simulst_options(command: str) -> None:
 def all_options() -> set[str]:
     files = [*pages.ROOT.glob("local/*"), *pages.ROOT.glob("egs/*/run.sh"), *pages.ROOT.glob("benchmarks/*.py")]
     files += [pages.ROOT / "simulst/cli.py", pages.ROOT / "run.sh", pages.ROOT / "egs/TEMPLATE/tsv/run.sh"]
-    return {option for file in files if file.is_file() for option in options(file.read_text())}
+    return {option for file in files if file.is_file() for option in options(file.read_text())} | COLUMNS
 
 
 # ---- blocks in other languages ----
@@ -321,7 +336,7 @@ def test_configurations(
         alone = parse_decoding(decoding.raw, where)
         model = whisper if works_with(alone, whisper) else Capable()
         stream = open_stream(model, alone, "es", "en")
-        stream.push(noise(0, 2.0), finished=True)
+        stream.push(noise(0, 1.2), finished=True)
 
 
 def works_with(decoding: Decoding, model: Model) -> bool:

@@ -34,7 +34,8 @@ def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
         "class Options:\n"
         "    size: int = 3\n"
         "family = Family('mine', 'a folder with a file mine', lambda path: (path / 'mine').is_file(), Options,\n"
-        "                lambda path, options: ('loaded', path.name, options.size), lambda path, options: 'digest')\n"
+        "                lambda path, options, cores: ('loaded', path.name, options.size),\n"
+        "                lambda path, options: 'digest')\n"
     )
     (tmp_path / "model").mkdir()
     (tmp_path / "model/mine").touch()
@@ -46,6 +47,20 @@ def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "('loaded', 'model', 5) ['size'] digest"
+
+
+class Named:
+    """A model whose options are called as arguments of `load_model` are."""
+
+    def __init__(self, path: str, cores: int) -> None:
+        self.options = path, cores
+
+    def session(self, source: str, target: str, meter: object) -> None: ...
+
+
+def test_options_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "named", sys.modules[__name__])
+    assert load_model("named:Named", 2, path="weights", cores=5).options == ("weights", 5)  # type: ignore[attr-defined]
 
 
 def test_finding_families_loads_nothing_heavy() -> None:
