@@ -12,7 +12,6 @@ from simulst.policy.read import Chunk, Offline
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords
 from simulst.search import Beam, BeamSearch, Tokens
 
-ROOT = Path(__file__).parent.parent
 READ, COMMIT = "read: {type: chunk, ms: 1000}\n", "commit: {type: all}\n"
 
 
