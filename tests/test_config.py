@@ -1,4 +1,3 @@
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from simulst.policy.read import Chunk, Offline
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords
 from simulst.search import Beam, BeamSearch, Tokens
 
-ROOT = Path(__file__).parent.parent
 READ, COMMIT = "read: {type: chunk, ms: 1000}\n", "commit: {type: all}\n"
 
 
@@ -259,11 +257,3 @@ def test_bad_sweeps(tmp_path: Path, text: str, parts: list[str]) -> None:
         load_sweep(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert [part for part in parts if part not in str(caught.value)] == []
-
-
-FILES = sorted(itertools.chain((ROOT / "conf/decode").rglob("*.yaml"), ROOT.glob("egs/*/conf/**/*.yaml")))
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_our_own_files(path: Path) -> None:
-    assert load_sweep(path)

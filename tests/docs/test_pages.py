@@ -320,7 +320,7 @@ def predictor(checkout: Path) -> Iterator[None]:
 def configurations() -> list[tuple[str, str]]:
     """Where they are written, and their text."""
     found = [(page, block.text) for page in pages.PAGES for block in pages.blocks(page, "yaml")]
-    files = [*pages.ROOT.glob("conf/decode/*.yaml"), *pages.ROOT.glob("egs/*/conf/sweep*.yaml")]
+    files = [*pages.ROOT.glob("conf/decode/*.yaml"), *pages.ROOT.glob("egs/*/conf/*.yaml")]
     found += [(file.relative_to(pages.ROOT).as_posix(), file.read_text()) for file in sorted(files)]
     return [(where, text) for where, text in found if not not_run(where, text)]
 
