@@ -34,7 +34,8 @@ setup(
         "plot": ["matplotlib"],
         "vad": ["silero-vad", "torch"],
         "hub": ["huggingface_hub"],
-        "dev": ["hypothesis", "inotify-simple", "mypy", "psutil", "pytest", "ruff"],
+        "huggingface": ["huggingface_hub", "sentencepiece", "torch", "transformers"],
+        "dev": ["hypothesis", "inotify-simple", "mypy", "psutil", "pytest", "pytest-xdist", "ruff"],
     },
     entry_points={"console_scripts": ["simulst = simulst.cli:entry"]},
 )

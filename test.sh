@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Sets up the environment if it is absent, checks the code's form and types, and runs the tests.
-#   ./test.sh [pytest options]
+# Sets up the environment if it is absent, checks the code's form and types, and runs the tests, several at once.
+#   ./test.sh [pytest options, such as -n 0 for one after the other]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 tools/install.sh
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 .venv/bin/python -m ruff check .
 .venv/bin/python -m mypy
-exec .venv/bin/python -m pytest "$@"
+# More workers than processors, as tests of the recipes wait for processes to start. A file's tests share its fixtures, so
+# they go to one worker; tests/conftest.py puts the slow files first.
+workers=$(($(nproc) < 8 ? $(nproc) + 1 : 8))
+exec .venv/bin/python -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder "$@"

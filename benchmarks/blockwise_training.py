@@ -1,10 +1,10 @@
-"""Training speed of ESPnet's contextual-block Conformer, and what its Python loops over blocks cost.
+"""Training speed of ESPnet's contextual-block Conformer, and the cost of its Python loops over blocks.
 
     python benchmarks/blockwise_training.py [--size mini|paper] [--seconds 5] [--utterances 15] [--threads 2]
 
-ESPnet cuts its input into blocks, and puts their outputs together, with a slice assignment per block; the layers in
-between run over all blocks at once. Against it stands the same encoder with these loops written as tensor operations:
-equal outputs and gradients, forward and backward in turns. The last line is JSON.
+ESPnet cuts its input into blocks and joins their outputs with one slice assignment per block. The layers in between run
+over all blocks at once. This benchmark compares it with the same encoder whose loops are written as tensor operations.
+Outputs and gradients are equal. Both encoders run forward and backward in turns. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDS = 5
 
 
 class WithoutLoops(ContextualBlockConformerEncoder):  # type: ignore[misc]
-    """The same function of the same weights, for utterances of more than a block."""
+    """The same encoder without loops, for utterances of more than one block."""
 
     def forward_train(self, xs_pad: Tensor, ilens: Tensor, prev_states: Any = None) -> tuple[Tensor, Tensor, None]:
         masks = (~make_pad_mask(ilens)[:, None, :]).to(xs_pad.device)
@@ -47,7 +47,7 @@ class WithoutLoops(ContextualBlockConformerEncoder):  # type: ignore[misc]
         last = block - missing
 
         def cut(sequence: Tensor) -> Tensor:
-            """(B, frames, width) → (B, count, block, width), zeros behind the end."""
+            """(B, frames, width) → (B, count, block, width), zeros after the end."""
             return torch.nn.functional.pad(sequence, (0, 0, 0, missing)).unfold(1, block, hop).transpose(2, 3)
 
         sizes = x.new_full((count, 1), block)
@@ -67,12 +67,12 @@ class WithoutLoops(ContextualBlockConformerEncoder):  # type: ignore[misc]
 
 @click.command(help=__doc__)
 @click.option("--size", type=click.Choice(list(SIZES)), default="mini", show_default=True)
-@click.option("--seconds", default=5.0, show_default=True, help="Of each utterance.")
-@click.option("--utterances", default=15, show_default=True, help="In a batch.")
+@click.option("--seconds", default=5.0, show_default=True, help="Length of each utterance.")
+@click.option("--utterances", default=15, show_default=True, help="Utterances per batch.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--device", default="cpu", show_default=True)
 def main(size: str, seconds: float, utterances: int, threads: int, device: str) -> None:
-    """Check that they are equal, then time them."""
+    """Check that both encoders are equal, then time them."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     options = {**SIZES[size], "attention_heads": 4, "cnn_module_kernel": 15, "init_average": True, "ctx_pos_enc": True}

@@ -1,8 +1,8 @@
-"""What a sweep saves by sharing: a sweep's configurations of one chunk size together against one by one, same outputs.
+"""What a sweep saves by sharing: configurations of one chunk size, decoded together and one by one, same output.
 
     python benchmarks/sweep_sharing.py [--limit 10] [--ms 500 1000 2000]
 
-Per utterance the shared and the separate decodings take turns. The last line is JSON.
+For each utterance, the shared and the separate decoding take turns. The last line is JSON.
 """
 
 from __future__ import annotations

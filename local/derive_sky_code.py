@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Derive the code of Beneath a Steel Sky's texts anew and compare it with the table that the recipe uses.
+"""Derive the code of Beneath a Steel Sky's texts again and compare it with the table that the recipe uses.
 
 Needs what stage 1 of egs/voices leaves: packages, and what Whisper base heard. Takes about a minute.
 """

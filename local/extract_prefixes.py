@@ -26,7 +26,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--out", required=True, type=FOLDER)
 @click.option("--tau", default=100, show_default=True, help="Prefixes grow by so many frames of 10 ms.")
 @click.option("--beam", default=10, show_default=True, help="Of the search, by the decoder alone.")
-@click.option("--open-end", is_flag=True, help="Leave out the full stop behind a prefix's translation.")
+@click.option("--open-end", is_flag=True, help="Leave out the full stop after a prefix's translation.")
 @click.option("--limit", default=0, help="Only the first N utterances.")
 @click.option(
     "--jobs",

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import Words, run_command
-from simulst.corpora.mini.speech import PAIRS, SIZES, make_mini, table
+from simulst.corpora.mini.speech import PAIRS, SIZES, make_mini, size_table
 
 SENTENCES = click.IntRange(1, 1_000_000)
 
@@ -26,7 +26,7 @@ SENTENCES = click.IntRange(1, 1_000_000)
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; the result is the same.")
 def main(out: Path, pairs: tuple[str, ...], seed: int, jobs: int, **sizes: int) -> None:
     """Synthesise what is missing."""
-    print(table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs, seed, jobs)))
+    print(size_table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs, seed, jobs)))
 
 
 def _name(split: str) -> str:

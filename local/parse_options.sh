@@ -1,6 +1,11 @@
-# Sourced by the recipes: `--some-option value` sets the variable some_option, which must exist already with its default.
-# `--flag` of a variable whose default is true or false needs no value. `--help` prints the head of the recipe and of the
-# files *_options.sh that it has sourced, with the defaults that it has set in place of [$name].
+# Sourced by the recipes after their options: `--some-option value` sets the variable some_option, which must exist already
+# with its default. `--flag` of a variable whose default is true or false needs no value. `--help` prints the head of the
+# recipe and of the files *_options.sh that it has sourced, with the defaults in place of [$name]. Where defaults depend on
+# other options, a recipe has a function `dependent_defaults`, which is called once the options are parsed and says
+# `default NAME VALUE`.
+given=" "
+default() { [[ $given == *" $1 "* ]] || printf -v "$1" %s "$2"; }
+
 print_help() {
     local file line name
     for file in "${0##*/}" $(sed -n 's/^\. \(.*_options\.sh\)\( .*\)\{0,1\}$/\1/p' "${0##*/}"); do
@@ -15,11 +20,12 @@ print_help() {
     done
 }
 
+help=false
 while [ $# -gt 0 ]; do
     case $1 in
         -h | --help)
-            print_help
-            exit 0
+            help=true
+            shift
             ;;
         --*)
             name=${1#--}
@@ -29,6 +35,7 @@ while [ $# -gt 0 ]; do
                 echo "error: unknown option $1; see $0 --help" >&2
                 exit 1
             fi
+            given+="$name "
             if [ "${!name}" = false ] || [ "${!name}" = true ]; then
                 case ${2:-} in
                     true | false) printf -v "$name" %s "$2"; shift 2 ;;
@@ -49,6 +56,11 @@ while [ $# -gt 0 ]; do
             ;;
     esac
 done
+if declare -F dependent_defaults >/dev/null; then dependent_defaults; fi
+if $help; then
+    print_help
+    exit 0
+fi
 
 for name in stage stop_stage; do
     if ! [[ ${!name} =~ ^[0-9]{1,3}$ ]]; then

@@ -4,7 +4,7 @@
 #   --tau N              frames of 10 ms by which prefixes grow [$tau]
 #   --prefix-beam N      the beam that translates them [$prefix_beam]
 #   --prefix-limit N     utterances of train whose prefixes are extracted; 0: all [$prefix_limit]
-#   --open-end           leave out the full stop behind a prefix's translation [$open_end]
+#   --open-end           leave out the full stop after a prefix's translation [$open_end]
 #   --ratios "R ..."     maxratio of the pairs to fine-tune with, each a model; none: all pairs [$ratios]
 #   --with-whole         fine-tune on the whole utterances beside their pairs [$with_whole]
 #   --waits "K ..."      k of wait-k [$waits]
@@ -13,7 +13,6 @@
 #   --offline-config F   ESPnet's configuration of the offline model [$offline_config]
 #   --prefix-config F    the same of its fine-tuning [$prefix_config]
 #   --offline-options ".", --prefix-options ".", --predictor-options "."  for the three trainings
-#   --prefix-readme FILE where their tables and, beside it, the curve go [$prefix_readme]
 #
 # Stages: 11 offline model  12 prefix pairs  13 fine-tuning  14 boundary predictor  15 decoding  16 curve and tables
 tau=100
@@ -31,4 +30,3 @@ prefix_config=../../conf/train/paper_d_prefix.yaml
 offline_options=
 prefix_options=
 predictor_options=
-prefix_readme=PREFIX.md

@@ -125,17 +125,21 @@ fi
 
 if runs 16; then
     echo "== stage 16: scores, curve and tables of prefix alignment"
-    [ -e "$prefix_readme" ] || grep -E '^(#|<!--)' PREFIX.md > "$prefix_readme"
-    for split in $prefix_tests; do
-        python $local/score_runs.py --target-lang "$target" "$prefix/decode/$split"
-        python $local/write_results.py --readme "$prefix_readme" --section "$pairs-prefix-$split" \
-            --command "$prefix_command" "$prefix/decode/$split"
-    done
-    python $local/write_prefix_tables.py --readme "$prefix_readme" --section "$pairs" --command "$prefix_command" \
-        --pairs "$dirs/pairs" --filters "$names" --predictor "$prefix/predictor"
+    name=${variant:+$variant-}$pairs
     first=${prefix_tests%% *}
     for suffix in svg png; do
         simulst plot "$prefix/decode/$first" --out "$prefix/$pairs-prefix.$suffix" --title "$recipe $pairs, $first"
     done
-    cp "$prefix/$pairs-prefix.svg" "$(dirname "$prefix_readme")"
+    for split in $prefix_tests; do python $local/score_runs.py --target-lang "$target" "$prefix/decode/$split"; done
+    choose_pages PREFIX.md
+    for page in "${pages[@]}"; do
+        cp "$prefix/$pairs-prefix.svg" "$(dirname "$page")/$name-prefix.svg"
+        for split in $prefix_tests; do
+            # shellcheck disable=SC2046
+            python $local/write_results.py --page "$page" --section "$name-prefix-$split" --command "$prefix_command" \
+                $([ "$split" != "$first" ] || echo "--picture $name-prefix.svg") "$prefix/decode/$split"
+        done
+        python $local/write_prefix_tables.py --page "$page" --section "$name" --command "$prefix_command" \
+            --pairs "$dirs/pairs" --filters "$names" --predictor "$prefix/predictor"
+    done
 fi

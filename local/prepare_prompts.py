@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import Words, run_command
-from simulst.corpora.prompts import LANGUAGES, prepare_prompts, table
+from simulst.corpora.prompts import LANGUAGES, decision_table, prepare_prompts
 
 
 @click.command(help=__doc__)
@@ -20,7 +20,7 @@ from simulst.corpora.prompts import LANGUAGES, prepare_prompts, table
 )
 def main(downloads: Path, out: Path, languages: tuple[str, ...], min_words: int) -> None:
     """Write them, and say how many there are."""
-    print(table(prepare_prompts(downloads, out, languages, min_words)))
+    print(decision_table(prepare_prompts(downloads, out, languages, min_words)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@
 #   --limits "."         options that choose a part of them, such as "--limit 100"
 #   --decodings FILE     decoding configurations [$decodings]
 #   --data DIR --exp DIR folders for data and experiments [$data] [$exp]
-#   --readme FILE        where the tables and, beside it, the curve go [$readme]
+#   --publish            write tables and curves into this recipe's README.md and PREFIX.md, too, which git tracks;
+#                        without it only into the pages of the same names in the folder of experiments
 #   --jobs N             processes of this machine [all cores]
 #   --scheduler ADDRESS  a running Dask scheduler to decode on instead; --slurm: decode in --jobs jobs of a Slurm cluster
 #   --ngpu N             GPUs of each machine for training, each a process of torch.distributed; 0: the CPU [$ngpu]
@@ -45,7 +46,7 @@ limits=
 decodings=../../conf/decode/sweep.yaml
 data=data
 exp=exp
-readme=README.md
+publish=false
 jobs=$(nproc)
 scheduler=
 slurm=false

@@ -4,6 +4,7 @@
 #   tests       splits to decode
 #   limits      options that choose a part of the test utterances; may be empty
 #   recipe      its name, for titles; command: what is written under the tables of results
+#   variant     another name for the results, where a recipe has several models of a pair; may be absent
 set="${pairs// /+}"
 dirs=$data/$set
 out=$exp/$set
@@ -11,6 +12,12 @@ if [ "$set" = "$pairs" ]; then target=${pairs#*-}; else target=multi; fi
 source=${pairs%%-*}
 texts="tc.$target lc.rm.$source"
 local=../../local
+
+# Sets `pages` to those called $1 that results are written into.
+choose_pages() {
+    pages=("$exp/$1")
+    if $publish; then pages+=("$1"); fi
+}
 
 # Says at once that there is no GPU for the training in folder $1. Machines of srun and ssh can't be asked here, and what
 # is complete needs none.
@@ -109,19 +116,22 @@ fi
 
 if runs 10; then
     echo "== stage 10: curve and tables"
-    # Another README gets the headings and markers of the recipe's own.
-    [ -e "$readme" ] || grep -E '^(#|<!--)' README.md > "$readme"
+    choose_pages README.md
     for pair in $pairs; do
         first=${tests%% *}
         # A model of several pairs does not replace what one of this pair alone has reached.
         if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
+        name=${variant:+$variant-}$name
         for suffix in svg png; do
             simulst plot "$out/decode/$pair/$first" --out "$out/$pair.$suffix" --title "$recipe $pair, $first"
         done
-        cp "$out/$pair.svg" "$(dirname "$readme")/$name.svg"
-        for split in $tests; do
-            python $local/write_results.py --readme "$readme" --section "$name-$split" --command "$command" \
-                "$out/decode/$pair/$split"
+        for page in "${pages[@]}"; do
+            cp "$out/$pair.svg" "$(dirname "$page")/$name.svg"
+            for split in $tests; do
+                # shellcheck disable=SC2046
+                python $local/write_results.py --page "$page" --section "$name-$split" --command "$command" \
+                    $([ "$split" != "$first" ] || echo "--picture $name.svg") "$out/decode/$pair/$split"
+            done
         done
     done
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Write the table of runs into a README, between its result markers."""
+"""Write the table of runs into a page, between its result markers; a page that is not there is begun."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from simulst.report.table import find_runs, runs_table, write_results
 
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--readme", required=True, type=click.Path(path_type=Path))
+@click.option("--page", required=True, type=click.Path(path_type=Path))
 @click.option("--section", required=True, help="Name of the markers.")
+@click.option("--picture", default="", help="The curve, relative to the page, to put over a section that is new.")
 @click.option("--command", "made_by", required=True, help="The command that made the runs.")
-def main(folders: tuple[Path, ...], readme: Path, section: str, made_by: str) -> None:
+def main(folders: tuple[Path, ...], page: Path, section: str, picture: str, made_by: str) -> None:
     """Replace one section."""
     table = runs_table(find_runs(folders))
-    write_results(readme, section, table, made_by)
+    stale = write_results(page, section, table, made_by, picture)
+    if stale:
+        print(f"{page}: the text has figures that {section} no longer has: {', '.join(stale)}; revise it")
     print(table)
 
 

@@ -62,7 +62,7 @@ def run_options(command: F) -> F:
         ),
         click.option("--max-seconds", type=Positive(), help="Leave out longer utterances."),
         click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
-        click.option("--force", is_flag=True, help="Decode anew what is there."),
+        click.option("--force", is_flag=True, help="Decode again what is there."),
     ):
         command = option(command)
     return model_options(command)

@@ -269,7 +269,7 @@ def _submit(own: Any, jobs: int) -> None:
     trial = subprocess.run(["sbatch", "--test-only"], input=own.job_script(), capture_output=True, text=True)
     if trial.returncode:
         said = " ".join(trial.stderr.split())
-        raise SimulstError(f"--slurm: sbatch refused the job: {said}; mend jobqueue.slurm in Dask's configuration.")
+        raise SimulstError(f"--slurm: sbatch refused the job: {said}; fix jobqueue.slurm in Dask's configuration.")
     own.scale(jobs)
     with suppress(RuntimeError):  # refused after all: Dask has logged it
         own.sync(own._correct_state)  # scale() leaves it to the background; wait for it

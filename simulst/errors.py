@@ -1,4 +1,4 @@
-"""The one exception that users see: a sentence that names what is wrong and how to mend it."""
+"""The one exception that users see. Its message is a sentence that says what is wrong and how to fix it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import traceback
 
 
 class SimulstError(Exception):
-    """Bad input, found early. The command line prints the message and exits with status 1."""
+    """The input is wrong. The command line prints the message and exits with status 1."""
 
 
 def reason_of(error: BaseException) -> str:

@@ -29,7 +29,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 def unwritable(path: Path, error: OSError) -> SimulstError:
     """What to raise for a full disk and the like."""
-    return SimulstError(f"{path}: cannot be written ({error.strerror}); mend that and run the same command again.")
+    return SimulstError(f"{path}: cannot be written ({error.strerror}); fix that and run the same command again.")
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def written_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) ->
     with locked(out, out.with_name(f".{out.name}.lock")):
         if out.is_dir() and not force:
             if read_record(out / MADE_OF, made_of) is None:
-                raise SimulstError(f"{out}: is there already, without {MADE_OF}; use --force to make it anew.")
+                raise SimulstError(f"{out}: is there already, without {MADE_OF}; use --force to make it again.")
             print(f"{out}: complete; --force does it again")
             yield None
             return

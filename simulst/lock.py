@@ -77,11 +77,11 @@ def read_record(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
         if not isinstance(found, dict):
             raise ValueError
     except ValueError:
-        raise SimulstError(f"{file}: damaged; use --force to begin anew.") from None
+        raise SimulstError(f"{file}: damaged; use --force to begin again.") from None
     for name, value in wanted.items():
         if found.get(name) != value:
             raise SimulstError(
                 f"{file.parent}: was begun with {name} {found.get(name)}, not {value}; "
-                "name another folder, or use --force to begin anew."
+                "name another folder, or use --force to begin again."
             )
     return found

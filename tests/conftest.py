@@ -10,9 +10,26 @@ from pathlib import Path
 
 import pytest
 
+from simulst.light_import import leave_out_unused, skip_type_checks
+
+SLOW = ("test_mini.py", "test_must_c.py", "test_new_pair.py", "test_machines.py", "test_recognise.py", "test_runs.py")
+"""Files whose tests take minutes, the slowest first: begun last, they would keep the other workers waiting."""
+
 HERE = str(Path(__file__).parent)
 sys.path.insert(0, HERE)
 os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(HERE).parent), HERE, os.environ.get("PYTHONPATH", "")]).rstrip(":")
+# Several workers test at once (pytest-xdist); threads that wait for each other would only take processors from them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Every worker imports ESPnet.
+skip_type_checks()
+leave_out_unused(keep_transformers=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slow files."""
+    order = {name: place for place, name in enumerate(SLOW)}
+    items.sort(key=lambda item: order.get(item.path.name, len(SLOW)))
 
 
 @pytest.fixture

@@ -388,7 +388,7 @@ def test_a_full_disk_keeps_what_is_whole(data: Path, small_disk: Path) -> None:
         status, _, error = simulst(*args)
         if status:
             file, _, rest = sentence(error).partition(": ")
-            assert rest.startswith("cannot be written (No space left on device); mend that and run the same command")
+            assert rest.startswith("cannot be written (No space left on device); fix that and run the same command")
             full.add(Path(file).name)
             assert not list(out.rglob("*.part"))
         filler.unlink()
@@ -491,7 +491,7 @@ def test_no_scheduler(data: Path, address: str, monkeypatch: pytest.MonkeyPatch)
     "answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(64)], ids=["silent", "closes", "HTTP", "zeros"]
 )
 def test_what_answers_is_no_scheduler(data: Path, answer: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None: it says nothing and keeps the connection, which Dask's client would wait on for ever."""
+    """None: it says nothing and keeps the connection, which Dask's client would wait on without end."""
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
     monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.5)
     held = []

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Makes the environment .venv beside this folder. Does nothing where it is already right; safe to interrupt.
+# Makes the environment .venv beside this folder. Does nothing where it is already right. Interrupted, it goes on when it is
+# called again.
 #   PYTHON=python3.11 tools/install.sh      choose the interpreter (3.11 or newer)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=${PYTHON:-python3}
 venv=.venv
 stamp=$venv/.installed
+log=$venv/install.log
 
 want=$(cat tools/requirements.txt tools/requirements-nodeps.txt tools/constraints.txt setup.py tools/install.sh | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && "$venv/bin/python" -c 'import simulst' 2>/dev/null; then
@@ -16,14 +18,58 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     echo "error: $python is $("$python" --version 2>&1); set PYTHON to a Python 3.11 or newer." >&2
     exit 1
 fi
-echo "tools/install.sh: making $venv (about 4 minutes and 6 GB the first time)"
+
+say() { printf '%2d:%02d  %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$1"; }
+
+# Of pip's output on stdin: the packages of 100 MB and more, and when unpacking begins. A dot every ten seconds without.
+follow() {
+    local line status names dots=false
+    while true; do
+        status=0
+        IFS= read -r -t 10 line || status=$?
+        if [ $status -gt 128 ]; then
+            printf .
+            dots=true
+            continue
+        fi
+        [ $status = 0 ] || break
+        case $line in
+            *Downloading*" ("*[0-9][0-9][0-9]*" MB)"* | *Downloading*" GB)"*) line=${line##*/} ;;
+            "Installing collected packages: "*)
+                IFS=, read -ra names <<< "$line"
+                [ ${#names[@]} -gt 1 ] || continue
+                line="Unpacking ${#names[@]} packages" ;;
+            *) continue ;;
+        esac
+        if $dots; then echo; fi
+        dots=false
+        say "  ${line##*Downloading }"
+    done
+    if $dots; then echo; fi
+}
+
+# step TITLE COMMAND...: runs it with all that it prints in the log.
+step() {
+    say "$1"
+    shift
+    if ! "$@" 2>&1 | tee -a "$log" | follow; then
+        echo "error: '$*' failed; all that it printed is in $log, which ends with:" >&2
+        grep -v 'WARNING: Location .* is ignored' "$log" | tail -n 12 >&2
+        exit 1
+    fi
+}
+
+trap 'echo; echo "tools/install.sh: interrupted; call it again to go on" >&2; exit 130' INT
+echo "tools/install.sh: making $venv (the first time about 4 minutes and 6 GB; a first run of mini makes it 8 GB)"
 rm -f "$stamp"
-[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-pip() { "$venv/bin/python" -m pip "$@" --disable-pip-version-check; }
-pip install --progress-bar on -r tools/requirements.txt -c tools/constraints.txt | { grep -v '^Requirement already' || true; }
-pip install --no-deps -r tools/requirements-nodeps.txt
+mkdir -p "$venv"
+: > "$log"
+"$venv/bin/python" -m pip --version >> "$log" 2>&1 || step "An empty environment" "$python" -m venv "$venv"
+pip=("$venv/bin/python" -m pip --disable-pip-version-check install --progress-bar off)
+step "Packages" "${pip[@]}" -r tools/requirements.txt -c tools/constraints.txt
+step "ESPnet and SimulEval" "${pip[@]}" --no-deps -r tools/requirements-nodeps.txt
 # The build tools are in the environment already; building apart from it would fetch others.
-pip install --quiet --no-deps --no-build-isolation --editable .
-"$venv/bin/python" -c 'import ctranslate2, espnet2, simuleval, simulst, torch, torchaudio'
+step "simulst" "${pip[@]}" --no-deps --no-build-isolation --editable .
+step "Trying what was installed" "$venv/bin/python" -c 'import ctranslate2, espnet2, simuleval, simulst, torch, torchaudio'
 echo "$want" > "$stamp"
-echo "tools/install.sh: done"
+say "tools/install.sh: done"

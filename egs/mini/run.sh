@@ -35,30 +35,25 @@ ratios="none 36 30"
 offline_config=../../conf/train/mini_transformer.yaml
 prefix_config=../../conf/train/mini_prefix.yaml
 predictor_options="--mels 40 --channels 16 --embedding 64 --hidden 128 --learning-rate 1e-3 --warmup 200 --max-epochs 30"
-case " $* " in
-    *" --pair en-ja "*) ratios="none 16 13" ;; # frames per character
-esac
-case " $* " in
-    *" --size large "*)
-        train=20000
-        data=data/large
-        exp=exp/large
-        readme=exp/large/README.md
-        prefix_readme=exp/large/PREFIX.md ;;
-    *)
-        speeds=1.0
-        asr=false
-        config=../../conf/train/mini_st.yaml
-        asr_config=../../conf/train/mini_asr.yaml ;;
-esac
+dependent_defaults() {
+    if [ "$pair" = en-ja ]; then default ratios "none 16 13"; fi # frames per character
+    case $size in
+        small)
+            default speeds 1.0
+            default asr false
+            default config ../../conf/train/mini_st.yaml
+            default asr_config ../../conf/train/mini_asr.yaml ;;
+        large)
+            default train 20000
+            default data data/large
+            default exp exp/large ;;
+        *)
+            echo "error: no size '$size'; there are small and large" >&2
+            exit 1 ;;
+    esac
+}
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
-case $size in
-    small | large) ;;
-    *)
-        echo "error: no size '$size'; there are small and large" >&2
-        exit 1 ;;
-esac
 
 export PATH=$PWD/../../.venv/bin:$PATH
 $force && redo=--force || redo=
@@ -71,6 +66,7 @@ if runs 1; then
 fi
 
 recipe=mini
+[ "$size" = small ] || variant=$size
 pairs=$pair
 command="./run.sh --recipe mini$([ "$size" = small ] || echo " --size $size")$([ "$pair" = en-de ] || echo " --pair $pair")"
 # shellcheck source=../../local/st_stages.sh

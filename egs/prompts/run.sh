@@ -12,6 +12,8 @@
 #   --model DIR|NAME     another Whisper in CTranslate2 form: a folder, or a name on the Hugging Face hub
 #   --min-words N        keep prompts of at least so many English words [8]
 #   --exp DIR            folder for the results [exp]
+#   --publish            write tables and curve into this recipe's README.md, too, which git tracks; without it only into
+#                        README.md in the folder for the results
 #
 # Stages have the numbers that they have in every recipe; 3 to 7 train a model, and this one comes trained:
 #   1 recordings and transcripts   2 model   8 decode   9 score   10 curve and table
@@ -31,6 +33,7 @@ slurm=false
 model=
 min_words=8
 exp=exp
+publish=false
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
 
@@ -72,9 +75,17 @@ if runs 10; then
     for suffix in svg png; do
         simulst plot "$exp/es-en" --out "$exp/es-en.$suffix" --title "Whisper base put online, es→en prompts"
     done
-    cp "$exp/es-en.svg" .
-    for language in $languages; do
-        python ../../local/write_results.py --readme README.md --section "$language-en" \
-            --command "./run.sh --recipe prompts$($full && echo ' --full' || true)" "$exp/$language-en"
+    pages=("$exp/README.md")
+    if $publish; then
+        cp "$exp/es-en.svg" .
+        pages+=(README.md)
+    fi
+    for page in "${pages[@]}"; do
+        for language in $languages; do
+            # shellcheck disable=SC2046
+            python ../../local/write_results.py --page "$page" --section "$language-en" \
+                $([ "$language" != es ] || echo "--picture es-en.svg") \
+                --command "./run.sh --recipe prompts$(if $full; then echo ' --full'; fi)" "$exp/$language-en"
+        done
     done
 fi

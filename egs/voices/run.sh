@@ -36,6 +36,7 @@ whisper=$models/whisper-base
 
 if runs 1; then
     echo "== stage 1: recordings, texts and data directories"
+    # shellcheck disable=SC2046
     python ../../local/prepare_voices.py --downloads "$downloads" --out "$data/corpus" --model "$whisper" \
         --heard "$data/heard" $($force && echo --force)
     python ../../local/prepare_must_c.py --root "$data/corpus" --out "$data" --pairs "$pairs" --splits "$splits"

@@ -112,7 +112,7 @@ def read_transcript(path: Path) -> dict[str, str]:
             continue
         match = _ENTRY.match(line.strip())
         if not match:
-            raise SimulstError(f"{path}, line {number}: not 'name: text'; mend the line.")
+            raise SimulstError(f"{path}, line {number}: not 'name: text'; fix the line.")
         # Some line breaks are lost and one line has its name twice: split at further "name: " in the text.
         pieces = _MERGED.split(match[2])
         for name, value in zip([match[1], *pieces[1::2]], pieces[::2], strict=True):
@@ -191,7 +191,7 @@ def drop_implausible(prompts: list[Prompt]) -> list[Prompt]:
 
 
 def split_of(name: str) -> str:
-    """ "dev" for about a quarter of all prompt names, else "tst"; the same in every language and for ever."""
+    """ "dev" for about a quarter of all prompt names, else "tst"; the same in every language, on every run."""
     return "dev" if hashlib.sha256(name.encode()).digest()[0] % 4 == 0 else "tst"
 
 
@@ -241,7 +241,7 @@ def _write_language(out: Path, language: str, speaker: str, prompts: list[Prompt
     part.replace(place)
 
 
-def table(counts: dict[str, Counter[str]]) -> str:
+def decision_table(counts: dict[str, Counter[str]]) -> str:
     """The decisions as text: one line per language."""
     columns = (*COLUMNS, "dev seconds", "tst seconds")
     rows = [["language", *columns]] + [[lang, *(str(count[c]) for c in columns)] for lang, count in counts.items()]

@@ -1,1 +1,1 @@
-"""Audio files, data directories and the corpora that they are made from."""
+"""Audio files, data directories, and the corpora that data directories are made from."""

@@ -14,21 +14,21 @@ import soxr
 from simulst.errors import SimulstError
 from simulst.units import SAMPLE_RATE
 
-RATES = (1000, 1_000_000)  # what lies outside is a damaged header
+RATES = (1000, 1_000_000)  # Hz; a header with another rate is damaged
 BLOCK = 1 << 20
-EDGE = 0.01  # seconds at either end that tell whether a file is whole
-# Full scale is 1. Mixers and lossy formats go beyond it by some decibels, which does no harm. What goes beyond this is
-# in another unit, mostly that of 16-bit integers, or damaged. It is refused, not scaled: nothing in the file tells the
-# unit, and a model that hears a wrong level only translates badly.
+EDGE = 0.01  # seconds that are read at each end to see whether a file is whole
+# Full scale is 1. Mixers and lossy formats exceed it by a few decibels, which does no harm. Samples beyond PEAK are
+# damaged or in another unit, usually 16-bit integers. Such a file is refused, not scaled: the file does not say which
+# unit it has, and a model that hears a wrong level translates badly without any error.
 PEAK = 4.0
-# Channels of opposite phase cancel each other, and a model would hear silence. They are refused, too: to take one
-# channel instead is a choice between channels that may differ, and would be made anew for each segment of a recording.
-CANCELLED = 0.2  # of the level that one channel alone would leave in the mean
-AUDIBLE = 1e-3  # RMS, -60 dB: noise below it may cancel as it likes
+# Channels of opposite phase cancel each other, so a model would hear silence. Such files are refused, too. We do not
+# take one channel instead: the channels may differ, and the choice could change from segment to segment.
+CANCELLED = 0.2  # share of the level that one channel alone would leave in the mean
+AUDIBLE = 1e-3  # RMS, -60 dB: quieter channels are noise, which may cancel
 
 
 def seconds_of(path: str | Path) -> float:
-    """The duration that a file's header tells. Raises SimulstError if it can't be read."""
+    """The duration in seconds according to a file's header. Raises SimulstError if the file can't be read."""
     try:
         info = soundfile.info(str(path))
     except (soundfile.LibsndfileError, OSError) as error:
@@ -37,40 +37,45 @@ def seconds_of(path: str | Path) -> float:
 
 
 def whole_seconds(path: str | Path) -> float:
-    """The duration of a file that can be read at both ends: what was cut off lacks the end that its header promises.
+    """The duration in seconds of a file that can be read at both ends.
 
-    (Formats whose header promises none, such as OGG, are only shorter then.) Raises SimulstError: as `load_audio`.
+    A file that was cut off lacks the end that its header promises, so reading there fails. (OGG headers promise no
+    length: a cut OGG file is only shorter.)
+    Raises SimulstError: as `load_audio`.
     """
     path = Path(path)
     with _opened(path) as file:
         total, edge = file.frames, math.ceil(EDGE * file.samplerate)
-        # The end first: libsndfile fails to seek there in short OGGs once it has read their beginning.
+        # Read the end first: in short OGG files, libsndfile fails to seek there after it has read the beginning.
         for first in (max(0, total - edge), 0):
             _channels(path, file, first, min(first + edge, total))
         return total / file.samplerate
 
 
 def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -> np.ndarray:
-    """Read one file, or the part of it between `start` and `end` (seconds).
+    """Read one audio file, or a part of it, as 16 kHz mono.
 
-    Any format, rate and sample width that libsndfile reads is accepted; channels are averaged;
-    other rates are resampled with soxr's high-quality filter.
+    Accepts every format, sample rate and sample width that libsndfile reads. Averages the channels. Resamples other
+    rates with soxr's high-quality filter.
+
+    start: where the part begins, in seconds.
+    end: where the part ends, in seconds; None for the end of the file.
 
     Returns: samples, shape (n,), float32, 16 kHz, nominally within [-1, 1].
-    Raises SimulstError: missing, empty, unreadable or truncated file, no samples in the span, samples that are not
-        finite or far beyond full scale, channels that cancel each other.
+    Raises SimulstError: the file is missing, empty, unreadable or truncated; there are no samples between `start` and
+        `end`; samples are not finite or far beyond full scale; the channels cancel each other.
     """
     path = Path(path)
     if not 0 <= start < (math.inf if end is None else end) or end == math.inf:
-        raise SimulstError(f"{path}: {start:g} to {end} s is no span of time; mend the segments file.")
+        raise SimulstError(f"{path}: {start:g} to {end} s is not a span of time; fix the segments file.")
     with _opened(path) as file:
         rate, total = file.samplerate, file.frames
         last = total if end is None else round(end * rate)
-        # Segment tables are rounded to hundredths of a second: allow that much past the end.
+        # Segment tables are rounded to hundredths of a second, so a segment may end that much after the audio.
         if end is not None and last > total + rate // 50:
             raise SimulstError(
                 f"{path}: the segment {start:g}-{end:g} s ends after the audio "
-                f"({total / rate:.2f} s); mend the segments file."
+                f"({total / rate:.2f} s); fix the segments file."
             )
         channels = _channels(path, file, round(start * rate), min(last, total))
     mono = _mixed(path, channels)
@@ -82,13 +87,18 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
 
 
 def as_int16(samples: np.ndarray) -> np.ndarray:
-    """Samples as 16-bit PCM has them; what is beyond full scale is cut off. Undoes what `load_audio` makes of PCM."""
+    """Convert samples to 16-bit PCM and clip them at full scale: the inverse of `load_audio` for 16-bit files.
+
+    samples: (n,), float, full scale is 1.
+
+    Returns: (n,), int16.
+    """
     return np.clip(np.round(samples * 32768), -32768, 32767).astype(np.int16)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
-    """A file whose header can be true. What libsndfile raises meanwhile becomes a SimulstError, too."""
+    """Open a file and check that its header is plausible. Errors of libsndfile become a SimulstError."""
     if not path.is_file():
         raise SimulstError(f"{path}: no such audio file; check the path or wav.scp.")
     size = path.stat().st_size
@@ -97,8 +107,10 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
     try:
         with soundfile.SoundFile(path) as file:
             if not RATES[0] <= file.samplerate <= RATES[1]:
-                raise SimulstError(f"{path}: a sample rate of {file.samplerate} Hz cannot be; export it again.")
-            # A WAV that was cut off is only shorter to libsndfile.
+                raise SimulstError(
+                    f"{path}: a sample rate of {file.samplerate} Hz cannot be right; export the file again."
+                )
+            # libsndfile reads a WAV that was cut off as a shorter file, without an error.
             if (_declared_bytes(path) or 0) > size:
                 raise _truncated(path)
             yield file
@@ -109,20 +121,20 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
 
 
 def _channels(path: Path, file: soundfile.SoundFile, first: int, last: int) -> np.ndarray:
-    """The frames from `first` to before `last`, shape (n, channels)."""
+    """The frames from `first` (included) to `last` (excluded), shape (n, channels)."""
     if first >= last:
         start = first / file.samplerate
-        raise SimulstError(f"{path}: no audio between {start:g} s and the end of the span; remove the entry.")
+        raise SimulstError(f"{path}: no audio between {start:g} s and the end of the segment; remove the entry.")
     samples = _read(file, last - first) if _seek(file, first) else np.zeros((0, 1), np.float32)
     if samples.shape[0] < last - first:
         raise _truncated(path)
     peak = float(max(samples.max(), -samples.min()))
     if not math.isfinite(peak):
-        raise SimulstError(f"{path}: has samples that are NaN or infinite; export it again.")
+        raise SimulstError(f"{path}: has samples that are NaN or infinite; export the file again.")
     if peak > PEAK:
         raise SimulstError(
-            f"{path}: its samples reach {peak:.6g}, but full scale is 1; write it as 16-bit PCM (if these are 16-bit "
-            "values, divide them by 32768 first)."
+            f"{path}: its samples reach {peak:.6g}, but full scale is 1; write the file as 16-bit PCM (if the samples "
+            "are 16-bit values, divide them by 32768 first)."
         )
     return samples
 
@@ -136,18 +148,18 @@ def _mixed(path: Path, samples: np.ndarray) -> np.ndarray:
         if loudest > AUDIBLE and _rms(mono[:, None])[0] < CANCELLED * loudest / count:
             raise SimulstError(
                 f"{path}: its {count} channels cancel each other when they are mixed (opposite phase); keep one of "
-                f"them, as 'sox {path.name} mono.wav remix 1' does."
+                f"them, for example with 'sox {path.name} mono.wav remix 1'."
             )
     return mono
 
 
 def _rms(samples: np.ndarray) -> np.ndarray:
-    """Root mean square of each channel. samples: (n, channels); no copy of it is made, as talks may last hours."""
+    """Root mean square of each channel. samples: (n, channels). Makes no copy of them, as talks may last hours."""
     return np.sqrt(np.einsum("ij,ij->j", samples, samples, dtype=np.float64) / len(samples))
 
 
 def _seek(file: soundfile.SoundFile, frame: int) -> bool:
-    """Whether there is such a frame; FLAC's decoder fails where its file was cut off."""
+    """Go to a frame. Returns whether that worked: FLAC's decoder fails if the file was cut off."""
     try:
         file.seek(frame)
     except soundfile.LibsndfileError:
@@ -156,7 +168,7 @@ def _seek(file: soundfile.SoundFile, frame: int) -> bool:
 
 
 def _read(file: soundfile.SoundFile, frames: int) -> np.ndarray:
-    """Up to so many frames, shape (n, channels); in blocks, for a damaged header can promise terabytes."""
+    """Read up to `frames` frames, shape (n, channels). Reads in blocks, as a damaged header can promise terabytes."""
     blocks = [file.read(min(frames, BLOCK), dtype="float32", always_2d=True)]
     while blocks[-1].shape[0] == BLOCK:
         frames -= BLOCK
@@ -165,11 +177,11 @@ def _read(file: soundfile.SoundFile, frames: int) -> np.ndarray:
 
 
 def _truncated(path: Path) -> SimulstError:
-    return SimulstError(f"{path}: truncated: its header promises more audio than the file holds; copy it again.")
+    return SimulstError(f"{path}: truncated: its header promises more audio than the file holds; copy the file again.")
 
 
 def _declared_bytes(path: Path) -> int | None:
-    """The file size that a RIFF header declares; None for other formats and for streamed WAVs (unknown size)."""
+    """The file size in bytes that a RIFF header declares; None for other formats and for streamed WAVs."""
     with path.open("rb") as file:
         header = file.read(8)
     if header[:4] != b"RIFF":

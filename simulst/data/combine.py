@@ -1,4 +1,4 @@
-"""Several language pairs as one data directory, whose targets begin with a target-language token."""
+"""Combine several language pairs into one data directory; each target begins with a target-language token."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ TARGET = "multi"
 
 
 def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path, force: bool = False) -> None:
-    """Write `data/<pair>/<split>` of all pairs as one directory, if it is not there yet. force: write it again.
+    """Write `data/<pair>/<split>` of all pairs as one data directory, if it is not there yet.
 
-    All keys get the prefix `<pair>-`, as pairs share talks. `text.tc.multi` has the targets, each behind its language's
-    token; `text.lc.rm.<source>` the sources. `out` appears whole or not at all.
-    Raises SimulstError: what `read_data_dir` and `written_whole` raise; fewer than two pairs, or several source
-        languages.
+    All keys get the prefix `<pair>-`, as pairs share talks. `text.tc.multi` holds the targets, each after its
+    language's token. `text.lc.rm.<source>` holds the sources. `out` appears whole or not at all.
+
+    pairs: such as ["en-de", "en-ja"], with one source language.
+    force: write the directory again.
+
+    Raises SimulstError: fewer than two pairs; several source languages; what `read_data_dir` and `written_whole`
+        raise.
     """
     sources = {pair.partition("-")[0] for pair in pairs}
     if len(set(pairs)) < 2 or len(sources) != 1:
@@ -29,7 +33,7 @@ def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path, force
     tables: dict[str, dict[str, str]] = {}
     for pair in pairs:
         folder, target = data / pair / split, pair.partition("-")[2]
-        read_data_dir(folder, target)  # checks that the tables fit
+        read_data_dir(folder, target)  # checks that the tables hold the same utterances
         files = {name: folder / name for name in ("wav.scp", "segments", "utt2spk", f"text.lc.rm.{source}")}
         files[f"text.tc.{TARGET}"] = text_file(folder, target)
         for name, file in files.items():
@@ -38,7 +42,7 @@ def combine_pairs(data: Path, pairs: Sequence[str], split: str, out: Path, force
                 table = {key: f"{language_token(target)} {value}" for key, value in table.items()}
             if name == "wav.scp":
                 table = {key: str((folder / value).resolve()) for key, value in table.items()}
-            # A segment and an utterance name what else has been renamed.
+            # These two tables have other keys (recordings, speakers) as values, which get the prefix, too.
             named = name in ("segments", "utt2spk")
             rows = {f"{pair}-{key}": f"{pair}-{value}" if named else value for key, value in table.items()}
             tables.setdefault(name, {}).update(rows)

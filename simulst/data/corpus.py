@@ -1,9 +1,12 @@
-"""From a corpus's segments to data directories: what is kept, in what form. The readers are `must_c` and `tsv`.
+"""From a corpus's segments to data directories: which segments are kept, and in what form.
+
+`must_c` and `tsv` read the segments.
 
 Out: OUT/<pair>/<split>/{wav.scp,segments,utt2spk,spk2utt,text.tc.<target>,text.tc.<source>,text.lc.rm.<source>}
 
-What can't be used is dropped and counted, with file and line in OUT/<pair>/<split>/dropped.log, or stops the
-preparation. Splits for training are normalised and filtered too; the others are left as they are.
+A segment that can't be used either stops the preparation, or is dropped and counted. OUT/<pair>/<split>/dropped.log
+lists dropped segments with file and line. Training splits are also normalised and filtered; other splits keep their
+texts.
 """
 
 from __future__ import annotations
@@ -28,18 +31,22 @@ FAULTS = ("bad segment", "no audio", "bad audio", "past end", "empty", "duplicat
 FILTERS = ("too short", "too long", "non-speech", "ratio")
 COLUMNS = ("found", *FAULTS, *FILTERS, "clipped", "kept", "talks", "minutes")
 DROPPED = "dropped.log"
-OVERSHOOT = 0.1  # seconds that a segment may last longer than its file; it is clipped
-SLACK = 2  # words: short sentences have wild ratios
+OVERSHOOT = 0.1  # seconds that a segment may end after its file; its end is then clipped
+SLACK = 2  # words that are added to both lengths, as the ratio of short sentences varies a lot
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is kept. on_error: "drop" or "stop" at faulty segments. The rest is for the splits named in `training`.
+    """Which segments are kept.
 
-    seconds: least and greatest length. punctuation: "moses" or "keep".
-    max_ratio: with m the median of target length / source length (words, or characters in languages without spaces), a
-        segment of s and t stays if (t/m + 2) / (s + 2) lies between 1 / max_ratio and max_ratio. So the limit means the
-        same for every pair of languages, and short sentences are spared.
+    on_error: "drop" or "stop" at a faulty segment.
+    seconds: shortest and longest segment of a training split.
+    max_ratio: limit of the length ratio in training splits. Let s and t be the lengths of source and target (words, or
+        characters in languages without spaces) and m the median of t / s. A segment is kept if (t/m + 2) / (s + 2) lies
+        between 1 / max_ratio and max_ratio. The median makes the limit comparable between language pairs; the 2
+        protects short sentences.
+    punctuation: "moses" or "keep", for training splits.
+    training: names of the training splits.
     """
 
     on_error: str = "drop"
@@ -64,10 +71,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Part of a recording with its texts, each as `text.one_line` gives it.
+    """Part of a recording with its source and target text.
 
-    line: where the corpus lists it. start, end: seconds; end is infinite for "to the end of the file".
-    The names have no spaces; that of the segment is unique, and sorts as that of its speaker does.
+    line: line of the corpus's listing.
+    name: unique and without spaces; names sort in the order of their speakers.
+    speaker: without spaces.
+    recording: name of the recording, without spaces.
+    audio: file of the recording.
+    start: seconds.
+    end: seconds; infinite for "to the end of the file".
+    source: text as `text.one_line` returns it.
+    target: text as `text.one_line` returns it.
     """
 
     line: int
@@ -82,7 +96,11 @@ class Segment:
 
 
 class Log:
-    """Drops with a count, or stops at the first fault. listing: the file that lists the segments."""
+    """Counts dropped segments, or stops at the first fault.
+
+    listing: the file that lists the segments.
+    stop: raise SimulstError at a fault.
+    """
 
     def __init__(self, listing: Path, stop: bool) -> None:
         self.listing = listing
@@ -91,13 +109,13 @@ class Log:
         self.lines: list[str] = []
 
     def fault(self, reason: str, place: int | str, what: str) -> None:
-        """place: a line of the listing, or file and line."""
+        """Drop a faulty segment, or stop. place: a line of the listing, or file and line."""
         if self.stop:
-            raise SimulstError(f"{self._place(place)}: {what}; mend it, or choose --on-error drop.")
+            raise SimulstError(f"{self._place(place)}: {what}; fix it, or choose --on-error drop.")
         self.filter(reason, place, what)
 
     def filter(self, reason: str, place: int | str, what: str) -> None:
-        """Drop what is not at fault."""
+        """Drop a segment that is correct but not wanted."""
         self.counts[reason] += 1
         self.lines.append(f"{self._place(place)}: {reason}: {what}")
 
@@ -107,9 +125,10 @@ class Log:
 
 @dataclass(frozen=True)
 class Split:
-    """A split of a corpus: the file that lists its segments, and what reads them, with the faults to the log.
+    """A split of a corpus.
 
-    The reader counts "found" in the log.
+    listing: the file that lists its segments.
+    read: yields its segments; reports faults to the log and counts "found" there.
     """
 
     listing: Path
@@ -117,16 +136,19 @@ class Split:
 
 
 def prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -> dict[str, Counter[str]]:
-    """Write a data directory for each split of a pair such as "en-de", whole or not at all.
+    """Write a data directory for each split of a language pair, each whole or not at all.
 
-    A recording of a training split that another split has too is dropped from the training.
+    If a training split and another split share a recording, it is dropped from the training split.
+
+    pair: such as "en-de".
+
     Returns: split → count for each of COLUMNS.
-    Raises SimulstError: nothing left, two files under one name, a full disk, another run at work in the pair's folder;
-        with on_error "stop" any fault.
+    Raises SimulstError: no segment is left; two files have one name; the disk is full; another run uses the pair's
+        folder; any fault, if on_error is "stop".
     """
     if not re.fullmatch(r"\w+-[\w-]+", pair):
         raise SimulstError(f"'{pair}' is no language pair; give it as source-target, such as en-de.")
-    if odd := [split for split in splits if not re.fullmatch(r"\w[\w.-]*", split)]:  # they name folders
+    if odd := [split for split in splits if not re.fullmatch(r"\w[\w.-]*", split)]:  # splits become folder names
         raise SimulstError(f"'{odd[0]}' cannot name a split; use letters, digits, points and hyphens.")
     with locked(out / pair):
         return _prepare(pair, splits, out, choice)
@@ -135,7 +157,7 @@ def prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -
 def _prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = {}
     tested: dict[str, str] = {}  # recording → split
-    for split in sorted(splits, key=lambda name: name in choice.training):  # training comes last, as it avoids the rest
+    for split in sorted(splits, key=lambda name: name in choice.training):  # training last: it avoids other recordings
         log = Log(splits[split].listing, choice.on_error == "stop")
         segments = list(_usable(splits[split].read(log), log))
         if split in choice.training:
@@ -143,7 +165,7 @@ def _prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) 
         else:
             tested |= {segment.recording: split for segment in segments}
         if not segments:
-            raise SimulstError(f"{log.listing}: no segment can be used ({_summary(log)}); mend the corpus.")
+            raise SimulstError(f"{log.listing}: no segment can be used ({_summary(log)}); fix the corpus.")
         segments.sort(key=lambda segment: segment.name)
         _count(segments, log)
         _write(out / pair / split, pair, segments, log)
@@ -154,7 +176,7 @@ def _prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) 
 def _for_training(
     segments: Iterable[Segment], tested: Mapping[str, str], pair: str, choice: Choice, log: Log
 ) -> list[Segment]:
-    """What is kept of a split for training, with normalised texts. tested: recordings of the other splits."""
+    """The segments that are kept of a training split, with normalised texts. tested: recordings of other splits."""
     segments = _of_length(_untested(segments, tested, log), choice, log)
     return _of_ratio(list(_normalised(segments, pair, choice, log)), pair, choice, log)
 
@@ -165,15 +187,15 @@ def _count(segments: Sequence[Segment], log: Log) -> None:
 
 
 def span(start: object, duration: object) -> tuple[float, float] | str:
-    """Start and end in seconds, from numbers or their text; or what is wrong with them."""
+    """Start and end in seconds, from numbers or their text; or a phrase that says what is wrong with them."""
     try:
         first, seconds = float(start), float(duration)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return "start or duration is no number"
     if not (first >= 0 and seconds > 0 and first + seconds < math.inf):
-        return f"a segment at {first:g} s of {seconds:g} s cannot be"
-    if seconds <= 0.0005:  # names count in milliseconds
-        return f"a segment of {seconds:g} s has no sound"
+        return f"a segment at {first:g} s of {seconds:g} s cannot be right"
+    if seconds <= 0.0005:  # segment names count in milliseconds
+        return f"a segment of {seconds:g} s is too short to hold sound"
     return first, first + seconds
 
 
@@ -181,8 +203,8 @@ def span(start: object, duration: object) -> tuple[float, float] | str:
 
 
 def _usable(segments: Iterable[Segment], log: Log) -> Iterator[Segment]:
-    """Those that lie within a readable file and are not there already; ends are set, or clipped to the file's."""
-    files: dict[str, tuple[Path, float | str]] = {}  # recording → its file, and seconds or what is wrong with it
+    """Segments inside a readable file, without duplicates. Infinite ends are set, and ends after the file clipped."""
+    files: dict[str, tuple[Path, float | str]] = {}  # recording → its file, and its seconds or what is wrong with it
     seen: dict[str, int] = {}  # name → line
     for segment in segments:
         if segment.recording not in files:
@@ -199,7 +221,7 @@ def _usable(segments: Iterable[Segment], log: Log) -> Iterator[Segment]:
             what = f"the segment ends at {segment.end:.2f} s, {audio.name} at {seconds:.2f} s"
             log.fault("past end", segment.line, what)
         elif segment.name in seen:
-            log.fault("duplicate", segment.line, f"the segment of line {seen[segment.name]} again")
+            log.fault("duplicate", segment.line, f"the same segment as in line {seen[segment.name]}")
         else:
             seen[segment.name] = segment.line
             log.counts["clipped"] += seconds < segment.end < math.inf
@@ -207,8 +229,8 @@ def _usable(segments: Iterable[Segment], log: Log) -> Iterator[Segment]:
 
 
 def _seconds(audio: Path) -> float | str:
-    """Seconds, or what is wrong with the file: missing, unreadable, truncated."""
-    if not isfile(audio):  # unlike Path's, also False for a name that no file can have
+    """The file's duration in seconds, or what is wrong with it: missing, unreadable, truncated."""
+    if not isfile(audio):  # unlike Path.is_file, returns False for a name that no file can have
         return f"{audio} is missing"
     try:
         return whole_seconds(audio)
@@ -235,7 +257,7 @@ def _of_length(segments: Iterable[Segment], choice: Choice, log: Log) -> Iterato
 
 
 def _normalised(segments: Iterable[Segment], pair: str, choice: Choice, log: Log) -> Iterator[Segment]:
-    """With normalised texts, without segments where nothing is said."""
+    """The segments with normalised texts; segments without words are dropped."""
     source, _, target = pair.partition("-")
     for segment in segments:
         texts = (
@@ -249,7 +271,7 @@ def _normalised(segments: Iterable[Segment], pair: str, choice: Choice, log: Log
 
 
 def _of_ratio(segments: Sequence[Segment], pair: str, choice: Choice, log: Log) -> list[Segment]:
-    """Those whose texts fit in length, by `Choice.max_ratio`."""
+    """The segments whose length ratio is within `Choice.max_ratio`."""
     languages = pair.partition("-")[::2]
     lengths = [tuple(map(length, (segment.source, segment.target), languages)) for segment in segments]
     middle = median(t / s for s, t in lengths) if lengths else 1.0
@@ -259,7 +281,7 @@ def _of_ratio(segments: Sequence[Segment], pair: str, choice: Choice, log: Log) 
         if 1 / choice.max_ratio <= ratio <= choice.max_ratio:
             kept.append(segment)
         else:
-            log.filter("ratio", segment.line, f"{s} to {t}, the median is 1 to {middle:.2f}")
+            log.filter("ratio", segment.line, f"lengths {s} to {t}, the median is 1 to {middle:.2f}")
     return kept
 
 
@@ -267,7 +289,7 @@ def _of_ratio(segments: Sequence[Segment], pair: str, choice: Choice, log: Log) 
 
 
 def _write(place: Path, pair: str, segments: Sequence[Segment], log: Log) -> None:
-    """Write a data directory, and what was dropped, whole or not at all. The segments are sorted by name."""
+    """Write a data directory and dropped.log, whole or not at all. The segments are sorted by name."""
     part = place.with_name(place.name + ".part")
     try:
         shutil.rmtree(part, ignore_errors=True)
@@ -283,7 +305,7 @@ def _write(place: Path, pair: str, segments: Sequence[Segment], log: Log) -> Non
 
 
 def _tables(pair: str, segments: Sequence[Segment]) -> dict[str, Iterable[tuple[str, str]]]:
-    """File → its rows, in order of their keys."""
+    """File name → its rows, sorted by key."""
     source, _, target = pair.partition("-")
     speakers: dict[str, list[str]] = defaultdict(list)
     for segment in segments:
@@ -306,13 +328,13 @@ def _summary(log: Log) -> str:
 
 
 def report(out: Path, pair: str, counts: Mapping[str, Counter[str]]) -> str:
-    """The table of counts, and where to read what was dropped."""
+    """The table of counts, and the paths of the logs of dropped segments."""
     logs = [out / pair / split / DROPPED for split, n in counts.items() if any(n[c] for c in (*FAULTS, *FILTERS))]
-    return "\n".join([table(counts), *(f"dropped, and why: {path}" for path in logs)])
+    return "\n".join([count_table(counts), *(f"dropped segments and reasons: {path}" for path in logs)])
 
 
-def table(counts: Mapping[str, Counter[str]]) -> str:
-    """The counts as text: one line per split, without the reasons that never occurred."""
+def count_table(counts: Mapping[str, Counter[str]]) -> str:
+    """The counts as text: one line per split, without columns for reasons that never occurred."""
     rare = (*FAULTS, *FILTERS, "clipped")
     columns = [c for c in COLUMNS if c not in rare or any(count[c] for count in counts.values())]
     rows = [["split", *columns]] + [[split, *(str(count[c]) for c in columns)] for split, count in counts.items()]

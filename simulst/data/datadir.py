@@ -1,9 +1,9 @@
 """Kaldi-style data directories, as ESPnet reads them.
 
 wav.scp        <recording> <audio file>
-segments       <utterance> <recording> <start s> <end s>      (optional: else one utterance per recording)
+segments       <utterance> <recording> <start s> <end s>      (optional: without it, a recording is one utterance)
 utt2spk        <utterance> <speaker>
-text.<lang>    <utterance> <sentence>                         (or text.tc.<lang>, as recipes write it)
+text.<lang>    <utterance> <sentence>                         (recipes call it text.tc.<lang>)
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from simulst.errors import SimulstError
 class Utterance:
     """One sentence of speech and its reference translation.
 
-    start, end: seconds within the file `wav`; end is None for "to the end of the file".
+    start: seconds from the beginning of the file `wav`.
+    end: seconds from the beginning of the file; None for "to the end of the file".
     """
 
     name: str
@@ -33,10 +34,14 @@ class Utterance:
 
 
 def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
-    """All utterances of a data directory in the order of its table, with those of `text_file` as references.
+    """All utterances of a data directory, in the order of its segments or wav.scp.
 
-    Relative paths in wav.scp are taken from the data directory.
-    Raises SimulstError: a missing table, an utterance twice, tables that do not hold the same utterances, or none.
+    Relative paths in wav.scp are relative to the data directory.
+
+    language: language of the references (see `text_file`).
+
+    Raises SimulstError: a table is missing; an utterance is listed twice; the tables do not hold the same
+        utterances, or none.
     """
     root = Path(root)
     if not root.is_dir():
@@ -55,7 +60,7 @@ def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
         odd = sorted(spans.keys() ^ references.keys())
         raise SimulstError(
             f"{text_path}: {len(references)} lines against {len(spans)} in {source.name}, first odd one '{odd[0]}'; "
-            "the two must hold the same utterances."
+            "both files must hold the same utterances."
         )
     if not spans:
         raise SimulstError(f"{source}: there is no utterance in it; prepare the data again.")
@@ -68,9 +73,11 @@ def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
 
 
 def text_file(root: Path, language: str) -> Path:
-    """Where a data directory has its sentences in a language: `text.<language>`, or else `text.tc.<language>`.
+    """The text file of a language: `text.<language>` or, if that is missing, `text.tc.<language>`.
 
-    language: also the rest of a file's name, such as lc.rm.en. Raises SimulstError: neither is there.
+    language: such as "de", or the rest of a file's name, such as "lc.rm.en".
+
+    Raises SimulstError: there is neither file.
     """
     for path in (root / f"text.{language}", root / f"text.tc.{language}"):
         if path.is_file():
@@ -80,15 +87,18 @@ def text_file(root: Path, language: str) -> Path:
 
 
 def shorter_than(utterances: Iterable[Utterance], seconds: float) -> list[Utterance]:
-    """The utterances of at most so many seconds, by their segments or their files' headers.
+    """The utterances of at most `seconds` seconds, according to their segments or their files' headers.
 
-    Raises SimulstError: a file that can't be read.
+    Raises SimulstError: a file can't be read.
     """
     return [u for u in utterances if (seconds_of(u.wav) if u.end is None else u.end) - u.start <= seconds]
 
 
 def write_data_dir(root: str | Path, tables: dict[str, dict[str, str]]) -> None:
-    """Write tables (file name → key → value), sorted by key as Kaldi's tools want them."""
+    """Write the tables of a data directory, sorted by key as Kaldi's tools need them.
+
+    tables: file name → key → value.
+    """
     root = Path(root)
     root.mkdir(parents=True, exist_ok=True)
     for file_name, table in tables.items():
@@ -96,21 +106,27 @@ def write_data_dir(root: str | Path, tables: dict[str, dict[str, str]]) -> None:
 
 
 def write_table(path: Path, rows: Iterable[tuple[str, str]]) -> None:
-    """Write one table through a temporary file, so that a killed stage leaves no half-written one."""
+    """Write one table through a temporary file, so that a killed stage leaves no half-written table."""
     temporary = path.with_name(path.name + ".part")
     temporary.write_text("".join(f"{key} {value}\n" for key, value in rows), encoding="utf-8")
     temporary.replace(path)
 
 
 def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
-    """A file of `key value` lines. Raises SimulstError for a missing file, other encodings, repeated or bare keys."""
+    """Read a file of `key value` lines.
+
+    allow_empty: accept keys without a value.
+
+    Returns: key → value.
+    Raises SimulstError: the file is missing or not UTF-8; a key is repeated; a key has no value.
+    """
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError:
         raise SimulstError(f"{path}: no such file; a data directory needs it; prepare the data again.") from None
     except OSError as error:
-        raise SimulstError(f"{path}: cannot be read ({error.strerror}); mend that.") from error
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}); fix that.") from error
     except UnicodeDecodeError as error:
         raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); convert it.") from error
     table: dict[str, str] = {}
@@ -119,7 +135,7 @@ def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
             continue
         key, value = (*re.split(r"[ \t]+", line.strip(), maxsplit=1), "")[:2]
         if key in table:
-            raise SimulstError(f"{path}, line {number}: '{key}' stands there twice; names must be unique.")
+            raise SimulstError(f"{path}, line {number}: '{key}' stands there twice; remove one of the lines.")
         if not value and not allow_empty:
             raise SimulstError(f"{path}, line {number}: '{key}' has no value; complete the line.")
         table[key] = value
@@ -144,7 +160,7 @@ def _segment(path: Path, name: str, value: str) -> tuple[str, float, float]:
     try:
         recording, start, end = parts[0], float(parts[1]), float(parts[2])
     except (IndexError, ValueError):
-        raise SimulstError(f"{path}: '{name} {value}' is not '<recording> <start> <end>'; mend the line.") from None
+        raise SimulstError(f"{path}: '{name} {value}' is not '<recording> <start> <end>'; fix the line.") from None
     if not 0 <= start < end < math.inf:
         raise SimulstError(f"{path}: '{name}' runs from {start:g} to {end:g} s; a segment needs 0 <= start < end.")
     return recording, start, end

@@ -1,9 +1,9 @@
-"""MuST-C's layout, as data directories (`corpus` says what becomes of the segments).
+"""Read a corpus in MuST-C's layout. (`corpus` filters the segments and writes data directories.)
 
 In: ROOT/<pair>/data/<split>/txt/{<split>.yaml,<split>.<source>,<split>.<target>}, ROOT/<pair>/data/<split>/wav/*.wav
 
-Versions 1 to 3 have this layout; they differ in their pairs, in talks and in the keys of the YAML. Line n of the texts
-belongs to segment n of the YAML. Never dropped, but always a stop: what would shift the texts against the segments.
+Versions 1 to 3 have this layout. They differ in their pairs, their talks and the keys of the YAML. Line n of the texts
+belongs to segment n of the YAML. A fault that would shift the texts against the segments always stops the preparation.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ from simulst.errors import SimulstError
 
 SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
 RELEASES = {"1.0": "de es fr it nl pt ro ru", "1.2": "ar cs fa tr vi zh", "2 and 3": "de ja zh"}  # targets of English
-BATCH = 500  # segments that are parsed together; all at once takes gigabytes, and three times as long
+BATCH = 500  # segments that are parsed together; parsing all at once takes gigabytes and three times as long
 
-_SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where it was built
+_SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times faster, if PyYAML has it
 
 
 def prepare_must_c(
     root: Path, out: Path, pair: str, splits: Sequence[str] = SPLITS, choice: Choice | None = None
 ) -> dict[str, Counter[str]]:
-    """Read `splits` of a pair such as "en-de" and write a data directory for each; root: the folder that holds <pair>.
+    """Write a data directory for each split of a language pair.
+
+    root: the folder that holds <pair>.
+    pair: such as "en-de".
 
     Returns: split → count for each of `corpus.COLUMNS`.
-    Raises SimulstError: pair, split or file missing, text that is not UTF-8, unreadable YAML, segments and lines that
-        differ in number, and what `prepare` raises.
+    Raises SimulstError: the pair, a split or a file is missing; a text is not UTF-8; the YAML is not readable; the
+        numbers of segments and lines differ; what `prepare` raises.
     """
     folders = {split: find_split(root, pair, split) for split in splits}
     found = {
@@ -50,7 +53,10 @@ def prepare_must_c(
 
 
 def find_split(root: Path, pair: str, split: str) -> Path:
-    """The folder of a split. Raises SimulstError that says what there is instead, or what to give as root."""
+    """The folder of a split.
+
+    Raises SimulstError: the folder is missing. The message lists what is there, or suggests another root.
+    """
     data = root / pair / "data"
     if not data.is_dir():
         raise SimulstError(_why_no_pair(root, pair))
@@ -64,7 +70,10 @@ def find_split(root: Path, pair: str, split: str) -> Path:
 
 
 def version_of(listing: Path) -> str:
-    """ "1", or "2 or 3", which look the same: only their segments have numbers of words. listing: a split's YAML."""
+    """The version of MuST-C: "1" or "2 or 3". Versions 2 and 3 look the same: only their segments count words (rW).
+
+    listing: a split's YAML.
+    """
     try:
         with listing.open("rb") as file:
             head = file.read(4096)
@@ -74,9 +83,11 @@ def version_of(listing: Path) -> str:
 
 
 def check_version(root: Path, pair: str, splits: Sequence[str], version: str = "") -> str:
-    """The version of MuST-C whose form a pair's files have: "1", "2 or 3", or both where the splits differ.
+    """The version of MuST-C that a pair's files look like: "1", "2 or 3", or both if the splits differ.
 
-    Raises SimulstError: it is not `version` ("1", "2" or "3"; "": any), or what `find_split` raises.
+    version: the version that is expected ("1", "2" or "3"); "" for any.
+
+    Raises SimulstError: the files have another version; what `find_split` raises.
     """
     found = {}
     for split in splits:
@@ -85,14 +96,14 @@ def check_version(root: Path, pair: str, splits: Sequence[str], version: str = "
         if version and version not in found[split].split(" or "):
             what = "no rW" if found[split] == "1" else "rW"
             raise SimulstError(
-                f"{listing}: of MuST-C version {found[split]} (its segments have {what}), not {version}; "
+                f"{listing}: MuST-C version {found[split]} (its segments have {what}), not {version}; "
                 f"give the --root of version {version}, or --version {found[split][0]}."
             )
     return " and ".join(sorted(set(found.values())))
 
 
 def _why_no_pair(root: Path, pair: str) -> str:
-    """One sentence with the mend: another root, an archive to unpack, another version of the corpus."""
+    """One sentence that names the remedy: another root, an archive to unpack, or another version of the corpus."""
     if not root.is_dir():
         return f"{root}: no such folder; --root is the folder that holds {pair}/data."
     above = [path for path in root.absolute().parents if (path / pair / "data").is_dir()]
@@ -105,7 +116,7 @@ def _why_no_pair(root: Path, pair: str) -> str:
     have = ", ".join(sorted(path.parent.name for path in root.glob("*-*/data"))) or "none (<pair>/data/)"
     source, _, target = pair.partition("-")
     releases = [name for name, targets in RELEASES.items() if source == "en" and target in targets.split()]
-    whose = f"MuST-C has it in version {', '.join(releases)}" if releases else "MuST-C has no such pair"
+    whose = f"MuST-C has this pair in version {', '.join(releases)}" if releases else "MuST-C has no such pair"
     return f"{root}: no language pair '{pair}'; it has {have} ({whose})."
 
 
@@ -117,7 +128,10 @@ def _names(folder: Path) -> str:
 
 
 def read_split(folder: Path, pair: str, split: str, log: Log) -> Iterator[Segment]:
-    """The segments of a split; faults go to the log. Raises SimulstError: what shifts texts against segments."""
+    """The segments of a split; faults go to the log.
+
+    Raises SimulstError: a fault that would shift the texts against the segments.
+    """
     languages = pair.partition("-")[::2]
     texts = [read_lines(folder / "txt" / f"{split}.{language}") for language in languages]
     n, segments = read_segments(log.listing)
@@ -141,19 +155,21 @@ def read_split(folder: Path, pair: str, split: str, log: Log) -> Iterator[Segmen
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text, as `one_line` gives them; Windows line ends and a byte order mark are accepted.
+    """The lines of a text, as `one_line` returns them. Windows line ends and a byte order mark are accepted.
 
-    Only line feeds end a line: MuST-C has other separators within its sentences.
-    Raises SimulstError: no such file, or not UTF-8.
+    Only a line feed ends a line: MuST-C's sentences contain other separators.
+    Raises SimulstError: the file is missing or not UTF-8.
     """
     return [one_line(line) for line in _read(path)]
 
 
 def read_segments(path: Path) -> tuple[int, Iterator[tuple[int, object]]]:
-    """The number of items of a YAML list, and each with its line; inline maps or block style.
+    """Read a YAML list of segments, as inline maps or in block style.
 
-    The number is known, and the items are parsed, before all are in memory.
-    Raises SimulstError: no such file, not UTF-8; while parsing: not YAML, not a list.
+    The items are parsed in batches, so that they need not all be in memory.
+
+    Returns: the number of items, and an iterator over line number and item.
+    Raises SimulstError: the file is missing or not UTF-8. The iterator raises: not YAML, or not a list.
     """
     lines = _read(path)
     dashes = (re.match(r" *-(?=[ \r]|$)", line) for line in lines)
@@ -161,7 +177,7 @@ def read_segments(path: Path) -> tuple[int, Iterator[tuple[int, object]]]:
     outer = next(filter(None, indents), 0)
     starts = [i for i, indent in enumerate(indents) if indent == outer > 0]
     items = _parse(path, lines, starts)
-    return (len(starts), items) if starts else (0, iter(list(items)))  # at once says what else the file is
+    return (len(starts), items) if starts else (0, iter(list(items)))  # list(): raise now if the file is no list
 
 
 def _parse(path: Path, lines: Sequence[str], starts: Sequence[int]) -> Iterator[tuple[int, object]]:
@@ -175,7 +191,7 @@ def _parse(path: Path, lines: Sequence[str], starts: Sequence[int]) -> Iterator[
             mark = getattr(error, "problem_mark", None)
             line = min(begin + (mark.line if mark else 0) + 1, end)
             problem = getattr(error, "problem", error)
-            raise SimulstError(f"{path}, line {line}: not YAML ({problem}); copy it again.") from error
+            raise SimulstError(f"{path}, line {line}: not YAML ({problem}); copy the file again.") from error
         if items is None and not batch:
             return
         if not isinstance(items, list) or len(items) != len(batch):
@@ -212,12 +228,12 @@ def _segment(folder: Path, line: int, values: object, source: str, target: str) 
         return f"'{wav}' is no plain file name"
     recording = _padded(wav.removesuffix(".wav"))
     speaker = _padded(str(values.get("speaker_id") or wav.removesuffix(".wav")))
-    # Numbers are padded so that speakers and utterances sort alike.
+    # Numbers are padded so that utterances sort in the order of their speakers.
     name = f"{speaker}_{recording}_{round(1000 * times[0]):07}_{round(1000 * times[1]):07}"
     audio = folder / (wav if wav.endswith(".wav") else f"{wav}.wav")
     return Segment(line, name, speaker, recording, audio, *times, source, target)
 
 
 def _padded(name: str) -> str:
-    """ "spk.12" → "spk.00012": numbers sort, and no name is the beginning of another."""
+    """ "spk.12" → "spk.00012": names sort by number, and no name is a prefix of another."""
     return re.sub(r"\d+", lambda digits: digits[0].zfill(5), re.sub(r"\s+", "-", name))

@@ -1,4 +1,4 @@
-"""A data directory as files that SimulEval reads."""
+"""Export a data directory as files that SimulEval reads."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from simulst.units import SAMPLE_RATE
 def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
     """Write wav/NAME.wav (16 kHz mono, 16-bit PCM), source.txt (their paths) and target.txt (the references).
 
-    The samples in a WAV are those of `load_audio`, rounded to 16 bits. A WAV that already holds them is left alone, and
-    the lists come last, each file through a temporary one: a killed export can be run again.
+    A WAV holds the samples of `load_audio`, rounded to 16 bits. A killed export can be run again: WAVs that are
+    complete are kept, each file is written through a temporary file, and the lists are written last.
 
-    Raises SimulstError: no utterances, a name that cannot be a file's, audio that cannot be read.
+    Raises SimulstError: there are no utterances; a name cannot be a file name; audio cannot be read.
     """
     if not utterances:
         raise SimulstError(f"{out}: there is no utterance to export; check the data directory.")
@@ -41,7 +41,7 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
             temporary.replace(path)
         paths.append(str(path))
     write_atomically(out / "source.txt", _lines(paths))
-    # A text stays on its line: SimulEval pairs the lists by line number.
+    # SimulEval pairs the lists by line number, so each text must stay on one line.
     references = [re.sub(r"[\r\n]+", " ", utterance.reference) for utterance in utterances]
     write_atomically(out / "target.txt", _lines(references))
 
@@ -53,7 +53,7 @@ def _holds(path: Path, samples: np.ndarray) -> bool:
             form = (file.samplerate, file.channels, file.subtype, file.frames)
             same = form == (SAMPLE_RATE, 1, "PCM_16", samples.size)
             return same and np.array_equal(file.read(dtype="int16"), samples)
-    except soundfile.LibsndfileError:  # missing or cut off
+    except soundfile.LibsndfileError:  # the file is missing or cut off
         return False
 
 

@@ -1,7 +1,7 @@
-"""Text of speech translation corpora: one line each, without what nobody says, with plain punctuation.
+"""Text of speech translation corpora: one line per sentence, without sound events, with plain punctuation.
 
-Only training text is normalised (`normalise`). References stay as their corpus has them, but for NFC (`one_line`), as
-scores are compared with other people's.
+Only training text is normalised (`normalise`). References are only converted to NFC (`one_line`), so that scores can be
+compared with published ones.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from simulst.languages import code_of, unit_of
 
 PUNCTUATION = ("moses", "keep")
 
-# What ends a line for Python's splitlines and for other tools, and a tab, which ends a field.
+# Characters that end a line in Python's splitlines and in other tools, and the tab, which ends a field.
 _BREAKS = re.compile("[\t\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
-# re's \w lacks the vowel signs of Hindi and others; regex's classes have them.
+# re's \w lacks the vowel signs of Hindi and other languages; the classes of regex have them.
 _NOT_WORD = regex.compile(r"[^\p{L}\p{M}\p{N}']")
 _WORD = regex.compile(r"[\p{L}\p{N}]")
 
-_UNTOUCHED = re.compile(r"(?:[\w,.?!-]|'(?!')| (?! ))*")  # what Moses' fifty substitutions leave as it is
+_UNTOUCHED = re.compile(r"(?:[\w,.?!-]|'(?!')| (?! ))*")  # text that Moses' fifty substitutions do not change
 _MARK = re.compile(r"[(（\[［【♪♫♬]")
 _SUNG = re.compile(r"\s*[♪♫♬]+[^♪♫♬]*[♪♫♬]+\s*")
 _NOTE = re.compile(r"\s*[♪♫♬]+\s*")
 _SQUARE = re.compile(r"\s*(?:\[[^][]*\]|［[^［］]*］|【[^【】]*】)\s*")
 _ROUND = re.compile(r"\s*[(（]([^()（）]*)[)）]\s*")
 _SENTENCE_END = tuple('.!?…。！？)）]］】"”»」』')
-# The most frequent events in MuST-C's languages, which also stand in the middle of a sentence.
+# The most frequent events in MuST-C's languages. They also occur in the middle of a sentence.
 _EVENTS = re.compile(
     r"(laugh(s|ter|ing)?|applau\w*|cheer(s|ing)?|music|sing(s|ing)|gelächter|lach(en|t)|beifall|musik|gesang|risas?"
     r"|risate|risos|aplau[sz]\w*|música|rires?|musique|musica|gelach|muziek|râsete|muzică|смех|аплодисменты|музыка"
@@ -39,30 +39,34 @@ _EVENTS = re.compile(
     r"|(会場|観客|聴衆|观众|觀眾|の|と|、|・|笑い?|笑?声|笑聲|大笑|爆笑|拍手|喝采|音楽|歓声|歌|ビデオ|映像|動画"
     r"|掌[声聲]|鼓掌|音[乐樂]|视频|視頻|影片|欢呼|歡呼)+"
 )
-_KNOWN_WORDS, _UNKNOWN_WORDS = 3, 5  # most words of an event of this list; of another
+_KNOWN_WORDS, _UNKNOWN_WORDS = 3, 5  # the longest event, in words: of this list; of any other kind
 
 
 def one_line(text: str) -> str:
-    """The text in NFC, on one line, without space around; nothing else changes."""
+    """The text in NFC, on one line, without spaces at its ends; nothing else changes."""
     return unicodedata.normalize("NFC", _BREAKS.sub(" ", text)).strip()
 
 
 def has_words(text: str) -> bool:
-    """Whether there is a letter or a digit."""
+    """Whether the text has a letter or a digit."""
     return _WORD.search(text) is not None
 
 
 def length(text: str, language: str) -> int:
-    """The number of words; of characters in languages written without spaces."""
+    """The number of words, or of characters for languages written without spaces."""
     return len(text.split()) if unit_of(language) == "word" else sum(not c.isspace() for c in text)
 
 
 def normalise(text: str, language: str, punctuation: str = "moses") -> str:
-    """A line (as `one_line` gives it) for training: without events, punctuation as Moses has it, single spaces.
+    """Normalise a line for training: without sound events, with Moses' punctuation and single spaces.
 
     Languages written without spaces keep their punctuation: sacreBLEU's tokenisers for zh and ja expect its full-width
-    forms. (That is also why this is no NFKC, which would replace them.) With `punctuation` "keep" all languages do.
-    "" where nothing is left.
+    forms. (NFKC would replace these, so it is not used.)
+
+    text: as `one_line` returns it.
+    punctuation: "moses", or "keep" to keep the punctuation of all languages.
+
+    Returns: the text; "" if nothing is left.
     """
     text = without_events(text, language)
     if unit_of(language) == "char":
@@ -73,19 +77,20 @@ def normalise(text: str, language: str, punctuation: str = "moses") -> str:
 
 
 def without_events(text: str, language: str) -> str:
-    """The text without what is heard but not said: "(Applause)", "[Musik]", "（拍手）", "♪ la la ♪".
+    """Remove sound events, which are heard but not spoken: "(Applause)", "[Musik]", "（拍手）", "♪ la la ♪".
 
-    Of round brackets only those go that look like an event, for writers use them too: a few words that begin as
-    events do in some language, or that stand between sentences, with a capital and without an end of their own.
+    Round brackets also enclose ordinary text, so they are removed only if they look like an event. They look like an
+    event if they hold a few words that begin like a known event in some language. They also do if they stand between
+    sentences and hold a few words that begin with a capital and do not end a sentence.
     """
     if not _MARK.search(text):
         return text
     gap = "" if unit_of(language) == "char" else " "
 
     def close(match: re.Match[str]) -> str:
-        """What takes the place of an event: no space before punctuation."""
+        """The text that replaces an event: a gap, but none before punctuation."""
         after = match.string[match.end() : match.end() + 1]
-        return "" if after in ",.;:!?…" else gap  # also at the end, where `after` is empty
+        return "" if after in ",.;:!?…" else gap  # at the end of the text, `after` is empty and in this string
 
     def close_round(match: re.Match[str]) -> str:
         return close(match) if _is_event(match[1].strip(), match.string[: match.start()]) else match[0]
@@ -96,8 +101,10 @@ def without_events(text: str, language: str) -> str:
 
 
 def lower_without_punctuation(text: str) -> str:
-    """Lower-cased words of letters, marks, digits and apostrophes, one space between: "It's twenty-one." →
-    "it's twenty one"."""
+    """Lower-case words without punctuation, with single spaces: "It's twenty-one." → "it's twenty one".
+
+    A word has letters, marks, digits and apostrophes.
+    """
     text = unicodedata.normalize("NFC", text).lower().replace("’", "'")
     return " ".join(word for word in (part.strip("'") for part in _NOT_WORD.sub(" ", text).split()) if word)
 

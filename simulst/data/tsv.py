@@ -1,7 +1,8 @@
-"""A table of utterances and a folder of audio, as data directories (`corpus` says what becomes of them).
+"""Read a corpus of tables and audio files. (`corpus` filters the segments and writes data directories.)
 
-In: UTF-8 text, a line per utterance, fields between tabs, the first line with the columns' names; nothing is quoted or
-    escaped, as in Common Voice and CoVoST. The columns are chosen by name. Any audio that `load_audio` reads.
+A table is UTF-8 text with one line per utterance and tabs between the fields. The first line names the columns. Nothing
+is quoted or escaped, as in Common Voice and CoVoST. The columns are chosen by name. The audio files may have any format
+that `load_audio` reads.
 """
 
 from __future__ import annotations
@@ -27,8 +28,17 @@ _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns. Without `start` an utterance is a whole file; with it, it ends by one of `end` and
-    `duration` (seconds). With `split`, rows belong to the split that this column names."""
+    """The names of a table's columns.
+
+    audio: path of the audio file.
+    source: transcript.
+    target: translation.
+    speaker: name of the speaker; None: each utterance has its own speaker.
+    start: where the utterance begins in its file, in seconds; None: an utterance is a whole file.
+    end: where the utterance ends, in seconds; with `start`, give this or `duration`.
+    duration: length of the utterance, in seconds.
+    split: name of the split that a row belongs to; None: all rows belong to one split.
+    """
 
     audio: str = "path"
     source: str = "sentence"
@@ -42,7 +52,9 @@ class Columns:
     def __post_init__(self) -> None:
         ends = [name for name in (self.end, self.duration) if name is not None]
         if len(ends) != (self.start is not None):
-            raise SimulstError("--start-column: goes with one of --end-column and --duration-column, and they with it.")
+            raise SimulstError(
+                "--start-column: goes with one of --end-column and --duration-column; give both options or none."
+            )
 
 
 def prepare_tsv(
@@ -53,17 +65,23 @@ def prepare_tsv(
     folder: Path | None = None,
     choice: Choice | None = None,
 ) -> dict[str, Counter[str]]:
-    """Write a data directory for each split; files: split → its table. folder: of the audio; else the table's.
+    """Write a data directory for each split.
+
+    files: split → its table.
+    pair: such as "de-en".
+    folder: folder of the audio files; None: the table's folder.
 
     Returns: split → count for each of `corpus.COLUMNS`.
-    Raises SimulstError: a file, folder or column missing, text that is not UTF-8, and what `prepare` raises.
+    Raises SimulstError: a file, folder or column is missing; a table is not UTF-8; what `prepare` raises.
     """
     for path in files.values():
         if not path.is_file():
             have = ", ".join(sorted(other.name for other in path.parent.glob("*.tsv"))) or "no .tsv files"
             raise SimulstError(f"{path}: no such file; {path.parent} has {have}.")
     if folder and not folder.is_dir():
-        raise SimulstError(f"{folder}: no such folder; --audio is where the files of the column '{columns.audio}' lie.")
+        raise SimulstError(
+            f"{folder}: no such folder; --audio is where the audio files are that the column '{columns.audio}' names."
+        )
     splits = {
         split: Split(path, partial(read_tsv, columns, folder or path.parent, split)) for split, path in files.items()
     }
@@ -73,7 +91,7 @@ def prepare_tsv(
 def read_tsv(columns: Columns, folder: Path, split: str, log: Log) -> Iterator[Segment]:
     """The utterances of one split in the table `log.listing`; faults go to the log.
 
-    Raises SimulstError: a column that is not there or twice, text that is not UTF-8.
+    Raises SimulstError: a column is missing or appears twice; the table is not UTF-8.
     """
     rows = _rows(log.listing)
     _, header = next(rows, (1, []))
@@ -97,7 +115,7 @@ def read_tsv(columns: Columns, folder: Path, split: str, log: Log) -> Iterator[S
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields, line by line; only line feeds end a line. Empty lines are left out."""
+    """Line number and fields of each line. Only a line feed ends a line. Empty lines are skipped."""
     with path.open("rb") as file:
         for number, data in enumerate(file, start=1):
             try:
@@ -109,7 +127,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _places(columns: Columns, header: list[str], path: Path) -> dict[str, int]:
-    """Which field of a row is what."""
+    """Attribute of `Columns` → index of its field in a row."""
     places = {}
     for field in fields(columns):
         name = getattr(columns, field.name)
@@ -118,8 +136,8 @@ def _places(columns: Columns, header: list[str], path: Path) -> dict[str, int]:
         if header.count(name) != 1:
             have = ", ".join(header[:12]) or "none"
             problem = f"{'no' if name not in header else 'more than one'} column '{name}'; the first line names {have}"
-            mend = "separate the columns by tabs" if len(header) == 1 else "mend it"
-            raise SimulstError(f"{path}: {problem}; {mend}, or choose another with --{field.name}-column.")
+            remedy = "separate the columns by tabs" if len(header) == 1 else "fix it"
+            raise SimulstError(f"{path}: {problem}; {remedy}, or choose another with --{field.name}-column.")
         places[field.name] = header.index(name)
     return places
 
@@ -144,7 +162,7 @@ def _segment(folder: Path, line: int, values: Mapping[str, str]) -> Segment | st
 
 
 def _difference(start: str, end: str) -> str:
-    """Their distance in seconds; "" if one is no number."""
+    """The seconds from start to end; "" if one of them is not a number."""
     try:
         return str(float(end) - float(start))
     except ValueError:
@@ -152,9 +170,9 @@ def _difference(start: str, end: str) -> str:
 
 
 def _name(text: str) -> str:
-    """A name of letters, digits, points and underscores, the same for the same text only.
+    """A name of letters, digits, points and underscores; different texts have different names.
 
-    It has no hyphen: names that are joined by hyphens sort as their first parts do, as Kaldi's tools want it.
+    It has no hyphen. Names that are joined by hyphens then sort by their first parts, as Kaldi's tools need it.
     """
     if re.fullmatch(rf"[\w.]{{1,{LONGEST_NAME}}}", text):
         return text

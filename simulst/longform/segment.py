@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 
-class Segment(ABC):
+class Segmentation(ABC):
     """Options: a frozen dataclass. label: a short name for tables and curves, empty for the ordinary case."""
 
     @property
@@ -23,7 +23,7 @@ class Segment(ABC):
 
 
 @dataclass(frozen=True)
-class Whole(Segment):
+class Whole(Segmentation):
     """The stream is one utterance."""
 
     @property
@@ -36,7 +36,7 @@ class Whole(Segment):
 
 
 @dataclass(frozen=True)
-class Pause(Segment):
+class Pause(Segmentation):
     """An utterance ends where nobody speaks for so many seconds (simulst/longform/pauses.py)."""
 
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -18,7 +18,7 @@ from simulst.models.espnet.model import ESPnet
 from simulst.prefix.encoding import encode_prefixes
 from simulst.search import Hypothesis, JointOptions, Tokens
 from simulst.search.beam import JointSearch, Running, joint_beam_search
-from simulst.search.calls import Steps, together
+from simulst.search.calls import Steps, run_together
 from simulst.units import FRAME
 
 
@@ -64,11 +64,11 @@ def align(
 ) -> list[Alignment]:
     """Extract the prefix pairs of utterances of `frames` frames each; those of at most `tau` frames have none.
 
-    The prefixes of tau, 2 tau, ... frames are translated behind the last target prefix found. One that is a prefix of
+    The prefixes of tau, 2 tau, ... frames are translated after the last target prefix found. One that is a prefix of
     the whole translation in tokens and in units, and longer than the last, is a pair; then the whole is translated
-    again behind it. (A token prefix may end within a word: "Haus" is no translation's prefix if that has "Haustür".)
+    again after it. (A token prefix may end within a word: "Haus" is no translation's prefix if that has "Haustür".)
     text: of tokens, with words apart. unit: "word", or "char" for languages that are written without spaces.
-    open_end: leave out punctuation behind the translation of a prefix. A model that was trained on whole sentences ends
+    open_end: leave out punctuation after the translation of a prefix. A model that was trained on whole sentences ends
         each of its translations with a full stop, which the whole then has only where it ends. (Not in the paper.)
     """
     count = len(frames)
@@ -114,7 +114,7 @@ def _without_stop(tokens: Tokens, text: Callable[[Tokens], str]) -> Tokens:
 
 
 def _length(word: str) -> int:
-    """Of a text without the punctuation behind it."""
+    """Of a text without the punctuation after it."""
     return max((place for place, character in enumerate(word, start=1) if character.isalnum()), default=0)
 
 
@@ -147,7 +147,7 @@ class Translator:
     def __call__(self, questions: Sequence[Question]) -> list[Tokens]:
         """Raises SimulstError: scores that are not numbers."""
         decoder = SharedSteps(self._model.decoder)
-        found = together([self._search(question, decoder) for question in questions], decoder.answer)
+        found = run_together([self._search(question, decoder) for question in questions], decoder.answer)
         return [beam[0].tokens[len(self._language) :] for beam in found]
 
     def _search(self, question: Question, decoder: SharedSteps) -> Steps[list[Hypothesis]]:

@@ -7,7 +7,7 @@ are its outputs: one pass over the longest prefix holds all of them, and piece j
 that contain it.
 
 Which prefixes there are at the end of an utterance, the paper leaves open. Here: all that are shorter than the
-utterance, those behind its last pair too, for at all of these the predictor is asked at inference. Their last piece is
+utterance, those after its last pair too, for at all of these the predictor is asked at inference. Their last piece is
 no boundary, as no pair was kept there. The whole utterance is not one of them: its end is known, and nobody asks.
 """
 

@@ -54,7 +54,7 @@ def _in_blocks(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> Iterator
 
     rows, first = list(range(len(audio))), 0
     state: EncoderState | None = None
-    heard = [model.nothing for _ in audio]  # what the end of a prefix does not change
+    heard = [model.no_frames for _ in audio]  # what the end of a prefix does not change
     for end in range(tau, max(frames) + tau, tau):
         going = [row for row in rows if end < frames[row]]
         for place, row in enumerate(rows):

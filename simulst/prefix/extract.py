@@ -70,7 +70,7 @@ def extract(
 ) -> Counter[str]:
     """Extract the prefix pairs of the utterances of a data directory, what is missing of them.
 
-    force: begin anew, without the extraction that is in `out`.
+    force: begin again, without the extraction that is in `out`.
     Returns counts: utterances, those not longer than tau, prefixes, pairs.
     Raises SimulstError: an extraction in `out` of anything else (model, languages, utterances, options); a model that
         translates nothing; utterances that can't be read (the others are kept); another run at work in `out`.
@@ -124,7 +124,7 @@ def _extract(
     if failures:
         raise SimulstError(
             f"{len(failures)} of {len(shards)} shards failed, the others are in {out / SHARDS}; "
-            f"mend them and run again. First: {failures[0]}"
+            f"fix them and run again. First: {failures[0]}"
         )
     found = [line for shard in shards for line in read_prefixes(_file(out, shard.number))]
     order = {utterance.name: place for place, utterance in enumerate(utterances)}

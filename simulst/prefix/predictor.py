@@ -94,7 +94,7 @@ class BoundaryPredictor(nn.Module):
         return self._log_mel.frames(samples, start, first, ready)
 
     def forward(self, features: Tensor, state: PredictorState | None = None) -> tuple[Tensor, PredictorState]:
-        """Logits of the labels 0 and 1 for the next n outputs, (batch, n, 2), and the state behind them.
+        """Logits of the labels 0 and 1 for the next n outputs, (batch, n, 2), and the state after them.
 
         features: (batch, 4 n, mels), of which the first is missing when there is no state: the audio's beginning.
         """
@@ -164,11 +164,11 @@ def load_predictor(path: str | Path) -> BoundaryPredictor:
 
     Raises SimulstError: no such file, not a predictor, or one of another sample rate or of other sizes than it says.
     """
-    mend = "name a predictor.pth that local/train_predictor.py wrote"
-    content = load_checkpoint(path, mend)
+    remedy = "name a predictor.pth that local/train_predictor.py wrote"
+    content = load_checkpoint(path, remedy)
     if content.get("format") != FORMAT:
-        raise SimulstError(f"{path}: not a boundary predictor; {mend}.")
-    stored = read_fields(_Stored, content, f"{path}: not a boundary predictor", mend)
+        raise SimulstError(f"{path}: not a boundary predictor; {remedy}.")
+    stored = read_fields(_Stored, content, f"{path}: not a boundary predictor", remedy)
     if stored.sample_rate != SAMPLE_RATE:
         raise SimulstError(
             f"{path}: trained on audio of {stored.sample_rate} Hz; {SAMPLE_RATE} Hz is needed: train it again."
@@ -200,14 +200,14 @@ def save_atomically(path: Path, content: dict) -> None:
     part.replace(path)
 
 
-def load_checkpoint(path: str | Path, mend: str) -> dict:
-    """A file of `save_atomically`, without running code from it. Raises SimulstError with `mend` if that can't be."""
+def load_checkpoint(path: str | Path, remedy: str) -> dict:
+    """A file of `save_atomically`, without running code from it. Raises SimulstError with `remedy` if that can't be."""
     if not Path(path).is_file():
-        raise SimulstError(f"{path}: no such file; {mend}.")
+        raise SimulstError(f"{path}: no such file; {remedy}.")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception:  # of any kind, by what the bytes look like
         content = None
     if not isinstance(content, dict):
-        raise SimulstError(f"{path}: not a readable checkpoint; {mend}.")
+        raise SimulstError(f"{path}: not a readable checkpoint; {remedy}.")
     return content

@@ -171,7 +171,7 @@ class Trainer:
             train_loss = self._train_epoch(self.data.orders(self.options.batch_frames, random), f"epoch {number}")
             valid_loss = self._valid_loss()
             if not math.isfinite(train_loss + valid_loss):
-                raise SimulstError(f"{self.out}: the loss is no number now; begin anew with a lower learning rate.")
+                raise SimulstError(f"{self.out}: the loss is no number now; begin again with a lower learning rate.")
             self.epochs.append({"train_loss": train_loss, "valid_loss": valid_loss})
             if self._best() == number:
                 self.predictor.save(self.out / PREDICTOR)
@@ -246,7 +246,7 @@ class Trainer:
         save_atomically(self.out / LAST, {**state, "schedule": self.schedule.state_dict(), "epochs": self.epochs})
 
     def _resume(self) -> None:
-        content = load_checkpoint(self.out / LAST, "use --force to begin anew")
+        content = load_checkpoint(self.out / LAST, "use --force to begin again")
         self.predictor.load_state_dict(content["weights"])
         self.adam.load_state_dict(content["adam"])
         self.schedule.load_state_dict(content["schedule"])
@@ -258,7 +258,7 @@ def train(
 ) -> None:
     """Train a predictor in `out`, or go on at its last epoch, then write its scores on the held-out prefixes.
 
-    data, prefixes: see `read_corpus`. force: begin anew, without what is in `out`.
+    data, prefixes: see `read_corpus`. force: begin again, without what is in `out`.
     Raises SimulstError: unusable data, or another training in `out`.
     """
     training, valid = read_corpus(data, prefixes), read_corpus(valid_data, valid_prefixes)

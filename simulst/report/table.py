@@ -176,30 +176,44 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def write_results(readme: Path, section: str, table: str, command: str) -> None:
-    """Put a table, and the command that made it, between a README's markers for `section`.
+def write_results(page: Path, section: str, table: str, command: str, picture: str = "") -> list[str]:
+    """Put a table, and the command that made it, between a page's markers for `section`.
 
         <!-- results: SECTION -->
         <!-- end results: SECTION -->
 
-    What stood between them is replaced; where they are missing, they are added at the end, under a heading.
-    Raises SimulstError: no such README; markers that are repeated, alone or in the wrong order.
+    What stood between them is replaced. Where they are missing, they are added at the end, under a heading and
+    `picture` (a file's name, relative to the page). A page that is not there is begun.
+    Returns the figures of the page's prose that were in the table before and are in none of its tables now. Whoever
+    publishes the page has to revise these sentences.
+    Raises SimulstError: markers that are repeated, alone or in the wrong order.
     """
-    if not readme.is_file():
-        raise SimulstError(f"{readme}: no such file; make it, with the markers for '{section}'.")
     try:
-        text = readme.read_text(encoding="utf-8")
+        text = page.read_text(encoding="utf-8") if page.is_file() else "# Results\n"
     except UnicodeDecodeError as error:
-        raise SimulstError(f"{readme}: not UTF-8 (byte {error.start}); convert it.") from error
+        raise SimulstError(f"{page}: not UTF-8 (byte {error.start}); convert it.") from error
     begin, end = f"<!-- results: {section} -->", f"<!-- end results: {section} -->"
     if begin not in text and end not in text:
-        text = f"{text.rstrip()}\n\n## {section}\n\n{begin}\n{end}\n"
+        curve = f"![BLEU over latency]({picture})\n\n" if picture else ""
+        text = f"{text.rstrip()}\n\n## {section}\n\n{curve}{begin}\n{end}\n"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise SimulstError(f"{readme}: needs the markers '{begin}' and '{end}', each once, in this order; mend that.")
+        raise SimulstError(f"{page}: needs the markers '{begin}' and '{end}', each once, in this order; fix that.")
     before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(end)
+    old, _, after = rest.partition(end)
     body = f"{begin}\n\n{table.strip()}\n\nMade by:\n\n```sh\n{command.strip()}\n```\n\n{end}"
-    write_atomically(readme, before + body + after)
+    write_atomically(page, before + body + after)
+    tables, prose = _figures(table), set()
+    for place, part in enumerate(re.split(r"<!-- (?:end )?results: .* -->", before + after)):
+        if place % 2:
+            tables |= _figures(part)
+        else:
+            prose |= _figures(part)
+    return sorted((prose & _figures(old)) - tables, key=float)
+
+
+def _figures(text: str) -> set[str]:
+    """The numbers in a text that look like a result: with decimals, or of three digits and more."""
+    return set(re.findall(r"(?<![\w.-])(?:\d+\.\d+|\d{3,})(?![\w.]*\w)", text))
 
 
 def _read_scores(path: Path) -> dict[str, Any]:

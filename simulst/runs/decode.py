@@ -101,7 +101,7 @@ def run(
 ) -> None:
     """Decode what is missing in each (folder, configuration), until every folder's log is whole.
 
-    force: decode anew what is there.
+    force: decode again what is there.
     Raises SimulstError: a folder that holds another run, or where another is at work; a full disk; utterances that
         failed, or killed the process that decoded them time and again (the others are decoded and kept).
     """
@@ -153,7 +153,7 @@ def _run(
         where = states[0].path if len(states) == 1 else states[0].path.parent
         raise SimulstError(
             f"{len(failures)} of {len(utterances)} utterances failed, the others are in {where}; "
-            f"mend them and run again. First: {failures[0]}"
+            f"fix them and run again. First: {failures[0]}"
         )
 
 

@@ -23,7 +23,7 @@ from simulst.yaml_files import read_yaml
 
 RECORD, LOG = "simulst.json", "simulst.log"
 MEETING = ".dist_init_"
-FORWARDED = ("OMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED", "NLTK_DATA")
+FORWARDED = ("OMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED")
 """Beginnings of the variables that processes on other machines get through ssh (srun hands on all)."""
 
 
@@ -155,7 +155,7 @@ def run_espnet(
     """Run one ESPnet program with its log in `out/simulst.log`.
 
     What made the folder is kept in `out/simulst.json`: the same command goes on where it was interrupted, and does
-    nothing once it has ended. force: begin anew, without what is in the folder.
+    nothing once it has ended. force: begin again, without what is in the folder.
     Raises SimulstError: the program failed (with the log's last words), another command or configuration filled
         the folder, or another run is at work there.
     """
@@ -164,8 +164,7 @@ def run_espnet(
     record = out / RECORD
     # Without the interpreter, whose place changes when a checkout is moved, and without the machines.
     wanted = {"command": command[1:], "config": config.read_text(encoding="utf-8")}
-    # NLTK's data is looked for (and asked of the network) at ESPnet's import; nothing here needs it.
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NLTK_DATA": os.environ.get("NLTK_DATA", str(out.resolve()))}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     launched = machines.command(command, out, environment)
     with locked(out) as lock:
         if record.is_file() and force:
@@ -179,7 +178,7 @@ def run_espnet(
             if not same:
                 raise SimulstError(
                     f"{out}: was begun with other options or another {config.name} (see {RECORD} there); "
-                    "name another folder, or use --force to begin anew."
+                    "name another folder, or use --force to begin again."
                 )
             if found.get("complete"):
                 print(f"{out}: complete; --force does it again")

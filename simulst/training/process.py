@@ -1,19 +1,24 @@
 """A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
 
-Two things ESPnet leaves undone are done here. A training that is killed while a checkpoint is written can go on from
-the one before, and has the weights of every epoch that it doesn't train again. And the processes of a group leave it
-in the end: gloo's threads may else outlive what they belong to, and abort a process whose training has ended well.
+It starts in seconds (`simulst.light_import`), and two things ESPnet leaves undone are done here. A training that is
+killed while a checkpoint is written can go on from the one before, and has the weights of every epoch that it doesn't
+train again. And the processes of a group leave it in the end: gloo's threads may else outlive what they belong to, and
+abort a process whose training has ended well.
 """
 
 from __future__ import annotations
 
 import atexit
 import importlib
+import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from simulst.light_import import leave_out_unused, skip_type_checks
 
 CHECKPOINT = "checkpoint.pth"
 _write = torch.save
@@ -36,6 +41,15 @@ def save(thing: object, file: Any, *args: Any, **options: Any) -> None:
     part.replace(file)
 
 
+def names_hugging_face(arguments: list[str]) -> bool:
+    """Whether the options, or the configuration that they name, ask for parts of Hugging Face's."""
+    texts = list(arguments)
+    for option, value in pairwise(arguments):
+        if option == "--config" and Path(value).is_file():
+            texts.append(Path(value).read_text(encoding="utf-8", errors="replace"))
+    return any(re.search("hugging_?face", text) for text in texts)
+
+
 def leave() -> None:
     """Leave the process group, if there is one."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -45,6 +59,8 @@ def leave() -> None:
 if __name__ in ("__main__", "__mp_main__"):  # ESPnet starts a process for each GPU; these import this as __mp_main__
     torch.save = save  # type: ignore[assignment]
     atexit.register(leave)
+    skip_type_checks()
+    leave_out_unused(keep_transformers=names_hugging_face(sys.argv))
 
 if __name__ == "__main__":
     sys.argv = sys.argv[1:]

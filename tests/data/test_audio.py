@@ -1,4 +1,4 @@
-"""load_audio: every sound file gives 16 kHz mono float32, everything else a SimulstError that names the file."""
+"""load_audio: every sound file gives 16 kHz mono float32, and everything else ends in a SimulstError that names the file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_any_rate_becomes_16_khz(tmp_path: Path, rate: int) -> None:
     assert samples.dtype == np.float32
     assert samples.ndim == 1
     assert abs(samples.size - SAMPLE_RATE // 2) <= 1
-    # The edges carry the resampler's ringing; within, it is the same tone.
+    # The resampler rings at the edges; in between, the tone is the same.
     inner = slice(800, -800)
     assert np.abs(samples[inner] - tone(SAMPLE_RATE)[: samples.size][inner]).max() < 0.01
 
@@ -78,7 +78,7 @@ def test_channels_that_cancel_each_other_are_refused(tmp_path: Path, subtype: st
 
 @pytest.mark.parametrize("channels", [[1, 0], [1, -0.5], [1, 0, 0, 0, 0, 0, 0, 0], [0, 0], [1e-3, -1e-3]])
 def test_other_channels_are_mixed(tmp_path: Path, channels: list[float]) -> None:
-    """One channel of many that speaks, silence, and noise below hearing."""
+    """Speech in one of many channels, silence, and inaudible noise."""
     samples = np.stack([factor * tone(SAMPLE_RATE) for factor in channels], axis=1).astype(np.float32)
     path = write(tmp_path / "a.wav", samples, subtype="FLOAT")
     np.testing.assert_allclose(load_audio(path), samples.mean(axis=1), atol=1e-7)

@@ -28,7 +28,7 @@ def texts(lengths: list[tuple[int, int]], letters: str = "a ") -> list[Segment]:
 
 
 def by_ratio(lengths: list[tuple[int, int]], max_ratio: float, pair: str = "en-de", letters: str = "a ") -> list[int]:
-    """The indices of what is kept."""
+    """The indices of the segments that are kept."""
     log = Log(Path("x"), False)
     kept = corpus._of_ratio(texts(lengths, letters), pair, Choice(max_ratio=max_ratio), log)
     assert log.counts["ratio"] == len(log.lines) == len(lengths) - len(kept)
@@ -48,7 +48,7 @@ def test_the_ratio_is_that_of_the_documentation(lengths: list[tuple[int, int]], 
 
 @given(LENGTHS, LIMITS)
 def test_the_ratio_is_the_same_in_words_and_characters(lengths: list[tuple[int, int]], limit: float) -> None:
-    """Each target word three characters: the same is dropped."""
+    """If each target word becomes three characters, the same segments are dropped."""
     assert by_ratio(lengths, limit, "en-ja", "日本語 ") == by_ratio(lengths, limit)
 
 
@@ -83,7 +83,7 @@ def test_choices_that_cannot_be(options: dict[str, float | str], what: str) -> N
 
 
 @given(st.floats() | st.text(max_size=5), st.floats() | st.text(max_size=5))
-def test_a_span_is_one_or_the_reason_why_not(start: float | str, duration: float | str) -> None:
+def test_a_span_is_a_pair_of_times_or_a_reason(start: float | str, duration: float | str) -> None:
     times = span(start, duration)
     assert isinstance(times, str) or 0 <= times[0] <= times[1] < float("inf")
 
@@ -91,9 +91,9 @@ def test_a_span_is_one_or_the_reason_why_not(start: float | str, duration: float
 def test_spans() -> None:
     assert span("1.5", 2) == (1.5, 3.5)
     assert span(10**400, 2) == span("a", 2) == "start or duration is no number"
-    assert span(1.7e308, 1.7e308) == "a segment at 1.7e+308 s of 1.7e+308 s cannot be"
-    assert span(0, 1.7e308) == (0, 1.7e308) and span(0, 0.0004) == "a segment of 0.0004 s has no sound"
-    assert span(-1, 2) == "a segment at -1 s of 2 s cannot be"
+    assert span(1.7e308, 1.7e308) == "a segment at 1.7e+308 s of 1.7e+308 s cannot be right"
+    assert span(0, 1.7e308) == (0, 1.7e308) and span(0, 0.0004) == "a segment of 0.0004 s is too short to hold sound"
+    assert span(-1, 2) == "a segment at -1 s of 2 s cannot be right"
 
 
 class Talk:
@@ -149,8 +149,8 @@ def test_two_at_once_refuse(tmp_path: Path) -> None:
     talk.prepare()
 
 
-def test_the_report_names_the_logs_of_what_was_dropped(tmp_path: Path) -> None:
-    log = f"\ndropped, and why: {tmp_path / 'en-de/train/dropped.log'}"
+def test_the_report_names_the_logs_of_dropped_segments(tmp_path: Path) -> None:
+    log = f"\ndropped segments and reasons: {tmp_path / 'en-de/train/dropped.log'}"
     counts = Talk(tmp_path, [ONE, replace(ONE, name="s_a_2", start=6.0, end=7.0)]).prepare()
     assert corpus.report(tmp_path, "en-de", {"train": counts}).endswith(log)
     counts = Talk(tmp_path, [replace(ONE, end=5.05)]).prepare()  # clipped is not dropped
@@ -171,12 +171,12 @@ def test_only_splits_for_training_are_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("split", ["..", "a/b", "", ".part"])
-def test_what_is_no_name_of_a_split(tmp_path: Path, split: str) -> None:
+def test_bad_names_of_splits(tmp_path: Path, split: str) -> None:
     with pytest.raises(SimulstError, match="cannot name a split"):
         Talk(tmp_path, [ONE]).prepare(split)
 
 
 @pytest.mark.parametrize("pair", ["de", "de-", "", "../de-en"])
-def test_what_is_no_pair(tmp_path: Path, pair: str) -> None:
+def test_bad_pairs(tmp_path: Path, pair: str) -> None:
     with pytest.raises(SimulstError, match="is no language pair; give it as source-target"):
         prepare(pair, {}, tmp_path, Choice())

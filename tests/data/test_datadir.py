@@ -1,4 +1,4 @@
-"""Data directories: what is written is read back; bad tables end in a SimulstError that names the file."""
+"""Data directories: reading returns what was written; bad tables end in a SimulstError that names the file."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_empty_reference_is_allowed(tmp_path: Path) -> None:
         ({"wav_scp": "u\n", "text_en": "u x\n"}, "'u' has no value"),
         ({"wav_scp": "u sox a.wav |\n", "text_en": "u x\n"}, "pipes"),
         ({"wav_scp": "u a.wav\n", "text_en": "v x\n"}, "first odd one 'u'"),
-        ({"wav_scp": "u a.wav\n", "text_en": ""}, "0 lines against 1"),
+        ({"wav_scp": "u a.wav\n", "text_en": ""}, "0 lines against 1 in wav.scp"),
         ({"wav_scp": "r a.wav\n", "segments": "u q 0 1\n", "text_en": "u x\n"}, "which wav.scp lacks"),
         ({"wav_scp": "r a.wav\n", "segments": "u r 0\n", "text_en": "u x\n"}, "is not '<recording>"),
         ({"wav_scp": "r a.wav\n", "segments": "u r a b\n", "text_en": "u x\n"}, "is not '<recording>"),
@@ -112,7 +112,7 @@ def test_tabs_and_byte_order_mark(tmp_path: Path) -> None:
 
 
 key = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=8)
-# Anything in one line without outer blanks; sentences may hold any letters and odd separators.
+# One line without spaces at its ends; it may hold any letters and unusual separators.
 value = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n\r"), max_size=20).map(str.strip)
 
 

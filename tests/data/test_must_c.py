@@ -1,4 +1,4 @@
-"""MuST-C's layout as data directories, its versions, and each ugly thing that a corpus can hold."""
+"""MuST-C's layout as data directories, its versions, and every fault that a corpus can have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import soundfile
 import yaml
 
 from simulst.corpora.mini.speech import make_mini
-from simulst.data.corpus import Choice, table
+from simulst.data.corpus import Choice, count_table
 from simulst.data.datadir import read_data_dir, read_table
 from simulst.data.must_c import BATCH, check_version, prepare_must_c, read_lines, read_segments
 from simulst.errors import SimulstError
@@ -35,7 +35,7 @@ def wav(path: Path, seconds: float = 5.0) -> None:
 
 
 class Corpus:
-    """Two talks and three segments under root/en-de/data/<split>, to be spoiled."""
+    """Two talks and three segments under root/en-de/data/<split>; tests damage them."""
 
     def __init__(self, root: Path, split: str = "dev") -> None:
         self.root, self.out, self.split = root / "corpus", root / "out", split
@@ -58,7 +58,7 @@ class Corpus:
         return list(read_table(self.out / "en-de" / self.split / "segments"))
 
     def dropped(self, reason: str, kept: int, what: str) -> None:
-        """With "drop" so many are kept and the log says `what`; with "stop" the same words are the error."""
+        """With "drop", `kept` segments stay and the log says `what`; with "stop", the error says the same."""
         counts = self.prepare()
         assert counts["kept"] == kept and counts[reason] == counts["found"] - kept > 0
         assert what in (self.out / "en-de" / self.split / "dropped.log").read_text()
@@ -100,7 +100,7 @@ def test_the_mini_corpus_comes_through_whole(tmp_path: Path) -> None:
     for pair in ("en-de", "en-ja"):
         counts = prepare_must_c(tmp_path / "mini", tmp_path / "data", pair, choice=Choice("stop"))
         assert {split: count["kept"] for split, count in counts.items()} == sizes
-        text = table(counts)
+        text = count_table(counts)
         assert text.splitlines()[0].split() == ["split", "found", "kept", "talks", "minutes"]
     assert read_data_dir(tmp_path / "data" / "en-ja" / "dev", "tc.ja")[0].reference.endswith("。")
 
@@ -240,7 +240,7 @@ def test_a_small_overshoot_is_clipped(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize("duration", ["0.0", "-1.5", ".nan", ".inf", "0.0001", "abc", ""])
-def test_lengths_that_cannot_be(corpus: Corpus, duration: str) -> None:
+def test_impossible_durations(corpus: Corpus, duration: str) -> None:
     corpus.write([*LINES[:2], LINES[2].replace("1.50", duration, 1)], ENGLISH, GERMAN)
     corpus.dropped("bad segment", 2, "dev.yaml, line 3: bad segment: ")
 
@@ -262,7 +262,7 @@ def test_empty_lines(corpus: Corpus, english: str, german: str, side: str) -> No
 
 def test_duplicate_segments_and_talks(corpus: Corpus) -> None:
     corpus.write([*LINES, *LINES[:2]], [*ENGLISH, *ENGLISH[:2]], [*GERMAN, *GERMAN[:2]])
-    corpus.dropped("duplicate", 3, "dev.yaml, line 4: duplicate: the segment of line 1 again")
+    corpus.dropped("duplicate", 3, "dev.yaml, line 4: duplicate: the same segment as in line 1")
 
 
 def test_a_talk_of_the_training_that_is_tested_too(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_text_that_is_not_utf_8(corpus: Corpus, suffix: str) -> None:
         corpus.prepare()
 
 
-def test_what_is_no_yaml(corpus: Corpus) -> None:
+def test_broken_yaml(corpus: Corpus) -> None:
     corpus.write([LINES[0], "- {duration: 1", LINES[2]], ENGLISH, GERMAN)
     with pytest.raises(SimulstError, match=r"dev\.yaml, line \d: not YAML"):
         corpus.prepare()
@@ -304,7 +304,7 @@ def test_what_is_no_yaml(corpus: Corpus) -> None:
         corpus.prepare()
 
 
-def test_what_is_not_there(corpus: Corpus) -> None:
+def test_missing_splits_and_files(corpus: Corpus) -> None:
     with pytest.raises(SimulstError, match="no split 'tst-HE'; it has dev"):
         prepare_must_c(corpus.root, corpus.out, "en-de", ["dev", "tst-HE"])
     with pytest.raises(SimulstError, match="choose drop or stop"):
@@ -340,9 +340,9 @@ def test_an_archive_that_is_not_unpacked(corpus: Corpus) -> None:
 @pytest.mark.parametrize(
     "pair, where",
     [
-        ("en-ja", "MuST-C has it in version 2 and 3"),
-        ("en-fr", "MuST-C has it in version 1.0"),
-        ("en-zh", "MuST-C has it in version 1.2, 2 and 3"),
+        ("en-ja", "MuST-C has this pair in version 2 and 3"),
+        ("en-fr", "MuST-C has this pair in version 1.0"),
+        ("en-zh", "MuST-C has this pair in version 1.2, 2 and 3"),
         ("de-en", "MuST-C has no such pair"),
     ],
 )
@@ -364,7 +364,7 @@ def test_versions_are_told_apart_by_the_numbers_of_words(corpus: Corpus, name: s
     with pytest.raises(SimulstError) as error:
         check_version(corpus.root, "en-de", ["dev"], wrong)
     assert str(error.value) == (
-        f"{corpus.folder / 'txt/dev.yaml'}: of MuST-C version {found} (its segments have {what}), not {wrong}; "
+        f"{corpus.folder / 'txt/dev.yaml'}: MuST-C version {found} (its segments have {what}), not {wrong}; "
         f"give the --root of version {wrong}, or --version {found[0]}."
     )
 
@@ -374,7 +374,7 @@ def test_splits_of_different_versions(tmp_path: Path) -> None:
     corpus = Corpus(tmp_path, "dev")
     corpus.write([line.replace("rW: 2, uW: 0, ", "") for line in LINES], ENGLISH, GERMAN)
     assert check_version(corpus.root, "en-de", ["train", "dev"]) == "1 and 2 or 3"
-    with pytest.raises(SimulstError, match=r"dev\.yaml: of MuST-C version 1"):
+    with pytest.raises(SimulstError, match=r"dev\.yaml: MuST-C version 1"):
         check_version(corpus.root, "en-de", ["train", "dev"], "2")
 
 
@@ -410,8 +410,8 @@ def test_the_script(corpus: Corpus) -> None:
     assert "dropped" not in done.stdout
     (corpus.folder / "wav" / "ted_2.wav").unlink()
     done = subprocess.run([*command, "dev", "--version", "3"], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith(f"\ndropped, and why: {corpus.out / 'en-de/dev/dropped.log'}\n")
+    assert done.stdout.endswith(f"\ndropped segments and reasons: {corpus.out / 'en-de/dev/dropped.log'}\n")
     failed = subprocess.run([*command, "dev", "--version", "1"], capture_output=True, text=True, check=False)
-    assert failed.returncode == 1 and "of MuST-C version 2 or 3" in failed.stderr
+    assert failed.returncode == 1 and "MuST-C version 2 or 3" in failed.stderr
     failed = subprocess.run([*command, "test"], capture_output=True, text=True, check=False)
     assert failed.returncode == 1 and "no split 'test'" in failed.stderr

@@ -1,4 +1,4 @@
-"""Export for SimulEval: the same samples, one line an utterance, nothing done twice."""
+"""Export for SimulEval: the same samples, one line per utterance, nothing done twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_export(tmp_path: Path, utterances: list[Utterance], monkeypatch: pytest
     paths = (out / "source.txt").read_text(encoding="utf-8").splitlines()
     assert paths == [str(tmp_path / "deep/out/wav" / f"{u.name}.wav") for u in utterances]
     for path, utterance in zip(paths, utterances, strict=True):
-        with wave.open(path) as file:  # what Python's own module opens, other tools open
+        with wave.open(path) as file:  # if Python's own module opens it, other tools do
             assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (16000, 1, 2)
         expected = np.clip(load_audio(utterance.wav, utterance.start, utterance.end), -1, 32767 / 32768)
         np.testing.assert_allclose(load_audio(path), expected, atol=0.5001 / 32768)

@@ -1,4 +1,4 @@
-"""Normalisation of text: what goes, what stays, and that other scripts are left whole."""
+"""Normalisation of text: what is removed, what stays, and that other scripts are not changed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_one_line_changes_nothing_else() -> None:
         ("ru", "Да (Смех) и нет.", "Да и нет."),
         ("ja", "（拍手）ありがとう（笑）ございます。（会場拍手）", "ありがとうございます。"),
         ("zh", "谢谢。（掌声）【音乐】好", "谢谢。好"),
-        # What writers put in brackets, and speakers, stays.
+        # Ordinary text in brackets and names of speakers stay.
         ("en", "Chris Anderson: Hello.", "Chris Anderson: Hello."),
         ("de", "Das HI-Virus (HIV) ist (wie er sagte) da.", "Das HI-Virus (HIV) ist (wie er sagte) da."),
         ("en", "(1) First. (He left.) He left (Berlin).", "(1) First. (He left.) He left (Berlin)."),

@@ -69,7 +69,7 @@ def test_the_tables(corpus: Corpus) -> None:
     assert (counts["found"], counts["kept"], counts["talks"]) == (3, 3, 3)
     assert corpus.table("utt2spk") == {"a-de_2": "a", "b-de_1": "b", "b-de_3": "b"}
     assert corpus.table("spk2utt") == {"a": "a-de_2", "b": "b-de_1 b-de_3"}
-    assert corpus.table("text.tc.en")["b-de_1"] == "He said “yes”."  # a quote is a character like others
+    assert corpus.table("text.tc.en")["b-de_1"] == "He said “yes”."  # quotes have no special meaning
     assert corpus.table("text.lc.rm.de")["b-de_1"] == "er sagte ja"
     assert corpus.table("segments")["a-de_2"] == "de_2 0.000 2.000"
     for utterance in read_data_dir(corpus.out / "de-en" / "dev", "tc.en"):
@@ -165,7 +165,7 @@ def test_faulty_rows(corpus: Corpus) -> None:
     corpus.write([HEADER, *ROWS[:2], ("b", "de_3.mp3", "Danke.", " … ")])
     corpus.dropped("empty", "line 4: empty: there are no words in 'translation'")
     corpus.write([HEADER, *ROWS, ROWS[1]])
-    corpus.dropped("duplicate", "line 5: duplicate: the segment of line 3 again")
+    corpus.dropped("duplicate", "line 5: duplicate: the same segment as in line 3")
     (corpus.root / "clips" / "de_1.wav").unlink()
     corpus.write([HEADER, *ROWS])
     corpus.dropped("no audio", f"line 2: no audio: {corpus.root / 'clips' / 'de_1.wav'} is missing")
@@ -197,7 +197,7 @@ def test_audio_that_was_cut_off(corpus: Corpus, name: str) -> None:
 def test_columns_that_are_not_there(corpus: Corpus) -> None:
     with pytest.raises(
         SimulstError,
-        match=r"dev\.tsv: no column 'text'; the first line names client_id, path, sentence, translation; mend it, or "
+        match=r"dev\.tsv: no column 'text'; the first line names client_id, path, sentence, translation; fix it, or "
         r"choose another with --source-column",
     ):
         corpus.prepare(source="text")

@@ -92,7 +92,7 @@ def test_no_references(reference: str | None, caplog: pytest.LogCaptureFixture) 
 
 def test_some_references_are_refused_and_empty_ones_counted(caplog: pytest.LogCaptureFixture) -> None:
     instances = log(TEXTS)
-    with pytest.raises(SimulstError, match=r"x\.log, index 1: has no reference \(null\), as 1 of 3 sentences"):
+    with pytest.raises(SimulstError, match=r"x\.log, index 1: has no reference \(null\), like 1 of 3 sentences"):
         score_instances([instances[0], replace(instances[1], reference=None), instances[2]], path="x.log")
     score_instances([instances[0], replace(instances[1], reference=""), instances[2]], path="x.log")
     assert "x.log: empty references: 1, first of index 1" in caplog.text

@@ -15,7 +15,7 @@ from simulst.models.registry import families, parse_options
 
 
 def test_families() -> None:
-    assert [family.name for family in families()] == ["espnet", "whisper"]
+    assert [family.name for family in families()] == ["espnet", "huggingface", "whisper"]
 
 
 def test_the_registry_names_no_family() -> None:
@@ -34,7 +34,8 @@ def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
         "class Options:\n"
         "    size: int = 3\n"
         "family = Family('mine', 'a folder with a file mine', lambda path: (path / 'mine').is_file(), Options,\n"
-        "                lambda path, options: ('loaded', path.name, options.size), lambda path, options: 'digest')\n"
+        "                lambda path, options, cores: ('loaded', path.name, options.size),\n"
+        "                lambda path, options: 'digest')\n"
     )
     (tmp_path / "model").mkdir()
     (tmp_path / "model/mine").touch()
@@ -48,9 +49,24 @@ def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
     assert done.stdout.strip() == "('loaded', 'model', 5) ['size'] digest"
 
 
+class Named:
+    """A model whose options are called as arguments of `load_model` are."""
+
+    def __init__(self, path: str, cores: int) -> None:
+        self.options = path, cores
+
+    def session(self, source: str, target: str, meter: object) -> None: ...
+
+
+def test_options_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "named", sys.modules[__name__])
+    assert load_model("named:Named", 2, path="weights", cores=5).options == ("weights", 5)  # type: ignore[attr-defined]
+
+
 def test_finding_families_loads_nothing_heavy() -> None:
     code = "import sys; from simulst.models.registry import families; families(); "
-    code += "print([name for name in ('torch', 'ctranslate2', 'tokenizers', 'espnet2') if name in sys.modules])"
+    heavy = ("torch", "ctranslate2", "tokenizers", "transformers", "espnet2")
+    code += f"print([name for name in {heavy} if sys.modules.get(name)])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -58,7 +74,7 @@ def test_finding_families_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("ask", [load_model, option_names, lambda path: digest_of_weights(path, {})])
 def test_what_is_no_model(tmp_path: Path, ask: object) -> None:
     for path, words in (
-        (tmp_path, r"not a model that simulst knows; it needs an ESPnet experiment.*, or a CTranslate2 Whisper"),
+        (tmp_path, r"not a model that simulst knows; give an ESPnet experiment.*, or a CTranslate2 Whisper"),
         (tmp_path / "gone", "no such model folder; fetch or train the model first"),
         ("nowhere:Model", r"cannot import the model .*check the path and PYTHONPATH"),
         ("json:loads", "not a model; write a class like Model"),

@@ -15,33 +15,31 @@ LAYERS, HEADS, WIDTH, MELS, STATES, POSITIONS = 2, 2, 32, 80, 1500, 448
 LANGUAGES = ("en", "es", "ja", "zh")
 STEPS = 1501  # timestamps
 TEXT = "the cat sat on the mat and the dog sat by the cat; el gato y el perro, un café 世界 😀 "
-SPECIALS = (
-    "<|endoftext|>",
-    "<|startoftranscript|>",
-    *(f"<|{language}|>" for language in LANGUAGES),
-    *("<|translate|>", "<|transcribe|>", "<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>"),
-)
+TASKS = ("<|translate|>", "<|transcribe|>", "<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>")
 
 
-def write(folder: Path, seed: int = 0, eos: float = 0.0, times: float = -100.0) -> Path:
+def write(
+    folder: Path, seed: int = 0, eos: float = 0.0, times: float = -100.0, languages: tuple[str, ...] = LANGUAGES
+) -> Path:
     """Write model.bin, vocabulary.json, tokenizer.json and config.json.
 
     eos: added to the logit of <|endoftext|> (-100: the model never ends; 7: after few tokens, or many over noise).
-    times: added to the logits of all behind it in the vocabulary (languages, tasks, timestamps).
+    times: added to the logits of all after it in the vocabulary (languages, tasks, timestamps).
     """
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = _tokenizer()
+    tokenizer = _tokenizer(languages)
     tokenizer.save(str(folder / "tokenizer.json"))
     stamps = [f"<|{i * 0.02:.2f}|>" for i in range(STEPS)]
     tokens = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())] + stamps
-    first = tokenizer.token_to_id(SPECIALS[0])
+    first = tokenizer.token_to_id("<|endoftext|>")
     spec = _spec(np.random.default_rng(seed), len(tokens), first, eos, times)
     spec.register_vocabulary(tokens)
     config = spec.config
     # As in the released models: neither languages nor <|notimestamps|>.
-    config.suppress_ids = [first + 1, *range(tokenizer.token_to_id("<|translate|>"), first + len(SPECIALS) - 1)]
+    tasks = tokenizer.token_to_id(TASKS[0])
+    config.suppress_ids = [first + 1, *range(tasks, tasks + len(TASKS) - 1)]
     config.suppress_ids_begin = [tokenizer.token_to_id("Ġ"), first]
-    config.lang_ids = [tokenizer.token_to_id(f"<|{language}|>") for language in LANGUAGES]
+    config.lang_ids = [tokenizer.token_to_id(f"<|{language}|>") for language in languages]
     config.alignment_heads = [(LAYERS - 1, head) for head in range(HEADS)]
     spec.validate()
     spec.save(str(folder))
@@ -61,14 +59,15 @@ def start(source: str = "es", target: str = "en") -> tuple[int, ...]:
     return tuple(tokenizer.token_to_id(name) for name in names)
 
 
-def _tokenizer() -> Tokenizer:
+def _tokenizer(languages: tuple[str, ...] = LANGUAGES) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=320, min_frequency=1, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator([TEXT], trainer)
-    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
+    specials = ("<|endoftext|>", "<|startoftranscript|>", *(f"<|{language}|>" for language in languages), *TASKS)
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in specials])
     return tokenizer
 
 

@@ -45,7 +45,7 @@ def literal(frames: int, ends: list[int], tau: int) -> list[list[int]]:
     ("frames", "ends", "labels"),
     [
         (600, [200, 500], (0, 1, 0, 0, 1)),  # the paper's example; negatives at 100, 300 and 400
-        (601, [200, 500], (0, 1, 0, 0, 1, 0)),  # and one behind the last pair
+        (601, [200, 500], (0, 1, 0, 0, 1, 0)),  # and one after the last pair
         (500, [200, 500], (0, 1, 0, 0)),  # nobody asks at the utterance's end
         (500, [200], (0, 1, 0, 0)),
         (731, [], (0, 0, 0, 0, 0, 0, 0)),

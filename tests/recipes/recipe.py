@@ -22,7 +22,7 @@ LABELS = ["hold-2_IBWBS-beam2_1block", "offline_beam2"]
 def start(name: str, folder: Path, options: Sequence[str]) -> subprocess.Popen[str]:
     """A recipe with everything that it writes in `folder`, in a process group of its own."""
     (folder / "sweep.yaml").write_text(SWEEP)
-    places = ["--data", str(folder / "data"), "--exp", str(folder / "exp"), "--readme", str(folder / "README.md")]
+    places = ["--data", str(folder / "data"), "--exp", str(folder / "exp")]
     return subprocess.Popen(
         [str(EGS / name / "run.sh"), *places, "--decodings", str(folder / "sweep.yaml"), "--jobs", "2", *options],
         stdout=subprocess.PIPE,

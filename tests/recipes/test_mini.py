@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
 import warnings
 from pathlib import Path
@@ -21,17 +23,19 @@ from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 
 SIZES = {"train": 60, "dev": 6, "test": 4, "he": 2, "pieces": 100, "source-pieces": 80}
 OPTIONS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
-OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 {recipe.TINY}", "--counts", "1 2"]
+OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 --use_matplotlib false {recipe.TINY}", "--counts", "1 2"]
+OPTIONS += ["--jobs", "1"]  # test_must_c.py decodes in two processes, and each takes seconds to start
 
 
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All stages; the training is interrupted after its first epoch and goes on."""
     folder = tmp_path_factory.mktemp("mini")
+    before = tracked_pages()
     recipe.run("mini", folder, [*OPTIONS, "--stop-stage", "5"])
     process = recipe.start("mini", folder, [*OPTIONS, "--stage", "6", "--stop-stage", "6"])
     deadline = time.monotonic() + 300
@@ -41,7 +45,14 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     (folder / "output").write_text(recipe.run("mini", folder, OPTIONS))
+    assert tracked_pages() == before
     return folder
+
+
+def tracked_pages() -> dict[str, bytes]:
+    """The recipe's pages and curves, which git tracks."""
+    files = (path for pattern in ("*.md", "*.svg") for path in (recipe.EGS / "mini").glob(pattern))
+    return {path.name: path.read_bytes() for path in files}
 
 
 def test_an_interrupted_training_resumes_at_its_last_epoch(mini: Path) -> None:
@@ -68,10 +79,27 @@ def test_every_configuration_is_decoded_and_scored(mini: Path) -> None:
 
 
 def test_results_are_written(mini: Path) -> None:
-    readme = (mini / "README.md").read_text()
+    readme = (mini / "exp/README.md").read_text()
     assert all(readme.count(f"| {label}") == 2 for label in recipe.LABELS)
-    assert (mini / "en-de.svg").stat().st_size > 1000
+    assert (mini / "exp/en-de.svg").stat().st_size > 1000
     assert (mini / "exp/en-de/en-de.png").stat().st_size > 1000
+
+
+def test_the_recipes_own_page_is_written_when_asked_for(mini: Path, tmp_path: Path) -> None:
+    """In a copy of the recipe; the tables' prose stays."""
+    copy = tmp_path / "egs/mini"
+    shutil.copytree(recipe.EGS / "mini", copy, ignore=shutil.ignore_patterns("data", "exp"))
+    for name in ("local", ".venv", "conf"):
+        (tmp_path / name).symlink_to(recipe.EGS.parent / name)
+    shutil.copytree(mini / "exp", copy / "exp")
+    command = [str(copy / "run.sh"), "--stage", "10", "--stop-stage", "10"]
+    subprocess.run([*command, "--exp", "exp"], check=True, capture_output=True)
+    assert {name: (copy / name).read_bytes() for name in tracked_pages()} == tracked_pages()
+    subprocess.run([*command, "--exp", "exp", "--publish", "--tests", "tst-COMMON"], check=True, capture_output=True)
+    before, after = (recipe.EGS / "mini/README.md").read_text(), (copy / "README.md").read_text()
+    assert all(after.count(f"| {label} ") > before.count(f"| {label} ") for label in recipe.LABELS)
+    assert after[: after.index("<!--")] == before[: before.index("<!--")] and "## How long it takes" in after
+    assert (copy / "en-de.svg").read_bytes() == (mini / "exp/en-de.svg").read_bytes()
 
 
 def test_the_encoder_equals_espnets_own_streaming(mini: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +107,7 @@ def test_the_encoder_equals_espnets_own_streaming(mini: Path, monkeypatch: pytes
     session = model.session("en", "de")
     for start in range(0, audio.size, 1000):
         session.extend(audio[start : start + 1000], final=start + 1000 >= audio.size)
-        alone(session._encoding.encode())
+        run_alone(session._encoding.encode())
     frames = torch.cat([part.frames for part in session._encoding.parts])
     with torch.inference_mode():
         speech = torch.from_numpy(audio)[None]
@@ -115,7 +143,7 @@ PREFIX += ["--prefix-options", f"--max_epoch 1 --batch_bins 500000 {recipe.TINY}
 
 def test_prefix_alignment(mini: Path) -> None:
     """Stages 11 to 16: pairs are extracted and trained on, the predictor too, and all systems are compared."""
-    options = [*OPTIONS, *PREFIX, "--prefix-readme", str(mini / "PREFIX.md")]
+    options = [*OPTIONS, *PREFIX]
     configurations = {"--offline-config": "mini_transformer.yaml", "--prefix-config": "mini_prefix.yaml"}
     options += stages.configurations(mini, configurations)
     _, table = stages.run("mini", mini, options, range(11, 17))
@@ -132,9 +160,9 @@ def test_prefix_alignment(mini: Path) -> None:
     boundaries = [f"boundary-T48-{name}-{t}_beam2-ctc0" for name in models for t in ("0", "0.5")]
     others = ["offline", "offline-all", "offline-maxratio5000", "wait-1", "wait-9"]
     assert runs == sorted([*boundaries, *(f"{name}_beam2-ctc0" for name in others)])
-    readme = (mini / "PREFIX.md").read_text()
+    readme = (mini / "exp/PREFIX.md").read_text()
     assert readme.count("| wait-9") == 1 and "| all " in readme and "| outputs, λ 0.5" in readme
-    assert (mini / "en-de-prefix.svg").stat().st_size > 1000
+    assert (mini / "exp/en-de-prefix.svg").stat().st_size > 1000
     stages.check(table, mini)
 
 

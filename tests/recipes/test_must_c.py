@@ -18,7 +18,7 @@ from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 
 PAIRS = ("en-de", "en-ja")
-SHORT = "--max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0"
+SHORT = "--num_att_plot 1 --max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0"
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +75,9 @@ def test_each_pair_is_decoded_and_scored(must_c: Path) -> None:
             assert "BLEU" in json.loads((folder / "scores.json").read_text())
     signature = (must_c / "exp/en-de+en-ja/decode/en-ja/tst-COMMON" / recipe.LABELS[0] / "scores.json").read_text()
     assert "tok:ja-mecab" in signature
-    readme = (must_c / "README.md").read_text()
+    readme = (must_c / "exp/README.md").read_text()
     assert all(readme.count(f"| {label}") == 2 for label in recipe.LABELS)
-    assert {path.name for path in must_c.glob("*.svg")} == {"en-de+en-ja-en-de.svg", "en-de+en-ja-en-ja.svg"}
+    assert {path.name for path in (must_c / "exp").glob("*.svg")} == {"en-de+en-ja-en-de.svg", "en-de+en-ja-en-ja.svg"}
 
 
 def test_decoding_is_done_again_by_force(must_c: Path) -> None:
@@ -85,7 +85,7 @@ def test_decoding_is_done_again_by_force(must_c: Path) -> None:
     log = must_c / "exp/en-de+en-ja/decode/en-de/tst-COMMON" / recipe.LABELS[0] / "instances.log"
     before = log.read_bytes()
     log.write_bytes(before.replace(b'"prediction": "', b'"prediction": "stale '))
-    recipe.run("must_c", must_c, [*options, "--force"])
+    recipe.run("must_c", must_c, [*options, "--force", "--jobs", "1"])
     assert [i.prediction for i in read_log(log)] == [json.loads(line)["prediction"] for line in before.splitlines()]
 
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pages
 import pytest
 import soundfile
 import yaml
@@ -18,8 +19,7 @@ from simulst.log import read_log
 from simulst.units import SAMPLE_RATE
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/new_pair.md").read_text(encoding="utf-8")
-COMMANDS = "".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL))
+COMMANDS = "".join(block.text for block in pages.blocks("docs/new_pair.md", "sh"))
 SPLITS = {"train": ("train", 60), "dev": ("dev", 4), "test": ("tst-COMMON", 4)}
 
 

@@ -36,7 +36,7 @@ from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E
 from simulst.search import BWBS, IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, Tokens  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
-from simulst.search.calls import alone  # noqa: E402
+from simulst.search.calls import run_alone  # noqa: E402
 from simulst.stream import Stream  # noqa: E402
 from simulst.words import Words  # noqa: E402
 
@@ -69,11 +69,11 @@ def ours(model: Tiny, memory: torch.Tensor, options: BWBS, keep: Callable[[Beam]
     beams = []
     for piece in pieces(memory)[:-1]:
         search.append(piece, log_probs_of(model, piece))
-        beams.append(alone(blockwise.step(committed, None, final=False)).beam)
+        beams.append(run_alone(blockwise.step(committed, None, final=False)).beam)
         committed = keep(beams[-1])
     last = pieces(memory)[-1]
     search.append(last, log_probs_of(model, last))
-    return beams, alone(blockwise.step(committed, None, final=True)).beam
+    return beams, run_alone(blockwise.step(committed, None, final=True)).beam
 
 
 def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) -> list[tuple[Tokens, float]]:
@@ -138,7 +138,7 @@ def test_results_begin_with_what_is_committed(seed: int, frames: int, beam: int,
     parts = pieces(memory)
     for number, piece in enumerate(parts):
         search.append(piece, log_probs_of(model, piece))
-        found = alone(blockwise.step(committed, None, number == len(parts) - 1)).beam
+        found = run_alone(blockwise.step(committed, None, number == len(parts) - 1)).beam
         assert 1 <= len(found) <= beam
         assert len({h.tokens for h in found}) == len(found)
         for hypothesis in found[: None if improved else 1]:
@@ -208,8 +208,8 @@ class Run:
         """ctc: log posteriors of the block's frames, if there is more than one."""
         self.search.append(torch.zeros(1 if ctc is None else len(ctc), 1), ctc)
         if self.blockwise is None:
-            return Found(alone(joint_beam_search(self.search, committed, stop)))
-        return alone(self.blockwise.step(committed, stop, final))
+            return Found(run_alone(joint_beam_search(self.search, committed, stop)))
+        return run_alone(self.blockwise.step(committed, stop, final))
 
     def block(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> list[Tokens]:
         return [h.tokens for h in self.found(committed, final, stop, ctc).beam]
@@ -450,7 +450,7 @@ def test_bwbs_steps_back_from_where_it_stepped_back_to() -> None:
 
 
 def test_bwbs_gives_up_tokens_of_earlier_blocks_too() -> None:
-    """What ran before (A B C) is forgotten once (A) is committed; the best hypothesis is then begun anew."""
+    """What ran before (A B C) is forgotten once (A) is committed; the best hypothesis is then begun again."""
     run = Run(BACK, ABC, ABC, {**ABC, (A, B): {D: -0.1}})
     assert run.block(stop=At(3)) == [(A, B, C)]
     assert run.block((A,), stop=At(2, discard=1)) == [(A, B)]
@@ -483,7 +483,7 @@ def test_scores_of_committed_tokens_stay_as_found() -> None:
     run = Run(options(1), ABC, {(): {B: -3.0}, (A, B): {C: -0.1}, (A, B, C): {END: -0.1}})
     for committed in ((), (A, B)):
         run.search.append(torch.zeros(1, 1))
-        [found] = alone(run.blockwise.step(committed, None, False)).beam
+        [found] = run_alone(run.blockwise.step(committed, None, False)).beam
         assert found.score == pytest.approx(-0.4 / 4)
 
 
@@ -551,7 +551,7 @@ def test_too_few_frames_for_the_committed_tokens(options: JointOptions, final: b
     for frames, last in ((8, final), (30, True)):
         memory = model.memory(0, frames)
         search.append(memory, log_probs_of(model, memory))
-        found = alone(blockwise.step((4,) * 5, None, last)).beam
+        found = run_alone(blockwise.step((4,) * 5, None, last)).beam
         assert all(h.tokens[:5] == (4,) * 5 for h in found)
         if frames == 8:
             assert found == [Hypothesis((4,) * 5)]
@@ -596,11 +596,11 @@ def test_the_odds_of_the_ctc_policy(seed: int, text: list[int]) -> None:
         # One append is one block to the script.
         odds = brute_odds(log_probs, tuple(text), favourite)
         seen: list[float] = []
-        alone(search.grow(running, Asks(lambda view: seen.append(view.odds_of_end(stop.exact)))))  # noqa: B023
+        run_alone(search.grow(running, Asks(lambda view: seen.append(view.odds_of_end(stop.exact)))))  # noqa: B023
         assert seen == pytest.approx([odds], abs=1e-6)
         # The policy stops for a threshold that is a little lower, and for none that is a little higher.
-        assert alone(search.grow(running, replace(stop, threshold=odds - 0.01))) is None
-        assert alone(search.grow(running, replace(stop, threshold=odds + 0.01))) is not None
+        assert run_alone(search.grow(running, replace(stop, threshold=odds - 0.01))) is None
+        assert run_alone(search.grow(running, replace(stop, threshold=odds + 0.01))) is not None
 
 
 @pytest.mark.parametrize("kind", [JointBeamSearch, BWBS, IBWBS])
@@ -615,11 +615,11 @@ def test_a_lower_threshold_stops_sooner(kind: Any, exact: bool) -> None:
         search.append(memory, log_probs_of(model, memory))
         stop = CTC(threshold, exact)
         if kind is JointBeamSearch:
-            found = alone(joint_beam_search(search, (4,), stop))
+            found = run_alone(joint_beam_search(search, (4,), stop))
         elif kind is BWBS:
-            found = alone(BlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
+            found = run_alone(BlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
         else:
-            found = alone(IncrementalBlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
+            found = run_alone(IncrementalBlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
         assert found[0].tokens[:1] == (4,)
         lengths.append(len(found[0].tokens))
     assert lengths == sorted(lengths)
@@ -666,15 +666,15 @@ def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> Non
     memory = model.memory(2, 40)
     search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(1, 0.0), EOS, EOS)
     search.append(memory)
-    whole = alone(joint_beam_search(search, (), MaxTokens(12)))[0].tokens
+    whole = run_alone(joint_beam_search(search, (), MaxTokens(12)))[0].tokens
     positions: list[float] = []
     asks = Asks(lambda view: positions.append(view.frames_left((-1,), (0,))), frozenset({Need.ATTENTION}))
     for length in range(12):
-        alone(search.grow(search.start(whole[:length]), asks))
+        run_alone(search.grow(search.start(whole[:length]), asks))
     for frames in (1, 5, 20, 40):
         first = next((i for i, left in enumerate(positions) if left < frames), 12)
         stop = AnyOf((AlignAtt(frames, (-1,), (0,)), MaxTokens(12))).open(NO_CONTEXT)
-        assert alone(joint_beam_search(search, (), stop))[0].tokens == whole[:first]
+        assert run_alone(joint_beam_search(search, (), stop))[0].tokens == whole[:first]
 
 
 @dataclass(frozen=True)

@@ -299,7 +299,7 @@ def test_impossible_labels(compiled: bool, least: float) -> None:
 
 @both
 def test_peaked_posteriors(compiled: bool) -> None:
-    """Certain labels, certain blanks: the text is certain, with a token repeated behind a blank."""
+    """Certain labels, certain blanks: the text is certain, with a token repeated after a blank."""
     log_probs = torch.full((7, 4), -math.inf)
     for frame, token in enumerate([0, 2, 2, 0, 2, 3, 0]):
         log_probs[frame, token] = 0.0

@@ -20,7 +20,7 @@ from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
 from simulst.policy.stop import MaxTokens  # noqa: E402
 from simulst.search import Beam, JointBeamSearch, Tokens  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
-from simulst.search.calls import alone  # noqa: E402
+from simulst.search.calls import run_alone  # noqa: E402
 
 WIDTH, SIZE = 16, 20
 EOS = SIZE - 1
@@ -49,7 +49,7 @@ class Tiny:
         if len(memory):
             with torch.no_grad():
                 search.append(memory, self.ctc.log_softmax(memory[None])[0])
-        return alone(joint_beam_search(search, prefix, MaxTokens(max_new) if max_new else None))
+        return run_alone(joint_beam_search(search, prefix, MaxTokens(max_new) if max_new else None))
 
     def espnet(self, memory: torch.Tensor, options: JointBeamSearch, max_length_ratio: float = 0.0) -> list[Any]:
         """Texts and scores as ESPnet's st_inference finds them."""

@@ -100,7 +100,7 @@ def test_a_full_disk_leaves_nothing_and_the_same_command_goes_on(data: Path, sma
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 1
         sentence = done.stderr.replace("\r", "\n").strip().split("\n")[-1]
-        assert sentence.startswith(f"error: {out}: cannot be written (No space left on device); mend that and run")
+        assert sentence.startswith(f"error: {out}: cannot be written (No space left on device); fix that and run")
         assert "Traceback" not in done.stderr
         assert [path.name for path in small_disk.iterdir()] == ["filler"]
     (small_disk / "filler").unlink()

@@ -15,7 +15,7 @@ tsv_options=
 # shellcheck source=../../local/st_options.sh
 . ../../local/st_options.sh
 # What it wants otherwise than paper C: set any other option of `./run.sh --help` here.
-tests=test
+tests="test"
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
 pairs={{source}}-{{target}}

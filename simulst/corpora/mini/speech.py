@@ -66,7 +66,7 @@ class Talk:
 
 
 @dataclass(frozen=True)
-class Segment:
+class Span:
     """Where a sentence lies in its talk, in seconds."""
 
     offset: float
@@ -130,7 +130,7 @@ def plan_talks(splits: Mapping[str, Sequence[Sentence]], seed: int) -> dict[str,
 # ---- speech ----
 
 
-def speak_talk(talk: Talk, path: Path) -> list[Segment]:
+def speak_talk(talk: Talk, path: Path) -> list[Span]:
     """Synthesise a talk into a WAV (16 kHz, 16 bit, mono); returns where its sentences lie.
 
     Raises SimulstError: eSpeak failing.
@@ -146,7 +146,7 @@ def speak_talk(talk: Talk, path: Path) -> list[Segment]:
             pieces += [silence, speech]
             start = round((at + len(silence)) / SAMPLE_RATE - MARGIN, 2)
             at += len(silence) + len(speech)
-            segments.append(Segment(start, round(at / SAMPLE_RATE + MARGIN - start, 2)))
+            segments.append(Span(start, round(at / SAMPLE_RATE + MARGIN - start, 2)))
     pieces.append(np.zeros(round(PAUSE[0] * SAMPLE_RATE), np.float32))
     samples = in_a_room(np.concatenate(pieces), rng)
     soundfile.write(path, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
@@ -169,7 +169,7 @@ def in_a_room(speech: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return (noisy * (rng.uniform(0.5, 0.9) / np.abs(noisy).max())).astype(np.float32)
 
 
-def _speak_all(talks: Sequence[Talk], folder: Path, jobs: int, split: str) -> list[list[Segment]]:
+def _speak_all(talks: Sequence[Talk], folder: Path, jobs: int, split: str) -> list[list[Span]]:
     paths = [folder / f"{talk.name}.wav" for talk in talks]
     if jobs <= 1:
         return list(tqdm(map(speak_talk, talks, paths), f"mini {split}", len(talks), unit="talk", disable=None))
@@ -285,7 +285,7 @@ def _write_texts(part: Path, split: str, talks: Sequence[Talk], pair: str) -> No
         _write_lines(part / "txt" / f"{split}.{language}", lines)
 
 
-def _yaml(talks: Sequence[Talk], segments: Sequence[Sequence[Segment]]) -> list[str]:
+def _yaml(talks: Sequence[Talk], segments: Sequence[Sequence[Span]]) -> list[str]:
     """One line per sentence, as MuST-C has it: rW is the number of words, uW that of unknown words."""
     return [
         f"- {{duration: {segment.duration:.2f}, offset: {segment.offset:.2f}, rW: {len(sentence.en.split())}, uW: 0, "
@@ -313,7 +313,7 @@ def _write_lines(path: Path, lines: Sequence[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
 
 
-def table(counts: Mapping[str, Mapping[str, float]]) -> str:
+def size_table(counts: Mapping[str, Mapping[str, float]]) -> str:
     """The corpus as text: one line per split."""
     lines = [f"{'split':12}{'talks':>8}{'sentences':>11}{'hours':>8}"]
     lines += [f"{split:12}{c['talks']:8}{c['sentences']:11}{c['hours']:8.2f}" for split, c in counts.items()]

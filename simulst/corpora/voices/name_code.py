@@ -216,7 +216,7 @@ def parse_table(text: str) -> list[Row]:
     for number, line in enumerate(text.splitlines()[1:], start=2):
         fields = line.split("\t")
         if len(fields) != 5 or not fields[2].isdigit() or set(fields[0]) - {"0", "1"}:
-            raise SimulstError(f"{TABLE}, line {number}: not code, character, uses, how, evidence; mend the line.")
+            raise SimulstError(f"{TABLE}, line {number}: not code, character, uses, how, evidence; fix the line.")
         rows.append(Row(fields[0], spelled.get(fields[1], fields[1]), int(fields[2]), fields[3], fields[4]))
     return rows
 

@@ -27,9 +27,9 @@ class PrefixCode:
         self.words = dict(words)
         beginnings = {word[:n] for word in words for n in range(len(word))}
         if both := sorted(beginnings & words.keys()):
-            raise SimulstError(f"the code word {both[0]} begins another one; mend the table.")
+            raise SimulstError(f"the code word {both[0]} begins another one; fix the table.")
         if END not in words.values():
-            raise SimulstError("the code has no word for the end of a message; mend the table.")
+            raise SimulstError("the code has no word for the end of a message; fix the table.")
         self._beginnings = beginnings
 
     @property

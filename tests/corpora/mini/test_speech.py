@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_bytes_in_any_number_of_processes(corpus: P
 def test_a_killed_stage_goes_on_where_it_was(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     speak, spoken = mini.speak_talk, []
 
-    def dying(talk: mini.Talk, path: Path) -> list[mini.Segment]:
+    def dying(talk: mini.Talk, path: Path) -> list[mini.Span]:
         spoken.append(talk.name)
         if len(spoken) == 4:
             raise KeyboardInterrupt

@@ -22,7 +22,7 @@ def test_bits_of_messages(messages: list[str]) -> None:
 
 
 def test_the_block_of_32_messages_gives_the_place() -> None:
-    """The place is counted anew with each block, whatever the lengths before say."""
+    """The place is counted again with each block, whatever the lengths before say."""
     data = bytearray(section(["0101"] * 40))
     lengths = data[0] | data[1] << 8
     data[lengths + 31] = 1  # one unit less: only this message is short

@@ -156,7 +156,7 @@ def test_hardly_any_features() -> None:
 
 
 def test_late_positions() -> None:
-    """ESPnet's table of positions ends at 5000 and is then made anew."""
+    """ESPnet's table of positions ends at 5000 and is then made again."""
     encoder, fast = pair("conformer")
     features = noise(4 * 5200)
     expected = theirs(encoder, features)

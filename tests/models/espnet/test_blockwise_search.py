@@ -208,7 +208,7 @@ def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path)
     with pytest.raises(SimulstError, match=r"search: joint_beam needs a CTC layer.*'ctc_weight: 0\.0'"):
         decode(without, Decoding(Block(), All(), search=JointBeamSearch()), audio, [])
     for option, value, words in (
-        ("window", 1.0, "window: 1 s are too few"),
+        ("window", 1.0, "window: 1 s is too short"),
         ("window", -3.0, "option 'window': Input should be greater than or equal to 0; found -3.0"),
         ("window", "abc", "option 'window': Input should be a valid number; found 'abc'"),
         ("precision", "int4", "option 'precision': Input should be 'float32', 'int8' or 'bfloat16'; found 'int4'"),

@@ -20,7 +20,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {  # what is computed here, and w
     "transformer": ("transformer", {}),
     "conv2d6": ("transformer", {"encoder_conf": {**FULL, "input_layer": "conv2d6"}}),
     "conv2d2": ("transformer", {"encoder_conf": {**FULL, "input_layer": "conv2d2"}}),
-    "norm behind": ("transformer", {"encoder_conf": {**FULL, "normalize_before": False}}),
+    "norm after": ("transformer", {"encoder_conf": {**FULL, "normalize_before": False}}),
     "linear": ("transformer", {"encoder_conf": {**FULL, "input_layer": "linear"}}),
     "conv1d": ("transformer", {"encoder_conf": {**FULL, "positionwise_layer_type": "conv1d"}}),
     "concat_after": ("transformer", {"encoder_conf": {**FULL, "concat_after": True}}),

@@ -150,10 +150,10 @@ def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: 
     model = models["contextual_block_conformer"]
     audio = noise(100000)
     memo = Memo()
-    fed: list[int] = []
+    read: list[int] = []
 
     def encode_blocks(features: torch.Tensor, state: Any, final: bool) -> Any:
-        fed.append(features.shape[1])
+        read.append(features.shape[1])
         return ESPnet.encode_blocks(model, features, state, final)
 
     known: set[int] = set()
@@ -164,11 +164,11 @@ def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: 
             patch.setattr(encoding, "seconds_of_blocks", lambda model, blocks: 0.0)
             ours = encoded(model.session("en", "de", Meter(memo)), audio[:length], cuts)
         torch.testing.assert_close(ours, encoded(model.session("en", "de"), audio[:length], []), atol=1e-4, rtol=0)
-        assert not fed or length not in known
+        assert not read or length not in known
         known.add(length)
-        if len(known) == 1 and fed:
-            assert sum(fed) == model.features.count(length, final=True)
-        fed.clear()
+        if len(known) == 1 and read:
+            assert sum(read) == model.features.count(length, final=True)
+        read.clear()
 
 
 def test_reads_of_all_kinds_share_one_pass(models: dict[str, ESPnet]) -> None:

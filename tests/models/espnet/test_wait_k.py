@@ -53,10 +53,16 @@ def noise(seed: int) -> np.ndarray:
 
 
 def literal(model: Model, audio: np.ndarray, options: Any) -> list[tuple[float, Tokens]]:
-    """wait-3 by the book: decode all of the audio so far to the end of the sentence, keep the first new word."""
+    """wait-3 by the book: decode all of the audio so far to the end of the sentence, keep the first new word.
+
+    Where the encoder has written nothing new, nothing is decoded.
+    """
     committed: Tokens = ()
-    steps = []
+    steps, decoded = [], steps_of(model, audio)
     for end in [*STEPS, audio.size]:
+        if end not in decoded:
+            steps.append((end / 16, committed))
+            continue
         session = open_session(model)
         session.extend(audio[:end], final=end == audio.size)
         best = session.search(committed, options, None).best
@@ -65,6 +71,20 @@ def literal(model: Model, audio: np.ndarray, options: Any) -> list[tuple[float, 
         committed = best if end == audio.size else committed + new[: ends[0] if ends else 0]
         steps.append((end / 16, committed))
     return steps
+
+
+def steps_of(model: Model, audio: np.ndarray) -> list[int]:
+    """Where there are more encoder frames than a unit before, and the end."""
+    if not isinstance(model, ESPnet) or not model.blockwise:
+        return [*STEPS, audio.size]
+    frames = [0]
+    for end in STEPS:
+        session = open_session(model)
+        session.extend(audio[:end])
+        frames.append(len(frames_of(session)))
+    new = [end for end, before, now in zip(STEPS, frames[:-1], frames[1:], strict=True) if now > before]
+    assert 0 < len(new) < len(STEPS) / 2
+    return [*new, audio.size]
 
 
 def open_session(model: Model, meter: Meter | None = None) -> Session:
@@ -81,7 +101,7 @@ def run(model: Model, audio: np.ndarray, options: Any, memo: Memo | None = None)
             assert len([word for word in stream.emissions if word.delay_ms == end / 16]) <= 1
             text = "".join(word.text for word in stream.emissions)
             assert text == stream.session.text(stream.committed).strip()
-    assert stream.reads == [ms for ms, _ in steps]
+    assert stream.reads == [end / 16 for end in steps_of(model, audio)]
     return steps
 
 

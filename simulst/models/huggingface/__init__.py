@@ -1,0 +1,66 @@
+"""Encoder-decoder models of Hugging Face's transformers, from a local folder or by their name on the hub.
+
+options: what a user may choose. Nothing heavy is imported before a model is loaded. What differs between architectures
+is in architectures.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from simulst.models.base import Family, Model
+from simulst.models.huggingface.folder import find_folder, is_hub_name, model_type, weight_files
+
+LEAST_WINDOW = 5.0  # seconds
+
+
+@dataclass(frozen=True)
+class HuggingFaceOptions:
+    """Options of a Hugging Face model.
+
+    device: for torch. threads: of torch, in the whole process; 0: all that are available. dtype: of weights and
+    arithmetic. window: the most seconds of speech that are encoded at once; a model that hears less, such as Whisper
+    (30), has that. padding_seconds: Whisper alone: silence that is encoded with the speech, see
+    simulst/models/whisper.py; 30 encodes the full window. trust_remote_code: run the Python code that the model's
+    folder brings.
+    """
+
+    device: str = "cpu"
+    threads: Annotated[int, Field(ge=0)] = 0
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    window: Annotated[float, Field(ge=LEAST_WINDOW, allow_inf_nan=False)] = 30.0
+    padding_seconds: Annotated[float, Field(ge=0, le=30)] = 2.0
+    trust_remote_code: bool = False
+
+
+def _recognises(path: Path) -> bool:
+    return model_type(path) is not None if path.exists() else is_hub_name(path)
+
+
+def _load(path: Path, options: HuggingFaceOptions, cores: int) -> Model:
+    from simulst.models.huggingface.loading import load
+
+    return load(path, options, cores)
+
+
+def _digest(path: Path, options: HuggingFaceOptions) -> str:
+    whole = hashlib.sha256()
+    for part in weight_files(find_folder(path)):
+        with part.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()[:16]
+
+
+family = Family(
+    name="huggingface",
+    looks_like="a Hugging Face model (config.json with a model_type, model.safetensors) or its name on the hub",
+    recognises=_recognises,
+    options=HuggingFaceOptions,
+    load=_load,
+    digest=_digest,
+)

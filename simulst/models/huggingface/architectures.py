@@ -1,0 +1,193 @@
+"""What differs between architectures: how they are fed, what stands before every text, how much they hear at once.
+
+`Architecture` does for those that take the features of their own extractor, and begin a text with a token of the
+language if they are multilingual (wav2vec 2.0 + mBART-50, Speech2Text, ...). Another one is a subclass with what is
+different, named in `ARCHITECTURES`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simulst.errors import SimulstError
+from simulst.languages import code_of
+from simulst.models.huggingface import HuggingFaceOptions
+from simulst.models.huggingface.language_tokens import LanguageTokens
+from simulst.models.whisper import PREVIOUS_TOKENS, SILENCE, log_mel
+from simulst.search import Tokens
+from simulst.units import FRAME, SAMPLE_RATE
+
+LEAST_SAMPLES = SAMPLE_RATE // 10  # convolutions and statistics of features need some audio
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Encoder frames (T, width), of which the first `heard` are of speech and no padding."""
+
+    frames: Tensor
+    heard: int
+
+
+class Architecture:
+    """A loaded model with what turns audio into its input and tokens into text.
+
+    path: of the model, for errors.
+    """
+
+    tokens_per_frame = 1.0  # the most that a text may have
+    alignment_heads: tuple[tuple[int, int], ...] = ()  # layers and heads that show when a token was spoken; none: all
+
+    def __init__(self, path: Any, model: Any, extractor: Any, tokenizer: Any, options: HuggingFaceOptions) -> None:
+        self.path, self.model, self.extractor, self.tokenizer, self.options = path, model, extractor, tokenizer, options
+        self.languages = LanguageTokens(tokenizer, path)
+        ends = self._setting("eos_token_id")
+        if ends is None:
+            raise SimulstError(f"{path}: config.json and generation_config.json name no eos_token_id; add it.")
+        self.eos, *other_ends = ends if isinstance(ends, list) else [ends]
+        bad_words = self._setting("bad_words_ids") or []
+        never = [*(self._setting("suppress_tokens") or []), *other_ends, *(w[0] for w in bad_words if len(w) == 1)]
+        self.never: Tokens = tuple(token for token in never if 0 <= token != self.eos)
+        self.never_first: Tokens = tuple(self._setting("begin_suppress_tokens") or ())
+
+    @property
+    def window_seconds(self) -> float:
+        """The most audio that is encoded at once."""
+        return self.options.window
+
+    @property
+    def positions(self) -> int:
+        """The most tokens that the decoder can read, the prompt among them."""
+        config = self.model.get_decoder().config
+        names = ("max_target_positions", "max_position_embeddings")
+        return next((size for name in names if (size := getattr(config, name, None))), 1 << 20)
+
+    def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
+        """What stands before a text. previous: tokens that have left the window.
+
+        Raises SimulstError: a language that the model does not have.
+        """
+        start = self._setting("decoder_start_token_id")
+        if start is None:
+            start = self._setting("bos_token_id")
+        if start is None:
+            raise SimulstError(f"{self.path}: generation_config.json names no decoder_start_token_id; add it.")
+        forced = self._setting("forced_bos_token_id")
+        if self.languages:
+            return (start, *self.languages.prefix(target))
+        return (start,) if forced is None else (start, forced)
+
+    def encode(self, samples: np.ndarray) -> Encoded:
+        """Encoder frames of a window of audio, (n,) float32."""
+        if samples.size < LEAST_SAMPLES:
+            return Encoded(torch.zeros(0, 1, device=self.model.device), 0)
+        inputs = self.extractor(samples, sampling_rate=SAMPLE_RATE, return_tensors="pt").to(self.model.device)
+        values = {name: v.to(self.model.dtype) if v.is_floating_point() else v for name, v in inputs.items()}
+        with torch.inference_mode():
+            frames = self.model.get_encoder()(**values).last_hidden_state[0]
+        heard = self.frames_of(values, len(frames))
+        return Encoded(frames[:heard], heard)
+
+    def frames_of(self, inputs: dict[str, Tensor], frames: int) -> int:
+        """How many of the encoder's frames the decoder may see."""
+        return frames
+
+    def _setting(self, name: str) -> Any:
+        """What the checkpoint says of how it generates: newer ones in a file of its own, older ones in config.json."""
+        places = (self.model.generation_config, self.model.config, self.model.get_decoder().config)
+        return next((value for place in places if (value := getattr(place, name, None)) is not None), None)
+
+
+class Seamless(Architecture):
+    """SeamlessM4T and its second version: an adapter makes frames of 160 ms."""
+
+    tokens_per_frame = 4.0
+
+    def frames_of(self, inputs: dict[str, Tensor], frames: int) -> int:
+        mask = inputs.get("attention_mask")
+        if mask is None:
+            return frames
+        config = self.model.config  # of its adapter's convolution, whose padding adds a frame
+        seen = int(mask.sum()) + 2 * (config.adaptor_kernel_size // 2) - config.adaptor_kernel_size
+        return min(frames, seen // config.adaptor_stride + 1)
+
+
+class Whisper(Architecture):
+    """Whisper writes the source language or English; its encoder takes 30 s, see simulst/models/whisper.py."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        special = range(self.eos + 1, self.model.config.vocab_size)  # languages, tasks, times
+        self.never = tuple({*self.never, *special})
+        self.alignment_heads = tuple((layer, head) for layer, head in self._setting("alignment_heads") or ())
+
+    @property
+    def window_seconds(self) -> float:
+        return min(self._states * 2 * FRAME / SAMPLE_RATE, self.options.window)
+
+    def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
+        shown = min(PREVIOUS_TOKENS, self.positions // 4)
+        before = (self._special("<|startofprev|>"), *previous[-shown:]) if previous else ()
+        start, end = self._special("<|startoftranscript|>"), self._special("<|notimestamps|>")
+        if not self.languages:
+            if (code_of(source), code_of(target)) != ("en", "en"):
+                raise SimulstError(f"{self.path}: this Whisper hears and writes English alone, not {source}→{target}.")
+            return (*before, start, end)
+        language, _ = self.languages.find(source)
+        if code_of(target) not in ("en", code_of(source)):
+            raise SimulstError(
+                f"{self.path}: Whisper writes the source language or English, not '{target}'; choose '{source}' or "
+                "'en'."
+            )
+        task = "<|transcribe|>" if code_of(target) == code_of(source) else "<|translate|>"
+        return (*before, start, language, self._special(task), end)
+
+    def encode(self, samples: np.ndarray) -> Encoded:
+        seconds = min(samples.size / SAMPLE_RATE + self.options.padding_seconds, self._states * 2 * FRAME / SAMPLE_RATE)
+        count = 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
+        frames = self._encode(log_mel(samples, count, self._filters))
+        frames = torch.cat([frames, self._silence[len(frames) :]])
+        return Encoded(frames, min(len(frames), math.ceil(samples.size / FRAME / 2)))
+
+    @torch.inference_mode()
+    def _encode(self, features: np.ndarray) -> Tensor:
+        """Frames (t, width) of features (mels, 2 t), which need not fill 30 s as the library's own encoder demands."""
+        encoder = self.model.get_encoder()
+        x = torch.from_numpy(features)[None].to(self.model.device, self.model.dtype)
+        gelu = torch.nn.functional.gelu
+        x = gelu(encoder.conv2(gelu(encoder.conv1(x)))).transpose(1, 2)
+        x = x + encoder.embed_positions.weight[: x.shape[1]]
+        for layer in encoder.layers:
+            x = layer(x, None)
+        return encoder.layer_norm(x)[0]
+
+    @cached_property
+    def _silence(self) -> Tensor:
+        return self._encode(np.full((self._filters.shape[0], 2 * self._states), SILENCE, np.float32))
+
+    @cached_property
+    def _filters(self) -> np.ndarray:
+        return np.ascontiguousarray(np.asarray(self.extractor.mel_filters, np.float32).T)
+
+    @property
+    def _states(self) -> int:
+        return self.model.config.max_source_positions
+
+    def _special(self, token: str) -> int:
+        number = self.tokenizer.get_vocab().get(token)
+        if number is None:
+            raise SimulstError(f"{self.path}: the tokeniser has no token {token}; copy the model's own.")
+        return number
+
+
+ARCHITECTURES: dict[str, type[Architecture]] = {
+    "whisper": Whisper,
+    "seamless_m4t": Seamless,
+    "seamless_m4t_v2": Seamless,
+}

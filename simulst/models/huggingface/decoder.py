@@ -1,0 +1,192 @@
+"""The decoder of any encoder-decoder model of transformers, driven token by token by our searches.
+
+The keys and values of tokens belong to a state, those of the encoder's frames to a memory; the library's model is
+called with both. So states can be re-ordered and cut, and two streams on one model do not see each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import DynamicLayer
+from transformers.modeling_outputs import BaseModelOutput
+
+from simulst.policy.commit import common_prefix
+from simulst.search import Tokens
+
+Pairs = tuple[tuple[Tensor, Tensor], ...]
+"""Keys and values of each layer, (n, heads, length, d_k) both."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What n hypotheses have read.
+
+    pairs: of their tokens; none before the first. attention: source attention of the last token, (layers, n, heads, T)
+    float32, if it was asked for.
+    """
+
+    pairs: Pairs = ()
+    attention: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens that each hypothesis has read, the prompt among them."""
+        return self.pairs[0][0].shape[2] if self.pairs else 0
+
+    def __getitem__(self, rows: Tensor) -> State:
+        """Hypotheses by their numbers, (m,) int64, in any order and any number of times."""
+        rows = rows.to(self.pairs[0][0].device)
+        attention = None if self.attention is None else self.attention[:, rows]
+        return State(tuple((keys[rows], values[rows]) for keys, values in self.pairs), attention)
+
+    def cut(self, length: int) -> State:
+        """The same hypotheses when they had read so many tokens."""
+        return State(tuple((keys[:, :, :length], values[:, :, :length]) for keys, values in self.pairs))
+
+
+class Memory:
+    """The encoder's frames, (1, T, width), and what the decoder made of them: keys and values, computed once.
+
+    heard: the first frames that are speech and no padding; attention to others is not shown. `read` and `state` are
+    the last hypothesis that was read at once: what a next one has in common with it is not read again.
+    """
+
+    def __init__(self, heard: int | None = None) -> None:
+        self.frames: Tensor | None = None
+        self.pairs: Pairs = ()
+        self.read: Tokens = ()
+        self.state = State()
+        self._heard = heard
+
+    def __len__(self) -> int:
+        total = 0 if self.frames is None else self.frames.shape[1]
+        return total if self._heard is None else min(total, self._heard)
+
+    def append(self, frames: Tensor) -> None:
+        """Encoder frames (T, width), all of them at once: each sees the others."""
+        assert self.frames is None, "an offline encoder's frames come at once"
+        self.frames = frames[None]
+
+
+class SteppedDecoder:
+    """A decoder for one search: see `simulst.search.beam.Decoder`.
+
+    prompt: tokens that stand before every text; they take the place of the search's <sos>. never: tokens that are not
+    to be written; never_first: nor right after the prompt. heard: see `Memory`.
+    """
+
+    def __init__(
+        self, model: Any, prompt: Tokens, never: Tokens = (), never_first: Tokens = (), heard: int | None = None
+    ) -> None:
+        self._model, self._prompt, self._heard = model, prompt, heard
+        self._never = torch.tensor(never, dtype=torch.int64, device=model.device)
+        self._never_first = torch.tensor(never_first, dtype=torch.int64, device=model.device)
+
+    def memory(self) -> Memory:
+        """No frames yet."""
+        return Memory(self._heard)
+
+    def start(self) -> State:
+        """One hypothesis that has read nothing."""
+        return State()
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor, state: State, memory: Memory, *, attention: bool = False) -> tuple[Tensor, State]:
+        """Read one token of each hypothesis, (n,) → log p of the next (n, V) float32, new state; the old one stays."""
+        if not state.length:
+            return self.prefill(tokens, memory, attention=attention)
+        return self._read(tokens[:, None], state, memory, attention)
+
+    @torch.inference_mode()
+    def prefill(self, tokens: Tensor, memory: Memory, *, attention: bool = False) -> tuple[Tensor, State]:
+        """Read a hypothesis at once, (length,), the first being <sos> → log p of the next (1, V) float32, state."""
+        wanted = self._prompt + tuple(tokens.tolist()[1:])
+        known = min(len(common_prefix([wanted, memory.read])), len(wanted) - 1)  # of the last one, log p is wanted
+        unread = tokens.new_tensor(wanted[known:])[None]
+        log_p, state = self._read(unread, memory.state.cut(known), memory, attention)
+        memory.read, memory.state = wanted, state
+        return log_p, state
+
+    def spoken(self, tokens: Tokens, memory: Memory) -> Tensor:
+        """Source attention at each token, when it is written: (layers, heads, tokens, T) float32."""
+        with torch.inference_mode():
+            unread = torch.tensor([(*self._prompt, *tokens)], device=self._model.device)
+            output = self._called(unread, State(), memory, attention=True)
+        first = len(self._prompt) - 1
+        return _stacked(output, len(memory))[:, 0, :, first : first + len(tokens)]
+
+    def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
+        """Read tokens (n, m) after a state of n hypotheses."""
+        output = self._called(tokens, state, memory, attention)
+        log_p = torch.log_softmax(output.logits[:, -1], -1, dtype=torch.float32)
+        log_p[:, self._never] = -torch.inf
+        read = state.length + tokens.shape[1]
+        if read == len(self._prompt):
+            log_p[:, self._never_first] = -torch.inf
+        seen = _stacked(output, len(memory))[..., -1, :] if attention else None
+        return log_p, State(_pairs(output.past_key_values.self_attention_cache), seen)
+
+    def _called(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> Any:
+        assert memory.frames is not None
+        count = tokens.shape[0]
+        source = tuple((k.expand(count, -1, -1, -1), v.expand(count, -1, -1, -1)) for k, v in memory.pairs)
+        cache = EncoderDecoderCache(_cache(state.pairs), _cache(source))
+        with _shown_attention(self._model, attention):
+            output = self._model(
+                encoder_outputs=BaseModelOutput(last_hidden_state=memory.frames.expand(count, -1, -1)),
+                decoder_input_ids=tokens,
+                past_key_values=cache,
+                use_cache=True,
+                output_attentions=attention,
+                return_dict=True,
+            )
+        if not memory.pairs:
+            memory.pairs = tuple((k[:1], v[:1]) for k, v in _pairs(output.past_key_values.cross_attention_cache))
+        return output
+
+
+def read_last_only(model: Any) -> None:
+    """Have a model compute logits of the last position alone: those of a long prefix would cost more than the rest."""
+    model.get_output_embeddings().register_forward_pre_hook(lambda module, inputs: (inputs[0][:, -1:], *inputs[1:]))
+
+
+def _cache(pairs: Pairs) -> DynamicCache:
+    """The library's cache with these keys and values, which are not copied."""
+    cache = DynamicCache()
+    for keys, values in pairs:
+        layer = DynamicLayer()
+        layer.keys, layer.values, layer.dtype, layer.device = keys, values, keys.dtype, keys.device
+        layer.is_initialized = True
+        cache.layers.append(layer)
+    return cache
+
+
+def _pairs(cache: Any) -> Pairs:
+    return tuple((layer.keys, layer.values) for layer in cache.layers)
+
+
+def _stacked(output: Any, frames: int) -> Tensor:
+    """Source attention of all layers, (layers, n, heads, m, T)."""
+    return torch.stack([weights[..., :frames].float() for weights in output.cross_attentions])
+
+
+@contextmanager
+def _shown_attention(model: Any, shown: bool) -> Iterator[None]:
+    """Fused attention does not tell its weights."""
+    config = model.get_decoder().config
+    usual = config._attn_implementation
+    if not shown or usual == "eager":
+        yield
+        return
+    model.get_decoder().set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.get_decoder().set_attn_implementation(usual)

@@ -1,0 +1,108 @@
+"""From a folder in Hugging Face's form to a model that runs here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from simulst.errors import SimulstError
+from simulst.models.base import check_device
+from simulst.models.huggingface import HuggingFaceOptions
+from simulst.models.huggingface.folder import find_folder, model_type, weight_files
+
+
+def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
+    """A speech model from a folder or the hub. cores: processors that it may use.
+
+    Raises SimulstError: a missing or broken file, a model that does not turn speech into text, code that it wants to
+    run without being allowed to.
+    """
+    from simulst.models.huggingface.architectures import ARCHITECTURES, Architecture
+    from simulst.models.huggingface.decoder import read_last_only
+    from simulst.models.huggingface.model import HuggingFace
+
+    check_device(options.device)
+    with quiet():
+        from transformers import AutoConfig, AutoFeatureExtractor, AutoModelForSpeechSeq2Seq, AutoTokenizer
+
+        folder = find_folder(path)
+        trust = {"trust_remote_code": options.trust_remote_code}
+        config = _read(path, "config.json", lambda: AutoConfig.from_pretrained(folder, **trust))
+        remote = getattr(config, "auto_map", None) or {}
+        known = type(config) in AutoModelForSpeechSeq2Seq._model_mapping or "AutoModelForSpeechSeq2Seq" in remote
+        if not known or not config.is_encoder_decoder:
+            raise SimulstError(
+                f"{path}: a model of type '{model_type(folder)}' does not turn speech into text with an encoder and a "
+                "decoder; give one of transformers' speech-to-text models, such as whisper or speech-encoder-decoder."
+            )
+        weight_files(folder)
+        kind: Any = AutoModelForSpeechSeq2Seq
+        settings = {"dtype": getattr(torch, options.dtype), **trust}
+        model = read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
+        features = "preprocessor_config.json"
+        extractor = _read(path, features, lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
+        tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust))
+    model = model.to(options.device).eval()
+    read_last_only(model)
+    torch.set_num_threads(options.threads or cores)
+    architecture = ARCHITECTURES.get(str(model_type(folder)), Architecture)
+    return HuggingFace(architecture(path, model, extractor, tokenizer, options))
+
+
+def read_weights(path: Path, load: Callable[[], tuple[Any, dict[str, Any]]]) -> Any:
+    """A model whose weights are all there. Raises SimulstError: they are missing, broken, or do not fit config.json."""
+    model, report = _read(path, "the weights", load)
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise SimulstError(
+            f"{path}: the weights lack '{missing[0]}' ({len(missing)} in all); the checkpoint is of another kind of "
+            "model, or not whole."
+        )
+    return model
+
+
+def read_tokenizer(path: Path, load: Callable[[], Any]) -> Any:
+    """Raises SimulstError: its files are missing or broken."""
+    tokenizer = _read(path, "the tokeniser", load)
+    if not tokenizer or len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
+        raise SimulstError(f"{path}: has no tokeniser (tokenizer.json, or its SentencePiece model); copy it there.")
+    return tokenizer
+
+
+def _read(path: Path, what: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except ImportError as error:
+        raise SimulstError(f"{path}: {what} needs a package that is missing ({_first_line(error)}).") from error
+    except Exception as error:  # the library raises many unrelated kinds
+        if "trust_remote_code" in str(error):
+            raise SimulstError(
+                f"{path}: the model wants to run Python code of its own; read that code, and allow it with "
+                "--model-option trust_remote_code=true."
+            ) from error
+        raise SimulstError(f"{path}: {what} cannot be read ({_first_line(error)}); copy the whole model.") from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip().rstrip(".:")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without the library's warnings and progress bars: what matters is told in errors."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,133 @@
+"""A loaded Hugging Face model, and one utterance inside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from simulst.meter import Meter
+from simulst.models.huggingface.alignment import monotonic_frames
+from simulst.models.huggingface.architectures import Architecture, Encoded
+from simulst.models.huggingface.decoder import SteppedDecoder
+from simulst.models.window import WindowedSession
+from simulst.needs import Need
+from simulst.policy.stop import Stopping
+from simulst.search import Found, Hypothesis, JointBeamSearch, SearchOptions, Tokens
+from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.calls import Steps, run_alone
+from simulst.units import SAMPLE_RATE
+
+BEAM = 5
+
+
+class HuggingFace:
+    """An encoder-decoder model. loading.py makes it from files."""
+
+    sample_rate = SAMPLE_RATE
+
+    def __init__(self, architecture: Architecture) -> None:
+        self.architecture = architecture
+
+    def session(self, source: str, target: str, meter: Meter | None = None) -> HuggingFaceSession:
+        """A new utterance. Raises SimulstError: a language that the model does not have."""
+        self.architecture.prompt(source, target)
+        return HuggingFaceSession(self.architecture, source, target, meter or Meter())
+
+
+@dataclass(frozen=True)
+class Encode:
+    """A call: the encoder's frames of audio, (n,) float32."""
+
+    architecture: Architecture
+    samples: np.ndarray
+
+    def answer(self) -> Encoded:
+        return self.architecture.encode(self.samples)
+
+
+class HuggingFaceSession(WindowedSession):
+    """The window's audio is encoded again at each step, the committed text is the forced beginning of the search."""
+
+    gives = frozenset({Need.STEPS, Need.ATTENTION})
+
+    def __init__(self, architecture: Architecture, source: str, target: str, meter: Meter) -> None:
+        super().__init__(architecture.window_seconds, meter)
+        self._model, self._languages = architecture, (source, target)
+        ratio = architecture.tokens_per_frame
+        self.default_search = JointBeamSearch(beam=BEAM, ctc_weight=0.0, max_length_ratio=ratio)
+        config = architecture.model.get_decoder().config
+        self.layers = next(n for name in ("decoder_layers", "num_hidden_layers") if (n := getattr(config, name, None)))
+        heads = ("decoder_attention_heads", "num_attention_heads")
+        self.heads = next(n for name in heads if (n := getattr(config, name, None)))
+        self._open: tuple[Encoded, JointBeamSearch, JointSearch] | None = None  # the last search, and over what it was
+
+    def text(self, tokens: Tokens) -> str:
+        return self._model.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
+        return run_alone(self.search_steps(committed, options, stop))
+
+    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        """As `search`, but whoever drives it answers its calls (see simulst/search/calls.py)."""
+        assert isinstance(options, JointBeamSearch)
+        prefix = self._in_window(committed)
+        key = ("search", self._key, self._gone, prefix, options, stop.options if stop else None)
+        beam = yield from self.meter.shared_steps(key, lambda: self._joint(prefix, options, stop))
+        return Found([Hypothesis(self._gone + h.tokens, h.score) for h in beam])
+
+    def _joint(self, prefix: Tokens, options: JointBeamSearch, stop: Stopping | None) -> Steps[list[Hypothesis]]:
+        encoded = yield from self._encoded()
+        if not encoded.heard:
+            return [Hypothesis(prefix)]
+        return (yield from joint_beam_search(self._search_over(encoded, options), prefix, stop))
+
+    def _encoded(self) -> Steps[Encoded]:
+        return (yield from self.meter.shared_steps(("encode", self._key), self._encode))
+
+    def _encode(self) -> Steps[Encoded]:
+        return (yield Encode(self._model, self._audio))
+
+    def _search_over(self, encoded: Encoded, options: JointBeamSearch) -> JointSearch:
+        """A search whose decoder knows what it has read of these frames before."""
+        if self._open is None or self._open[0] is not encoded or self._open[1] != options:
+            model = self._model
+            prompt = model.prompt(*self._languages, self._gone)
+            never_first = () if self._gone else model.never_first
+            decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
+            most = max(1, model.positions - len(prompt)) / encoded.heard
+            bounded = replace(options, max_length_ratio=min(options.max_length_ratio, most))
+            search = JointSearch(decoder, bounded, model.eos, model.eos)
+            search.append(encoded.frames)
+            self._open = (encoded, options, search)
+        return self._open[2]
+
+    @property
+    def _key(self) -> tuple[int, int]:
+        """What the window holds: the samples that have left it, and where it ends."""
+        return self._offset, self.length
+
+    def _end_times(self, tokens: Tokens) -> Sequence[float]:
+        encoded = run_alone(self._encoded())
+        if not tokens or not encoded.heard:
+            return [0.0] * len(tokens)
+        model = self._model
+        prompt = model.prompt(*self._languages, self._gone)
+        decoder = SteppedDecoder(model.model, prompt, heard=encoded.heard)
+        memory = decoder.memory()
+        memory.append(encoded.frames)
+        weights = decoder.spoken(tokens[: model.positions - len(prompt)], memory)
+        if model.alignment_heads:
+            shown = torch.stack([weights[layer, head] for layer, head in model.alignment_heads]).mean(0)
+        else:
+            shown = weights.mean((0, 1))
+        frames = monotonic_frames(shown.cpu().numpy())
+        frames += frames[-1:] * (len(tokens) - len(frames))
+        seconds = self._audio.size / SAMPLE_RATE / encoded.heard
+        return [(frame + 1) * seconds for frame in frames]
+
+    def _begins_word(self, tokens: Tokens, place: int) -> bool:
+        before, after = self.text(tokens[:place]), self.text(tokens[: place + 1])
+        return after[len(before) :].startswith(" ")

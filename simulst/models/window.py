@@ -1,0 +1,85 @@
+"""A session for offline models. It encodes all audio in its window again at each step.
+
+If the audio is longer than the window, the window slides: committed tokens leave it together with their audio. The
+model says when each token was spoken.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulst.meter import Meter
+from simulst.models.base import Session
+from simulst.search import Tokens
+from simulst.units import SAMPLE_RATE
+
+LEAST_CUT = 1.0  # seconds; after a smaller cut, the window would be full again at once
+
+logger = logging.getLogger(__name__)
+
+
+class WindowedSession(Session):
+    """One utterance of an offline model.
+
+    window_seconds: the length of the window, in seconds.
+    meter: the clock of the stream.
+    """
+
+    def __init__(self, window_seconds: float, meter: Meter) -> None:
+        super().__init__(meter)
+        self._window_seconds = window_seconds
+        self._audio = np.zeros(0, dtype=np.float32)
+        self._offset = 0  # samples that have left the window
+        self._gone: Tokens = ()  # committed tokens that have left the window
+
+    @abstractmethod
+    def _end_times(self, tokens: Tokens) -> Sequence[float]:
+        """The end time of each token in the window, in seconds from the start of the window."""
+
+    @abstractmethod
+    def _begins_word(self, tokens: Tokens, place: int) -> bool:
+        """Whether the token at this place begins a word."""
+
+    @property
+    def length(self) -> int:
+        return self._offset + self._audio.size
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        self._audio = np.concatenate([self._audio, samples])
+
+    @property
+    def gone(self) -> int:
+        return len(self._gone)
+
+    def limit(self) -> float:
+        return self._offset + round(self._window_seconds * SAMPLE_RATE)
+
+    def spoken(self, best: Tokens) -> Tokens:
+        """All but the last second: the end of the audio may cut a word in two."""
+        ends = self._end_times(self._in_window(best))
+        whole = sum(end <= self._audio.size / SAMPLE_RATE - 1.0 for end in ends)
+        return best[: len(self._gone) + whole]
+
+    def slide(self, committed: Tokens) -> None:
+        """Cut after the last word that ends in the first two thirds of the window, or else after the first word."""
+        prefix = self._in_window(committed)
+        ends = self._end_times(prefix)
+        words = [i for i in range(1, len(prefix) + 1) if i == len(prefix) or self._begins_word(prefix, i)]
+        cuts = [(ends[i - 1], i) for i in words if ends[i - 1] >= LEAST_CUT]
+        early = [cut for cut in cuts if cut[0] <= self._window_seconds * 2 / 3]
+        if cuts:
+            seconds, tokens = early[-1] if early else cuts[0]
+        else:
+            seconds, tokens = self._window_seconds / 2, len(prefix)
+            logger.warning("%.1f s of audio left the model's window without a word.", seconds)
+        self._gone += prefix[:tokens]
+        samples = min(round(seconds * SAMPLE_RATE), self._audio.size)
+        self._offset += samples
+        self._audio = self._audio[samples:]
+
+    def _in_window(self, committed: Tokens) -> Tokens:
+        return committed[len(self._gone) :]

@@ -1,0 +1,404 @@
+"""README, docs/ and the recipes' pages: what they tell to type is typed here.
+
+A block of commands runs in bash, in a small copy of the checkout, where the programs of this repository only note how
+they were called. Then `simulst` is run with these arguments in this process, on a tiny Whisper and tiny recordings
+(with one job, whatever the page says). For `./run.sh` and scripts in Python, options are checked. Blocks of Python are
+run, and decoding configurations are opened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gzip
+import importlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import fake
+import numpy as np
+import pages
+import pytest
+import soundfile
+import tiny_whisper
+import torch
+import yaml
+
+import simulst.models
+from simulst import cli
+from simulst.config import Decoding, load_sweep, parse_decoding
+from simulst.corpora.mini.speech import espeak
+from simulst.data.tsv import Columns
+from simulst.models import registry
+from simulst.models.base import Model
+from simulst.needs import Need
+from simulst.policy.context import TokensView
+from simulst.prefix import boundary_read
+from simulst.prefix.predictor import BoundaryPredictor, Sizes
+from simulst.search import JointBeamSearch
+from simulst.streams import open_stream
+from simulst.units import SAMPLE_RATE
+
+NOT_RUN = {
+    ("README.md", "./test.sh"): "it runs this test",
+    ("docs/new_pair.md", "tools/install.sh"): "the whole page is run by tests/recipes/test_new_pair.py",
+    ("docs/decoding.md", "simuleval --agent"): "tests/agents/test_simuleval.py runs SimulEval with our agent",
+    ("docs/models.md", "python -m espnet2.bin.pack"): "it needs a training; tests/recipes/test_new_pair.py runs it",
+    ("docs/models.md", "simulst translate talk.wav --model exp/en-de.zip"): "the zip is packed by the line above",
+    ("docs/models.md", "python -m zipfile"): "the same",
+    ("docs/models.md", "hf auth login"): "it needs an account",
+    ("docs/models.md", "hf upload"): "the same",
+    ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
+}
+"""The blocks and commands, by their beginnings, that can't be run here, and why."""
+
+OTHERS_OPTIONS = {
+    "--computation-aware": "SimulEval",
+    "--local-dir": "Hugging Face",
+    **dict.fromkeys(("--encoder_conf", "--batch_bins", "--accum_grad"), "ESPnet"),
+    **dict.fromkeys(("--nodes", "--ntasks-per-node", "--gres", "--cpus-per-task"), "Slurm"),
+}
+"""Options in the text that are not this repository's, and whose they are."""
+
+COLUMNS = {f"--{column.name.replace('_', '-')}-column" for column in dataclasses.fields(Columns)}
+"""The options that local/prepare_tsv.py makes of a dataclass."""
+
+PROGRAMS = ("simulst", "python", "hf", "simuleval")
+SCRIPTS = ("run.sh", "test.sh", "tools/install.sh")
+WHISPER = "egs/prompts/models/whisper-base"
+RECORDING = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav"
+NOTE = """#!/bin/bash
+arguments=()
+for argument; do
+    if [ "$argument" = /dev/stdin ]; then
+        argument=$CALLS.stdin
+        cat > "$argument"
+    fi
+    arguments+=("$argument")
+done
+printf '%s\\0' "$PWD" "$0" "${arguments[@]}" >> "$CALLS"
+printf '\\036\\0' >> "$CALLS"
+"""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the pages' commands find in the repository's root, and the files that they take as given."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("conf", "local", "benchmarks"):
+        (folder / name).symlink_to(pages.ROOT / name)
+    programs = folder / "programs"
+    for place in ("tools", "programs", ".venv/bin", "simulst/models", "egs/must_c", "exp", "data"):
+        (folder / place).mkdir(parents=True)
+    for path in [*(folder / name for name in SCRIPTS), *(programs / name for name in PROGRAMS)]:
+        path.write_text(NOTE)
+        path.chmod(0o755)
+    (folder / ".venv/bin/activate").touch()
+    tiny_whisper.write(folder / WHISPER, eos=6, languages=("en", "es", "it"))
+    recording = folder / "egs/prompts/data/unpacked/asterisk-core-sounds-it-wav" / RECORDING
+    recording.parent.mkdir(parents=True)
+    for seed, path in enumerate([recording, folder / "speech.wav"]):
+        soundfile.write(path, noise(seed, 1.2), SAMPLE_RATE)
+    with espeak() as say:
+        soundfile.write(folder / "talk.wav", say("The old man sleeps.", "en-us+f3", 150, 50), SAMPLE_RATE)
+    for split in ("dev", "tst"):
+        data = folder / "egs/prompts/data/es-en" / split
+        data.mkdir(parents=True)
+        for number in range(2):
+            soundfile.write(data / f"u{number}.wav", noise(number, 1.2 + number), SAMPLE_RATE)
+        (data / "wav.scp").write_text("u0 u0.wav\nu1 u1.wav\n")
+        (data / "text.en").write_text("u0 the cat sat\nu1 on the mat\n")
+    log = {"index": 0, "prediction": "ein Wort", "delays": [900, 1000], "elapsed": [950, 1100], "reference": "ein Wort"}
+    log.update(prediction_length=2, source=["a.wav"], source_length=1000.0)
+    with gzip.open(folder / "instances.log.gz", "wt") as file:
+        file.write(json.dumps(log) + "\n")
+    for table in ("de_de", "en_us"):  # of Fleurs
+        (folder / table).mkdir()
+        (folder / table / "train.tsv").write_text("1\ta.wav\tein Satz\n")
+    for page in pages.PAGES:
+        for block in pages.blocks(page):
+            if block.file:
+                assert not (folder / block.file).exists(), f"{page}: two blocks are {block.file}"
+                (folder / block.file).write_text(block.text)
+    return folder
+
+
+@pytest.fixture
+def here(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The checkout as current folder, with its modules and model families."""
+    monkeypatch.chdir(checkout)
+    monkeypatch.syspath_prepend(str(checkout))
+    monkeypatch.setattr(simulst.models, "__path__", [*simulst.models.__path__, str(checkout / "simulst/models")])
+    registry.families.cache_clear()
+    yield checkout
+    registry.families.cache_clear()
+
+
+def noise(seed: int, seconds: float) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, round(seconds * SAMPLE_RATE)).astype(np.float32)
+
+
+def not_run(page: str, command: str) -> bool:
+    return any(page == where and command.startswith(begin) for where, begin in NOT_RUN)
+
+
+def test_what_is_not_run_is_still_there() -> None:
+    for page, begin in NOT_RUN:
+        texts = [line for block in pages.blocks(page) for line in block.text.splitlines()]
+        assert any(line.startswith(begin) for line in texts), f"{page} has no '{begin}'; take it out of NOT_RUN"
+    for option in OTHERS_OPTIONS:
+        assert any(option in pages.prose(page) for page in pages.PAGES), f"no page has {option}"
+
+
+# ---- commands ----
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in pages.PAGES if pages.blocks(page, "sh") and page != "docs/new_pair.md"]
+)
+def test_commands(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for block in pages.blocks(page, "sh"):
+        for folder, program, *arguments in called(block.text, here):
+            command = " ".join([program, *arguments])
+            if not_run(page, command):
+                continue
+            if program == "simulst":
+                os.chdir(folder)
+                registry.families.cache_clear()  # the page may have added one
+                cli.main([*with_one_job(arguments)], standalone_mode=False)
+                assert capsys.readouterr().out, f"{page}: '{command}' printed nothing"
+            elif program == "./run.sh":
+                check_recipe_options(command)
+            elif program == "python" and arguments[0].endswith(".py"):
+                check_script_options(command)
+            else:
+                pytest.fail(f"{page}: '{command}' can't be run; if there is a reason, put it into NOT_RUN")
+
+
+def called(commands: str, folder: Path) -> list[list[str]]:
+    """The calls of programs of this repository that commands make: current folder, program, arguments."""
+    calls = folder / "calls"
+    calls.write_bytes(b"")
+    environment = {**os.environ, "CALLS": str(calls), "PATH": f"{folder / 'programs'}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and not done.stderr, f"{commands}: {done.stderr}"
+    found = [call.split("\0")[:-1] for call in calls.read_text().split("\036\0")[:-1]]
+    return [[where, program.replace(f"{folder}/programs/", ""), *rest] for where, program, *rest in found]
+
+
+def with_one_job(arguments: Sequence[str]) -> list[str]:
+    """The tiny corpora are not worth other processes."""
+    return ["1" if before == "--jobs" else argument for before, argument in zip(["", *arguments], arguments)]  # noqa: B905
+
+
+def check_recipe_options(command: str) -> None:
+    """`./run.sh` with --help reads the options before it, and refuses unknown ones."""
+    words = command.split()
+    recipe = words[words.index("--recipe") + 1] if "--recipe" in words else "mini"
+    shown = recipe_help("must_c" if recipe == "my_corpus" else recipe)
+    for option in options(command):
+        assert option in (*options(shown), "--recipe", "--help", "--size"), f"{command}: no option {option}"
+
+
+@functools.cache
+def recipe_help(recipe: str) -> str:
+    run = [str(pages.ROOT / "egs" / recipe / "run.sh"), "--help"]
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr
+    return done.stdout
+
+
+def check_script_options(command: str) -> None:
+    """The script declares each option, itself or by what the scripts share. (Running it with --help takes seconds.)"""
+    script = pages.ROOT / command.split()[1]
+    for option in options(command):
+        assert option in script_options(script), f"{command}: {script.name} has no option {option}"
+
+
+@functools.cache
+def script_options(script: Path) -> set[str]:
+    text = script.read_text() + (pages.ROOT / "local/choice_options.py").read_text()
+    columns = COLUMNS if script.name == "prepare_tsv.py" else set()
+    return set(re.findall(r'"(--[a-z][a-z-]*)[/"]', text)) | columns
+
+
+def options(command: str) -> list[str]:
+    return re.findall(r"(?<![\w-])--[a-z][a-z0-9_-]*", command)
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_commands_in_the_text(page: str) -> None:
+    """Their options, and each option that is mentioned, are there."""
+    for code in pages.inline(page):
+        code = code.replace("[", "").replace("]", "")
+        if code.startswith("./run.sh"):
+            check_recipe_options(code)
+        elif re.match(r"python (local|benchmarks)/", code):
+            check_script_options(code)
+        elif code.startswith("simulst "):
+            check_simulst_options(code)
+        else:
+            for option in options(code):
+                assert option in all_options() or option in OTHERS_OPTIONS, f"{page}: nothing has the option {option}"
+
+
+def check_simulst_options(command: str) -> None:
+    name = command.split()[1]
+    if not name.startswith("-"):
+        assert name in cli.main.commands, f"there is no command '{command}'"
+        known = [option for parameter in cli.main.commands[name].params for option in parameter.opts]
+        assert set(options(command)) <= {*known, "--help"}, command
+
+
+@functools.cache
+def all_options() -> set[str]:
+    files = [*pages.ROOT.glob("local/*"), *pages.ROOT.glob("egs/*/run.sh"), *pages.ROOT.glob("benchmarks/*.py")]
+    files += [pages.ROOT / "simulst/cli.py", pages.ROOT / "run.sh", pages.ROOT / "egs/TEMPLATE/tsv/run.sh"]
+    return {option for file in files if file.is_file() for option in options(file.read_text())} | COLUMNS
+
+
+# ---- blocks in other languages ----
+
+
+@pytest.mark.parametrize("page", [page for page in pages.PAGES if pages.blocks(page, "python")])
+def test_python(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for block in pages.blocks(page, "python"):
+        if block.file:
+            importlib.import_module(Path(block.file).stem)
+        else:
+            exec(compile(block.text, page, "exec"), {})
+            assert capsys.readouterr().out
+
+
+class Guess(TokensView):
+    """A view that has everything."""
+
+    def odds_of_end(self, exact: bool = False) -> float:
+        return -0.5
+
+    def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
+        return 6.0
+
+    def end_times(self) -> list[float]:
+        return [0.2 * number for number, _ in enumerate(self.tokens, start=1)]
+
+
+class CapableSession(fake.FakeSession):
+    gives = frozenset(Need) - {Need.AUDIO}
+    default_search = JointBeamSearch()
+    layers = heads = 2
+
+
+class Capable(fake.FakeModel):
+    """A model that gives all that policies and searches may ask for."""
+
+    def session(self, source: str, target: str, meter: fake.Meter | None = None) -> fake.FakeSession:
+        return CapableSession(self, meter or fake.Meter())
+
+
+@pytest.fixture(scope="module")
+def whisper(checkout: Path) -> Model:
+    return tiny_whisper.load(checkout / WHISPER)
+
+
+@pytest.fixture
+def predictor(checkout: Path) -> Iterator[None]:
+    path = checkout / "exp/en-de/prefix/predictor/predictor.pth"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    BoundaryPredictor(100, Sizes(mels=16, channels=2, embedding=8, hidden=8)).save(path)
+    yield
+    boundary_read._load.cache_clear()
+
+
+def configurations() -> list[tuple[str, str]]:
+    """Where they are written, and their text."""
+    found = [(page, block.text) for page in pages.PAGES for block in pages.blocks(page, "yaml")]
+    files = [*pages.ROOT.glob("conf/decode/*.yaml"), *pages.ROOT.glob("egs/*/conf/*.yaml")]
+    found += [(file.relative_to(pages.ROOT).as_posix(), file.read_text()) for file in sorted(files)]
+    return [(where, text) for where, text in found if not not_run(where, text)]
+
+
+@pytest.mark.parametrize(("where", "text"), configurations())
+def test_configurations(
+    where: str, text: str, here: Path, whisper: Model, predictor: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each decodes some audio, with Whisper or else with a model that gives all that may be asked for."""
+    monkeypatch.setattr(fake, "TokensView", Guess)
+    (here / "block.yaml").write_text(text)
+    for decoding in load_sweep(here / "block.yaml"):
+        alone = parse_decoding(decoding.raw, where)
+        model = whisper if works_with(alone, whisper) else Capable()
+        stream = open_stream(model, alone, "es", "en")
+        stream.push(noise(0, 1.2), finished=True)
+
+
+def works_with(decoding: Decoding, model: Model) -> bool:
+    session = model.session("es", "en")
+    search = decoding.search or session.default_search
+    needs = decoding.read.needs | decoding.stop.needs | search.needs
+    return needs <= session.gives | {Need.AUDIO}
+
+
+def test_every_block_is_of_a_known_kind() -> None:
+    for page in pages.PAGES:
+        for block in pages.blocks(page):
+            assert block.language in ("sh", "python", "yaml", "json", ""), f"{page}: {block.language}"
+            if block.language == "json":
+                json.loads(block.text)
+            if not block.language:  # what is printed, or drawn
+                assert not re.search(r"^(simulst|python|\./\w+\.sh) ", block.text, flags=re.MULTILINE), page
+
+
+# ---- what the pages say ----
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_links(page: str) -> None:
+    for link in pages.links(page):
+        path, _, anchor = link.partition("#")
+        target = (pages.ROOT / page).parent / path if path else pages.ROOT / page
+        assert target.exists(), f"{page}: {link}"
+        if anchor:
+            assert anchor in pages.anchors(target.resolve().relative_to(pages.ROOT).as_posix()), f"{page}: {link}"
+
+
+def test_the_readme_names_every_page() -> None:
+    named = {link.partition("#")[0] for link in pages.links("README.md")}
+    assert {page for page in pages.PAGES if page.startswith("docs/")} <= named
+
+
+def test_advice_has_the_figures_of_the_recipes_tables() -> None:
+    """docs/choosing.md quotes BLEU, LAAL and RTF of rows that the recipes have published."""
+    published = set()
+    for page in ("egs/mini/README.md", "egs/mini/PREFIX.md", "egs/prompts/README.md"):
+        for row in rows(page):
+            if len(row) == 11:
+                published.add((row[0], row[1], row[5], row[9]))
+    quoted = [tuple(row[1:]) for row in rows("docs/choosing.md") if len(row) == 5 and row[2][0].isdigit()]
+    assert len(quoted) > 20
+    for row in quoted:
+        assert row in published, f"docs/choosing.md: no recipe has published {row}"
+
+
+def rows(page: str) -> list[list[str]]:
+    lines = re.findall(r"^\| (.*) \|$", pages.prose(page), flags=re.MULTILINE)
+    return [[cell.strip() for cell in line.split("|")] for line in lines]
+
+
+def test_the_number_of_configurations() -> None:
+    count = len(load_sweep(pages.ROOT / "conf/decode/sweep.yaml"))
+    assert f"has {count} configurations" in pages.read("docs/decoding.md")
+
+
+def test_a_configuration_has_one_document() -> None:
+    """Several joined by --- are refused, so no page shows them."""
+    for page in pages.PAGES:
+        for block in pages.blocks(page, "yaml"):
+            assert len(list(yaml.safe_load_all(block.text))) == 1, page

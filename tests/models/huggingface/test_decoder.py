@@ -1,0 +1,128 @@
+"""The stepped decoder gives what the library's own forward pass gives, however it gets there."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from tiny_huggingface import noise
+
+from simulst.models.huggingface.architectures import Architecture
+from simulst.models.huggingface.decoder import Memory, State, SteppedDecoder
+from simulst.search import Tokens
+
+PROMPT = (2, 7)
+close = torch.testing.assert_close
+
+
+def tokens_of(architecture: Architecture, count: int, seed: int = 0) -> Tokens:
+    return tuple(np.random.default_rng(seed).integers(5, 60, count).tolist())
+
+
+def opened(architecture: Architecture, seconds: float = 1.3, prompt: Tokens = PROMPT) -> tuple[SteppedDecoder, Memory]:
+    encoded = architecture.encode(noise(seconds))
+    decoder = SteppedDecoder(architecture.model, prompt, heard=encoded.heard)
+    memory = decoder.memory()
+    memory.append(encoded.frames)
+    return decoder, memory
+
+
+def read(decoder: SteppedDecoder, tokens: Tokens, memory: Memory) -> tuple[torch.Tensor, State]:
+    return decoder.prefill(torch.tensor([0, *tokens]), memory)
+
+
+def plain(architecture: Architecture, tokens: Tokens, memory: Memory) -> torch.Tensor:
+    """Log p after the prompt and tokens, (1, V), by the library alone and without a cache."""
+    assert memory.frames is not None
+    with torch.inference_mode():
+        output = architecture.model(
+            encoder_outputs=(memory.frames,), decoder_input_ids=torch.tensor([[*PROMPT, *tokens]]), use_cache=False
+        )
+    return torch.log_softmax(output.logits[:, -1], -1)
+
+
+def test_at_once_and_step_by_step(architecture: Architecture) -> None:
+    decoder, memory = opened(architecture)
+    tokens = tokens_of(architecture, 6)
+    log_p, state = decoder.step(torch.tensor([0]), decoder.start(), memory)
+    for end in range(len(tokens) + 1):
+        expected = plain(architecture, tokens[:end], memory)
+        close(log_p, expected, atol=1e-4, rtol=1e-4)
+        close(read(decoder, tokens[:end], opened(architecture)[1])[0], expected, atol=1e-4, rtol=1e-4)
+        if end < len(tokens):
+            log_p, state = decoder.step(torch.tensor([tokens[end]]), state, memory)
+    assert state.length == len(PROMPT) + len(tokens)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 4, 8])
+def test_a_cache_that_is_cut_back(architecture: Architecture, kept: int) -> None:
+    """Equal to a run from scratch, also when the new hypothesis is the old one, or shorter."""
+    decoder, memory = opened(architecture)
+    before = tokens_of(architecture, 8)
+    read(decoder, before, memory)
+    for after in (before[:kept], (*before[:kept], 61, *tokens_of(architecture, 3, seed=1))):
+        close(read(decoder, after, memory)[0], read(decoder, after, opened(architecture)[1])[0], atol=1e-4, rtol=1e-4)
+
+
+def test_only_what_is_new_is_read(architecture: Architecture, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, memory = opened(architecture)
+    lengths: list[int] = []
+    called: Callable = SteppedDecoder._called
+
+    def counting(self: SteppedDecoder, tokens: torch.Tensor, *others: object, **options: object) -> object:
+        lengths.append(tokens.shape[1])
+        return called(self, tokens, *others, **options)
+
+    monkeypatch.setattr(SteppedDecoder, "_called", counting)
+    tokens = tokens_of(architecture, 5)
+    for end in (3, 5, 5, 2):
+        read(decoder, tokens[:end], memory)
+    assert lengths == [len(PROMPT) + 3, 2, 1, 1]
+
+
+def test_hypotheses_in_another_order(architecture: Architecture) -> None:
+    decoder, memory = opened(architecture)
+    _, one = read(decoder, (), memory)
+    _, two = decoder.step(torch.tensor([5, 9]), one[torch.tensor([0, 0])], memory)
+    log_p, three = decoder.step(torch.tensor([11, 12, 13]), two[torch.tensor([1, 0, 1])], memory)
+    for row, tokens in enumerate([(9, 11), (5, 12), (9, 13)]):
+        close(log_p[row : row + 1], plain(architecture, tokens, memory), atol=1e-4, rtol=1e-4)
+    again, _ = decoder.step(torch.tensor([11, 12, 13]), two[torch.tensor([1, 0, 1])], memory)
+    close(again, log_p)
+    assert (one.length, two.length, three.length) == (2, 3, 4)
+
+
+def test_attention(architecture: Architecture) -> None:
+    """It is that of the last token, sums to 1 over the frames (but for Whisper's padding), and changes no scores."""
+    decoder, memory = opened(architecture)
+    tokens = tokens_of(architecture, 3)
+    log_p, state = decoder.prefill(torch.tensor([0, *tokens]), memory, attention=True)
+    close(log_p, read(decoder, tokens, opened(architecture)[1])[0], atol=1e-4, rtol=1e-4)
+    assert state.attention is not None and state.attention.shape == (2, 1, 2, len(memory))
+    total = state.attention.sum(-1)
+    if memory.frames is not None and memory.frames.shape[1] == len(memory):
+        close(total, torch.ones_like(total))
+    else:
+        assert (total < 1).all() and (total > 0).all()
+    close(decoder.spoken((*tokens, 9), memory)[:, :, -1], state.attention[:, 0])
+    _, after = decoder.step(torch.tensor([4, 5]), state[torch.tensor([0, 0])], memory)
+    assert after.attention is None
+
+
+def test_what_is_never_written(architecture: Architecture) -> None:
+    _, memory = opened(architecture)
+    decoder = SteppedDecoder(architecture.model, PROMPT, never=(5, 6), never_first=(8,))
+    first, state = read(decoder, (), memory)
+    assert first[0, [5, 6, 8]].isneginf().all() and first.isfinite().sum() == first.shape[1] - 3
+    second, _ = decoder.step(torch.tensor([9]), state, memory)
+    assert second[0, [5, 6]].isneginf().all() and second[0, 8].isfinite()
+
+
+def test_another_memory_is_another_source(architecture: Architecture) -> None:
+    """What was computed of one source is never used for another."""
+    decoder, short = opened(architecture, 0.7)
+    _, long = opened(architecture, 1.9)
+    tokens = tokens_of(architecture, 3)
+    first = read(decoder, tokens, short)[0]
+    assert not torch.allclose(first, read(decoder, tokens, long)[0], atol=1e-3)
+    close(read(decoder, tokens, short)[0], first, atol=1e-5, rtol=1e-5)

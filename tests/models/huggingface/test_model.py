@@ -1,0 +1,198 @@
+"""Sessions of Hugging Face models under our searches and policies, on tiny random models of each kind."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_huggingface import KINDS, PAIRS, noise
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.meter import Memo, Meter
+from simulst.models import load_model
+from simulst.models.huggingface.architectures import Architecture, Seamless, Whisper
+from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
+from simulst.search import JointBeamSearch, Tokens
+from simulst.streams import open_stream
+
+GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=4.0)
+
+
+def pair_of(model: HuggingFace) -> tuple[str, str]:
+    kind = str(model.architecture.path.name)
+    return PAIRS[kind]
+
+
+def generated(architecture: Architecture, samples: np.ndarray, prompt: Tokens, new: int) -> Tokens:
+    """The text of the library's own greedy search."""
+    inputs = architecture.extractor(samples, sampling_rate=16000, return_tensors="pt")
+    kind: dict[str, Any] = {"forced_bos_token_id": prompt[1]}
+    if isinstance(architecture, Whisper):
+        kind = {"language": "es", "task": "translate", "suppress_tokens": list(architecture.never)}
+    if isinstance(architecture, Seamless):
+        kind = {"tgt_lang": "deu"}
+    [ids] = architecture.model.generate(**inputs, **kind, num_beams=1, do_sample=False, max_new_tokens=new).tolist()
+    ids = ids[len(prompt) :] if tuple(ids[: len(prompt)]) == prompt else ids
+    return tuple(ids[: ids.index(architecture.eos)] if architecture.eos in ids else ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_greedy_search_is_the_librarys(kind: str, seed: int, folders: dict[str, Any]) -> None:
+    options = {"padding_seconds": 30.0} if kind == "whisper" else {}
+    model: Any = load_model(folders[kind], threads=1, **options)
+    architecture, samples = model.architecture, noise(1.7, seed)
+    session = model.session(*PAIRS[kind])
+    session.extend(samples)
+    found = session.search((), GREEDY, None).best
+    theirs = generated(architecture, samples, architecture.prompt(*PAIRS[kind]), 20)
+    assert len(theirs) > 4
+    assert found[: len(theirs)] == theirs
+
+
+POLICIES: list[dict[str, Any]] = [
+    {"commit": {"type": "hold", "n": 3}},
+    {"commit": {"type": "local_agreement", "n": 2}},
+    {"commit": {"type": "shared_prefix", "n": 1}},
+    {"commit": {"type": "hold", "n": 1, "whole_words": True}, "stop": {"type": "max_words", "n": 1}},
+    {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4, "layers": [-1]}},
+]
+
+
+def decoding(policy: dict[str, Any], ms: int = 600) -> Any:
+    search = {"type": "joint_beam", "beam": 2, "ctc_weight": 0.0, "max_length_ratio": 0.4}
+    return parse_decoding({"read": {"type": "chunk", "ms": ms}, "search": search, **policy}, "test")
+
+
+def run(model: HuggingFace, policy: dict[str, Any], samples: np.ndarray, cut: int, meter: Meter | None = None) -> Any:
+    stream = open_stream(model, decoding(policy), *pair_of(model), meter=meter)
+    for start in range(0, len(samples), cut):
+        stream.push(samples[start : start + cut])
+    stream.push(np.zeros(0, np.float32), finished=True)
+    return [(e.text, e.delay_ms) for e in stream.emissions]
+
+
+@pytest.mark.parametrize(
+    "policy", POLICIES, ids=lambda policy: policy["commit"]["type"] + policy.get("stop", {"type": ""})["type"]
+)
+def test_policies(model: HuggingFace, policy: dict[str, Any]) -> None:
+    """Each works, whatever the pieces, and two streams on one model do not see each other."""
+    samples = noise(1.9)
+    alone = run(model, policy, samples, 16000)
+    assert alone
+    other = open_stream(model, decoding(policy), *pair_of(model))
+    stream = open_stream(model, decoding(policy), *pair_of(model))
+    for start in range(0, len(samples), 5000):
+        stream.push(samples[start : start + 5000])
+        other.push(noise(0.4, start))
+    stream.push(np.zeros(0, np.float32), finished=True)
+    assert [(e.text, e.delay_ms) for e in stream.emissions] == alone
+
+
+def test_the_committed_text_is_forced(model: HuggingFace) -> None:
+    session = model.session(*pair_of(model))
+    session.extend(noise(1.5))
+    forced = (10, 11, 12)
+    beam = session.search(forced, JointBeamSearch(beam=3, ctc_weight=0.0), None).beam
+    assert all(h.tokens[:3] == forced for h in beam)
+    scores = [h.score for h in beam]
+    assert len(beam) > 1 and scores == sorted(scores, reverse=True)
+
+
+def test_a_sweep_encodes_once(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[int] = []
+    encode = type(model.architecture).encode
+
+    def counting(self: Architecture, samples: np.ndarray) -> Any:
+        encoded.append(samples.size)
+        return encode(self, samples)
+
+    monkeypatch.setattr(type(model.architecture), "encode", counting)
+    memo, samples = Memo(), noise(1.3)
+    shared = [run(model, policy, samples, 16000, Meter(memo)) for policy in POLICIES[:3]]
+    assert len(encoded) == len(set(encoded)) == 3
+    assert shared == [run(model, policy, samples, 16000) for policy in POLICIES[:3]]
+
+
+def test_hardly_any_audio(model: HuggingFace) -> None:
+    for samples in (0, 1, 300, 1599, 1600, 1700):
+        session = model.session(*pair_of(model))
+        session.extend(noise(1)[:samples], final=True)
+        assert session.search((), GREEDY, None).beam
+
+
+def test_the_prompt_of_each_kind(models: dict[str, HuggingFace]) -> None:
+    for kind, target, names in (
+        ("mbart", "de", ["</s>", "de_DE"]),
+        ("mbart", "zh", ["</s>", "zh_CN"]),
+        ("mbart", "zh-CN", ["</s>", "zh_CN"]),
+        ("speech_to_text", "fr", ["</s>", "<lang:fr>"]),
+        ("seamless", "zh", ["</s>", "__cmn__"]),
+        ("whisper", "en", ["<|startoftranscript|>", "<|es|>", "<|translate|>", "<|notimestamps|>"]),
+        ("whisper", "es", ["<|startoftranscript|>", "<|es|>", "<|transcribe|>", "<|notimestamps|>"]),
+    ):
+        architecture = models[kind].architecture
+        assert architecture.tokenizer.convert_ids_to_tokens(list(architecture.prompt("es", target))) == names
+
+
+def test_languages_that_are_not_there(models: dict[str, HuggingFace]) -> None:
+    for kind, pair, words in (
+        ("mbart", ("en", "fr"), "has no language 'fr'; it has de, en, ja, zh"),
+        ("seamless", ("en", "ja"), "has no language 'ja'; it has de, en, zh"),
+        ("whisper", ("de", "en"), "has no language 'de'; it has en, es, ja, zh"),
+        ("whisper", ("es", "ja"), "writes the source language or English"),
+    ):
+        with pytest.raises(SimulstError, match=words):
+            models[kind].session(*pair)
+
+
+# The window
+
+
+@pytest.mark.parametrize("kind", ["mbart", "whisper"])
+def test_audio_beyond_the_window_slides(kind: str, folders: dict[str, Any]) -> None:
+    model: Any = load_model(folders[kind], threads=1, window=5.0)
+    stream: Any = open_stream(model, decoding({"commit": {"type": "local_agreement"}}, ms=1000), *PAIRS[kind])
+    session: HuggingFaceSession = stream.session
+    sizes = []
+    for second in range(13):
+        stream.push(noise(1, second))
+        sizes.append(session._audio.size)
+    stream.push(np.zeros(0, np.float32), finished=True)
+    assert max(sizes) <= 5 * 16000 and session._offset > 5 * 16000
+    assert session.length == 13 * 16000 and session.gone > 0
+
+
+def test_end_times_grow_and_lie_in_the_audio(model: HuggingFace) -> None:
+    session = model.session(*pair_of(model))
+    session.extend(noise(2.2))
+    times = session._end_times(tuple(range(10, 30)))
+    assert len(times) == 20 and list(times) == sorted(times)
+    assert times[0] > 0 and times[-1] <= 2.2 + 1e-6
+    assert len(session._end_times(tuple(range(10, 30)) * 5)) == 100  # more than the decoder can read
+    assert session._end_times(()) == []
+
+
+# Whisper's encoder
+
+
+def test_whispers_full_window_is_the_librarys(folders: dict[str, Any]) -> None:
+    model: Any = load_model(folders["whisper"], threads=1, padding_seconds=30.0)
+    architecture = model.architecture
+    samples = noise(1.1)
+    features = architecture.extractor(samples, sampling_rate=16000, return_tensors="pt").input_features
+    with torch.inference_mode():
+        expected = architecture.model.get_encoder()(features).last_hidden_state[0]
+    encoded = architecture.encode(samples)
+    assert encoded.heard == 55 and encoded.frames.shape == (1500, 16)
+    torch.testing.assert_close(encoded.frames, expected, atol=2e-3, rtol=1e-3)
+
+
+def test_half_precision(folders: dict[str, Any]) -> None:
+    for kind in ("mbart", "seamless", "whisper"):
+        model: Any = load_model(folders[kind], threads=1, dtype="bfloat16")
+        assert model.architecture.model.dtype == torch.bfloat16
+        session = model.session(*PAIRS[kind])
+        session.extend(noise(1))
+        assert session.search((), GREEDY, None).best

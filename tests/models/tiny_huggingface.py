@@ -1,0 +1,176 @@
+"""Tiny, randomly initialised Hugging Face models of each kind, written to folders as the released ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tiny_whisper
+import torch
+import transformers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+TEXT = "the cat sat on the mat and the dog sat by the cat; der Hund und die Katze, ein Café. "
+TOKENS = ("<s>", "<pad>", "</s>", "<unk>")
+LANGUAGES = {
+    "mbart": ("en_XX", "de_DE", "ja_XX", "zh_CN"),
+    "speech_to_text": ("<lang:de>", "<lang:fr>"),
+    "seamless": ("__eng__", "__deu__", "__cmn__"),
+}
+WIDTH, LAYERS, HEADS, FEED = 16, 2, 2, 32
+SPREAD = 0.7  # of the weights: with the usual 0.02, a random model says the same to everything
+
+
+def write(folder: Path, kind: str, seed: int = 0) -> Path:
+    """kind: whisper, mbart (behind wav2vec 2.0), speech_to_text or seamless."""
+    torch.manual_seed(seed)
+    tokenizer = whisper_tokenizer() if kind == "whisper" else sentence_pieces(LANGUAGES[kind])
+    model, extractor = _MAKERS[kind](tokenizer)
+    model.save_pretrained(folder)
+    extractor.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def sentence_pieces(languages: tuple[str, ...]) -> PreTrainedTokenizerFast:
+    """A tokeniser whose words begin with ▁, and which has these languages."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=90, special_tokens=list(TOKENS), show_progress=False)
+    tokenizer.train_from_iterator([TEXT], trainer)
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in languages])
+    names = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), TOKENS, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+
+
+def whisper_tokenizer() -> PreTrainedTokenizerFast:
+    """That of tiny_whisper.py, with its languages and tasks, but without times."""
+    names = {f"{name}_token": "<|endoftext|>" for name in ("bos", "eos", "unk", "pad")}
+    return PreTrainedTokenizerFast(tokenizer_object=tiny_whisper._tokenizer(), **names)
+
+
+def _whisper(tokenizer: Any) -> tuple[Any, Any]:
+    end, start = (tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in ("endoftext", "startoftranscript"))
+    config = transformers.WhisperConfig(
+        **_sizes(tokenizer),
+        num_mel_bins=8,
+        max_source_positions=1500,
+        max_target_positions=64,
+        decoder_start_token_id=start,
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
+        init_std=SPREAD,
+    )
+    model = transformers.WhisperForConditionalGeneration(config)
+    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in tiny_whisper.SPECIALS}
+    model.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=start,
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
+        suppress_tokens=[start],
+        begin_suppress_tokens=[end],
+        no_timestamps_token_id=ids["<|notimestamps|>"],
+        lang_to_id={f"<|{name}|>": ids[f"<|{name}|>"] for name in tiny_whisper.LANGUAGES},
+        task_to_id={name: ids[f"<|{name}|>"] for name in ("transcribe", "translate")},
+        is_multilingual=True,
+        alignment_heads=[[1, 0], [0, 1]],
+    )
+    return model, transformers.WhisperFeatureExtractor(feature_size=8)
+
+
+def _mbart(tokenizer: Any) -> tuple[Any, Any]:
+    encoder = transformers.Wav2Vec2Config(
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=FEED,
+        conv_dim=(8,) * 7,
+        num_conv_pos_embeddings=4,
+        num_conv_pos_embedding_groups=2,
+        initializer_range=SPREAD,
+    )
+    decoder = transformers.MBartConfig(
+        **_sizes(tokenizer),
+        max_position_embeddings=64,
+        is_decoder=True,
+        add_cross_attention=True,
+        scale_embedding=True,
+        init_std=SPREAD,
+    )
+    config = transformers.SpeechEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+    config.decoder_start_token_id = config.eos_token_id = 2
+    config.pad_token_id = 1
+    model = transformers.SpeechEncoderDecoderModel(config=config)
+    model.generation_config = transformers.GenerationConfig(decoder_start_token_id=2, eos_token_id=2, pad_token_id=1)
+    return model, transformers.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=True)
+
+
+def _speech_to_text(tokenizer: Any) -> tuple[Any, Any]:
+    config = transformers.Speech2TextConfig(
+        **_sizes(tokenizer),
+        max_source_positions=1000,
+        max_target_positions=64,
+        input_feat_per_channel=8,
+        conv_channels=16,
+        decoder_start_token_id=2,
+        init_std=SPREAD,
+    )
+    model = transformers.Speech2TextForConditionalGeneration(config)
+    return model, transformers.Speech2TextFeatureExtractor(feature_size=8, num_mel_bins=8)
+
+
+def _seamless(tokenizer: Any) -> tuple[Any, Any]:
+    config = transformers.SeamlessM4Tv2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=WIDTH,
+        feature_projection_input_dim=16,
+        speech_encoder_layers=LAYERS,
+        speech_encoder_attention_heads=HEADS,
+        speech_encoder_intermediate_size=FEED,
+        encoder_layers=1,
+        encoder_ffn_dim=FEED,
+        encoder_attention_heads=HEADS,
+        decoder_layers=LAYERS,
+        decoder_ffn_dim=FEED,
+        decoder_attention_heads=HEADS,
+        max_position_embeddings=64,
+        bos_token_id=0,
+        pad_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=2,
+        initializer_range=SPREAD,
+    )
+    model = transformers.SeamlessM4Tv2ForSpeechToText(config)
+    codes = {name.strip("_"): tokenizer.convert_tokens_to_ids(name) for name in LANGUAGES["seamless"]}
+    model.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=2, eos_token_id=2, pad_token_id=1, text_decoder_lang_to_code_id=codes
+    )
+    return model, transformers.SeamlessM4TFeatureExtractor(feature_size=8, num_mel_bins=8)
+
+
+def _sizes(tokenizer: Any) -> dict[str, Any]:
+    return {
+        "vocab_size": len(tokenizer),
+        "d_model": WIDTH,
+        **{f"{side}_layers": LAYERS for side in ("encoder", "decoder")},
+        **{f"{side}_attention_heads": HEADS for side in ("encoder", "decoder")},
+        **{f"{side}_ffn_dim": FEED for side in ("encoder", "decoder")},
+    }
+
+
+_MAKERS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "whisper": _whisper,
+    "mbart": _mbart,
+    "speech_to_text": _speech_to_text,
+    "seamless": _seamless,
+}
+KINDS = tuple(_MAKERS)
+PAIRS = {"whisper": ("es", "en"), "mbart": ("en", "de"), "speech_to_text": ("en", "fr"), "seamless": ("en", "de")}
+
+
+def noise(seconds: float, seed: int = 0) -> np.ndarray:
+    """(n,) float32, loud and quiet by turns."""
+    samples = np.random.default_rng(seed).standard_normal(round(seconds * 16000)) * 0.1
+    return (samples * (1.5 + np.sin(np.arange(samples.size) / 3000))).astype(np.float32)

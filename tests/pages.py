@@ -1,0 +1,63 @@
+"""The pages of the documentation: their blocks of code, commands in the text, and links."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("README.md", "docs/*.md", "egs/*/README.md", "egs/*/PREFIX.md")
+    for path in ROOT.glob(pattern)
+)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block between ``` lines. language: what follows the first of them."""
+
+    page: str
+    language: str
+    text: str
+
+    @property
+    def file(self) -> str:
+        """The file that the block is: the name in a comment that is its first line; or empty."""
+        named = re.match(r"# (\S+\.(?:py|yaml))\n", self.text)
+        return named[1] if named else ""
+
+
+def read(page: str) -> str:
+    """The text of a page. page: its path from the repository's root."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str | None = None) -> list[Block]:
+    """The blocks of a page in their order. language: only these."""
+    found = [Block(page, *match) for match in _BLOCK.findall(read(page))]
+    return [block for block in found if language is None or block.language == language]
+
+
+def prose(page: str) -> str:
+    """A page without its blocks."""
+    return _BLOCK.sub("", read(page))
+
+
+def inline(page: str) -> list[str]:
+    """What stands between ` and ` in the text of a page."""
+    return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose(page))]
+
+
+def links(page: str) -> list[str]:
+    """Where the links and pictures of a page lead, but for other sites."""
+    found = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    return [link for link in found if "://" not in link]
+
+
+def anchors(page: str) -> set[str]:
+    """The headings of a page as its links name them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

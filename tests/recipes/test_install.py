@@ -1,0 +1,69 @@
+"""tools/install.sh, with a program in place of Python and pip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYTHON = """#!/usr/bin/env bash
+case "$*" in
+    "-m venv "*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+    *"-m pip --version") echo 26.0 ;;
+    *"-r tools/requirements.txt"*)
+        echo call >> calls
+        echo "WARNING: Location 'somewhere' is ignored: it is neither a file nor a directory."
+        echo "Collecting torch==2.11.0"
+        echo "  Downloading torch-2.11.0-cp311.whl (530.6 MB)"
+        echo "  Downloading tqdm-4.whl (78 kB)"
+        echo "Installing collected packages: torch, tqdm, click"
+        if [ -e broken ]; then echo "ERROR: No space left on device"; exit 1; fi
+        echo "Successfully installed torch-2.11.0 tqdm-4 click-8" ;;
+esac
+exit 0
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    (tmp_path / "python").write_text(PYTHON)
+    (tmp_path / "python").chmod(0o755)
+    return tmp_path
+
+
+def install(checkout: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHON": str(checkout / "python")}
+    return subprocess.run([str(checkout / "tools/install.sh")], env=environment, capture_output=True, text=True)
+
+
+def test_it_says_what_takes_long_and_nothing_else(checkout: Path) -> None:
+    run = install(checkout)
+    assert run.returncode == 0 and not run.stderr
+    lines = [line[5:].strip() for line in run.stdout.splitlines()[1:]]
+    big, unpacking = "torch-2.11.0-cp311.whl (530.6 MB)", "Unpacking 3 packages"
+    rest = ["ESPnet and SimulEval", "simulst", "Trying what was installed", "tools/install.sh: done"]
+    assert lines == ["An empty environment", "Packages", big, unpacking, *rest]
+
+
+def test_once_done_it_does_nothing_until_the_requirements_change(checkout: Path) -> None:
+    install(checkout)
+    assert install(checkout).stdout == ""
+    with (checkout / "tools/requirements.txt").open("a") as file:
+        file.write("six\n")
+    assert "done" in install(checkout).stdout
+    assert (checkout / "calls").read_text().count("call") == 2
+
+
+def test_a_failure_ends_with_pips_last_lines_and_can_be_repeated(checkout: Path) -> None:
+    (checkout / "broken").touch()
+    run = install(checkout)
+    assert run.returncode == 1 and run.stderr.endswith("ERROR: No space left on device\n")
+    assert "is ignored" not in run.stderr and not (checkout / ".venv/.installed").exists()
+    (checkout / "broken").unlink()
+    assert install(checkout).returncode == 0
