@@ -27,7 +27,7 @@ from simulst.training.average import CHOSEN, Dev, choose
 @click.option(
     "--counts", type=Numbers(int), default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average."
 )
-@click.option("--limit", default=50, show_default=True, help="Development sentences to decode.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Development sentences to decode.")
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(
     experiment: Path,

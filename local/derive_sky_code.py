@@ -24,7 +24,13 @@ from simulst.errors import SimulstError
 @click.option("--downloads", required=True, type=click.Path(path_type=Path), help="Folder of the packages.")
 @click.option("--heard", required=True, type=click.Path(path_type=Path), help="File sky-en.jsonl of stage 1.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the table here.")
-@click.option("--lines", default=1500, show_default=True, help="Recognised lines to use, the shortest ones.")
+@click.option(
+    "--lines",
+    default=1500,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Recognised lines to use, the shortest ones.",
+)
 def main(downloads: Path, heard: Path, out: Path | None, lines: int) -> None:
     """Print the difference, or that there is none."""
     archive = SkyArchive(fetch_games(downloads).sky)

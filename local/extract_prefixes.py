@@ -28,7 +28,13 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--beam", default=10, show_default=True, help="Of the search, by the decoder alone.")
 @click.option("--open-end", is_flag=True, help="Leave out the full stop after a prefix's translation.")
 @click.option("--limit", default=0, help="Only the first N utterances.")
-@click.option("--jobs", default=1, show_default=True, help="Processes on this machine, or with --slurm in its queue.")
+@click.option(
+    "--jobs",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Processes on this machine, or with --slurm in its queue.",
+)
 @click.option("--scheduler", help="Address of a running Dask scheduler.")
 @click.option("--force", is_flag=True, help="Do it again.")
 @click.option("--slurm", is_flag=True, help="Submit the work to Slurm (docs/clusters.md).")

@@ -30,7 +30,8 @@ while [ $# -gt 0 ]; do
         --*)
             name=${1#--}
             name=${name//-/_}
-            if ! declare -p "$name" >/dev/null 2>&1; then
+            # In capitals are the environment's, such as PATH.
+            if ! [[ $name =~ ^[a-z][a-z0-9_]*$ ]] || ! declare -p "$name" >/dev/null 2>&1; then
                 echo "error: unknown option $1; see $0 --help" >&2
                 exit 1
             fi

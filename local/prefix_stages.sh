@@ -11,8 +11,8 @@ if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
         echo "error: stages 11 to 16 are for one pair of languages; give one" >&2
         exit 1
     fi
-    if [ $((tau % 4)) -ne 0 ]; then
-        echo "error: --tau $tau: the boundary predictor needs a multiple of 4" >&2
+    if ! [[ $tau =~ ^[1-9][0-9]{0,5}$ ]] || [ $((tau % 4)) -ne 0 ]; then
+        echo "error: --tau $tau: give frames of 10 ms, a multiple of 4 for the boundary predictor" >&2
         exit 1
     fi
     prefix=$out/prefix

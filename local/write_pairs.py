@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import run_command
+from simulst.command import Positive, run_command
 from simulst.prefix.pairs import write_pairs
 
 FOLDER = click.Path(path_type=Path)
@@ -18,7 +18,9 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--prefixes", required=True, type=FOLDER, help="prefixes.jsonl of stage 12.")
 @click.option("--target-lang", required=True)
 @click.option("--out", required=True, type=FOLDER)
-@click.option("--max-ratio", type=float, help="Leave out pairs of more frames per word (80, 40 and 20 in the paper).")
+@click.option(
+    "--max-ratio", type=Positive(), help="Leave out pairs of more frames per word (80, 40 and 20 in the paper)."
+)
 @click.option("--whole", is_flag=True, help="Put the whole utterances beside the pairs.")
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(

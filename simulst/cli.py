@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from simulst import __version__
-from simulst.command import run_command
+from simulst.command import Positive, run_command
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,7 +60,7 @@ def run_options(command: F) -> F:
             is_flag=True,
             help="Run the --jobs on a Slurm cluster, as jobqueue.yaml in Dask's configuration says.",
         ),
-        click.option("--max-seconds", type=float, help="Leave out longer utterances."),
+        click.option("--max-seconds", type=Positive(), help="Leave out longer utterances."),
         click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
         click.option("--force", is_flag=True, help="Decode again what is there."),
     ):

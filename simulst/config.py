@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, reason_of
 from simulst.longform.segment import Pause, Segmentation, Whole
 from simulst.needs import Need
 from simulst.options import build_options
@@ -215,6 +215,11 @@ def _choices(key: Any, value: Any, where: str) -> list[Any]:
             found.append(part)  # invalid; `parse_decoding` raises the error
             continue
         hints = typing.get_type_hints(_find_class(key, str(part["type"]), where))
+        for name, option in part.items():
+            if option == [] and typing.get_origin(hints.get(name)) is not tuple:
+                raise SimulstError(
+                    f"{where}: '{key}', option '{name}' is an empty list; give at least one value to try."
+                )
         lists = [
             [(name, each) for each in option]
             if isinstance(option, list) and typing.get_origin(hints.get(name)) is not tuple
@@ -296,9 +301,9 @@ def _find_class(key: str, name: str, where: str) -> type:
         )
     try:
         cls = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, TypeError) as error:  # TypeError: a path that starts with a dot
+    except Exception as error:  # of any kind, as importing runs the user's code
         raise SimulstError(
-            f"{where}: '{key}': cannot import '{name}' ({error}); check the path, and PYTHONPATH."
+            f"{where}: '{key}': cannot import '{name}' ({reason_of(error)}); check the path, and PYTHONPATH."
         ) from error
     kind = KINDS[key]
     if not (isinstance(cls, type) and issubclass(cls, kind) and dataclasses.is_dataclass(cls)):
@@ -306,4 +311,6 @@ def _find_class(key: str, name: str, where: str) -> type:
             f"{where}: '{key}': '{name}' is not a dataclass derived from {kind.__module__}.{kind.__qualname__}; "
             "see docs/policy.md."
         )
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise SimulstError(f"{where}: '{key}': '{name}' has no '{missing[0]}'; write it, see docs/policy.md.")
     return cls

@@ -74,6 +74,8 @@ def read_record(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError
     except ValueError:
         raise SimulstError(f"{file}: damaged; use --force to begin again.") from None
     for name, value in wanted.items():

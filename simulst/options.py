@@ -1,11 +1,16 @@
-"""Frozen dataclasses of options, made of plain values by pydantic: types and bounds are declared once, in the class."""
+"""Dataclasses made of plain values by pydantic: types and bounds are declared once, in the class.
+
+`build_options` makes options of what a user wrote; `read_fields` takes what is needed of a file that a program wrote.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -41,6 +46,38 @@ def build_options(cls: type[T], values: Mapping[str, Any], where: str, what: str
         return cls(**options)
     except SimulstError as error:
         raise SimulstError(f"{where}: {error}") from error
+
+
+def read_fields(cls: type[T], content: Any, where: str, remedy: str) -> T:
+    """What a file holds, as the dataclass `cls`; what the class does not name is left out.
+
+    where: names the file in errors; remedy: says what to do, without its full stop.
+    Raises SimulstError: it is no mapping, or a field is missing or of another type.
+    """
+    try:
+        checked: T = _adapter(typing.cast(Any, cls)).validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        what = f"{place}: {first['msg']}" if place else "another kind of file"
+        raise SimulstError(f"{where}: {what}; {remedy}.") from error
+    return checked
+
+
+def read_json_fields(cls: type[T], path: Path, remedy: str) -> T:
+    """The same of a file of JSON. Raises SimulstError: it is missing, not JSON, or as `read_fields` does."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SimulstError(f"{path}: no such file; {remedy}.") from None
+    except (ValueError, RecursionError) as error:  # not JSON, or not even text
+        raise SimulstError(f"{path}: not valid JSON ({error}); {remedy}.") from error
+    return read_fields(cls, content, str(path), remedy)
+
+
+@functools.cache
+def _adapter(cls: Any) -> TypeAdapter:
+    return TypeAdapter(cls)
 
 
 def _checked(cls: type, name: str, value: Any, where: str, what: str) -> Any:

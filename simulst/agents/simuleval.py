@@ -10,7 +10,9 @@ Targets counted in characters (zh, ja, ...) also need SimulEval's `--eval-latenc
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
+from types import TracebackType
 
 import numpy as np
 import soxr
@@ -55,6 +57,12 @@ class StreamAgent(SpeechToTextAgent):
         self._languages = args.source_lang, args.target_lang
         self._model = load_model(args.model, **options)
         super().__init__(args)  # calls reset()
+
+    @classmethod
+    def from_args(cls, args: Namespace) -> StreamAgent:
+        """What SimulEval's command calls: from here on, bad input ends it in one sentence, not in a stack trace."""
+        sys.excepthook = _tell
+        return cls(args)
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
@@ -106,3 +114,10 @@ class StreamAgent(SpeechToTextAgent):
         if self._resampler is None:
             self._resampler = soxr.ResampleStream(rate, self._model.sample_rate, 1, dtype="float32")
         return self._resampler.resample_chunk(samples, last=finished)
+
+
+def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if isinstance(error, SimulstError):
+        print(f"simuleval: error: {error}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)

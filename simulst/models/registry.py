@@ -19,11 +19,12 @@ from typing import Any
 import yaml
 
 import simulst.models
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, reason_of
 from simulst.models.base import Family, Model
 from simulst.options import build_options
 from simulst.options import option_names as names_of
 from simulst.threads import available_cores
+from simulst.yaml_files import load_yaml
 
 
 def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
@@ -44,7 +45,12 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
     for name in options:
         if name not in known:
             raise SimulstError(f"{path}: the model has no option '{name}'; it has {', '.join(known) or 'no options'}.")
-    return own(**options)
+    try:
+        return own(**options)
+    except SimulstError:
+        raise
+    except Exception as error:  # of any kind, as it is the user's code that runs
+        raise SimulstError(f"{path}: the model cannot be made with these options ({reason_of(error)}).") from error
 
 
 def option_names(path: str | Path) -> list[str]:
@@ -73,10 +79,10 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
         if not equals or not name:
             raise SimulstError(f"--model-option {pair}: give it as NAME=VALUE.")
         try:
-            options[name] = yaml.safe_load(value)
+            options[name] = load_yaml(value)
         except yaml.YAMLError:
             options[name] = value
-        if isinstance(options[name], list | dict):
+        if not isinstance(options[name], str | bool | int | float | None):
             raise SimulstError(f"--model-option {pair}: the value must be a number, a word or true/false.")
     return options
 
@@ -114,8 +120,10 @@ def _own(path: str | Path) -> Any:
         )
     try:
         own = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, TypeError) as error:
-        raise SimulstError(f"{path}: cannot import the model ({error}); check the path and PYTHONPATH.") from error
+    except Exception as error:  # of any kind, as importing runs the user's code
+        raise SimulstError(
+            f"{path}: cannot import the model ({reason_of(error)}); check the path and PYTHONPATH."
+        ) from error
     session = getattr(own, "session", None)
     try:
         inspect.signature(session).bind(own, "en", "de", None)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from simulst.meter import Meter
 from simulst.models.base import Family
 from simulst.models.window import WindowedSession
 from simulst.needs import Need
+from simulst.options import read_fields
 from simulst.policy.context import TokensView
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, BeamSearch, Found, Hypothesis, SearchOptions, Tokens
@@ -81,14 +82,21 @@ class Whisper:
         for name in FILES:
             if not (path / name).is_file():
                 raise SimulstError(f"{path}: the file {name} is missing; fetch the model again.")
-        self._config = _read_json(path / "config.json", dict)
-        _read_json(path / "vocabulary.json", list)
+        again = "fetch the model again"
+        config = _read_json(path / "config.json")
+        self._config = read_fields(_Config, config, f"{path}: config.json is broken", again)
+        vocabulary = _read_json(path / "vocabulary.json")
+        if not (isinstance(vocabulary, list) and all(isinstance(token, str) for token in vocabulary)):
+            raise SimulstError(f"{path}: vocabulary.json is broken (it is another file); {again}.")
         try:
             self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # the library has no class of its own for it
             raise SimulstError(f"{path}: tokenizer.json is broken ({error}); fetch the model again.") from error
         self._previous = self._special("<|startofprev|>")
         self._eos = self._special("<|endoftext|>")
+        for token in ("<|startoftranscript|>", "<|endoftext|>"):
+            if vocabulary[self._special(token) : self._special(token) + 1] != [token]:
+                raise SimulstError(f"{path}: vocabulary.json and tokenizer.json do not fit; {again}.")
         try:
             self._model = ctranslate2.models.Whisper(
                 str(path),
@@ -202,7 +210,7 @@ class Whisper:
 
     def _start_tokens(self, source: str, target: str) -> Tokens:
         path = self.path
-        languages = sorted(str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.get("lang_ids", []))
+        languages = sorted(str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids)
         if source not in languages:
             raise SimulstError(f"{path}: the model has no language '{source}'; it has {', '.join(languages)}.")
         if target not in ("en", source):
@@ -316,16 +324,18 @@ def log_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarray
     return np.ascontiguousarray((np.maximum(log, log.max() - 8.0) + 4.0) / 4.0)
 
 
-def _read_json(path: Path, kind: type) -> Any:
+@dataclass
+class _Config:
+    """What is used here of config.json. lang_ids: the tokens of the languages."""
+
+    lang_ids: list[int]
+
+
+def _read_json(path: Path) -> Any:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # not JSON, or not even text
         raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); fetch the model again.") from error
-    if not isinstance(content, kind) or not content:
-        raise SimulstError(
-            f"{path.parent}: {path.name} is broken (it is empty or another file); fetch the model again."
-        )
-    return content
 
 
 def _digest(path: Path, options: WhisperOptions) -> str:

@@ -23,6 +23,7 @@ from simulst.folder import write_atomically
 from simulst.languages import unit_of
 from simulst.lock import digest, locked, read_record
 from simulst.models import digest_of_weights
+from simulst.models.espnet.model import ESPnet
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import Task, model_of
@@ -161,18 +162,22 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
     index, shard = job
     try:
         model = model_of(task, jobs)
+        if not isinstance(model, ESPnet):
+            raise SimulstError(
+                f"{task.model}: prefix pairs are extracted with an ESPnet model; train one (docs/prefix.md)."
+            )
+        model.session(task.source_language, task.target_language)  # raises what is wrong with the languages
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
         search = JointBeamSearch(beam=options.beam, ctc_weight=0.0)
-        translator = Translator(model, task.target_language, audio, options.tau, search, options.open_end)  # type: ignore[arg-type]
+        translator = Translator(model, task.target_language, audio, options.tau, search, options.open_end)
         unit = unit_of(task.target_language)
-        found = align(translator, translator.frames, options.tau, model.text, options.open_end, unit)  # type: ignore[attr-defined]
+        found = align(translator, translator.frames, options.tau, model.text, options.open_end, unit)
     except SimulstError as error:
         return index, f"{shard.name}: {error}"
     lines = []
     for utterance, alignment in zip(shard.utterances, found, strict=True):
-        text = model.text  # type: ignore[attr-defined]
-        pairs = [{"frames": pair.frames, "text": text(pair.tokens).strip()} for pair in alignment.pairs]
+        pairs = [{"frames": pair.frames, "text": model.text(pair.tokens).strip()} for pair in alignment.pairs]
         line = {"utterance": utterance.name, "tau": options.tau, "frames": alignment.frames}
-        line |= {"offline": text(alignment.whole).strip(), "pairs": pairs}
+        line |= {"offline": model.text(alignment.whole).strip(), "pairs": pairs}
         lines.append(json.dumps(line, ensure_ascii=False))
     return index, lines

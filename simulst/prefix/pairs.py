@@ -12,14 +12,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, Strict
 
 from simulst.data.audio import seconds_of
-from simulst.data.datadir import Utterance, read_data_dir, read_table, write_data_dir
+from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, write_data_dir
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically, written_whole
 from simulst.languages import unit_of
 from simulst.lock import digest
+from simulst.options import read_fields
 from simulst.units import FRAME_MS
 
 PREFIXES, COUNTS = "prefixes.jsonl", "pairs.json"
@@ -34,20 +37,39 @@ def count(found: Iterable[dict[str, Any]]) -> Counter[str]:
     return counts
 
 
+@dataclass
+class _Pair:
+    frames: Annotated[int, Strict(), Field(ge=1)]
+    text: Annotated[str, Strict()]
+
+
+@dataclass
+class _Line:
+    """A line of prefixes.jsonl."""
+
+    utterance: Annotated[str, Strict()]
+    tau: Annotated[int, Strict(), Field(ge=1)]
+    frames: Annotated[int, Strict(), Field(ge=0)]
+    offline: Annotated[str, Strict()]
+    pairs: list[_Pair]
+
+
 def read_prefixes(path: Path) -> list[dict[str, Any]]:
     """The lines of prefixes.jsonl. Raises SimulstError: no such file, or a line that is not what `extract` writes."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except OSError:
         raise SimulstError(f"{path}: no such file; extract the prefix pairs first.") from None
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); extract the pairs again.") from error
     found = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else [], start=1):
+        where = f"{path}, line {number}: not a line of prefix extraction"
         try:
             one = json.loads(line)
-            [one[key] for key in ("utterance", "tau", "frames", "offline")]
-            [(pair["frames"], pair["text"]) for pair in one["pairs"]]
-        except (ValueError, KeyError, TypeError):
-            raise SimulstError(f"{path}, line {number}: not a line of prefix extraction; extract again.") from None
+        except (ValueError, RecursionError):
+            raise SimulstError(f"{where}; extract the pairs again.") from None
+        read_fields(_Line, one, where, "extract the pairs again")
         found.append(one)
     return found
 
@@ -128,12 +150,13 @@ def _entries(
 def _ratio(pair: Mapping[str, Any], target: str) -> float:
     """Frames per target word, or character."""
     units = pair["text"].replace(" ", "") if unit_of(target) == "char" else pair["text"].split()
-    return float(pair["frames"] / len(units))
+    return float(pair["frames"] / max(1, len(units)))
 
 
 def _tables(data: Path, entries: Sequence[_Entry], target: str) -> dict[str, dict[str, str]]:
     """The files of the data directory, with the recordings and speakers of `data`."""
     speakers = read_table(data / "utt2spk")
+    check_has(data / "utt2spk", speakers, (entry.utterance.name for entry in entries))
     recordings = {entry.utterance.name: entry.utterance.name for entry in entries}
     if (data / "segments").is_file():
         recordings = {name: value.split()[0] for name, value in read_table(data / "segments").items()}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import librosa
 import numpy as np
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from simulst.errors import SimulstError
 from simulst.features import LogMel
+from simulst.options import read_fields
 from simulst.units import FRAME, SAMPLE_RATE
 
 WINDOW, N_FFT = 400, 512  # samples; windows of 25 ms, a frame apart
@@ -167,16 +168,29 @@ def load_predictor(path: str | Path) -> BoundaryPredictor:
     content = load_checkpoint(path, remedy)
     if content.get("format") != FORMAT:
         raise SimulstError(f"{path}: not a boundary predictor; {remedy}.")
-    if content["sample_rate"] != SAMPLE_RATE:
+    stored = read_fields(_Stored, content, f"{path}: not a boundary predictor", remedy)
+    if stored.sample_rate != SAMPLE_RATE:
         raise SimulstError(
-            f"{path}: trained on audio of {content['sample_rate']} Hz; {SAMPLE_RATE} Hz is needed: train it again."
+            f"{path}: trained on audio of {stored.sample_rate} Hz; {SAMPLE_RATE} Hz is needed: train it again."
         )
-    predictor = BoundaryPredictor(content["tau"], Sizes(**content["sizes"]))
+    predictor = BoundaryPredictor(stored.tau, stored.sizes)
     try:
-        predictor.load_state_dict(content["weights"])
+        predictor.load_state_dict(stored.weights)
     except RuntimeError:
-        raise SimulstError(f"{path}: its weights are not of the sizes {content['sizes']}; train it again.") from None
+        raise SimulstError(
+            f"{path}: its weights are not of the sizes {asdict(stored.sizes)}; train it again."
+        ) from None
     return predictor.eval()
+
+
+@dataclass
+class _Stored:
+    """What `BoundaryPredictor.save` writes."""
+
+    sample_rate: int
+    tau: int
+    sizes: Sizes
+    weights: dict[str, Any]
 
 
 def save_atomically(path: Path, content: dict) -> None:

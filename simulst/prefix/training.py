@@ -296,7 +296,7 @@ def begin(out: Path, wanted: dict[str, Any], force: bool = False) -> bool:
             (out / name).unlink(missing_ok=True)
     found = read_record(record, wanted)
     if found is not None:
-        return bool(found["complete"])
+        return bool(found.get("complete"))
     if any(path.name != LOCK for path in out.iterdir()):
         raise SimulstError(f"{out}: holds other files; name a new or empty folder.")
     write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))

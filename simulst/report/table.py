@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
+from simulst.options import option_names
 from simulst.runs import SCORES, read_run_config
 
 logger = logging.getLogger(__name__)
@@ -118,25 +122,47 @@ def runs_table(folders: Sequence[Path]) -> str:
     return markdown(rows)
 
 
-def pairs_table(counts: Mapping[str, Mapping[str, int]]) -> str:
-    """How many prefix pairs each maxratio leaves (NAIST at IWSLT 2022, Table 4). counts: filter → counts, see
-    `simulst.prefix.extract.write_pairs`."""
+@dataclass(frozen=True)
+class PairCounts:
+    """How many prefix pairs there were, and what became of them (`simulst.prefix.pairs.write_pairs`)."""
+
+    pairs: Annotated[int, Field(ge=1)]
+    kept: int
+    filtered: int = 0
+
+
+@dataclass(frozen=True)
+class Measures:
+    """How well boundaries are found."""
+
+    accuracy: float | None
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+@dataclass(frozen=True)
+class PredictorScores:
+    """A boundary predictor's, of each output and of each piece by threshold (`simulst.prefix.training`)."""
+
+    frames: Measures
+    pieces: dict[str, Measures]
+
+
+def pairs_table(counts: Mapping[str, PairCounts]) -> str:
+    """How many prefix pairs each maxratio leaves (NAIST at IWSLT 2022, Table 4). counts: by the filter's name."""
     rows = [["Filter", "Pairs", "Left out", "%"]]
     for name, found in counts.items():
-        out = found.get("filtered", 0)
-        rows.append([name, str(found["kept"]), str(out), f"{100 * out / found['pairs']:.0f}"])
+        rows.append([name, str(found.kept), str(found.filtered), f"{100 * found.filtered / found.pairs:.0f}"])
     return markdown(rows)
 
 
-def predictor_table(scores: Mapping[str, Any]) -> str:
-    """A boundary predictor on held-out prefixes (NAIST at IWSLT 2022, Table 3), of each output and of each piece.
-
-    scores: see `simulst.prefix.training`.
-    """
-    measures = ("accuracy", "precision", "recall", "f1")
-    rows = [["Boundaries", *(name.capitalize() for name in measures)]]
-    named = {"outputs, λ 0.5": scores["frames"]} | {f"pieces, λ {name}": row for name, row in scores["pieces"].items()}
-    return markdown([*rows, *([name, *(_number(row[key], 3) for key in measures)] for name, row in named.items())])
+def predictor_table(scores: PredictorScores) -> str:
+    """A boundary predictor on held-out prefixes (NAIST at IWSLT 2022, Table 3), of each output and of each piece."""
+    names = option_names(Measures)
+    named = {"outputs, λ 0.5": scores.frames} | {f"pieces, λ {name}": row for name, row in scores.pieces.items()}
+    rows = [[name, *(_number(getattr(row, key), 3) for key in names)] for name, row in named.items()]
+    return markdown([["Boundaries", *(name.capitalize() for name in names)], *rows])
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -162,7 +188,10 @@ def write_results(page: Path, section: str, table: str, command: str, picture: s
     publishes the page has to revise these sentences.
     Raises SimulstError: markers that are repeated, alone or in the wrong order.
     """
-    text = page.read_text(encoding="utf-8") if page.is_file() else "# Results\n"
+    try:
+        text = page.read_text(encoding="utf-8") if page.is_file() else "# Results\n"
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{page}: not UTF-8 (byte {error.start}); convert it.") from error
     begin, end = f"<!-- results: {section} -->", f"<!-- end results: {section} -->"
     if begin not in text and end not in text:
         curve = f"![BLEU over latency]({picture})\n\n" if picture else ""
@@ -196,7 +225,17 @@ def _read_scores(path: Path) -> dict[str, Any]:
         raise SimulstError(f"{path}: not valid JSON ({error}); remove it and run simulst evaluate again.") from error
     if not isinstance(scores, dict):
         raise SimulstError(f"{path}: not the scores of a run; remove it and run simulst evaluate again.")
+    for key in ("BLEU", "BLEU_low", "BLEU_high", *COLUMNS):
+        if scores.get(key) is not None and not is_number(scores[key]):
+            raise SimulstError(
+                f"{path}: {key} is {scores[key]!r}, which is no number; remove it and run simulst evaluate again."
+            )
     return scores
+
+
+def is_number(value: Any) -> bool:
+    """Whether a score can be tabulated and drawn."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _number(value: float | None, digits: int) -> str:

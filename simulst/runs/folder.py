@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -22,6 +22,7 @@ from simulst.errors import SimulstError
 from simulst.folder import unwritable, write_atomically
 from simulst.lock import digest
 from simulst.log import Instance, read_unfinished
+from simulst.options import read_fields
 from simulst.runs.task import Task
 from simulst.yaml_files import load_yaml
 
@@ -76,6 +77,35 @@ class RunFolder:
         write_atomically(self.path / LOG, "".join(rows))
 
 
+@dataclass
+class _Read:
+    """READ in a run's config.yaml, as far as tables look at it."""
+
+    type: str
+    initial_wait_ms: float = 0.0
+
+
+@dataclass
+class _Decoding:
+    read: _Read
+
+
+@dataclass
+class _Task:
+    unit: Literal["", "word", "char"] = ""
+
+
+@dataclass
+class _Config:
+    """What is looked at in a run's config.yaml. Runs of older versions lack the last two."""
+
+    label: str
+    strategy: str
+    decoding: _Decoding
+    task: _Task = field(default_factory=_Task)
+    curve: tuple[str, float | None] = ("", None)
+
+
 def read_run_config(folder: Path) -> dict[str, Any]:
     """A run's config.yaml. Raises SimulstError if it is missing or not one of ours."""
     path = folder / CONFIG
@@ -83,11 +113,10 @@ def read_run_config(folder: Path) -> dict[str, Any]:
         config = load_yaml(path.read_text(encoding="utf-8")) if path.is_file() else None
     except (yaml.YAMLError, UnicodeDecodeError):
         config = None
-    if isinstance(config, dict) and "label" in config:
-        decoding = config.get("decoding")
-        if isinstance(decoding, dict) and isinstance(decoding.get("read"), dict):
-            return config
-    raise SimulstError(f"{path}: not the config.yaml of a simulst run; give a folder that simulst evaluate made.")
+    where, remedy = f"{path}: not the config.yaml of a simulst run", "give a folder that simulst evaluate made"
+    read_fields(_Config, config, where, remedy)
+    assert isinstance(config, dict)
+    return config
 
 
 def audio_digest(utterance: Utterance) -> str:
@@ -162,6 +191,8 @@ def score_run(folder: Path, language: str, unit: str | None = None, bootstrap: i
     from simulst.log import read_log
     from simulst.metrics.score import score_instances
 
-    scores = score_instances(read_log(folder / LOG), language=language, unit=unit, bootstrap=bootstrap)
+    scores = score_instances(
+        read_log(folder / LOG), language=language, unit=unit, bootstrap=bootstrap, path=folder / LOG
+    )
     write_atomically(folder / SCORES, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
     return scores

@@ -12,7 +12,7 @@ from statistics import mean
 
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, reason_of
 from simulst.folder import write_atomically
 from simulst.lock import locked
 from simulst.metrics.quality import bleu
@@ -48,8 +48,10 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     for path in paths:
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
-        except (OSError, RuntimeError, EOFError, ValueError) as error:
-            raise SimulstError(f"{path}: not a readable checkpoint ({str(error).splitlines()[0]}).") from error
+            if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+                raise ValueError("it holds more than weights")
+        except Exception as error:  # of any kind, by what the bytes look like
+            raise SimulstError(f"{path}: not a readable checkpoint ({reason_of(error)}).") from error
         if total and {k: v.shape for k, v in state.items()} != {k: v.shape for k, v in total.items()}:
             raise SimulstError(f"{path}: has other weights than {paths[0]}; average checkpoints of one training.")
         for name, tensor in state.items():
@@ -105,7 +107,7 @@ def best_epochs(experiment: Path) -> list[int]:
         raise SimulstError(f"{log}: no such file; train the model first.")
     kept = {int(path.stem.removesuffix("epoch")) for path in experiment.glob("*epoch.pth")}
     accuracy: dict[int, float] = {}
-    for line in log.read_text(encoding="utf-8").splitlines():
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         if match := re.search(r"(\d+)epoch results: .*\[valid\].*?\bacc=([\d.e+-]+)", line):
             accuracy[int(match[1])] = float(match[2])
     epochs = sorted(kept & accuracy.keys(), key=lambda epoch: -accuracy[epoch])

@@ -10,7 +10,7 @@ from kaldiio import WriteHelper
 from tqdm import tqdm
 
 from simulst.data.audio import as_int16, load_audio
-from simulst.data.datadir import Utterance, read_data_dir, read_table, text_file, write_table
+from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, text_file, write_table
 from simulst.errors import SimulstError
 from simulst.folder import digest_of_files, written_whole
 from simulst.units import SAMPLE_RATE
@@ -36,6 +36,8 @@ def dump_audio(
     files = {f"text.{language}": text_file(data, language) for language in texts}
     tables = {name: read_table(file, allow_empty=True) for name, file in files.items()}
     tables["utt2spk"] = read_table(data / "utt2spk")
+    for name, table in tables.items():
+        check_has(files.get(name, data / name), table, (utterance.name for utterance in utterances))
     made_of = {"texts": list(texts), "speeds": sorted(speeds)}
     files |= {name: data / name for name in ("wav.scp", "segments", "utt2spk")}
     made_of["data"] = digest_of_files(files[name] for name in ("wav.scp", "segments", *tables))

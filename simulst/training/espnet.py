@@ -19,6 +19,7 @@ from tqdm import tqdm
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
 from simulst.lock import LOCK, locked
+from simulst.yaml_files import read_yaml
 
 RECORD, LOG = "simulst.json", "simulst.log"
 MEETING = ".dist_init_"
@@ -158,8 +159,8 @@ def run_espnet(
     Raises SimulstError: the program failed (with the log's last words), another command or configuration filled
         the folder, or another run is at work there.
     """
-    if not config.is_file():
-        raise SimulstError(f"{config}: no such training configuration.")
+    if not isinstance(read_yaml(config, "training configuration"), dict):
+        raise SimulstError(f"{config}: not a mapping of ESPnet's options; see conf/train for configurations.")
     record = out / RECORD
     # Without the interpreter, whose place changes when a checkout is moved, and without the machines.
     wanted = {"command": command[1:], "config": config.read_text(encoding="utf-8")}
@@ -169,13 +170,17 @@ def run_espnet(
         if record.is_file() and force:
             _empty(out)
         elif record.is_file():
-            found = json.loads(record.read_text(encoding="utf-8"))
-            if {key: found.get(key) for key in wanted} != wanted:
+            try:
+                found = json.loads(record.read_text(encoding="utf-8"))
+                same = {key: found.get(key) for key in wanted} == wanted
+            except (ValueError, AttributeError):
+                raise SimulstError(f"{record}: damaged; use --force to begin anew.") from None
+            if not same:
                 raise SimulstError(
                     f"{out}: was begun with other options or another {config.name} (see {RECORD} there); "
                     "name another folder, or use --force to begin again."
                 )
-            if found["complete"]:
+            if found.get("complete"):
                 print(f"{out}: complete; --force does it again")
                 return
         write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))

@@ -6,6 +6,7 @@ import hashlib
 import io
 import re
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,32 @@ import torch
 import yaml
 
 from simulst.errors import SimulstError
+from simulst.options import read_fields
 
 CHECKPOINTS = (
     *("chosen.pth", "valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
     *("latest.pth", "*epoch.pth", "model.pth"),
 )
 """File names of weights, in order of preference: chosen on dev, averaged, best, newest."""
+
+
+@dataclass
+class _Config:
+    """What is used here of ESPnet's config.yaml, which has much more."""
+
+    token_list: str | list[Any]
+    token_type: str | None = None
+    bpemodel: str | None = None
+    encoder: str | None = None
+    encoder_conf: dict[str, Any] | None = None
+    decoder: str | None = None
+    decoder_conf: dict[str, Any] | None = None
+    frontend: str | None = None
+    frontend_conf: dict[str, Any] | None = None
+    normalize: str | None = None
+    normalize_conf: dict[str, Any] | None = None
+    model_conf: dict[str, Any] | None = None
+    train_data_path_and_name_and_type: list[list[str]] | None = None
 
 
 class Experiment:
@@ -42,12 +63,11 @@ class Experiment:
                 config = "config.yaml"
                 self.checkpoint = checkpoint or self._newest()
             self.config = _yaml(self.read(config))
-        except (zipfile.BadZipFile, KeyError, AttributeError, StopIteration) as error:
+        except (zipfile.BadZipFile, KeyError, AttributeError, TypeError, StopIteration) as error:
             raise SimulstError(f"{path}: not a zip that ESPnet packed ({error!r}).") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except yaml.YAMLError as error:
             raise SimulstError(f"{path}: its configuration is not valid YAML ({first_line(error)}).") from error
-        if not isinstance(self.config, dict) or "token_list" not in self.config:
-            raise SimulstError(f"{path}: the configuration has no token_list; give a model that ESPnet trained.")
+        read_fields(_Config, self.config, f"{path}: its configuration", "give a model that ESPnet trained")
 
     def read(self, name: str) -> bytes:
         """The content of a file that the configuration names.
@@ -106,7 +126,13 @@ class Experiment:
         """The vocabulary, in order."""
         tokens = self.config["token_list"]
         if isinstance(tokens, str):
-            return [line.rstrip() for line in self.read(tokens).decode().removesuffix("\n").split("\n")]
+            try:
+                text = self.read(tokens).decode()
+            except UnicodeDecodeError as error:
+                raise SimulstError(
+                    f"{self.path}: {tokens} is not UTF-8; give the one that ESPnet trained with."
+                ) from error
+            return [line.rstrip() for line in text.removesuffix("\n").split("\n")]
         return [str(token) for token in tokens]
 
     @staticmethod
@@ -140,5 +166,8 @@ def first_line(error: Exception) -> str:
 
 
 def _yaml(data: bytes) -> Any:
-    # The compiled loader, if there is one: the other needs a second for a vocabulary of thousands.
-    return yaml.load(data.decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    try:
+        # The compiled loader, if there is one: the other needs a second for a vocabulary of thousands.
+        return yaml.load(data.decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (ValueError, RecursionError) as error:  # other encodings; a date that there is not; brackets without end
+        raise yaml.YAMLError(str(error)) from error

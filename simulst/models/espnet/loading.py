@@ -51,8 +51,10 @@ def load(path: Path, options: ESPnetOptions, cores: int = 1) -> ESPnet:
         if str(error).startswith(str(path)):
             raise
         raise SimulstError(f"{path}: {error}") from error
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise SimulstError(f"{path}: the weights and config.yaml do not fit ({first_line(error)}).") from error
+    except Exception as error:  # of any kind: ESPnet's classes are made with what config.yaml says
+        raise SimulstError(
+            f"{path}: the weights and config.yaml do not fit ({type(error).__name__}: {first_line(error)})."
+        ) from error
     torch.set_num_threads(options.threads or _worthwhile_threads(model, cores))
     return model
 
