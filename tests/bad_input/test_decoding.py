@@ -78,7 +78,7 @@ FILES: list[tuple[str, Change]] = [
     ("option 'n': ... integer ... inf", conf(READ + "commit: {type: hold, n: .inf}")),
     ("option 'ms': ... number ... True", conf(COMMIT + "read: {type: chunk, ms: true}")),
     ("option 'ms': ... number ... '1 s'", conf(COMMIT + "read: {type: chunk, ms: 1 s}")),
-    ("option 'whole_words': it is true or false; found 1", conf(READ + "commit: {type: all, whole_words: 1}")),
+    ("option 'whole_words' must be true or false; found 1", conf(READ + "commit: {type: all, whole_words: 1}")),
     ("option 'of': ... tuple", conf(BOTH + "stop: {type: any_of, of: {type: ctc}}")),
     ("'stop' must be a mapping with a 'type'", conf(BOTH + "stop: {type: any_of, of: [3]}")),
     ("stop: any_of names no STOP", conf(BOTH + "stop: {type: any_of, of: []}")),
@@ -108,7 +108,7 @@ FILES: list[tuple[str, Change]] = [
     ("stop: frames is 0", conf(BOTH + "stop: {type: align_att, frames: 0}")),
     ("stop: W1 counts whole words; write 'whole_words: true'", conf(BOTH + "stop: {type: max_words, n: 1}")),
     (
-        "commit: whole_words ... give one of them",
+        "commit: whole_words ... remove one of them",
         conf(READ + "commit: {type: all, last_word: true, whole_words: true}"),
     ),
     ("search: beam is 0", conf(BOTH + "search: {type: beam, beam: 0}")),
@@ -130,7 +130,7 @@ WHOLE = [  # a sweep tries what is in a list
     ("c.yaml: a decoding configuration is a mapping", conf("- 1")),
     ("c.yaml: a decoding configuration is a mapping", conf("a string")),
     (
-        "option 'ms': [1, 2] are several values; simulst sweep tries each",
+        "option 'ms' has several values, [1, 2]; give one, or use simulst sweep",
         conf(COMMIT + "read: {type: chunk, ms: [1, 2]}"),
     ),
     ("c.yaml: 'read' must be a mapping", conf(COMMIT + "read: [{type: offline}]")),
@@ -149,7 +149,7 @@ SWEEPS = [
     ("'read' has no type 'chunck'", conf(COMMIT + "read: [{type: chunk, ms: 5}, {type: chunck, ms: 6}]")),
     ("c.yaml: unknown key 'steps'", conf(BOTH + "steps: [{type: all}]")),
     ("c.yaml: 'read', option 'ms' is an empty list", conf(COMMIT + "read: {type: chunk, ms: []}")),
-    ("option 'ms': [1] are several values", conf(COMMIT + "read: {type: chunk, ms: [[1], 2]}")),
+    ("option 'ms' has several values, [1]", conf(COMMIT + "read: {type: chunk, ms: [[1], 2]}")),
 ]
 FAKE = "--model fake:FakeModel --source-lang es --target-lang en"
 TRANSLATE = f"simulst translate data/u0.wav {FAKE} --decoding c.yaml"

@@ -16,7 +16,7 @@ FAKE = table(
     ("--model nowhere", "nowhere: no such model folder"),
     (
         "--model data",
-        "data: not a model that simulst knows; it needs an ESPnet experiment ... or a CTranslate2 Whisper",
+        "data: not a model that simulst knows; give an ESPnet experiment ... or a CTranslate2 Whisper",
     ),
     ("--model la2.yaml", "la2.yaml: no such model folder"),
     ("--model data/u0.wav", "data/u0.wav: "),
@@ -60,7 +60,7 @@ FAKE = table(
     ),
     (
         "--model own4:Model",
-        "int: not a session; derive your class from",
+        "int is not a session; derive the class from",
         written(
             "own4.py",
             "class Model:\n    sample_rate = 16000\n    def session(self, source, target, meter=None): return 3\n",
@@ -185,10 +185,10 @@ ESPNET = table(
     ("--model-option window=abc", "option 'window': ... number; found 'abc'"),
     ("--model-option window=.nan", "option 'window': ... finite number"),
     ("--model-option window=-5", "option 'window': ... greater than or equal to 0"),
-    ("--model-option window=2", "window: 2 s are too few"),
+    ("--model-option window=2", "window: 2 s is too short"),
     ("--model-option precision=int4", "option 'precision': ... 'float32'"),
-    ("--model-option device=abc", "the device 'abc' is not there"),
-    ("--model-option device=cuda:99", "the device 'cuda:99' is not there"),
+    ("--model-option device=abc", "this machine has no device 'abc'"),
+    ("--model-option device=cuda:99", "this machine has no device 'cuda:99'"),
     ("--model-option device=", "option 'device': ... string"),
     ("--model-option beam=3", "the model has no option 'beam'; it has device, threads, checkpoint"),
     ("--model model.zip", "model.zip: not a zip that ESPnet packed", written("model.zip", "PK")),
@@ -205,7 +205,8 @@ ESPNET = table(
 )
 WINDOW = [
     Case(
-        f"{AUDIO} --model offline --source-lang en --target-lang de --model-option window=9", "need a blockwise encoder"
+        f"{AUDIO} --model offline --source-lang en --target-lang de --model-option window=9",
+        "only blockwise encoders have a window",
     )
 ]
 WHISPER = table(

@@ -19,7 +19,7 @@ MUST_C = table(
     ("--splits ' '", "'--splits': give at least one word", lambda: None, 2),
     ("--splits 'dev ../dev'", "split"),
     ("--version 4", "'--version'", lambda: None, 2),
-    ("--version 2", "train.yaml: of MuST-C version 1 (its segments have no rW), not 2"),
+    ("--version 2", "train.yaml: MuST-C version 1 (its segments have no rW), not 2"),
     ("--on-error keep", "--on-error: 'keep' is not offered"),
     ("--punctuation none", "--punctuation: 'none' is not offered"),
     ("--max-ratio 0.5", "--max-ratio: 0.5 would drop everything"),

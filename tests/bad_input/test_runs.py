@@ -49,7 +49,7 @@ RESUMED = [
         ("--unit char", "run: holds a run whose 'task' is"),
         ("--source-lang fr", "run: holds a run whose 'task' is"),
         ("--model-option seed=1", "run: holds a run whose 'task' is"),
-        ("--decoding sweep.yaml", "option 'ms': [500, 800] are several values"),
+        ("--decoding sweep.yaml", "option 'ms' has several values, [500, 800]"),
         ("", "run: holds a run whose 'decoding' is", replaced("la2.yaml", "500", "600")),
         (
             "",
@@ -129,20 +129,19 @@ REPORTS = [
     Case("simulst plot nowhere --out x.svg", "nowhere: no such folder"),
     *table(
         "local/write_results.py run --section s --command c",
-        ("", "Missing option '--readme'", lambda: None, 2),
-        ("--readme none.md", "none.md: no such file; make it"),
-        ("--readme README.md", "README.md: needs the markers", written("README.md", "<!-- results: s -->\n")),
+        ("", "Missing option '--page'", lambda: None, 2),
+        ("--page README.md", "README.md: needs the markers", written("README.md", "<!-- results: s -->\n")),
         (
-            "--readme README.md",
+            "--page README.md",
             "README.md: needs the markers",
             written("README.md", "<!-- end results: s --><!-- results: s -->\n"),
         ),
-        ("--readme README.md", "README.md: not UTF-8", written("README.md", b"\xff\xfe")),
-        ("--readme README.md", NOT_OURS, removed("run/config.yaml")),
+        ("--page README.md", "README.md: not UTF-8", written("README.md", b"\xff\xfe")),
+        ("--page README.md", NOT_OURS, removed("run/config.yaml")),
     ),
-    Case("local/write_results.py nowhere --section s --command c --readme README.md", "nowhere: no such folder"),
+    Case("local/write_results.py nowhere --section s --command c --page README.md", "nowhere: no such folder"),
     *table(
-        "local/write_prefix_tables.py --pairs pairs --filters all --predictor predictor --readme README.md "
+        "local/write_prefix_tables.py --pairs pairs --filters all --predictor predictor --page README.md "
         "--section s --command c",
         ("", "pairs/all/train/pairs.json: no such file; run stages 13 and 14"),
         ("", "pairs/all/train/pairs.json: not valid JSON", written("pairs/all/train/pairs.json", "{")),

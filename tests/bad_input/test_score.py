@@ -91,7 +91,7 @@ SCORE = table(
     ("", "prediction_length should be a valid integer", two(prediction_length="2")),
     ("", "reference should be a valid string, but is [", two(reference=["the cat sat"])),
     ("", "reference should be a valid string, but is false", two(reference=False)),
-    ("", "x.log, index 1: has no reference (null), as 1 of 2", two(reference=None)),
+    ("", "x.log, index 1: has no reference (null), like 1 of 2", two(reference=None)),
     ("", "name should be a valid string, but is 3", two(name=3)),
     ("", "reads[0] should be a finite number", two(reads=[NAN])),
     ("", "index 1: reads fall", two(reads=[2000, 1000])),
@@ -132,9 +132,9 @@ AGAINST = table(
     ("", "y.log, index 0: 1 words but 2 delays", all_of(two(), log({"prediction": "a"}, {}, name="y.log"))),
     ("", "sentences are in one log only (index 2 only in the baseline", all_of(two(), log({}, {}, {}, name="y.log"))),
     ("", "index 1: the logs have different references", all_of(two(), log({}, {"reference": "x"}, name="y.log"))),
-    ("", "one sentence is too little", all_of(log({}), log({}, name="y.log"))),
+    ("", "test needs several sentences, but there is one", all_of(log({}), log({}, name="y.log"))),
     (
-        *("", "y.log: has no references; the test compares BLEU and chrF"),
+        *("", "y.log: has no references; BLEU and chrF need them"),
         all_of(
             log({"reference": None}, {"reference": None}), log({"reference": None}, {"reference": None}, name="y.log")
         ),

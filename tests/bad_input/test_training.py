@@ -225,7 +225,7 @@ AGENT = table(
     ("--target-lang en --model-option size=3", "the model has no option 'size'"),
     ("--target-lang en --device cuda", "the model has no option 'device'"),
     ("--target-lang en --decoding no.yaml", "no.yaml: no such configuration file"),
-    ("--target-lang en --decoding sweep.yaml", "[500, 800] are several values"),
+    ("--target-lang en --decoding sweep.yaml", "option 'ms' has several values, [500, 800]"),
     (
         *("--target-lang en", "the source has 2 channels and SimulEval does not mix them"),
         all_of(
