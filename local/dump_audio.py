@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 2: cut the segments out of the recordings, at one or several speeds."""
+"""Stage 2: cut the segments out of the recordings, and change their speed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from simulst.training.dump import dump_audio
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--texts", required=True, help="Languages of the text files, such as 'tc.de lc.rm.en'.")
 @click.option("--speeds", type=Numbers(float), default="1.0", show_default=True, help="Factors of speed perturbation.")
-@click.option("--force", is_flag=True, help="Do it again.")
+@click.option("--force", is_flag=True, help="Write the audio again.")
 def main(data: Path, out: Path, texts: str, speeds: tuple[float, ...], force: bool) -> None:
-    """One split."""
+    """Write one split."""
     dump_audio(data, out, texts.split(), speeds, force)
 
 

@@ -13,11 +13,13 @@ from simulst.corpora.prompts import LANGUAGES, decision_table, prepare_prompts
 
 @click.command(help=__doc__)
 @click.option("--downloads", required=True, type=click.Path(path_type=Path), help="Folder for the Debian packages.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="For the data directories <language>-en.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder for data directories <language>-en."
+)
 @click.option("--languages", default=" ".join(LANGUAGES), show_default=True, help="Source languages.")
-@click.option("--min-words", default=8, show_default=True, help="Least words of an English reference.")
+@click.option("--min-words", default=8, show_default=True, help="Drop pairs with fewer English words than this.")
 def main(downloads: Path, out: Path, languages: str, min_words: int) -> None:
-    """Write them, and say how many there are."""
+    """Write the data directories, and print how many prompts were kept and dropped."""
     print(decision_table(prepare_prompts(downloads, out, tuple(languages.split()), min_words)))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 13: prefix pairs as a data directory, which training reads like any other."""
+"""Stage 13: write prefix pairs as a data directory for training."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FOLDER = click.Path(path_type=Path)
 @click.command(help=__doc__)
 @click.option("--data", required=True, type=FOLDER, help="Data directory that the pairs were extracted from.")
 @click.option("--prefixes", required=True, type=FOLDER, help="prefixes.jsonl of stage 12.")
-@click.option("--target-lang", required=True)
-@click.option("--out", required=True, type=FOLDER)
-@click.option("--max-ratio", type=float, help="Leave out pairs of more frames per word (80, 40 and 20 in the paper).")
-@click.option("--whole", is_flag=True, help="Put the whole utterances beside the pairs.")
-@click.option("--force", is_flag=True, help="Do it again.")
+@click.option("--target-lang", required=True, help="Target language.")
+@click.option("--out", required=True, type=FOLDER, help="Data directory to write.")
+@click.option("--max-ratio", type=float, help="Drop pairs with more frames per word (80, 40 and 20 in the paper).")
+@click.option("--whole", is_flag=True, help="Add the whole utterances to the pairs.")
+@click.option("--force", is_flag=True, help="Write the data directory again.")
 def main(
     data: Path, prefixes: Path, target_lang: str, out: Path, max_ratio: float | None, whole: bool, force: bool
 ) -> None:
-    """Write them once."""
+    """Write the pairs."""
     write_pairs(data, prefixes, out, target_lang, max_ratio, whole, force)
 
 
