@@ -162,8 +162,8 @@ def write_results(page: Path, section: str, table: str, command: str, picture: s
         <!-- results: SECTION -->
         <!-- end results: SECTION -->
 
-    The text between the markers is replaced. If both markers are missing, they are added at the end, under a heading and
-    the picture. A missing page is created.
+    The text between the markers is replaced. If both markers are missing, they are added at the end, under a
+    heading and the picture. A missing page is created.
 
     page: Markdown file.
     section: name of the markers.

@@ -423,7 +423,8 @@ def relative_object(rng: Random) -> Triple:
 
 def purpose(rng: Random) -> Triple:
     """We went to the market to buy ten apples. — Wir sind zum Markt gegangen, um zehn Äpfel zu kaufen."""
-    main = _front(rng, action(rng, rng.choice(("past", "future")), verb=rng.choice([v for v in VERBS if v.has_direction])))
+    movements = [v for v in VERBS if v.has_direction]
+    main = _front(rng, action(rng, rng.choice(("past", "future")), verb=rng.choice(movements)))
     aims = [v for v in VERBS if v.objects and not v.has_direction and v.en not in UNWANTED]
     aim = action(rng, "past", main.subject, verb=rng.choice(aims), detail=0.0)
     aim = replace(aim, mood="inf", time=None, gap="subject", place=None)
