@@ -89,7 +89,7 @@ class _Boundaries(Reading):
         predictor = _load(read.predictor)
         if read.frames > predictor.tau:
             raise SimulstError(
-                f"{read.predictor}: was trained on pieces of {predictor.tau} frames, but read: frames is "
+                f"{read.predictor}: learnt boundaries in pieces of {predictor.tau} frames, but read: frames is "
                 f"{read.frames}; give {predictor.tau} or less, or train a predictor with --tau {read.frames}."
             )
         self._key = ("boundary", read.predictor, read.frames)

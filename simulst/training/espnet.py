@@ -147,7 +147,7 @@ def train(
     options += ["--normalize_conf", f"stats_file={stats / 'train/feats_stats.npz'}"]
     if encoder is not None:
         if not encoder.is_file():
-            raise SimulstError(f"{encoder}: no such weights to begin with; run the ASR pre-training first.")
+            raise SimulstError(f"{encoder}: no such weights to begin with; do the ASR pre-training first.")
         options += ["--init_param", f"{encoder}:encoder:encoder"]
     if model is not None:
         if not model.is_file():
