@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 2: cut the segments out of the recordings, at one or several speeds."""
+"""Stage 2: cut the segments out of the recordings, and change their speed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 1 of egs/mini and egs/must_c: data directories from a corpus in MuST-C's layout."""
+"""Stage 1 of egs/mini and egs/must_c: write data directories from a corpus in MuST-C's layout."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from simulst.training.tokens import KINDS, train_tokens
 @click.option("--symbol", "symbols", multiple=True, help="A token that is never split, such as <2de>.")
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(texts: tuple[Path, ...], out: Path, size: int, kind: str, symbols: tuple[str, ...], force: bool) -> None:
-    """One side."""
+    """Learn the tokens of one language side."""
     train_tokens(texts, out, size, kind, symbols, force)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 13: prefix pairs as a data directory, which training reads like any other."""
+"""Stage 13: write prefix pairs as a data directory for training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOLDER = click.Path(path_type=Path)
 def main(
     data: Path, prefixes: Path, target_lang: str, out: Path, max_ratio: float | None, whole: bool, force: bool
 ) -> None:
-    """Write them once."""
+    """Write the pairs."""
     write_pairs(data, prefixes, out, target_lang, max_ratio, whole, force)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 16: how many prefix pairs there are, and how good the boundary predictor is, into a page."""
+"""Stage 16: write two tables into a page: the number of prefix pairs, and the boundary predictor's scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REMEDY = "run stages 13 and 14 first"
 @click.option("--pairs", "folders", required=True, type=FILE, help="Folder of the pairs' data directories (stage 13).")
 @click.option("--filters", required=True, type=Words(), help='Their names, as in "all maxratio80".')
 @click.option("--predictor", required=True, type=FILE, help="Folder of the boundary predictor (stage 14).")
-@click.option("--page", required=True, type=FILE)
+@click.option("--page", required=True, type=FILE, help="Page to change, a Markdown file.")
 @click.option("--section", required=True, help="Names of the markers: SECTION-pairs and SECTION-predictor.")
 @click.option("--command", "made_by", required=True, help="The command that made it all.")
 def main(folders: Path, filters: tuple[str, ...], predictor: Path, page: Path, section: str, made_by: str) -> None:

@@ -1,4 +1,4 @@
-"""How commands end: bad input in one sentence and a status that is not 0."""
+"""Run a command; bad input ends in one sentence on stderr and a non-zero exit status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Numbers(click.ParamType):
         self._kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
-        """Raises what click tells as a wrong use."""
+        """Raises click.BadParameter: the value holds no number, or something else."""
         if isinstance(value, tuple):
             return value
         try:
@@ -57,7 +57,10 @@ class Positive(click.FloatRange):
 
 
 def run_command(command: click.Command, name: str = "") -> None:
-    """Run what the command line asks of a command, and leave the process. name: of the program, for its sentences."""
+    """Run a command with the arguments of the command line, and exit the process.
+
+    name: of the program; begins its error messages.
+    """
     start = f"{name}: " if name else ""
     try:
         command(standalone_mode=False)

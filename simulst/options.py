@@ -21,16 +21,19 @@ T = TypeVar("T")
 
 
 def option_names(cls: type) -> list[str]:
-    """The options of a dataclass, in order."""
+    """The names of a dataclass's options, in order."""
     return [field.name for field in dataclasses.fields(cls) if field.init]
 
 
 def build_options(cls: type[T], values: Mapping[str, Any], where: str, what: str, also: Sequence[str] = ()) -> T:
     """An instance of the dataclass `cls` with these options.
 
-    where, what: the place and the thing that errors name, such as "la2.yaml" and "'read' of type 'chunk'".
-    also: options that the thing has but the class has not, for an error.
-    Raises SimulstError: an option that is unknown, missing, of the wrong type or out of bounds.
+    values: option → value.
+    where: place that errors name, such as "la2.yaml".
+    what: thing that errors name, such as "'read' of type 'chunk'".
+    also: further options that errors list, which `cls` itself does not have.
+
+    Raises SimulstError: an option is unknown, missing, of the wrong type or out of bounds.
     """
     names = option_names(cls)
     for name in values:
@@ -82,7 +85,7 @@ def _adapter(cls: Any) -> TypeAdapter:
 
 def _checked(cls: type, name: str, value: Any, where: str, what: str) -> Any:
     try:
-        # Strict: `n: "2"` or `n: true` is a slip of the pen, not a number.
+        # Strict: `n: "2"` or `n: true` is a mistake, not a number.
         return _validator(cls, name).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
     except ValidationError as error:
         message = error.errors()[0]["msg"]
@@ -91,9 +94,9 @@ def _checked(cls: type, name: str, value: Any, where: str, what: str) -> Any:
 
 @functools.cache
 def _validator(cls: type, name: str) -> TypeAdapter:
-    # What is a class of ours, such as a nested policy, is only checked for being one.
+    # For a class of ours, such as a nested policy, pydantic only checks the type.
     hint = typing.get_type_hints(cls, include_extras=True)[name]
     try:
         return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=True))
-    except Exception:  # a type that has a configuration of its own
+    except Exception:  # the type has its own pydantic configuration
         return TypeAdapter(hint)

@@ -1,4 +1,4 @@
-"""YAML by the safe loader, in which no key may stand twice (PyYAML takes the last one silently)."""
+"""Read YAML with the safe loader, and refuse repeated keys (PyYAML silently takes the last one)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def load_yaml(text: str) -> Any:
 
 
 def read_yaml(path: str | Path, what: str = "configuration file") -> Any:
-    """A YAML file. Raises SimulstError: it is missing, can't be read or is not valid YAML."""
+    """Read a YAML file. what: name of its kind, for errors.
+
+    Raises SimulstError: the file is missing, can't be read or is not valid YAML.
+    """
     path = Path(path)
     if not path.is_file():
         raise SimulstError(f"{path}: no such {what}.")

@@ -1,6 +1,6 @@
-"""Prefix pairs in files: what extraction found, and the data directories that training reads.
+"""Prefix pairs in files: the result of extraction, and data directories for training.
 
-prefixes.jsonl has a line per utterance, frames being 10 ms:
+prefixes.jsonl has one line per utterance; a frame is 10 ms:
     {"utterance": ..., "tau": 100, "frames": 731, "offline": ..., "pairs": [{"frames": 200, "text": ...}, ...]}
 """
 
@@ -29,7 +29,10 @@ PREFIXES, COUNTS = "prefixes.jsonl", "pairs.json"
 
 
 def count(found: Iterable[dict[str, Any]]) -> Counter[str]:
-    """What lines of prefixes.jsonl hold: utterances, those too short to have prefixes, prefixes, pairs."""
+    """Count utterances, utterances that are too short to have prefixes, prefixes, and pairs.
+
+    found: lines of prefixes.jsonl.
+    """
     counts: Counter[str] = Counter()
     for one in found:
         prefixes = max(0, math.ceil(one["frames"] / one["tau"]) - 1)
@@ -55,7 +58,7 @@ class _Line:
 
 
 def read_prefixes(path: Path) -> list[dict[str, Any]]:
-    """The lines of prefixes.jsonl. Raises SimulstError: no such file, or a line that is not what `extract` writes."""
+    """The lines of prefixes.jsonl. Raises SimulstError: the file is missing, or `extract` did not write a line."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError:
@@ -83,13 +86,21 @@ def write_pairs(
     whole: bool = False,
     force: bool = False,
 ) -> None:
-    """Write the pairs as a data directory: `<utterance>-p<frames>`, a segment that ends early, with its target prefix.
+    """Write prefix pairs as a data directory.
 
-    data: whose utterances they are. max_ratio: leave out pairs of more frames per target word (character for zh, ja;
-    section 2.1: maxratio). whole: put the utterances themselves, with their references, beside their pairs.
-    force: write them again. `out/pairs.json` has counts: pairs, filtered (left out), kept, whole.
-    Raises SimulstError: what `read_data_dir`, `read_prefixes` and `written_whole` raise; utterances that `data` lacks;
-        nothing left.
+    The utterance `<utterance>-p<frames>` is the beginning of a segment with its target prefix. `out/pairs.json` holds
+    counts: pairs, filtered (left out), kept, whole.
+
+    data: data directory that the pairs were extracted from.
+    prefixes: the prefixes.jsonl.
+    target: target language.
+    max_ratio: maxratio of section 2.1: leave out pairs with more frames per target word (per character for languages
+        written without spaces).
+    whole: add the whole utterances with their references.
+    force: write the directory again.
+
+    Raises SimulstError: `data` lacks an utterance; no pair is left; what `read_data_dir`, `read_prefixes` and
+        `written_whole` raise.
     """
     if max_ratio is not None and not max_ratio > 0:
         raise SimulstError(f"--max-ratio {max_ratio:g}: give frames per word, above 0, or leave it out.")
@@ -110,7 +121,7 @@ def write_pairs(
 
 @dataclass(frozen=True)
 class _Entry:
-    """A line of the data directory: the beginning of an utterance, so many seconds of it (None: all), and its text."""
+    """A line of the data directory: the first `seconds` seconds of an utterance (None: all of it), and its text."""
 
     name: str
     utterance: Utterance
@@ -119,7 +130,7 @@ class _Entry:
 
     @property
     def end(self) -> float:
-        """Seconds within the utterance's file."""
+        """Where the entry ends, in seconds from the beginning of the file."""
         if self.seconds is not None:
             return self.utterance.start + self.seconds
         return seconds_of(self.utterance.wav) if self.utterance.end is None else self.utterance.end
@@ -128,7 +139,7 @@ class _Entry:
 def _entries(
     data: Path, prefixes: Path, target: str, max_ratio: float | None, whole: bool, counts: Counter[str]
 ) -> Iterator[_Entry]:
-    """The pairs that are kept, and utterances where `whole` says so. counts: is added to."""
+    """The pairs that are kept and, if `whole` is set, the whole utterances. Updates `counts`."""
     utterances = {utterance.name: utterance for utterance in read_data_dir(data, target)}
     for one in read_prefixes(prefixes):
         utterance = utterances.get(one["utterance"])

@@ -1,4 +1,4 @@
-"""Finished runs: find them, tabulate them, and keep the table in a README."""
+"""Find finished runs, write a table of their scores, and keep the table in a README."""
 
 from __future__ import annotations
 
@@ -39,10 +39,13 @@ COLUMNS = {
 class ScoredRun:
     """A run that is decoded and scored.
 
-    name:     the configuration's label, with the folder before it where labels repeat (see `load_runs`).
-    line:     what its curve is called: the strategy, likewise with a folder; runs with an initial wait are a line.
-    value:    what changes along the curve: READ's chunk in ms, k or threshold, or else STOP's or COMMIT's number; None
-              if none of them has one.
+    name: the configuration's label; if labels repeat, the run's folder (see `load_runs`).
+    line: name of its curve: the strategy and the initial wait; if labels repeat, with the folder before it.
+    value: what changes along the curve: READ's chunk in ms, k or threshold, or else the number of STOP or COMMIT; None
+        if there is none.
+    wait_ms: READ's initial wait.
+    offline: whether READ is `offline`.
+    scores: content of scores.json.
     """
 
     folder: Path
@@ -55,9 +58,9 @@ class ScoredRun:
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """The scored runs among folders of runs, at any depth, each once, in the order given and then by name.
+    """Find the scored runs in folders, at any depth. Each run is listed once, in the order of `paths`, then by name.
 
-    Raises SimulstError: a path that is no folder; no run with a scores.json at all.
+    Raises SimulstError: a path is not a folder; no run has a scores.json.
     """
     found: dict[Path, Path] = {}
     places = [Path(path) for path in paths]
@@ -66,7 +69,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
             raise SimulstError(f"{path}: no such folder; give a run's folder or one that holds runs.")
         folders = [path] if (path / SCORES).is_file() else sorted(file.parent for file in path.rglob(SCORES))
         if not folders:
-            logger.warning("%s: no run in it has a %s; left out.", path, SCORES)
+            logger.warning("%s: no run in it has a %s; the folder is left out.", path, SCORES)
         for folder in folders:
             found.setdefault(folder.resolve(), folder)
     if not found:
@@ -75,11 +78,12 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
-    """Read runs and put them in order: offline first, then by strategy, initial wait and chunk.
+    """Read runs and sort them: offline runs first, then by strategy, initial wait and chunk.
 
-    Where two have the same label (other languages, models or searches), all are called by their folders instead, as
-    far as these differ.
-    Raises SimulstError: a folder without config.yaml or scores.json, or with broken ones.
+    If two runs have the same label (as languages, models or searches differ), all runs are named by their folders
+    instead, without the part that all folders share.
+
+    Raises SimulstError: a folder lacks config.yaml or scores.json, or they are broken.
     """
     if not folders:
         raise SimulstError("there is no run to report; give a run's folder or one that holds runs.")
@@ -109,7 +113,7 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
 
 
 def runs_table(folders: Sequence[Path]) -> str:
-    """A Markdown table, a run a line; lags in ms, BLEU with its 95 % interval.
+    """A Markdown table with one run per line: latencies in ms, BLEU with its 95 % interval.
 
     Raises SimulstError: as `load_runs`.
     """
@@ -166,7 +170,7 @@ def predictor_table(scores: PredictorScores) -> str:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first row is its head; all columns but the first hold numbers."""
+    """A Markdown table. The first row is its head. All columns except the first hold numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = []
@@ -182,11 +186,16 @@ def write_results(page: Path, section: str, table: str, command: str, picture: s
         <!-- results: SECTION -->
         <!-- end results: SECTION -->
 
-    What stood between them is replaced. Where they are missing, they are added at the end, under a heading and
-    `picture` (a file's name, relative to the page). A page that is not there is begun.
-    Returns the figures of the page's prose that were in the table before and are in none of its tables now. Whoever
-    publishes the page has to revise these sentences.
-    Raises SimulstError: markers that are repeated, alone or in the wrong order.
+    The text between the markers is replaced. If both markers are missing, they are added at the end, under a
+    heading and the picture. A missing page is created.
+
+    page: Markdown file.
+    section: name of the markers.
+    picture: a picture's file name, relative to the page; "" for none.
+
+    Returns: the figures in the page's prose that were in the old table but are in none of the page's tables now. The
+        author has to revise these sentences.
+    Raises SimulstError: a marker is repeated or lacks its partner; the markers are in the wrong order.
     """
     try:
         text = page.read_text(encoding="utf-8") if page.is_file() else "# Results\n"
