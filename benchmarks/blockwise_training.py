@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 import torch
+from processor import processor
 from torch import Tensor
 
 logging.disable(logging.WARNING)
@@ -34,7 +35,7 @@ MELS = {"mini": 40, "paper": 80}
 ROUNDS = 5
 
 
-class WithoutLoops(ContextualBlockConformerEncoder):  # type: ignore[misc]
+class WithoutLoops(ContextualBlockConformerEncoder):
     """The same encoder without loops, for utterances of more than one block."""
 
     def forward_train(self, xs_pad: Tensor, ilens: Tensor, prev_states: Any = None) -> tuple[Tensor, Tensor, None]:
@@ -73,6 +74,7 @@ class WithoutLoops(ContextualBlockConformerEncoder):  # type: ignore[misc]
 @click.option("--device", default="cpu", show_default=True)
 def main(size: str, seconds: float, utterances: int, threads: int, device: str) -> None:
     """Check that both encoders are equal, then time them."""
+    print(processor())
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     options = {**SIZES[size], "attention_heads": 4, "cnn_module_kernel": 15, "init_average": True, "ctx_pos_enc": True}

@@ -20,6 +20,7 @@ from random import Random
 
 import numpy as np
 import soundfile
+from processor import processor
 
 from simulst.units import SAMPLE_RATE
 
@@ -51,7 +52,8 @@ def make(root: Path, segments: int, per_talk: int) -> None:
     txt, wav = (root / "en-de" / "data" / "train" / name for name in ("txt", "wav"))
     for folder in (txt, wav, root / "clips"):
         folder.mkdir(parents=True)
-    rows, lines, texts = ["path\tsentence\ttranslation"], [], {"en": [], "de": []}
+    rows, lines = ["path\tsentence\ttranslation"], []
+    texts: dict[str, list[str]] = {"en": [], "de": []}
     for i in range(segments):
         talk, place = divmod(i, per_talk)
         english, german = (" ".join(rng.choices(words, k=rng.randint(12, 24))).capitalize() for _ in range(2))
@@ -85,6 +87,7 @@ def main() -> None:
     parser.add_argument("--per-talk", type=int, default=100)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    print(processor())
     summary = {}
     with tempfile.TemporaryDirectory(prefix="simulst-") as folder:
         root = Path(folder)

@@ -31,6 +31,7 @@ import click
 import numpy as np
 import torch
 import yaml
+from processor import processor
 
 from simulst.command import run_command
 from simulst.data.audio import load_audio
@@ -113,6 +114,7 @@ def main(
     only_json: bool,
 ) -> None:
     """Decode with both systems in turns and compare."""
+    print(processor())
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as folder, quiet():
         if size == "paper":
@@ -126,7 +128,7 @@ def main(
             checkpoint = "chosen.pth"
             utterances = list(speech(data, seconds))
         theirs, their_clock = espnet(experiment, checkpoint, beam, ctc_weight)
-        ours, our_clock = simulst(experiment, checkpoint, precision)
+        ours, our_clock = simulst(experiment, checkpoint, precision, threads)
         options = BWBS(beam, ctc_weight)
         # Warm up with one second of audio: compiled code and buffers.
         first = utterances[0][1][: 2 * SAMPLE_RATE]
@@ -193,8 +195,9 @@ def decode_espnet(streaming: Any, samples: np.ndarray) -> list[int]:
     return found[0][2] if found else []
 
 
-def simulst(experiment: Path, checkpoint: str, precision: str) -> tuple[ESPnet, Clock]:
-    model = load_model(experiment, checkpoint=checkpoint, precision=precision)
+def simulst(experiment: Path, checkpoint: str, precision: str, threads: int) -> tuple[ESPnet, Clock]:
+    model = load_model(experiment, checkpoint=checkpoint, precision=precision, threads=threads)
+    assert isinstance(model, ESPnet) and model.decoder is not None
     clock = Clock()
     clock.watch(model, "encode_blocks", "encoder")
     clock.watch(model, "ctc", "ctc layer")

@@ -21,6 +21,7 @@ from typing import Any
 import click
 import numpy as np
 import psutil
+from processor import processor
 from tqdm import tqdm
 
 from simulst.command import run_command
@@ -69,6 +70,7 @@ REPORTS = 6  # the stream is reported in so many parts
 @click.option("--data", default=ROOT / "egs/mini/data/en-de/tst-COMMON", type=click.Path(path_type=Path))
 def main(minutes: float, window: float, pause: float, threads: int, experiment: Path, data: Path) -> None:
     """Decode the stream, then the segments."""
+    print(processor())
     if not (experiment / "chosen.pth").is_file():
         raise SimulstError(f"{experiment}: no chosen.pth; run ./run.sh --recipe mini --stop-stage 7.")
     utterances = read_data_dir(data, "tc.de")

@@ -19,12 +19,14 @@ from unittest import mock
 
 import click
 import torch
+from processor import processor
 from tqdm import tqdm
 
 from simulst.command import run_command
 from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
 from simulst.models import load_model
+from simulst.models.espnet.model import ESPnet
 from simulst.prefix.align import Question, Translator, align
 from simulst.prefix.extract import shards_of
 from simulst.search import JointBeamSearch, Tokens
@@ -50,7 +52,9 @@ def main(
     model: Path, data: Path, checkpoint: str, utterances: int, beam: int, tau: int, threads: int, open_end: bool
 ) -> None:
     """Measure all variants and compare their results."""
+    print(processor())
     espnet = load_model(model, threads=threads, checkpoint=checkpoint)
+    assert isinstance(espnet, ESPnet)
     options = JointBeamSearch(beam=beam, ctc_weight=0.0)
     everything = read_data_dir(data, "tc.de")
     some = everything[:: max(1, len(everything) // utterances)][:utterances]

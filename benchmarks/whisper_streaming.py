@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from processor import processor
 from tqdm import tqdm
 
 from simulst.config import Decoding
@@ -52,6 +53,7 @@ def main() -> None:
         "--part-words", action="store_true", help="simulst also commits parts of words, as in the paper"
     )
     arguments = parser.parse_args()
+    print(processor())
 
     summary = {}
     model = load_model(arguments.model, threads=arguments.threads)
@@ -92,7 +94,7 @@ def load_peer(checkout: Path, model: Path, language: str, threads: int) -> Any:
     import whisper_online
     from faster_whisper import WhisperModel
 
-    class OnCpu(whisper_online.FasterWhisperASR):  # type: ignore[misc, name-defined]
+    class OnCpu(whisper_online.FasterWhisperASR):
         def load_model(self, modelsize: Any = None, cache_dir: Any = None, model_dir: Any = None) -> WhisperModel:
             return WhisperModel(str(model_dir), device="cpu", compute_type="int8", cpu_threads=threads)
 

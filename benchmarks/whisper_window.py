@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from processor import processor
 from tqdm import tqdm
 
 from simulst.config import Decoding
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--online", action="store_true", help="LA-2 at one second instead of offline")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
+    print(processor())
     decoding = Decoding(Chunk(1000), LocalAgreement(2)) if arguments.online else Decoding(Offline(), All())
     logs: dict[str, list[Instance]] = {window: [] for window in WINDOWS}
     threads = arguments.threads

@@ -213,7 +213,7 @@ def test_the_last_word_may_leave_at_once() -> None:
     stream = scripted([[[0]], [[0, 1]], [[0, 1, 2]]], All(last_word=True), [b" caf\xc3", b"\xa9", b" ole"])
     said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 2)] for step in range(3)]
     assert said == [[], ["café"], ["ole"]], "but no part of a character"
-    with pytest.raises(SimulstError, match="give one of them"):
+    with pytest.raises(SimulstError, match="remove one of them"):
         WholeWords(All(last_word=True))
 
 

@@ -28,7 +28,7 @@ from simulst.yaml_files import load_yaml
 
 
 def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
-    """Open a model folder, or a family of your own by its import path.
+    """Load a model.
 
     path: a model folder, or the import path of your own class.
     cores: how many processors the model may use if its options name no number of threads. 0: all that are available.

@@ -50,6 +50,10 @@ NOT_RUN = {
     ("docs/models.md", "python -m espnet2.bin.pack"): "it needs a training; tests/recipes/test_new_pair.py runs it",
     ("docs/models.md", "simulst translate talk.wav --model exp/en-de.zip"): "the zip is packed by the line above",
     ("docs/models.md", "python -m zipfile"): "the same",
+    (
+        "docs/models.md",
+        "simulst translate speech.wav --model egs/prompts/models/whisper-base-hf",
+    ): "the model is written by the line above; tests/models/huggingface runs such models",
     ("docs/models.md", "hf auth login"): "it needs an account",
     ("docs/models.md", "hf upload"): "the same",
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",

@@ -1,4 +1,4 @@
-"""Families are found where they lie; nobody names them."""
+"""Families are found by their place in the package; there is no list of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_registry_names_no_family() -> None:
 
 
 def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
-    """In a new process, with one more folder in the package."""
+    """Runs in a new process, with one more folder in the package."""
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\n"
         "from simulst.models.base import Family\n"

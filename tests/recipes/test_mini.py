@@ -27,7 +27,8 @@ from simulst.search.calls import run_alone
 
 SIZES = {"train": 60, "dev": 6, "test": 4, "he": 2, "pieces": 100, "source-pieces": 80}
 OPTIONS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
-OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 --use_matplotlib false {recipe.TINY}", "--counts", "1 2"]
+OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 --use_matplotlib false {recipe.TINY}"]
+OPTIONS += ["--counts", "1 2"]
 OPTIONS += ["--jobs", "1"]  # test_must_c.py decodes in two processes, and each takes seconds to start
 
 

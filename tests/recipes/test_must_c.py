@@ -18,7 +18,7 @@ from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 
 PAIRS = ("en-de", "en-ja")
-SHORT = "--num_att_plot 1 --max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0"
+SHORT = "--max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0"
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ torch.set_num_threads(1)  # on so little, threads only wait for each other
     st.sampled_from([-2.0, 1.0, 4.0]),
 )
 def test_equal_to_espnet(seed: int, frames: int, beam: int, ctc_weight: float, bonus: float, end: float) -> None:
-    """The whole beam, token for token, where the search ends by itself."""
+    """The whole beam is equal, token for token, if the search ends by itself."""
     model = Tiny(seed, end=end)
     memory = model.memory(seed, frames)
     options = JointBeamSearch(beam, ctc_weight, bonus)
@@ -62,7 +62,7 @@ def test_results_begin_with_the_prefix(seed: int, frames: int, prefix: list[int]
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6), st.integers(5, 20), st.sampled_from([0.0, 0.3]))
 def test_a_prefix_of_the_greedy_text_changes_nothing(seed: int, frames: int, ctc_weight: float) -> None:
-    """Forced tokens leave the decoder and the CTC scores where the same tokens, found by search, leave them."""
+    """After forced tokens, the decoder and the CTC scores are the same as if the search had found these tokens."""
     model = Tiny(seed)
     memory = model.memory(seed, frames)
     options = JointBeamSearch(1, ctc_weight)

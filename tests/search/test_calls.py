@@ -1,4 +1,4 @@
-"""Searches as steps: who drives them alone, and many together."""
+"""Searches as steps: run alone, and many together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_alone() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 6)), max_size=8))
 def test_together_as_alone(some: list[tuple[int, int]]) -> None:
-    """Whenever each of them ends; every round asks each search that goes on for one answer."""
+    """Searches may end at different times. Each round answers one call of each search that is still running."""
     rounds: list[dict[int, Any]] = []
 
     def answer(calls: dict[int, Any]) -> dict[int, Any]:

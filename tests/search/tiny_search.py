@@ -27,7 +27,11 @@ EOS = SIZE - 1
 
 
 class Tiny:
-    """A random decoder and CTC layer. sharp: how far their scores lie apart; end: added to the score of <eos>."""
+    """A random decoder and CTC layer.
+
+    sharp: how far apart their scores are.
+    end: added to the score of <eos>.
+    """
 
     def __init__(self, seed: int, sharp: float = 6.0, end: float = 1.0) -> None:
         torch.manual_seed(seed)
@@ -69,6 +73,6 @@ class Tiny:
         )
         with torch.no_grad():
             found = search(memory, maxlenratio=max_length_ratio)
-        # The impossible, which ESPnet keeps with a score of -1e10, is none of our results.
+        # ESPnet keeps impossible hypotheses with a score of -1e10. Our search drops them.
         texts = [(tuple(t for t in h.yseq.tolist() if t != EOS), float(h.score)) for h in found]
         return [(text, score) for text, score in texts if score > -1e8]

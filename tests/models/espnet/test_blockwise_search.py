@@ -146,7 +146,7 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
 
 
 class Loud:
-    """A detector to which speech is what is loud."""
+    """A detector for which loud audio is speech."""
 
     def __init__(self, speech: bool = False) -> None:
         self.speech = speech
@@ -228,7 +228,7 @@ def test_more_beams_than_vocabulary_and_hardly_any_audio(blockwise: ESPnet) -> N
 
 @pytest.mark.parametrize("threshold", [-1e9, 1e9])
 def test_thresholds_that_stop_everything_or_nothing(blockwise: ESPnet, threshold: float) -> None:
-    """Nothing is written before the end, or all is searched to its own end; either way the stream ends."""
+    """Either nothing is written before the end, or each search runs to its end. In both cases the stream ends."""
     how = Decoding(Block(), All(), CTC(threshold), IBWBS(3, max_length_ratio=RATIO))
     committed, reads, emissions = decode(blockwise, how, noise(80000), [])
     assert committed
