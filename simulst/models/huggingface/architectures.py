@@ -83,6 +83,10 @@ class Architecture:
             return (start, *self.languages.prefix(target))
         return (start,) if forced is None else (start, forced)
 
+    def text(self, tokens: Tokens) -> str:
+        """Plain text; a character cut in two ends in U+FFFD."""
+        return self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
     def encode(self, samples: np.ndarray) -> Encoded:
         """Encoder frames of a window of audio, (n,) float32."""
         if samples.size < LEAST_SAMPLES:

@@ -157,6 +157,14 @@ def read_last_only(model: Any) -> None:
     model.get_output_embeddings().register_forward_pre_hook(lambda module, inputs: (inputs[0][:, -1:], *inputs[1:]))
 
 
+def sizes_of(model: Any) -> tuple[int, int]:
+    """The layers of a model's decoder, and the heads of each."""
+    config = model.get_decoder().config
+    layers = getattr(config, "decoder_layers", None) or config.num_hidden_layers
+    heads = getattr(config, "decoder_attention_heads", None) or config.num_attention_heads
+    return layers, heads
+
+
 def _cache(pairs: Pairs) -> DynamicCache:
     """The library's cache with these keys and values, which are not copied."""
     cache = DynamicCache()
