@@ -11,7 +11,7 @@ def split_sentences(text: str, most_words: int) -> tuple[list[str], str]:
     """The sentences that have ended, and the rest; joined, they are the text.
 
     A sentence has ended once something follows its full stop that does not go on in lower case ("e.g. this" goes on),
-    or once it has more words than `most_words`.
+    or once it would have more words than `most_words`.
     """
     ended = []
     while end := _first_end(text, most_words):
@@ -23,4 +23,4 @@ def split_sentences(text: str, most_words: int) -> tuple[list[str], str]:
 def _first_end(text: str, most_words: int) -> int:
     end = next((m.end() for m in END.finditer(text) if m.end() < len(text) and not text[m.end()].islower()), 0)
     words = [match.end() for match in re.finditer(r"\S+\s+", text[: end or len(text)])]
-    return words[most_words - 1] if len(words) > most_words else end
+    return words[most_words - 1] if len(words) >= most_words and words[most_words - 1] < len(text) else end
