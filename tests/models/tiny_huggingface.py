@@ -65,7 +65,7 @@ def _whisper(tokenizer: Any) -> tuple[Any, Any]:
         init_std=SPREAD,
     )
     model = transformers.WhisperForConditionalGeneration(config)
-    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in tiny_whisper.SPECIALS}
+    ids = tokenizer.get_vocab()
     model.generation_config = transformers.GenerationConfig(
         decoder_start_token_id=start,
         **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),

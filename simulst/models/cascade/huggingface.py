@@ -14,7 +14,7 @@ from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, Hypothesis, JointBeamSearch, SearchOptions, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 
 TARGET_FIRST = (">>", "<2")  # how tokens begin that stand in the source text and name the target language
 TOKENS_PER_TOKEN = 3.0  # the most that a translation may have of each of the source
@@ -94,7 +94,7 @@ class TextTranslation(Translation):
         # A sentence that has not grown keeps its encoding, and what the decoder has read of its translation.
         if self._open is None or self._open[:2] != (sentence, options):
             self._open = (sentence, options, self._search(sentence, options))
-        return alone(joint_beam_search(self._open[2], prefix, stop)) or [Hypothesis(prefix)]
+        return run_alone(joint_beam_search(self._open[2], prefix, stop)) or [Hypothesis(prefix)]
 
     def _search(self, sentence: str, options: JointBeamSearch) -> JointSearch:
         import torch
