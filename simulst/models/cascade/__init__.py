@@ -5,8 +5,9 @@
       decoding: {read: {type: chunk, ms: 1000}, commit: {type: local_agreement, n: 2}}
     translator: {type: command, command: apertium -u eng-spa}
 
-The decoding configuration of a run (READ, STOP, COMMIT, search) is that of the translator: at each READ it translates
-what the recogniser has heard, its unstable words too unless `unstable: false`, and COMMIT says what of it is final.
+The decoding configuration of a run (READ, STOP, COMMIT, search) is that of the translator. At each READ, the translator
+translates what the recogniser has heard, its unstable words too unless `unstable: false`. COMMIT says which target words are
+final.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ class CascadeOptions:
 
 @dataclass(frozen=True)
 class Recogniser:
-    """model, options: as on the command line. decoding: its own configuration, or a file that holds one."""
+    """The recogniser of a cascade.
+
+    model: as on the command line; a path is relative to the cascade's file.
+    decoding: its decoding configuration, or the file that holds one.
+    options: of the model.
+    """
 
     model: str
     decoding: dict[str, Any] | str
@@ -48,8 +54,10 @@ class Recogniser:
 class Settings:
     """A cascade's file.
 
-    unstable: translate the words, too, that the recogniser may still change. most_words: a sentence that is longer is
-    cut there, for text without punctuation.
+    recogniser: see `Recogniser`.
+    translator: its type and options, see translators.py.
+    unstable: whether words that the recogniser may still change are translated too.
+    most_words: a sentence is cut after so many words. This is for text without punctuation.
     """
 
     recogniser: dict[str, Any]
@@ -67,7 +75,7 @@ def read_settings(path: Path) -> tuple[Settings, Recogniser]:
 
 
 def beside(path: Path, name: str) -> str:
-    """What a name in a cascade's file means: a path from there if there is something, or else what it says."""
+    """A path relative to the cascade's file if such a file or folder exists, or else the name itself."""
     place = path.parent / name
     return str(place) if place.exists() else name
 

@@ -17,9 +17,10 @@ from simulst.models.cascade.translators import Opener, PlainTranslation, Transla
 
 @dataclass(frozen=True)
 class Command(Translator):
-    """command: run for each text, without a shell; {source} and {target} in it stand for the languages.
+    """Options of a command.
 
-    timeout: seconds that it may take.
+    command: it is run for each text, without a shell; {source} and {target} stand for the languages.
+    timeout: the seconds that it may take.
     """
 
     command: str

@@ -23,7 +23,11 @@ MORE_TOKENS = 10  # ... and so many for short ones
 
 @dataclass(frozen=True)
 class HuggingFaceText(Translator):
-    """model: a folder, from the cascade's file on, or a name on the hub. The others are as in HuggingFaceOptions."""
+    """Options of a text model.
+
+    model: a folder, relative to the cascade's file, or a name on the hub.
+    The others are as in HuggingFaceOptions.
+    """
 
     model: str
     device: str = "cpu"

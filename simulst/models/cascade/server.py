@@ -20,13 +20,18 @@ INSTRUCTION = "Translate from {source} to {target}. Write the translation and no
 
 @dataclass(frozen=True)
 class Server(Translator):
-    """url: such as http://localhost:8000/v1. model: its name there. instruction: {source} and {target} stand for the
-    languages. timeout: seconds that an answer may take. max_tokens: of an answer. key: the environment variable that
-    holds the key of the server; empty: it needs none.
+    """Options of a server.
 
-    The committed text is the beginning of the assistant's answer, which the server is told to go on with
-    (`continue_final_message`, as vLLM has it). So prompts share their beginnings, and a server with prefix caching
-    computes little anew.
+    url: its address, such as http://localhost:8000/v1.
+    model: the name of the model there.
+    instruction: what the model is told; {source} and {target} stand for the languages.
+    timeout: the seconds that an answer may take.
+    max_tokens: the most tokens of an answer.
+    key: the environment variable that holds the server's key. Empty: the server needs none.
+
+    The committed text is the beginning of the assistant's answer. The server is told to continue it
+    (`continue_final_message`, as in vLLM). So prompts share their beginnings, and a server with prefix caching computes
+    little again.
     """
 
     url: str
@@ -68,7 +73,8 @@ class ServerTranslation(PlainTranslation):
             text = None
         if not isinstance(text, str):
             raise SimulstError(f"{server.url}: the answer holds no text; the server must have OpenAI's interface.")
-        return text, True
+        # A server that does not know the two fields gives the whole answer again.
+        return text.strip().removeprefix(begin) if begin else text, True
 
     def _asked(self, body: dict[str, Any]) -> Any:
         server = self._server

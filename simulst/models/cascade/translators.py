@@ -87,10 +87,10 @@ class PlainTranslation(Translation):
 
 
 def place_of(prefix: Tokens, tokens: Tokens) -> int:
-    """How many of the tokens say what the prefix says: the number with the fewest edits from the one to the other.
+    """The length of the beginning of `tokens` that is nearest to `prefix`, in edits.
 
-    A translator that can't be told how to begin writes another beginning, once more words are there; what it writes
-    after that place is what is new.
+    A translator that can't be told how to begin may write another beginning once it sees more words. The tokens after
+    this place are the new ones.
     """
     costs = np.arange(len(tokens) + 1)  # of the prefix so far against each beginning of the tokens
     for token in prefix:

@@ -22,11 +22,13 @@ LEAST_WINDOW = 5.0  # seconds
 class HuggingFaceOptions:
     """Options of a Hugging Face model.
 
-    device: for torch. threads: of torch, in the whole process; 0: all that are available. dtype: of weights and
-    arithmetic. window: the most seconds of speech that are encoded at once; a model that hears less, such as Whisper
-    (30), has that. padding_seconds: Whisper alone: silence that is encoded with the speech, see
-    simulst/models/whisper.py; 30 encodes the full window. trust_remote_code: run the Python code that the model's
-    folder brings.
+    device: the torch device, such as cpu or cuda.
+    threads: torch's threads, in the whole process. 0: all that are available.
+    dtype: of the weights and the arithmetic.
+    window: the most seconds of speech that are encoded at once. Whisper has at most 30.
+    padding_seconds: silence that is encoded after the speech. Whisper only (see simulst/models/whisper.py); 30 encodes
+        the full window.
+    trust_remote_code: whether Python code in the model's folder may be run.
     """
 
     device: str = "cpu"
