@@ -6,8 +6,8 @@
     translator: {type: command, command: apertium -u eng-spa}
 
 The decoding configuration of a run (READ, STOP, COMMIT, search) is that of the translator. At each READ, the translator
-translates what the recogniser has heard, its unstable words too unless `unstable: false`. COMMIT says which target words are
-final.
+translates what the recogniser has heard, its unstable words too unless `unstable: false`. COMMIT says which target words
+are final.
 """
 
 from __future__ import annotations

@@ -79,6 +79,14 @@ def test_the_committed_text_is_gone_on_with(server: Any, tmp_path: Path) -> None
     assert begun and all(body["continue_final_message"] and not body["add_generation_prompt"] for body in begun)
 
 
+def test_a_server_that_begins_again(server: Any, tmp_path: Path) -> None:
+    """It does not know that the assistant's answer has begun."""
+    server.answer = lambda body: loud({"messages": body["messages"][:2]})
+    stream = opened(server, tmp_path)
+    stream.push(speaker.audio(SAY), finished=True)
+    assert "".join(e.text for e in stream.emissions) == SAY.upper()
+
+
 def test_a_key(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "abc")
     opened(server, tmp_path, key="MY_KEY").push(speaker.audio(SAY), finished=True)
