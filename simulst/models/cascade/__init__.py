@@ -5,9 +5,8 @@
       decoding: {read: {type: chunk, ms: 1000}, commit: {type: local_agreement, n: 2}}
     translator: {type: command, command: apertium -u eng-spa}
 
-The decoding configuration of a run (READ, STOP, COMMIT, search) is that of the translator. At each READ, the translator
-translates what the recogniser has heard, its unstable words too unless `unstable: false`. COMMIT says which target words
-are final.
+The decoding configuration of a run (READ, STOP, COMMIT, search) is that of the translator. At each READ, it translates
+what the recogniser has heard, its unstable words too unless `unstable: false`. COMMIT says which target words are final.
 """
 
 from __future__ import annotations
