@@ -6,7 +6,7 @@
     translator: {type: command, command: apertium -u eng-spa}
 
 The decoding configuration of a run (READ, STOP, COMMIT, search) is that of the translator. At each READ, it translates
-what the recogniser has heard, its unstable words too unless `unstable: false`. COMMIT says which target words are final.
+what the recogniser has heard, its unstable words too unless `unstable: false`. COMMIT says which words are final.
 """
 
 from __future__ import annotations
