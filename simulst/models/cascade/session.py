@@ -1,8 +1,8 @@
 """One utterance inside a cascade.
 
 The source grows sentence by sentence. Once the recogniser has committed a sentence and begun the next one, all of its
-translation is committed. Then the sentence leaves with its tokens, as audio leaves the window of other models. So a
-search translates only the new sentences, and the committed tokens that have not left are the beginning of the first one.
+translation is committed. Then the sentence leaves with its tokens, as audio leaves the window of other models. So only
+new sentences are translated, and the committed tokens that have not left are the beginning of the first one.
 """
 
 from __future__ import annotations
