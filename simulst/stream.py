@@ -93,6 +93,11 @@ class Stream:
         """All tokens committed so far."""
         return self._committed
 
+    @property
+    def best(self) -> Tokens:
+        """The best hypothesis of the last step: the committed tokens, and others that may still change."""
+        return max(self._best, self._committed, key=len)
+
     def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
         """Take in more audio and return the words that became final.
 

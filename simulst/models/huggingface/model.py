@@ -11,7 +11,7 @@ import torch
 from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
-from simulst.models.huggingface.decoder import SteppedDecoder
+from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
 from simulst.models.window import WindowedSession
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
@@ -58,14 +58,11 @@ class HuggingFaceSession(WindowedSession):
         self._model, self._languages = architecture, (source, target)
         ratio = architecture.tokens_per_frame
         self.default_search = JointBeamSearch(beam=BEAM, ctc_weight=0.0, max_length_ratio=ratio)
-        config = architecture.model.get_decoder().config
-        self.layers = next(n for name in ("decoder_layers", "num_hidden_layers") if (n := getattr(config, name, None)))
-        heads = ("decoder_attention_heads", "num_attention_heads")
-        self.heads = next(n for name in heads if (n := getattr(config, name, None)))
+        self.layers, self.heads = sizes_of(architecture.model)
         self._open: tuple[Encoded, JointBeamSearch, JointSearch] | None = None  # the last search, and over what it was
 
     def text(self, tokens: Tokens) -> str:
-        return self._model.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return self._model.text(tokens)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
         return run_alone(self.search_steps(committed, options, stop))
