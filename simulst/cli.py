@@ -122,14 +122,17 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
 @click.option("--against", type=click.Path(path_type=Path), help="Another log: test the difference (paired bootstrap).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def score(log: Path, target_lang: str, unit: str | None, bootstrap: int, against: Path | None, as_json: bool) -> None:
-    """Score an instances.log, ours or SimulEval's (or the folder that holds it); a pipe or gzip will do."""
+    """Score a log: an instances.log, ours or SimulEval's (or its folder), or simulstream's; a pipe or gzip will do."""
+    from simulst.languages import unit_of
     from simulst.log import read_log
     from simulst.metrics.score import compare, format_scores, score_instances
 
-    instances = read_log(log)
+    unit = unit or unit_of(target_lang)
+    instances = read_log(log, unit)
     scores = score_instances(instances, language=target_lang, unit=unit, bootstrap=bootstrap, path=log)
     if against is not None:
-        scores["against"] = compare(read_log(against), instances, language=target_lang, unit=unit, paths=(against, log))
+        baseline, paths = read_log(against, unit), (against, log)
+        scores["against"] = compare(baseline, instances, language=target_lang, unit=unit, paths=paths)
     click.echo(json.dumps(scores, ensure_ascii=False) if as_json else format_scores(scores))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 import logging
 import zlib
@@ -18,7 +17,7 @@ import yaml
 from pydantic import BeforeValidator, Field, Strict, TypeAdapter, ValidationError
 
 from simulst.errors import SimulstError
-from simulst.words import split
+from simulst.words import completed_by
 
 if TYPE_CHECKING:
     from simulst.data.datadir import Utterance
@@ -50,6 +49,8 @@ class Instance:
     waited_ms: how much of the computation time was spent waiting for a processor (ours).
     audio:   a short name of what was heard, by which other audio is noticed (ours).
     segments: where the stream was cut into utterances: first and last ms of source of each (ours).
+    chunk_elapsed: delays plus the computation time of the step alone, ms (simulstream's convention); empty where only
+             `elapsed` is known.
     """
 
     index: Annotated[int, Strict(), Field(ge=0, le=1e9)]
@@ -66,6 +67,7 @@ class Instance:
     waited_ms: Annotated[Time, Field(ge=0)] | None = None
     audio: Text = ""
     segments: list[Annotated[list[Time], Field(min_length=2, max_length=2)]] = field(default_factory=list)
+    chunk_elapsed: list[Time] = field(default_factory=list)
 
     def units(self, unit: str) -> list[str]:
         """The prediction in words or characters, as SimulEval counts them."""
@@ -82,7 +84,7 @@ class Instance:
 
     def to_json(self) -> str:
         """One line of the log; optional fields only where they are set."""
-        optional = ("name", "reads", "compute_ms", "waited_ms", "audio", "segments")
+        optional = ("name", "reads", "compute_ms", "waited_ms", "audio", "segments", "chunk_elapsed")
         row = {key: value for key, value in asdict(self).items() if key not in optional or value}
         return json.dumps(row, ensure_ascii=False)
 
@@ -94,22 +96,14 @@ def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: 
 
     A word that left in several pieces counts once, when its last piece left.
     """
-    text = "".join(emission.text for emission in stream.emissions)
-    delays, elapsed = [], []
-    ends = itertools.accumulate(len(emission.text) for emission in stream.emissions)
-    pieces = zip(ends, stream.emissions, strict=True)
-    written = -1
-    for end in itertools.accumulate(map(len, split(text, stream.unit))):
-        while written < end:
-            written, emission = next(pieces)
-        delays.append(emission.delay_ms)
-        elapsed.append(emission.elapsed_ms)
+    pieces = [emission.text for emission in stream.emissions]
+    last = [stream.emissions[number] for number in completed_by(pieces, stream.unit)]
     return Instance(
         index=index,
-        prediction=text,
-        delays=delays,
-        elapsed=elapsed,
-        prediction_length=len(delays),
+        prediction="".join(pieces),
+        delays=[emission.delay_ms for emission in last],
+        elapsed=[emission.elapsed_ms for emission in last],
+        prediction_length=len(last),
         reference=utterance.reference,
         source=[str(utterance.wav)],
         source_length=source_ms,
@@ -120,9 +114,10 @@ def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: 
     )
 
 
-def read_log(path: str | Path) -> list[Instance]:
-    """Read a whole log, ours or SimulEval's, in the order of `index`. It may be a pipe, and compressed by gzip.
+def read_log(path: str | Path, unit: str = "word") -> list[Instance]:
+    """Read a whole log, ours, SimulEval's or simulstream's, in the order of `index`. It may be a pipe, or gzip's.
 
+    unit: of the delays, which a log of simulstream does not say (simulst/serve/log.py).
     What can be scored but is probably not meant ends in a warning: indices that are missing, delays that fall or are
     negative, elapsed times that are missing, 0 or less than the delays. Elapsed times that are all 0 were not measured
     and are left out.
@@ -130,12 +125,17 @@ def read_log(path: str | Path) -> list[Instance]:
         is no number, an index twice, delays and elapsed times of different numbers, times in seconds. (`check_units`
         compares delays with words: that needs the unit.)
     """
+    from simulst.serve.log import is_simulstream, read_simulstream
+
     path = Path(path)
     if path.is_dir():
         path = path / "instances.log"
-    instances: dict[int, Instance] = {}
     # Not splitlines(): the text may hold U+2028 and its like.
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+    lines = _read_text(path).split("\n")
+    if is_simulstream(lines):
+        return read_simulstream(lines, unit, path)
+    instances: dict[int, Instance] = {}
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             instance = _parse(line, f"{path}, line {number}")
             if instance.index in instances:
