@@ -88,7 +88,8 @@ def test_server_and_wav_client(tmp_path: Path) -> None:
     log = read_log(tmp_path / "metrics.jsonl")
     same(log, ours(tmp_path, twice=True, source="fr", target="de"))
     for instance in log:
-        assert all(e >= c >= d for e, c, d in zip(instance.elapsed, instance.chunk_elapsed, instance.delays))
+        times = zip(instance.elapsed, instance.chunk_elapsed, instance.delays, strict=True)
+        assert all(elapsed >= alone >= delay for elapsed, alone, delay in times)
 
 
 def test_inference_and_http_agree(tmp_path: Path) -> None:
@@ -117,7 +118,8 @@ def test_characters(tmp_path: Path) -> None:
     for instance in read_log(log, "char"):
         found = reader.final_outputs_and_latencies()[instance.name]
         assert found.final_text == instance.prediction
-        kept = [time for time, character in zip(found.ideal_delays, found.final_text) if character != " "]
+        pairs = zip(found.ideal_delays, found.final_text, strict=True)
+        kept = [seconds for seconds, character in pairs if character != " "]
         assert [1000 * seconds for seconds in kept] == pytest.approx(instance.delays)
 
 
