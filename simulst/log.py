@@ -125,14 +125,14 @@ def read_log(path: str | Path, unit: str = "word") -> list[Instance]:
         is no number, an index twice, delays and elapsed times of different numbers, times in seconds. (`check_units`
         compares delays with words: that needs the unit.)
     """
-    from simulst.serve.log import is_simulstream, read_simulstream
-
     path = Path(path)
     if path.is_dir():
         path = path / "instances.log"
     # Not splitlines(): the text may hold U+2028 and its like.
     lines = _read_text(path).split("\n")
-    if is_simulstream(lines):
+    if _is_simulstream(lines):
+        from simulst.serve.log import read_simulstream
+
         return read_simulstream(lines, unit, path)
     instances: dict[int, Instance] = {}
     for number, line in enumerate(lines, start=1):
@@ -172,6 +172,16 @@ def check_units(instances: Sequence[Instance], unit: str, path: str | Path) -> N
                 f"{path}, index {instance.index}: {units} {unit}s but {len(instance.delays)} delays; "
                 f"the log is broken or was written in another unit (--unit)."
             )
+
+
+def _is_simulstream(lines: Sequence[str]) -> bool:
+    """Whether these are the lines of simulstream's log, by the first that is not empty."""
+    first = next((line for line in lines if line.strip()), "")
+    try:
+        row = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "index" not in row and ("model_loading_time" in row or "id" in row)
 
 
 def _read_text(path: Path) -> str:

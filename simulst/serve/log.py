@@ -57,16 +57,6 @@ class _Recording:
         self.tokens += [(token, len(self.chunks) - 1) for token in chunk.generated_tokens]
 
 
-def is_simulstream(lines: Sequence[str]) -> bool:
-    """Whether these are the lines of simulstream's log, by the first that is not empty."""
-    first = next((line for line in lines if line.strip()), "")
-    try:
-        row = json.loads(first)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(row, dict) and "index" not in row and ("model_loading_time" in row or "id" in row)
-
-
 def read_simulstream(lines: Sequence[str], unit: str, path: str | Path) -> list[Instance]:
     """An instance for each recording, in the order in which they began; they have no references.
 

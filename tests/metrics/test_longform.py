@@ -133,7 +133,7 @@ def test_words(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ("--word_level", "--lang", "de")
     simulstream = ("--hypothesis_format", "simulstream", "--simulstream_config_file", str(talks.config))
     close(mine, talks.omnisteval(monkeypatch, "--hypothesis_file", str(talks.theirs), *options, *simulstream))
-    assert mine["LongYAAL_CA"] - mine["LongYAAL"] == pytest.approx(500)
+    assert 0 < mine["LongYAAL_CA"] - mine["LongYAAL"] <= 500  # words after the recording's end count in neither
     assert mine["RTF"] == 0.5
     assert (mine["recordings"], mine["sentences"]) == (2, 8)
     # Our log adds up computation, as SimulEval's: a word is charged all steps since the one before it.
