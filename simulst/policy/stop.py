@@ -214,14 +214,16 @@ class CTC(Stop):
 class AlignAtt(Stop):
     """AlignAtt (Papi et al. 2023): end before a token whose attention is strongest on the last `frames` encoder frames.
 
+    frames: of 40 ms in ESPnet models, of 20 ms in Whisper.
     layers, heads: those of the decoder whose source attention is averaged, counted from 0 (-1: the last); empty: all.
+        A model that aligns its text by heads of its own choice (Whisper) takes none.
     """
 
     frames: int
     layers: tuple[int, ...] = ()
     heads: tuple[int, ...] = ()
 
-    needs = frozenset({Need.ATTENTION, Need.STEPS})
+    needs = frozenset({Need.ATTENTION})
 
     def __post_init__(self) -> None:
         if self.frames < 1:
@@ -245,6 +247,8 @@ class AlignAtt(Stop):
 
     def open(self, context: Context) -> Stopping:
         for name, chosen, size in (("layers", self.layers, context.layers), ("heads", self.heads, context.heads)):
+            if chosen and not size:
+                raise SimulstError(f"stop: this model chooses the heads that align its text; leave '{name}' out.")
             for number in chosen:
                 if not -size <= number < size:
                     raise SimulstError(
