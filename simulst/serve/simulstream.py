@@ -84,7 +84,7 @@ class StreamProcessor(SpeechProcessor):
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
-        self._options = _read(config)
+        self._options = read_options(config)
         self._decoding = _decoding(self._options)
         self._shared = self._loaded[self._options.model_key]
         self.clear()
@@ -98,7 +98,7 @@ class StreamProcessor(SpeechProcessor):
     def load_model(cls, config: SimpleNamespace) -> None:
         """Load the model, unless it is loaded already. What is wrong ends simulstream's command in one sentence."""
         try:
-            options = _read(config)
+            options = read_options(config)
             decoding = _decoding(options)
             if options.model_key not in cls._loaded:
                 cls._loaded[options.model_key] = _Loaded(load_model(options.model, **options.model_options))
@@ -160,7 +160,7 @@ class StreamProcessor(SpeechProcessor):
         return IncrementalOutput(tokens, self.tokens_to_string(tokens), [], "")
 
 
-def _read(config: SimpleNamespace) -> ProcessorOptions:
+def read_options(config: SimpleNamespace) -> ProcessorOptions:
     """Raises SimulstError: an option that is unknown, missing or wrong."""
     return build_options(ProcessorOptions, _plain(config), WHERE, "it")
 

@@ -52,6 +52,10 @@ NOT_RUN = {
     ("docs/models.md", "python -m zipfile"): "the same",
     ("docs/models.md", "hf auth login"): "it needs an account",
     ("docs/models.md", "hf upload"): "the same",
+    **{
+        ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"
+        for begin in ("simulstream_", "python -m simulstream", "omnisteval", "type: simul")
+    },
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
 }
 """The blocks and commands, by their beginnings, that can't be run here, and why."""

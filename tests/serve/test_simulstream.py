@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from fake import FakeModel
 
-from simulst.config import parse_decoding
+import simulst
+from simulst.config import load_decoding, parse_decoding
 from simulst.data.audio import load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -35,6 +36,8 @@ from simulstream.client import wav_reader_client
 from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 from simulstream.server.speech_processors import build_speech_processor
+
+from simulst.serve.simulstream import read_options
 
 SIZES = (84800, 33600, 46400)  # simulstream tells the end after the last chunk: no step lies there
 
@@ -283,6 +286,17 @@ def test_sessions_over_http_expire_and_errors_close_none_of_the_others(tmp_path:
                 continue
         else:
             pytest.fail("no session has expired")
+
+
+def test_the_configurations_that_come_with_it() -> None:
+    root = Path(simulst.__file__).parents[1]
+    options = read_options(yaml_config(str(root / "conf/simulstream/whisper.yaml")))
+    assert load_decoding(root / str(options.decoding)).label == "LA-2w_1000ms"
+    for name, keys in (
+        ("server", {"hostname", "port", "pool_size", "acquire_timeout", "metrics"}),
+        ("http_server", {"hostname", "port", "pool_size", "ttl"}),
+    ):
+        assert vars(yaml_config(str(root / f"conf/simulstream/{name}.yaml"))).keys() == keys
 
 
 @pytest.mark.parametrize(
