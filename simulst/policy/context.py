@@ -62,8 +62,8 @@ class View(ABC):
 class TokensView(View):
     """The beginning of a hypothesis that a search has ended.
 
-    left: for each new token of the whole hypothesis, the encoder frames after the one at which it begins; only a session
-    that gives `Need.ATTENTION` is asked.
+    left: for each new token of the whole hypothesis, the encoder frames after the one at which it begins; only a
+    session that gives `Need.ATTENTION` is asked.
     """
 
     def __init__(self, tokens: Tokens, left: Callable[[], Sequence[float]] | None = None) -> None:
