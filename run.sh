@@ -7,12 +7,12 @@ recipe=mini
 arguments=()
 while [ $# -gt 0 ]; do
     case $1 in
-        --recipe) recipe=${2:?--recipe needs a name}; shift 2 ;;
+        --recipe) recipe=${2:-}; shift $(($# > 1 ? 2 : 1)) ;;
         --recipe=*) recipe=${1#*=}; shift ;;
         *) arguments+=("$1"); shift ;;
     esac
 done
-if [ ! -x "egs/$recipe/run.sh" ]; then
+if ! [[ $recipe =~ ^[^/.][^/]*$ && -x egs/$recipe/run.sh ]]; then
     echo "error: no recipe '$recipe'; there are: $(cd egs && echo */run.sh | sed "s,/run.sh,,g")" >&2
     exit 1
 fi

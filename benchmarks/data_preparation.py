@@ -1,10 +1,10 @@
-"""Data preparation's speed and memory: a synthetic corpus in MuST-C's layout, and the same segments as a TSV.
+"""Speed and memory of data preparation, on a synthetic corpus in MuST-C's layout and on the same segments as a TSV.
 
     python benchmarks/data_preparation.py [--segments 10000] [--per-talk 100] [--json]
 
-Each reader runs in a process of its own, on the split "train", with all of its filters. The speech of MuST-C's talks is
-in long files; the TSV has it as files of its own, as Common Voice does. Files are small; reading much audio is not part
-of this stage. The last line is JSON with --json.
+Each reader runs in its own process, on the split "train", with all of its filters. MuST-C has one long audio file per
+talk. The TSV has one file per segment, like Common Voice. The files are short, because this stage does not read much
+audio. With --json the last line is JSON.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from random import Random
 
 import numpy as np
 import soundfile
+from processor import processor
 
 from simulst.units import SAMPLE_RATE
 
@@ -45,13 +46,14 @@ WORDS = "the of and to in that we is you it this I a so for are was have they be
 
 
 def make(root: Path, segments: int, per_talk: int) -> None:
-    """Write `segments` segments of 0.3 s, a hundred of which have something to filter or to normalise in every 1000."""
+    """Write `segments` segments of 0.3 s. In one of ten, there is something to filter or to normalise."""
     rng = Random(0)
     words = WORDS.split()
     txt, wav = (root / "en-de" / "data" / "train" / name for name in ("txt", "wav"))
     for folder in (txt, wav, root / "clips"):
         folder.mkdir(parents=True)
-    rows, lines, texts = ["path\tsentence\ttranslation"], [], {"en": [], "de": []}
+    rows, lines = ["path\tsentence\ttranslation"], []
+    texts: dict[str, list[str]] = {"en": [], "de": []}
     for i in range(segments):
         talk, place = divmod(i, per_talk)
         english, german = (" ".join(rng.choices(words, k=rng.randint(12, 24))).capitalize() for _ in range(2))
@@ -74,7 +76,7 @@ def make(root: Path, segments: int, per_talk: int) -> None:
 
 
 def tiny(path: Path, seconds: float) -> None:
-    """A WAV of silence: nothing in this stage depends on what is heard."""
+    """Write a WAV of silence. This stage does not depend on the content of the audio."""
     soundfile.write(path, np.zeros(round(seconds * SAMPLE_RATE), np.int16), SAMPLE_RATE)
 
 
@@ -85,6 +87,7 @@ def main() -> None:
     parser.add_argument("--per-talk", type=int, default=100)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    print(processor())
     summary = {}
     with tempfile.TemporaryDirectory(prefix="simulst-") as folder:
         root = Path(folder)

@@ -1,12 +1,15 @@
-"""Our blockwise engine against ESPnet's Speech2TextStreaming: same model, audio, search (BWBS), hypotheses; in turns.
+"""simulst's blockwise search against ESPnet's Speech2TextStreaming, with the same model, audio and search (BWBS).
 
     python benchmarks/engine_vs_espnet.py [--size mini|paper] [--seconds 10] [--json]
 
-mini: what egs/mini trained (stages 1 to 7), on tst-COMMON. paper: CUNI-KIT 2023's size (18 blocks, width 256, 6 decoder
-layers, 4000 units), random weights and noise; the share of <eos> is set so that a block takes as many decoder steps as
-speech does. Both are fed chunks of 640 ms, one block. Where time goes stands beside its floor: operations over the best
-rate that this machine reaches in our matrix products, or bytes over its best reading rate, whichever is longer; for CTC
-scores, bytes of the posteriors and forward variables. The last line is JSON.
+mini: the model that egs/mini trained (stages 1 to 7), on tst-COMMON.
+paper: a model of CUNI-KIT 2023's size (18 blocks, width 256, 6 decoder layers, 4000 units) with random weights, on
+noise. The bias of <eos> is set so that a block takes as many decoder steps as it does on speech.
+
+Both systems decode in turns and get chunks of 640 ms, which is one block. Each part of the time is printed with its
+floor. The floor is the number of operations / the best rate of our matrix products on this machine, or the number of
+bytes / the best reading rate, whichever is longer. For CTC scores the bytes are those of the posteriors and the forward
+variables. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ import click
 import numpy as np
 import torch
 import yaml
+from processor import processor
 
 from simulst.command import run_command
 from simulst.data.audio import load_audio
@@ -43,21 +47,21 @@ from simulst.units import SAMPLE_RATE
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 10240  # samples: one block of 16 frames of 40 ms
 UNITS = 4000
-END_BIAS = 8.0  # of <eos>, at the paper's size
+END_BIAS = 8.0  # added to the score of <eos> at the paper's size
 PRODUCTS = [
     (rows, width, outputs) for rows in (42, 168, 672, 2688) for width in (256, 512) for outputs in (256, 1024, 2048)
 ]
-CACHED = 2**20  # bytes that caches hold
-BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}  # of a weight of the decoder
+CACHED = 2**20  # bytes that fit into caches
+BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}  # bytes per weight of the decoder
 
 
 class Clock:
-    """Seconds spent in named functions; one inside of another counts for itself only."""
+    """Seconds spent in named functions. Time in a nested function counts for the nested function only."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self.calls: dict[str, int] = defaultdict(int)
-        self._open: list[float] = []  # time of what is inside of each open call
+        self._open: list[float] = []  # for each open call, the time of nested calls
 
     def watch(self, owner: Any, method: str, name: str) -> None:
         """Time `owner.method` under `name` from now on."""
@@ -91,7 +95,7 @@ class Clock:
     type=click.Choice(list(PRECISIONS)),
     default="float32",
     show_default=True,
-    help="Of ours; another changes hypotheses.",
+    help="Precision of simulst. Others than float32 change the hypotheses.",
 )
 @click.option(
     "--experiment", default=ROOT / "egs/mini/exp/en-de/st", type=click.Path(path_type=Path), show_default=True
@@ -109,7 +113,8 @@ def main(
     data: Path,
     only_json: bool,
 ) -> None:
-    """Decode in turns and compare."""
+    """Decode with both systems in turns and compare."""
+    print(processor())
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as folder, quiet():
         if size == "paper":
@@ -123,9 +128,9 @@ def main(
             checkpoint = "chosen.pth"
             utterances = list(speech(data, seconds))
         theirs, their_clock = espnet(experiment, checkpoint, beam, ctc_weight)
-        ours, our_clock = simulst(experiment, checkpoint, precision)
+        ours, our_clock = simulst(experiment, checkpoint, precision, threads)
         options = BWBS(beam, ctc_weight)
-        # One second, unmeasured: compiled code and buffers.
+        # Warm up with one second of audio: compiled code and buffers.
         first = utterances[0][1][: 2 * SAMPLE_RATE]
         decode(ours, first, options)
         decode_espnet(theirs, first)
@@ -174,7 +179,7 @@ def main(
 
 
 def decode(model: ESPnet, samples: np.ndarray, options: BWBS) -> list[int]:
-    """Block by block, nothing committed before the end, as ESPnet does it."""
+    """Decode block by block and commit nothing before the end, as ESPnet does."""
     session = model.session("en", "de")
     found: Tokens = ()
     for start in range(0, samples.size, CHUNK):
@@ -190,8 +195,9 @@ def decode_espnet(streaming: Any, samples: np.ndarray) -> list[int]:
     return found[0][2] if found else []
 
 
-def simulst(experiment: Path, checkpoint: str, precision: str) -> tuple[ESPnet, Clock]:
-    model = load_model(experiment, checkpoint=checkpoint, precision=precision)
+def simulst(experiment: Path, checkpoint: str, precision: str, threads: int) -> tuple[ESPnet, Clock]:
+    model = load_model(experiment, checkpoint=checkpoint, precision=precision, threads=threads)
+    assert isinstance(model, ESPnet) and model.decoder is not None
     clock = Clock()
     clock.watch(model, "encode_blocks", "encoder")
     clock.watch(model, "ctc", "ctc layer")
@@ -213,7 +219,7 @@ def simulst(experiment: Path, checkpoint: str, precision: str) -> tuple[ESPnet, 
 def espnet(experiment: Path, checkpoint: str, beam: int, ctc_weight: float) -> tuple[Any, Clock]:
     from espnet2.bin.st_inference_streaming import Speech2TextStreaming
 
-    # Training ran in a folder above, where its data are too; paths in its configuration start there.
+    # Paths in the configuration are relative to the folder where training ran, which is above this one.
     places = [place for place in experiment.resolve().parents if (place / "data").is_dir()]
     with contextlib.chdir([*places, experiment][0]):
         streaming = Speech2TextStreaming(
@@ -246,7 +252,7 @@ def speech(data: Path, seconds: float) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def noise(seconds: float) -> np.ndarray:
-    """Of a loudness that varies from a tenth of a second to the next, as speech does."""
+    """Noise whose loudness changes every 0.1 s, as it does in speech."""
     random = np.random.default_rng(0)
     count = round(seconds * SAMPLE_RATE)
     loudness = np.repeat(random.uniform(0.01, 0.3, count // 1600 + 1), 1600)[:count]
@@ -254,7 +260,7 @@ def noise(seconds: float) -> np.ndarray:
 
 
 def write_paper_model(folder: Path) -> Path:
-    """An ESPnet experiment of the paper's size with random weights."""
+    """Write an ESPnet experiment of the paper's size with random weights."""
     from espnet2.tasks.st import STTask
 
     tokens = ["<blank>", "<unk>", *(f"w{i}" for i in range(UNITS - 3)), "<sos/eos>"]
@@ -267,7 +273,7 @@ def write_paper_model(folder: Path) -> Path:
     torch.manual_seed(0)
     model = STTask.build_model(arguments)
     with torch.no_grad():
-        # As certain as a trained model, or candidates lie closer together than float32 can tell.
+        # Make it as certain as a trained model. Otherwise scores differ by less than the rounding of float32.
         model.decoder.output_layer.weight *= 4
         model.decoder.output_layer.bias[-1] += END_BIAS
         model.st_ctc.ctc_lo.weight *= 4
@@ -278,7 +284,7 @@ def write_paper_model(folder: Path) -> Path:
 
 
 def peak(dtype: torch.dtype) -> float:
-    """Operations per second in matrix products as our layers compute them, of the best size."""
+    """Operations per second of our linear layers, at the best size."""
     rates = []
     for rows, width, outputs in PRODUCTS:
         layer = Linear(torch.rand(outputs, width) - 0.5, torch.zeros(outputs), dtype)
@@ -288,12 +294,12 @@ def peak(dtype: torch.dtype) -> float:
 
 
 def reading_rate(size: int) -> float:
-    """Bytes per second when so many are read again and again, which caches may hold."""
+    """Bytes per second if `size` bytes are read repeatedly, possibly from caches."""
     return size / best_of(torch.rand(size // 4).sum)
 
 
 def best_of(function: Callable[[], Any], times: int = 9) -> float:
-    """The least seconds of a call."""
+    """The shortest time of `times` calls, in seconds."""
     seconds = []
     for _ in range(times):
         started = time.perf_counter()
@@ -303,13 +309,13 @@ def best_of(function: Callable[[], Any], times: int = 9) -> float:
 
 
 def floor(model: Any, clock: Clock, audio: float, beam: int, flops: float, size: int) -> dict[str, float]:
-    """The least seconds for what was asked of ESPnet's model: matrix products, and numbers of CTC scores to be read.
+    """The least seconds for the work of each part of ESPnet's model: matrix products, and reading CTC scores.
 
-    size: bytes of a weight of the decoder.
+    size: bytes per weight of the decoder.
     """
     encoder = model.encoder
     weights = sum(p.numel() for p in encoder.encoders.parameters() if p.dim() > 1)
-    frames = encoder.block_size + 2  # and the context vectors before and after it
+    frames = encoder.block_size + 2  # with the two context vectors
     operations = 2.0 * clock.calls["encoder"] * frames * weights
     height, rate = encoder.embed.out.in_features / encoder.output_size(), SAMPLE_RATE / 160
     for factor, conv in ((2, encoder.embed.conv[0]), (4, encoder.embed.conv[2])):
@@ -340,7 +346,7 @@ def report(result: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without ESPnet's remarks."""
+    """Hide ESPnet's log messages and warnings."""
     logging.disable(logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

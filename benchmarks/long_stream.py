@@ -1,11 +1,11 @@
-"""A long stream through a blockwise model: whether time and memory stay flat, and what the text loses against segments.
+"""A long stream through a blockwise model: do time and memory stay flat, and how much worse is the text than segments?
 
     python benchmarks/long_stream.py [--minutes 60] [--window 30] [--pause 0.25]
 
-What egs/mini trained translates the talks of tst-COMMON, one after the other and again from the start until there are
-enough, as one stream without segmentation, cut where the voice activity detector hears a pause; then the segments of
-the same talks alone. Both texts are scored by talk, and segments are counted whose text is the same in both.
-RTF counts processor time. The last line is JSON.
+The model of egs/mini translates the talks of tst-COMMON as one stream. The talks repeat until there are enough minutes.
+The stream is cut at the pauses that the voice activity detector finds. Then the model translates the segments of the
+same talks one by one. Both texts are scored by talk, and segments with the same text in both are counted. RTF counts
+processor time. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 import click
 import numpy as np
 import psutil
+from processor import processor
 from tqdm import tqdm
 
 from simulst.command import run_command
@@ -43,9 +44,9 @@ DECODING = {
     "commit": {"type": "all"},
     "search": {"type": "ibwbs"},
 }
-PUSH = SAMPLE_RATE // 5  # samples handed over at a time
-BETWEEN = 3.0  # seconds of silence between talks, within which the words of one have all left
-REPORTS = 6  # parts of the stream that are reported
+PUSH = SAMPLE_RATE // 5  # samples per push
+BETWEEN = 3.0  # seconds of silence between talks, enough for all words of a talk to be written
+REPORTS = 6  # the stream is reported in so many parts
 
 
 @click.command(help=__doc__)
@@ -55,20 +56,21 @@ REPORTS = 6  # parts of the stream that are reported
     type=click.FloatRange(0.0),
     default=30.0,
     show_default=True,
-    help="Seconds that the decoder looks back on; 0: all.",
+    help="Seconds of speech that the decoder sees; 0: all.",
 )
 @click.option(
     "--pause",
     type=click.FloatRange(0.0),
     default=0.25,
     show_default=True,
-    help="Seconds of silence that end a sentence; 0: none do.",
+    help="Seconds of silence at which the stream is cut; 0: it is not cut.",
 )
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--experiment", default=ROOT / "egs/mini/exp/en-de/st", type=click.Path(path_type=Path))
 @click.option("--data", default=ROOT / "egs/mini/data/en-de/tst-COMMON", type=click.Path(path_type=Path))
 def main(minutes: float, window: float, pause: float, threads: int, experiment: Path, data: Path) -> None:
-    """Stream, then decode segments."""
+    """Decode the stream, then the segments."""
+    print(processor())
     if not (experiment / "chosen.pth").is_file():
         raise SimulstError(f"{experiment}: no chosen.pth; run ./run.sh --recipe mini --stop-stage 7.")
     utterances = read_data_dir(data, "tc.de")
@@ -81,7 +83,7 @@ def main(minutes: float, window: float, pause: float, threads: int, experiment: 
     segment = {"type": "pause", "seconds": pause} if pause else {"type": "none"}
     stream = open_stream(model, parse_decoding({**DECODING, "segment": segment}, "benchmark"), "en", "de")
     order: list[Path] = []
-    ends: list[float] = []  # of talks in the stream, in ms
+    ends: list[float] = []  # where the talks end in the stream, in ms
     parts: list[dict[str, float]] = []
     process = psutil.Process()
     pushed, spent, reported = 0, 0.0, 0.0
@@ -93,7 +95,7 @@ def main(minutes: float, window: float, pause: float, threads: int, experiment: 
             audio = np.concatenate([load_audio(talk), silence.astype(np.float32)])
             for start in range(0, audio.size, PUSH):
                 piece = audio[start : start + PUSH]
-                started = time.process_time()  # on a shared machine the clock would show the others' work
+                started = time.process_time()  # processor time, which other processes do not change
                 stream.push(piece)
                 spent += time.process_time() - started
                 pushed += piece.size
@@ -146,7 +148,7 @@ def main(minutes: float, window: float, pause: float, threads: int, experiment: 
 
 
 def count_slides() -> list[int]:
-    """Grows by an item each time that a window slides: the tokens that have left."""
+    """A list that grows by one item whenever a window slides: how many tokens have left it so far."""
     slides: list[int] = []
     slide = ESPnetSession.slide
 
@@ -159,9 +161,9 @@ def count_slides() -> list[int]:
 
 
 def same_texts(stream: list[str], segments: list[list[str]]) -> int:
-    """How many segments have all of their words, and no others among them, in the words of a stream."""
+    """How many segments occur in the words of the stream as they are: all of their words, with no others between."""
     alone = [word for words in segments for word in words]
-    place = [-1] * len(alone)  # in the stream, of words that match
+    place = [-1] * len(alone)  # the position of each matching word in the stream
     for block in SequenceMatcher(None, alone, stream, autojunk=False).get_matching_blocks():
         place[block.a : block.a + block.size] = range(block.b, block.b + block.size)
     count = start = 0

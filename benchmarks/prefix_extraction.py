@@ -1,11 +1,11 @@
-"""Prefix extraction, batched, against decoding each prefix by itself: the same model, search and pairs.
+"""Batched prefix extraction against decoding each prefix by itself, with the same model, search and pairs.
 
     python benchmarks/prefix_extraction.py [--model egs/mini/exp/en-de/offline] [--utterances 60] [--beam 10]
 
-The slow side encodes each prefix from its start and searches it with the cached decoder, one after the other, to its
-end (the fast one gives a search up once no pair can come of it): as simulst does now, which ends a search where its
-result can't change any more ("single"), and as ESPnet does, which goes on to its end detection ("single_to_the_end").
-All take turns on groups of utterances of about the same length. The last line is JSON.
+The slow variants encode each prefix from its start and search it with the cached decoder, one prefix after the other.
+"single" ends a search once its result can't change any more, as simulst does. "single_to_the_end" goes on until
+ESPnet's end detection stops it. The batched variant also stops a search once it can't give a pair. All variants take
+turns on groups of utterances of about the same length. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from unittest import mock
 
 import click
 import torch
+from processor import processor
 from tqdm import tqdm
 
 from simulst.command import run_command
 from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
 from simulst.models import load_model
+from simulst.models.espnet.model import ESPnet
 from simulst.prefix.align import Question, Translator, align
 from simulst.prefix.extract import shards_of
 from simulst.search import JointBeamSearch, Tokens
 from simulst.search import beam as beam_search
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 from simulst.units import FRAME
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,17 +42,19 @@ FILE = click.Path(path_type=Path)
 @click.command(help=__doc__)
 @click.option("--model", type=FILE, default=ROOT / "egs/mini/exp/en-de/offline", show_default=True)
 @click.option("--data", type=FILE, default=ROOT / "egs/mini/data/en-de/train", show_default=True)
-@click.option("--checkpoint", default="", help="Of the model; empty: the averaged or best one.")
+@click.option("--checkpoint", default="", help="Weights file of the model; empty: the averaged or best one.")
 @click.option("--utterances", default=60, show_default=True, type=click.IntRange(1))
 @click.option("--beam", default=10, show_default=True, type=click.IntRange(1))
 @click.option("--tau", default=100, show_default=True, type=click.IntRange(1))
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
-@click.option("--open-end", is_flag=True, help="As in mini's recipe: without the full stop after a prefix.")
+@click.option("--open-end", is_flag=True, help="Without the full stop after a prefix, as in the mini recipe.")
 def main(
     model: Path, data: Path, checkpoint: str, utterances: int, beam: int, tau: int, threads: int, open_end: bool
 ) -> None:
-    """Measure both, and compare what they found."""
+    """Measure all variants and compare their results."""
+    print(processor())
     espnet = load_model(model, threads=threads, checkpoint=checkpoint)
+    assert isinstance(espnet, ESPnet)
     options = JointBeamSearch(beam=beam, ctc_weight=0.0)
     everything = read_data_dir(data, "tc.de")
     some = everything[:: max(1, len(everything) // utterances)][:utterances]
@@ -64,11 +68,11 @@ def main(
         def one_by_one(row: int, end: int, forced: Tokens, audio: list = audio, frames: list = frames) -> Tokens:
             session = espnet.session("en", "de")
             session.extend(audio[row] if end == frames[row] else audio[row][: end * FRAME], final=True)
-            alone(session._encoding.encode())
+            run_alone(session._encoding.encode())
             search = JointSearch(espnet.decoder, options, espnet.vocabulary.sos, espnet.vocabulary.eos)
             for part in session._encoding.parts:
                 search.append(part.frames)
-            return alone(joint_beam_search(search, forced))[0].tokens
+            return run_alone(joint_beam_search(search, forced))[0].tokens
 
         started = time.perf_counter()
         batched = align(Translator(espnet, "de", audio, tau, options, open_end), frames, tau, espnet.text, open_end)

@@ -1,8 +1,8 @@
-"""What a sweep saves by sharing: a sweep's configurations of one chunk size together against one by one, same outputs.
+"""What a sweep saves by sharing: configurations of one chunk size, decoded together and one by one, same output.
 
     python benchmarks/sweep_sharing.py [--limit 10] [--ms 500 1000 2000]
 
-Per utterance the shared and the separate decodings take turns. The last line is JSON.
+For each utterance, the shared and the separate decoding take turns. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import json
 import time
 from pathlib import Path
 
+from processor import processor
 from tqdm import tqdm
 
 from simulst.config import load_sweep
 from simulst.data.datadir import read_data_dir
-from simulst.models.whisper import Whisper
+from simulst.models import load_model
 from simulst.policy.read import Chunk
 from simulst.runs import decode_utterance
 
@@ -33,7 +34,8 @@ def main() -> None:
     parser.add_argument("--ms", nargs="+", type=float, default=[500, 1000, 2000])
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    model = Whisper(arguments.model, "es", "en", threads=arguments.threads)
+    print(processor())
+    model = load_model(arguments.model, threads=arguments.threads)
     utterances = read_data_dir(arguments.data, "en")[: arguments.limit]
     summary = {}
     for ms in arguments.ms:
@@ -44,7 +46,7 @@ def main() -> None:
             outputs = {}
             for way in ("shared", "separate"):
                 started = time.perf_counter()
-                instances = decode_utterance(model, utterance, index, decodings, "word", share=way == "shared")
+                instances = decode_utterance(model, ("es", "en"), utterance, index, decodings, share=way == "shared")
                 seconds[way] += time.perf_counter() - started
                 outputs[way] = [(instance.prediction, instance.delays) for instance in instances]
             same &= outputs["shared"] == outputs["separate"]

@@ -1,10 +1,10 @@
-"""Ours against ufal/whisper_streaming: same weights, recordings, chunk sizes, beam and threads, in one run.
+"""simulst against ufal/whisper_streaming, with the same weights, recordings, chunk sizes, beam and threads, in one run.
 
-    pip install faster-whisper==1.2.1          (what the peer decodes with)
+    pip install faster-whisper==1.2.1          (the peer needs it)
     git clone the peer's repository to PEER
     python benchmarks/whisper_streaming.py --peer PEER [--limit 40] [--chunks 1 2]
 
-Both systems take each utterance in turn, so that a noisy machine is equally noisy to both. The last line is JSON.
+Both systems decode each utterance in turns, so other work on the machine slows both equally. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from processor import processor
 from tqdm import tqdm
 
 from simulst.config import Decoding
@@ -47,9 +48,12 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=40, help="utterances per language")
     parser.add_argument("--max-seconds", type=float, default=20.0, help="leave out longer utterances")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--initial-wait", type=float, default=0.0, metavar="SECONDS", help="for ours")
-    parser.add_argument("--part-words", action="store_true", help="ours commits parts of words too, as the paper does")
+    parser.add_argument("--initial-wait", type=float, default=0.0, metavar="SECONDS", help="initial wait of simulst")
+    parser.add_argument(
+        "--part-words", action="store_true", help="simulst also commits parts of words, as in the paper"
+    )
     arguments = parser.parse_args()
+    print(processor())
 
     summary = {}
     model = load_model(arguments.model, threads=arguments.threads)
@@ -85,12 +89,12 @@ def main() -> None:
 
 
 def load_peer(checkout: Path, model: Path, language: str, threads: int) -> Any:
-    """The peer's online processor, on the CPU in int8 (its own code asks for CUDA)."""
+    """The peer's online processor, on the CPU in int8. (Its own code uses CUDA.)"""
     sys.path.insert(0, str(checkout))
     import whisper_online
     from faster_whisper import WhisperModel
 
-    class OnCpu(whisper_online.FasterWhisperASR):  # type: ignore[misc, name-defined]
+    class OnCpu(whisper_online.FasterWhisperASR):
         def load_model(self, modelsize: Any = None, cache_dir: Any = None, model_dir: Any = None) -> WhisperModel:
             return WhisperModel(str(model_dir), device="cpu", compute_type="int8", cpu_threads=threads)
 
@@ -100,7 +104,7 @@ def load_peer(checkout: Path, model: Path, language: str, threads: int) -> Any:
 
 
 def run_peer(online: Any, utterance: Utterance, index: int, chunk: float) -> Instance:
-    """Feed one utterance to the peer chunk by chunk, as its own simulation does, and log its words."""
+    """Give one utterance to the peer chunk by chunk, as in its own simulation, and log its words."""
     audio = load_audio(utterance.wav, utterance.start, utterance.end)
     online.init()
     step = round(chunk * SAMPLE_RATE)

@@ -1,9 +1,9 @@
-"""What Whisper's window costs and gives: the full 30 s against speech, a little padding and ready-made silence.
+"""Cost and quality of Whisper's window: the full 30 s against speech with a little padding and precomputed silence.
 
     python benchmarks/whisper_window.py [--languages es it] [--set dev] [--online]
 
-Decodes offline (or with --online LA-2 at one second) under each window and prints BLEU with its confidence interval,
-the output's length against the reference's (above 1: repetitions), and the real-time factor. The last line is JSON.
+Decodes offline, or with --online by LA-2 at one second, with each window. Prints BLEU with its confidence interval, the
+length of the output / the length of the reference (above 1: repetitions), and the RTF. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from processor import processor
 from tqdm import tqdm
 
 from simulst.config import Decoding
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--online", action="store_true", help="LA-2 at one second instead of offline")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
+    print(processor())
     decoding = Decoding(Chunk(1000), LocalAgreement(2)) if arguments.online else Decoding(Offline(), All())
     logs: dict[str, list[Instance]] = {window: [] for window in WINDOWS}
     threads = arguments.threads

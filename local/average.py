@@ -1,8 +1,8 @@
 #!/usr/bin/env python
-"""Stage 7: average the best checkpoints, if that helps: the candidate with the best BLEU on dev becomes chosen.pth.
+"""Stage 7: average the best checkpoints. The average with the best BLEU on dev becomes chosen.pth.
 
-Averaging ruins very short trainings, whose curve has not flattened yet, so it is decided by decoding. A model of
-several pairs has --data, --text and --target-lang once for each; the mean of their BLEU decides.
+Averaging harms very short trainings, whose loss still falls, so decoding decides how many checkpoints are averaged.
+For a model of several pairs, give --data, --text and --target-lang once for each pair; the mean of their BLEU decides.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from simulst.training.average import CHOSEN, Dev, choose
     "--data", required=True, multiple=True, type=click.Path(path_type=Path), help="Development data directory."
 )
 @click.option("--text", required=True, multiple=True, help="Language of its references, such as tc.de.")
-@click.option("--target-lang", required=True, multiple=True)
-@click.option("--source-lang", default="en", show_default=True)
+@click.option("--target-lang", required=True, multiple=True, help="Target language, such as de.")
+@click.option("--source-lang", default="en", show_default=True, help="Source language.")
 @click.option(
     "--counts", type=Numbers(int), default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average."
 )
-@click.option("--limit", default=50, show_default=True, help="Development sentences to decode.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Development sentences to decode.")
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(
     experiment: Path,
@@ -39,7 +39,7 @@ def main(
     limit: int,
     force: bool,
 ) -> None:
-    """Choose once."""
+    """Average, decode dev and choose, unless that is done."""
     if not len(data) == len(text) == len(target_lang):
         raise SimulstError("--data, --text, --target-lang: give them equally often, once for each target language.")
     if (experiment / CHOSEN).is_file() and not force:
@@ -47,7 +47,7 @@ def main(
         return
     devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
     scores = choose(experiment, devs, source_lang, list(counts), limit)
-    print("BLEU on dev by checkpoints averaged: " + ", ".join(f"{k}: {v:.1f}" for k, v in scores.items()))
+    print("BLEU on dev by number of averaged checkpoints: " + ", ".join(f"{k}: {v:.1f}" for k, v in scores.items()))
 
 
 if __name__ == "__main__":

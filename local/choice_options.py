@@ -1,4 +1,4 @@
-"""The options that prepare_must_c.py and prepare_tsv.py share: which segments are kept, and how."""
+"""The options that prepare_must_c.py and prepare_tsv.py share: which segments are kept, and in what form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT = Choice()
 
 
 def choice_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options to a command, which gets them as `choice`."""
+    """Add the options to a command. It gets them as the argument `choice`."""
 
     @functools.wraps(command)
     def with_choice(
@@ -30,12 +30,12 @@ def choice_options(command: Callable[..., None]) -> Callable[..., None]:
         command(choice=Choice(on_error, seconds, max_ratio, punctuation, tuple(training.split())), **others)
 
     for name, default, text in (
-        ("--punctuation", DEFAULT.punctuation, f"Of training text: {' or '.join(PUNCTUATION)}."),
-        ("--max-ratio", DEFAULT.max_ratio, "Of target and source length, against the median's; inf: any."),
-        ("--max-seconds", DEFAULT.seconds[1], "Of a training segment."),
-        ("--min-seconds", DEFAULT.seconds[0], "Of a training segment."),
-        ("--training", " ".join(DEFAULT.training), "Splits to filter."),
-        ("--on-error", DEFAULT.on_error, "Drop (and count) or stop at faulty segments."),
+        ("--punctuation", DEFAULT.punctuation, f"Punctuation of training text: {' or '.join(PUNCTUATION)}."),
+        ("--max-ratio", DEFAULT.max_ratio, "Limit of target to source length, relative to the median; inf: no limit."),
+        ("--max-seconds", DEFAULT.seconds[1], "Longest training segment."),
+        ("--min-seconds", DEFAULT.seconds[0], "Shortest training segment."),
+        ("--training", " ".join(DEFAULT.training), "Training splits, which are normalised and filtered."),
+        ("--on-error", DEFAULT.on_error, "At a faulty segment: drop (and count) it, or stop."),
     ):
         with_choice = click.option(name, default=default, show_default=True, help=text)(with_choice)
     return with_choice

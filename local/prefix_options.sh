@@ -1,18 +1,18 @@
-# Sourced by the recipes after st_options.sh: the options of stages 11 to 16 with paper D's values.
+# The recipes source this file after st_options.sh: the options of stages 11 to 16, with paper D's values.
 #
 # Stages 11 to 16, paper D's system, need only stages 1 to 4 (--stage 11 --stop-stage 16 after --stop-stage 4):
 #   --tau N              frames of 10 ms by which prefixes grow [$tau]
-#   --prefix-beam N      the beam that translates them [$prefix_beam]
-#   --prefix-limit N     utterances of train whose prefixes are extracted; 0: all [$prefix_limit]
+#   --prefix-beam N      beam size of the search that translates prefixes [$prefix_beam]
+#   --prefix-limit N     use only the first N utterances of train; 0: all [$prefix_limit]
 #   --open-end           leave out the full stop after a prefix's translation [$open_end]
-#   --ratios "R ..."     maxratio of the pairs to fine-tune with, each a model; none: all pairs [$ratios]
-#   --with-whole         fine-tune on the whole utterances beside their pairs [$with_whole]
+#   --ratios "R ..."     values of maxratio; one model is fine-tuned for each; none: all pairs [$ratios]
+#   --with-whole         fine-tune on whole utterances and their pairs [$with_whole]
 #   --waits "K ..."      k of wait-k [$waits]
 #   --thresholds "T .."  λ_thre of the boundary predictor [$thresholds]; --units "N ...": T in frames [$units]
 #   --prefix-tests "S ..." splits that stage 15 decodes [$prefix_tests]
-#   --offline-config F   ESPnet's configuration of the offline model [$offline_config]
-#   --prefix-config F    the same of its fine-tuning [$prefix_config]
-#   --offline-options ".", --prefix-options ".", --predictor-options "."  for the three trainings
+#   --offline-config F   ESPnet's configuration for the offline model [$offline_config]
+#   --prefix-config F    ESPnet's configuration for fine-tuning [$prefix_config]
+#   --offline-options ".", --prefix-options ".", --predictor-options "."  further options of the three trainings
 #
 # Stages: 11 offline model  12 prefix pairs  13 fine-tuning  14 boundary predictor  15 decoding  16 curve and tables
 tau=100

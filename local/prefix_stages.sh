@@ -1,25 +1,25 @@
-# Stages 11 to 16, after st_stages.sh: paper D's system (NAIST at IWSLT 2022), an offline Transformer made simultaneous by
-# prefix pairs and a boundary predictor. For one pair of languages. Besides its other options, the recipe sets
-#   offline_config, prefix_config   ESPnet's configurations of the offline model and of its fine-tuning
-#   tau, prefix_beam                frames of 10 ms by which prefixes grow; the beam that translates them
-#   prefix_limit, open_end          utterances of train to extract from (0: all); whether to leave out final full stops
-#   ratios, with_whole              maxratio of the pairs to fine-tune with, each a model; whole utterances, too
+# Stages 11 to 16, sourced after st_stages.sh: paper D's system (NAIST at IWSLT 2022). Prefix pairs and a boundary
+# predictor make an offline Transformer simultaneous. For one language pair. Besides its other options, the recipe sets
+#   offline_config, prefix_config   ESPnet's configurations for the offline model and for its fine-tuning
+#   tau, prefix_beam                frames of 10 ms by which prefixes grow; beam size for translating prefixes
+#   prefix_limit, open_end          number of utterances of train (0: all); whether to leave out final full stops
+#   ratios, with_whole              values of maxratio, with a model for each; whether to add whole utterances
 #   waits, thresholds, units        k of wait-k; λ_thre and T (frames) of the boundary predictor
 #   offline_options, prefix_options, predictor_options   further options of the three trainings
 if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
     if [ "$target" = multi ]; then
-        echo "error: stages 11 to 16 are for one pair of languages; give one" >&2
+        echo "error: stages 11 to 16 are for one pair of languages; give one pair" >&2
         exit 1
     fi
-    if [ $((tau % 4)) -ne 0 ]; then
-        echo "error: --tau $tau: the boundary predictor needs a multiple of 4" >&2
+    if ! [[ $tau =~ ^[1-9][0-9]{0,5}$ ]] || [ $((tau % 4)) -ne 0 ]; then
+        echo "error: --tau $tau: give frames of 10 ms, a multiple of 4 for the boundary predictor" >&2
         exit 1
     fi
     prefix=$out/prefix
     offline_training="--config $offline_config $corpus --text tc.$target --tokens $dirs/tokens
         --source-text lc.rm.$source --source-tokens $dirs/source_tokens"
     model="--model-option checkpoint=chosen.pth --source-lang $source --target-lang $target"
-    # The model that is fine-tuned with a maxratio.
+    # The name of the model that is fine-tuned with maxratio $1.
     name_of() { if [ "$1" = none ]; then echo all; else echo "maxratio$1"; fi; }
     names=
     for ratio in $ratios; do names+=" $(name_of "$ratio")"; done
@@ -75,7 +75,7 @@ if runs 14; then
         --valid-data "$dirs/dev" --valid-prefixes "$prefix/dev/prefixes.jsonl" $predictor_options $redo
 fi
 
-# A sweep of the boundary predictor for the model called $1.
+# Prints a sweep of the boundary predictor for the model with the name $1.
 boundaries() {
     for unit in $units; do
         echo "- read:"

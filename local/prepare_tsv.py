@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 1 for a corpus of tables and audio files (CoVoST, Common Voice, Fleurs and the like): data directories.
+"""Stage 1 for a corpus of tables and audio files, such as CoVoST or Common Voice: write data directories.
 
 \b
     prepare_tsv.py --pair de-en --out data --audio de/clips \\
@@ -23,24 +23,26 @@ HELP = {
     "audio": "audio file, relative to --audio",
     "source": "transcript",
     "target": "translation",
-    "speaker": "speaker; without it each utterance is one's own",
-    "start": "begin of the utterance in its file, in seconds; without it an utterance is a whole file",
-    "end": "end, in seconds, or",
-    "duration": "length, in seconds",
-    "split": "name of the split; then the same table may serve several",
+    "speaker": "speaker; without it, each utterance has its own speaker",
+    "start": "where the utterance begins in its file, in seconds; without it, an utterance is a whole file",
+    "end": "where the utterance ends, in seconds; with --start-column, give this or --duration-column",
+    "duration": "length of the utterance, in seconds",
+    "split": "name of the split; with it, one table may hold several splits",
 }
 
 
 @click.command(help=__doc__)
 @click.argument("tables", nargs=-1, required=True, metavar="SPLIT=TSV...")
-@click.option("--pair", required=True, help="Languages, such as de-en.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="For the data directories <pair>/<split>.")
+@click.option("--pair", required=True, help="Language pair as source-target, such as de-en.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder for data directories <pair>/<split>."
+)
 @click.option("--audio", type=click.Path(path_type=Path), help="Folder of the audio files [default: the table's].")
 @choice_options
 def main(
     tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choice: Choice, **columns: str | None
 ) -> None:
-    """All splits."""
+    """Prepare all splits."""
     files = {}
     for value in tables:
         split, _, path = value.partition("=")

@@ -13,12 +13,14 @@ from simulst.corpora.voices.corpus import prepare_voices
 
 @click.command(help=__doc__)
 @click.option("--downloads", required=True, type=click.Path(path_type=Path), help="Folder for packages and wheels.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="For the corpus, <pair>/data/<split>.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder for the corpus, <pair>/data/<split>."
+)
 @click.option("--model", required=True, type=click.Path(path_type=Path), help="Folder for Whisper base.")
-@click.option("--heard", required=True, type=click.Path(path_type=Path), help="Folder for what it recognises.")
+@click.option("--heard", required=True, type=click.Path(path_type=Path), help="Folder for its transcripts.")
 @click.option("--force", is_flag=True, help="Write the corpus again.")
 def main(downloads: Path, out: Path, model: Path, heard: Path, force: bool) -> None:
-    """Write it, and say how many lines there are."""
+    """Write the corpus, and print the number of lines."""
     prepare_voices(downloads, out, model, heard, force)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Score runs (or folders of runs) from their logs alone; writes each run's scores.json."""
+"""Score runs (or folders of runs) from their logs alone, and write each run's scores.json."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from simulst.runs import LOG, read_run_config, score_run
 
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--target-lang", required=True, help="Language written.")
+@click.option("--target-lang", required=True, help="Target language.")
 def main(folders: tuple[Path, ...], target_lang: str) -> None:
-    """Score all that is there."""
+    """Score all runs."""
     logs = sorted({log for folder in folders for log in folder.rglob(LOG)})
     if not logs:
         raise SimulstError(f"no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
     for log in tqdm(logs, unit="run"):
-        unit = read_run_config(log.parent)["task"]["unit"] or None
+        unit = read_run_config(log.parent).get("task", {}).get("unit") or None
         score_run(log.parent, target_lang, unit)
 
 

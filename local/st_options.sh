@@ -1,29 +1,29 @@
-# Sourced by the recipes that train: the options of stages 2 to 10 with paper C's values, which a recipe may change.
+# Recipes that train source this file: the options of stages 2 to 10, with paper C's values. A recipe may change them.
 #
-#   --stage N            begin here [$stage]
-#   --stop-stage N       end here [$stop_stage]
-#   --pieces N           target pieces [$pieces]; --source-pieces N [$source_pieces]
+#   --stage N            first stage to run [$stage]
+#   --stop-stage N       last stage to run [$stop_stage]
+#   --pieces N           target pieces [$pieces]; --source-pieces N: source pieces [$source_pieces]
 #   --token-kind K       unigram, bpe or char [$token_kind]
 #   --speeds "S ..."     factors of speed perturbation [$speeds]
-#   --asr true|false     train for recognition first and take that encoder [$asr]
+#   --asr true|false     train a recognition model first and use its encoder [$asr]
 #   --config FILE        ESPnet's training configuration [$config]
-#   --asr-config FILE    the same for stage 5 [$asr_config]
-#   --model-options "."  options of the model for ESPnet's trainer in stages 5 and 6, whose encoders must be alike:
-#                        --model-options "--encoder_conf num_blocks=12"
+#   --asr-config FILE    ESPnet's training configuration for stage 5 [$asr_config]
+#   --model-options "."  model options for ESPnet's trainer in stages 5 and 6, which need the same encoder, such as
+#                        "--encoder_conf num_blocks=12"
 #   --train-options "."  options for ESPnet's trainer in stage 6, such as "--max_epoch 2"; --asr-options: in stage 5;
 #                        --stats-options: in stage 4
-#   --counts "N ..."     numbers of checkpoints whose average is tried [$counts]
+#   --counts "N ..."     numbers of checkpoints to average; the best one is chosen [$counts]
 #   --tests "S ..."      splits to decode [$tests]
-#   --limits "."         options that choose a part of them, such as "--limit 100"
+#   --limits "."         options that decode only a part of these splits, such as "--limit 100"
 #   --decodings FILE     decoding configurations [$decodings]
 #   --data DIR --exp DIR folders for data and experiments [$data] [$exp]
-#   --publish            write tables and curves into this recipe's README.md and PREFIX.md, too, which git tracks;
-#                        without it only into the pages of the same names in the folder of experiments
-#   --jobs N             processes of this machine [all cores]
+#   --publish            also write tables and curves into this recipe's README.md and PREFIX.md, which git tracks;
+#                        without it, write only pages of the same names in the folder of experiments
+#   --jobs N             processes on this machine [all cores]
 #   --scheduler ADDRESS  a running Dask scheduler to decode on instead; --slurm: decode in --jobs jobs of a Slurm cluster
-#   --ngpu N             GPUs of each machine for training, each a process of torch.distributed; 0: the CPU [$ngpu]
+#   --ngpu N             GPUs per machine for training, with one process for each; 0: the CPU [$ngpu]
 #   --num-nodes N        machines of a Slurm cluster to train on [$num_nodes]; --hosts A,B: machines to reach through ssh
-#   --force              do complete stages again
+#   --force              run complete stages again
 #
 # Stages: 1 data directories  2 segment audio  3 tokens  4 statistics  5 ASR pre-training  6 ST training  7 averaging
 #         8 decoding  9 scoring  10 curve and tables

@@ -1,10 +1,11 @@
-# Stages 2 to 10 of a speech translation recipe. Sourced by egs/*/run.sh after stage 1, which has made the data directories
-# $data/<pair>/<split>. Besides its options, the recipe sets
-#   pairs       language pairs; several give one model, told by a target-language token (<2de>) what to write
+# Stages 2 to 10 of a speech translation recipe. egs/*/run.sh sources this file after stage 1, which has written the data
+# directories $data/<pair>/<split>. Besides its options, the recipe sets
+#   pairs       language pairs; several pairs give one model, which gets a target-language token such as <2de>
 #   tests       splits to decode
-#   limits      options that choose a part of the test utterances; may be empty
-#   recipe      its name, for titles; command: what is written under the tables of results
-#   variant     another name for the results, where a recipe has several models of a pair; may be absent
+#   limits      options that decode only a part of the test utterances; may be empty
+#   recipe      its name, for titles
+#   command     the command that is written under the tables of results
+#   variant     another name for the results, if a recipe has several models of a pair; may be unset
 set="${pairs// /+}"
 dirs=$data/$set
 out=$exp/$set
@@ -13,14 +14,14 @@ source=${pairs%%-*}
 texts="tc.$target lc.rm.$source"
 local=../../local
 
-# Sets `pages` to those called $1 that results are written into.
+# Sets `pages` to the pages named $1 that get the results.
 choose_pages() {
     pages=("$exp/$1")
     if $publish; then pages+=("$1"); fi
 }
 
-# Says at once that there is no GPU for the training in folder $1. Machines of srun and ssh can't be asked here, and what
-# is complete needs none.
+# Ends the recipe early if there is no GPU for the training in folder $1. Does not check machines that srun or ssh reach.
+# A complete training needs no GPU.
 check_gpus() {
     local have
     if [ "$ngpu" = 0 ] || [ "$num_nodes" != 1 ] || [ -n "$hosts" ]; then return; fi
@@ -119,7 +120,7 @@ if runs 10; then
     choose_pages README.md
     for pair in $pairs; do
         first=${tests%% *}
-        # A model of several pairs does not replace what one of this pair alone has reached.
+        # A model of several pairs has its own section, beside that of a model of this pair alone.
         if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
         name=${variant:+$variant-}$name
         for suffix in svg png; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stages 4 to 6: ESPnet's statistics and training. Options after -- go to ESPnet and override the configuration."""
+"""Stages 4 to 6: run ESPnet's statistics or training. ESPnet gets the options after --; they override --config."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ FOLDER = click.Path(path_type=Path)
 
 @click.command(help=__doc__)
 @click.argument("what", type=click.Choice(["stats", "train"]))
-@click.option("--task", type=click.Choice(["st", "asr"]), default="st", show_default=True)
+@click.option(
+    "--task", type=click.Choice(["st", "asr"]), default="st", show_default=True, help="Translation or recognition."
+)
 @click.option("--config", required=True, type=FOLDER, help="ESPnet's training configuration.")
 @click.option("--train", "train_dir", required=True, type=FOLDER, help="Training data (stage 2).")
 @click.option("--valid", "valid_dir", required=True, type=FOLDER, help="Development data (stage 2).")
@@ -24,14 +26,14 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--tokens", required=True, type=FOLDER, help="Target tokens (stage 3).")
 @click.option("--source-text", help="Language of the source's text file, such as lc.rm.en.")
 @click.option("--source-tokens", type=FOLDER, help="Source tokens (stage 3).")
-@click.option("--stats", type=FOLDER, help="Folder of the statistics (what = train).")
-@click.option("--encoder", type=FOLDER, help="Weights of an ASR model (stage 5) to take the encoder from.")
-@click.option("--model", type=FOLDER, help="Weights of an ST model to begin with (stage 13).")
-@click.option("--out", required=True, type=FOLDER)
-@click.option("--ngpu", default=0, show_default=True, type=click.IntRange(0), help="GPUs of each machine.")
-@click.option("--num-nodes", default=1, show_default=True, type=click.IntRange(1), help="Machines, through srun.")
-@click.option("--hosts", metavar="A,B,...", help="Machines to train on, through ssh (docs/clusters.md).")
-@click.option("--force", is_flag=True, help="Do it again.")
+@click.option("--stats", type=FOLDER, help="Folder of the statistics; 'train' needs it.")
+@click.option("--encoder", type=FOLDER, help="Weights of an ASR model (stage 5) that initialise the encoder.")
+@click.option("--model", type=FOLDER, help="Weights of an ST model that initialise the model (stage 13).")
+@click.option("--out", required=True, type=FOLDER, help="Folder for the statistics or the training.")
+@click.option("--ngpu", default=0, show_default=True, type=click.IntRange(0), help="GPUs per machine; 0: the CPU.")
+@click.option("--num-nodes", default=1, show_default=True, type=click.IntRange(1), help="Machines of a Slurm cluster.")
+@click.option("--hosts", metavar="A,B,...", help="Machines to train on through ssh (docs/clusters.md).")
+@click.option("--force", is_flag=True, help="Delete what is in --out, and begin again.")
 @click.argument("extra", nargs=-1)
 def main(
     what: str,
@@ -53,7 +55,7 @@ def main(
     force: bool,
     extra: tuple[str, ...],
 ) -> None:
-    """Run one of the two."""
+    """Run the statistics or the training."""
     training = Training(task, config, train_dir, valid_dir, text, tokens, source_text, source_tokens)
     if what == "stats":
         collect_stats(training, out, extra, force)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Train the boundary predictor on prefix pairs; writes predictor.pth and its scores on the held-out ones."""
+"""Stage 14: train the boundary predictor on prefix pairs; write predictor.pth and its scores on held-out pairs."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ PATH = click.Path(path_type=Path)
 
 @click.command(help=__doc__)
 @click.option("--data", required=True, type=PATH, help="Data directory of the training utterances.")
-@click.option("--prefixes", required=True, type=PATH, help="Their prefixes.jsonl, as the extraction wrote it.")
+@click.option("--prefixes", required=True, type=PATH, help="Their prefixes.jsonl (stage 12).")
 @click.option("--valid-data", required=True, type=PATH, help="Data directory of held-out utterances.")
 @click.option("--valid-prefixes", required=True, type=PATH, help="Their prefixes.jsonl.")
-@click.option("--out", required=True, type=PATH)
-@click.option("--mels", default=Sizes.mels, show_default=True, help="Log-mel features.")
-@click.option("--channels", default=Sizes.channels, show_default=True, help="Of the two convolutions.")
-@click.option("--embedding", default=Sizes.embedding, show_default=True, help="The LSTM's input.")
-@click.option("--hidden", default=Sizes.hidden, show_default=True, help="The LSTM's state.")
-@click.option("--learning-rate", default=Options.learning_rate, show_default=True, help="Adam's, at its peak.")
-@click.option("--warmup", default=Options.warmup, show_default=True, help="Updates until the peak.")
-@click.option("--patience", default=Options.patience, show_default=True, help="Epochs without a lower held-out loss.")
+@click.option("--out", required=True, type=PATH, help="Folder for the training.")
+@click.option("--mels", default=Sizes.mels, show_default=True, help="Log-mel features per frame.")
+@click.option("--channels", default=Sizes.channels, show_default=True, help="Channels of the two convolutions.")
+@click.option("--embedding", default=Sizes.embedding, show_default=True, help="Input size of the LSTM.")
+@click.option("--hidden", default=Sizes.hidden, show_default=True, help="State size of the LSTM.")
+@click.option("--learning-rate", default=Options.learning_rate, show_default=True, help="Adam's peak learning rate.")
+@click.option("--warmup", default=Options.warmup, show_default=True, help="Updates until the peak learning rate.")
+@click.option(
+    "--patience", default=Options.patience, show_default=True, help="Stop after N epochs without a lower loss."
+)
 @click.option("--batch-frames", default=Options.batch_frames, show_default=True, help="Frames (10 ms) per batch.")
-@click.option("--max-epochs", default=Options.max_epochs, show_default=True)
-@click.option("--seed", default=Options.seed, show_default=True)
-@click.option("--force", is_flag=True, help="Do it again.")
+@click.option("--max-epochs", default=Options.max_epochs, show_default=True, help="Stop after N epochs.")
+@click.option("--seed", default=Options.seed, show_default=True, help="Random seed.")
+@click.option("--force", is_flag=True, help="Delete the training in --out, and begin again.")
 def main(
     data: Path,
     prefixes: Path,
@@ -46,7 +48,7 @@ def main(
     force: bool,
     **options: Any,
 ) -> None:
-    """Train once."""
+    """Train the predictor and print its scores."""
     sizes = Sizes(mels, channels, embedding, hidden)
     train(data, prefixes, valid_data, valid_prefixes, out, Options(sizes, **options), force)
     scores = json.loads((out / SCORES).read_text(encoding="utf-8"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Write the table of runs into a page, between its result markers; a page that is not there is begun."""
+"""Write a table of runs into a page, between its result markers. A missing page is created."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from simulst.report.table import find_runs, runs_table, write_results
 
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--page", required=True, type=click.Path(path_type=Path))
+@click.option("--page", required=True, type=click.Path(path_type=Path), help="Page to change, a Markdown file.")
 @click.option("--section", required=True, help="Name of the markers.")
-@click.option("--picture", default="", help="The curve, relative to the page, to put over a section that is new.")
+@click.option("--picture", default="", help="Path of the curve, relative to the page; a new section shows it.")
 @click.option("--command", "made_by", required=True, help="The command that made the runs.")
 def main(folders: tuple[Path, ...], page: Path, section: str, picture: str, made_by: str) -> None:
-    """Replace one section."""
+    """Replace the table of one section."""
     table = runs_table(find_runs(folders))
     stale = write_results(page, section, table, made_by, picture)
     if stale:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from simulst import __version__
-from simulst.command import run_command
+from simulst.command import Positive, run_command
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,8 +21,8 @@ def model_options(command: F) -> F:
     """The options that name a model and a language pair."""
     for option in (
         click.option("--model", required=True, type=click.Path(), help="Model folder, or your package.module:Class."),
-        click.option("--source-lang", required=True, help="Language spoken, such as es."),
-        click.option("--target-lang", required=True, help="Language written, such as en."),
+        click.option("--source-lang", required=True, help="Source language (speech), such as es."),
+        click.option("--target-lang", required=True, help="Target language (text), such as en."),
         click.option(
             "--model-option",
             "model_option",
@@ -30,14 +30,17 @@ def model_options(command: F) -> F:
             metavar="NAME=VALUE",
             help="Option of the model family, such as compute_type=float32 (repeatable).",
         ),
-        click.option("--unit", type=click.Choice(["word", "char"]), help="Latency unit [default: by target language]."),
+        click.option(
+            "--unit", type=click.Choice(["word", "char"]), help="Unit of latency [default: by target language]."
+        ),
     ):
         command = option(command)
     return command
 
 
 text_option = click.option(
-    "--text", help="References: text.TEXT in the data directory, or text.tc.TEXT [default: the target language]."
+    "--text",
+    help="File of the references: text.TEXT or text.tc.TEXT in the data directory [default: the target language].",
 )
 
 
@@ -48,19 +51,23 @@ def run_options(command: F) -> F:
         text_option,
         click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
         click.option(
-            "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes, here or on Slurm."
+            "--jobs",
+            default=1,
+            show_default=True,
+            type=click.IntRange(1),
+            help="Processes on this machine or on Slurm.",
         ),
         click.option(
             "--scheduler",
             metavar="ADDRESS",
-            help="A running Dask scheduler to use instead of --jobs; its workers must find the same paths.",
+            help="Address of a running Dask scheduler to use instead of --jobs; its workers must see the same paths.",
         ),
         click.option(
             "--slurm",
             is_flag=True,
-            help="Run the --jobs on a Slurm cluster, as jobqueue.yaml in Dask's configuration says.",
+            help="Run the --jobs processes on a Slurm cluster; jobqueue.yaml in Dask's configuration describes it.",
         ),
-        click.option("--max-seconds", type=float, help="Leave out longer utterances."),
+        click.option("--max-seconds", type=Positive(), help="Leave out longer utterances."),
         click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
         click.option("--force", is_flag=True, help="Decode again what is there."),
     ):
@@ -70,7 +77,7 @@ def run_options(command: F) -> F:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__)
-@click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more to stderr.")
 def main(verbose: bool) -> None:
     """Simultaneous speech translation: decode, sweep, score and plot."""
     level = logging.INFO if verbose else logging.WARNING
@@ -83,7 +90,7 @@ def main(verbose: bool) -> None:
 def evaluate(decoding: str, out: Path, **options: Any) -> None:
     """Decode a data directory under one configuration and score it.
 
-    OUT gets instances.log (SimulEval's format), config.yaml and scores.json. A killed run is resumed.
+    OUT gets instances.log (SimulEval's format), config.yaml and scores.json. The same command resumes a killed run.
     """
     from simulst.config import load_decoding
 
@@ -93,12 +100,12 @@ def evaluate(decoding: str, out: Path, **options: Any) -> None:
 
 @main.command()
 @run_options
-@click.option("--decodings", required=True, type=click.Path(), help="Sweep (YAML): lists of what to try.")
+@click.option("--decodings", required=True, type=click.Path(), help="Sweep (YAML): decoding configurations to try.")
 @click.option("--share/--no-share", default=True, help="Share encoder outputs and searches between configurations.")
 def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
-    """Decode a data directory under many configurations, utterance by utterance, sharing work between them.
+    """Decode a data directory under many configurations, which share encoder outputs and searches.
 
-    OUT gets a folder for each, and a table is printed.
+    OUT gets a folder for each configuration. A table of scores is printed.
     """
     from simulst.config import load_sweep
     from simulst.report.table import runs_table
@@ -110,8 +117,8 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
 
 @main.command()
 @click.argument("log", type=click.Path(path_type=Path))
-@click.option("--target-lang", default="en", show_default=True, help="Language written: sets BLEU's tokenizer.")
-@click.option("--unit", type=click.Choice(["word", "char"]), help="Latency unit [default: by target language].")
+@click.option("--target-lang", default="en", show_default=True, help="Target language: sets BLEU's tokenizer.")
+@click.option("--unit", type=click.Choice(["word", "char"]), help="Unit of latency [default: by target language].")
 @click.option(
     "--bootstrap",
     default=1000,
@@ -135,10 +142,12 @@ def score(
     references: Path | None,
     as_json: bool,
 ) -> None:
-    """Score a log: an instances.log, ours or SimulEval's (or its folder), or simulstream's; a pipe or gzip will do.
+    """Score a log of simulst, SimulEval or simulstream.
 
-    Whole recordings are scored by OmniSTEval, with --segmentation and --references; in a run's folder, these scores
-    replace those of scores.json.
+    LOG is the file or the folder that holds it. The file may be a pipe, or compressed with gzip.
+
+    OmniSTEval scores whole recordings, with --segmentation and --references. In a run's folder, these scores replace
+    those of scores.json.
     """
     from simulst.errors import SimulstError
     from simulst.languages import unit_of
@@ -172,7 +181,10 @@ def score(
 )
 @click.option("--title", default="", help="Title of the picture.")
 def plot(runs: tuple[Path, ...], out: Path, latencies: tuple[str, ...], title: str) -> None:
-    """Draw BLEU over latency for runs (or folders of runs): one line per strategy, points named by their chunk."""
+    """Draw BLEU over latency for runs (or folders of runs).
+
+    Each strategy is a line. Points are labelled with their chunk, or with the number that changes along the line.
+    """
     from simulst.report.curve import draw_curve
     from simulst.report.table import find_runs
 
@@ -193,7 +205,7 @@ def table(runs: tuple[Path, ...]) -> None:
 @click.argument("audio", type=click.Path())
 @model_options
 @click.option("--decoding", required=True, type=click.Path(), help="Decoding configuration (YAML).")
-@click.option("--realtime", is_flag=True, help="Hand the audio over at the speed of speech.")
+@click.option("--realtime", is_flag=True, help="Feed the audio in real time.")
 def translate(
     audio: str,
     model: str,
@@ -204,7 +216,10 @@ def translate(
     decoding: str,
     realtime: bool,
 ) -> None:
-    """Translate one audio file; words appear as they are committed, each line with the audio time it was written at."""
+    """Translate one audio file.
+
+    Words are printed when they are committed. Each line begins with the seconds of audio read so far.
+    """
     from simulst.config import load_decoding
     from simulst.data.audio import load_audio
     from simulst.models import load_model, parse_options
@@ -232,9 +247,9 @@ def translate(
 @click.option("--target-lang", required=True, help="Language of the references.")
 @text_option
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for wav/, source.txt, target.txt.")
-@click.option("--limit", type=click.IntRange(1), help="Only the first N utterances.")
+@click.option("--limit", type=click.IntRange(1), help="Export only the first N utterances.")
 def export(data: str, target_lang: str, text: str | None, out: Path, limit: int | None) -> None:
-    """Write a data directory as SimulEval wants it: WAVs (16 kHz, 16 bits), their list, and the references."""
+    """Export a data directory for SimulEval: WAV files (16 kHz, 16 bits), a list of them, and the references."""
     from simulst.data.datadir import read_data_dir
     from simulst.data.simuleval_files import export_for_simuleval
 
@@ -265,13 +280,13 @@ def _decode(
     from simulst.models import parse_options
     from simulst.runs import Task, run, score_run
 
-    tokenizer_for(target_lang)  # so that what scoring lacks ends the run before it begins
+    tokenizer_for(target_lang)  # fails now, not after decoding, if scoring lacks a package
     utterances = read_data_dir(data, text or target_lang)
     if max_seconds is not None:
         short = shorter_than(utterances, max_seconds)
         click.echo(
             f"{data}: {len(utterances) - len(short)} of {len(utterances)} utterances are longer than "
-            f"{max_seconds:g} s and left out",
+            f"{max_seconds:g} s and are left out",
             err=True,
         )
         utterances = short
@@ -289,7 +304,7 @@ def _print_scores(scores: dict[str, Any]) -> None:
 
 
 def entry() -> None:
-    """What `simulst` runs."""
+    """The entry point of the program `simulst`."""
     run_command(main, "simulst")
 
 

@@ -24,24 +24,29 @@ logger = logging.getLogger(__name__)
 CONNECT_SECONDS = 20
 ANSWER_SECONDS = 5
 RENEW_SECONDS = 30
-# Dask has its workers give every freed 64 KiB back to the system: encoders then spend half their time on page faults.
-# Whoever sets one threshold must set both, or large blocks still go back at once.
+# Dask makes its workers return every freed 64 KiB to the system. Encoders then spend half their time on page faults.
+# Both thresholds must be set; otherwise large blocks are still returned at once.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": 1 << 30, "MALLOC_MMAP_THRESHOLD_": 1 << 30}
-ALLOWED_FAILURES = {"distributed.scheduler.allowed-failures": 1}  # by a job, of the processes that hold it
-# What workers log: errors, and that they are short of memory. When they are closed in the middle of a job, as after
-# Ctrl-C, they would warn of the job and of lost connections as well. What a job fails with comes back as its result.
+ALLOWED_FAILURES = {"distributed.scheduler.allowed-failures": 1}  # workers that a job may kill before Dask gives it up
+# Workers log errors, and warnings that memory is short. If they are closed during a job, as after Ctrl-C, they would
+# also warn of the job and of lost connections. The error of a failed job is returned as its result.
 QUIET = (
     "import logging; logging.getLogger('distributed').setLevel(logging.ERROR); "
     "logging.getLogger('distributed.worker.memory').setLevel(logging.WARNING)"
 )
 
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
-"""As `map`, but the results come as they are ready."""
+"""Like `map`, but yields each result when it is ready."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """`jobs` processes here, or that many on a Slurm cluster, or a running Dask scheduler at `scheduler`."""
+    """Where jobs run.
+
+    jobs: number of processes on this machine, or on a Slurm cluster.
+    scheduler: address of a running Dask scheduler to use instead.
+    slurm: start the processes on a Slurm cluster.
+    """
 
     jobs: int = 1
     scheduler: str | None = None
@@ -49,7 +54,7 @@ class Cluster:
 
     @property
     def is_here(self) -> bool:
-        """Whether all work is done by processes of this machine that share its cores."""
+        """Whether all processes run on this machine and share its cores."""
         return self.scheduler is None and not self.slurm
 
 
@@ -59,11 +64,11 @@ HERE = Cluster()
 
 @contextmanager
 def mapper(cluster: Cluster) -> Iterator[Map]:
-    """A function that spreads jobs over the cluster.
+    """Yield a function that distributes jobs over the cluster.
 
-    A job is a tuple that begins with a number and something with a `name`. If it kills every process that tries it, its
-    result is the number with a sentence that says so.
-    Raises SimulstError: no Dask, no scheduler that answers, or no Slurm that takes jobs.
+    A job is a tuple that begins with a number and an object with a `name`. If a job kills every process that tries it,
+    its result is its number and an error message.
+    Raises SimulstError: Dask is missing; no scheduler answers; there is no Slurm, or it refuses the jobs.
     """
     if cluster.slurm and cluster.scheduler is not None:
         raise SimulstError("--slurm and --scheduler: give one of them.")
@@ -82,20 +87,20 @@ def mapper(cluster: Cluster) -> Iterator[Map]:
 
 
 def _prepare_dask() -> None:
-    """Raises SimulstError: Dask is not installed."""
+    """Import Dask and silence its log. Raises SimulstError: Dask is not installed."""
     try:
         importlib.import_module("dask.distributed")
     except ImportError as error:
         raise SimulstError(
             f"--jobs, --scheduler, --slurm need Dask ({error}); install dask and distributed."
         ) from error
-    # Importing it has set its log to chatter about every connection.
+    # The import makes Dask log every connection.
     logging.getLogger("distributed").setLevel(logging.getLogger().level)
 
 
 @contextmanager
 def _own_workers(jobs: int) -> Iterator[Any]:
-    """A client of so many processes on this machine."""
+    """A client of `jobs` processes on this machine."""
     import dask
     from dask.distributed import Client, LocalCluster
 
@@ -110,12 +115,11 @@ def _own_workers(jobs: int) -> Iterator[Any]:
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Processes and threads that start meanwhile never see Ctrl-C; this thread sees it afterwards.
+    """Block Ctrl-C in this thread, and for good in processes and threads that start in this block.
 
-    A terminal sends Ctrl-C to all processes. Each worker would answer with stack traces, but it is for the main process
-    to end them.
+    A terminal sends Ctrl-C to all processes. Workers would print stack traces. The main process ends them instead.
     """
-    resource_tracker.ensure_running()  # it would be started with the first process, and lift the block
+    resource_tracker.ensure_running()  # otherwise it starts with the first process, and unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -125,19 +129,20 @@ def interrupts_blocked() -> Iterator[None]:
 
 @contextmanager
 def _quietly_interrupted() -> Iterator[None]:
-    """From Ctrl-C on, failing callbacks and connections that are cut are not logged.
+    """After Ctrl-C, do not log failing callbacks and lost connections.
 
-    Where Dask's client has just begun to wait for an answer (distributed.utils.sync), Ctrl-C makes one of its callbacks
+    If Dask's client has just begun to wait for an answer (distributed.utils.sync), Ctrl-C makes one of its callbacks
     fail with a NameError.
     """
     log, handler = logging.getLogger("tornado.application"), signal.getsignal(signal.SIGINT)
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():  # ignored, or not for us
+    # Ctrl-C is ignored, or goes to another thread.
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         log.disabled = True
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # to the end: some connections end with the process
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # never reset: connections may end with the process
         handler(number, frame)
 
     signal.signal(signal.SIGINT, interrupt)
@@ -150,7 +155,7 @@ def _quietly_interrupted() -> Iterator[None]:
 
 @contextmanager
 def _workers_of(scheduler: str) -> Iterator[Any]:
-    """A client of the running scheduler at this address. Raises SimulstError: there is none."""
+    """A client of the running scheduler at this address. Raises SimulstError: there is no scheduler."""
     from dask.distributed import Client
 
     _check_scheduler(scheduler)
@@ -165,10 +170,10 @@ def _workers_of(scheduler: str) -> Iterator[Any]:
 
 
 def _check_scheduler(address: str) -> None:
-    """Raises SimulstError: nothing at this address tells in time that it is a Dask scheduler.
+    """Raise SimulstError unless a Dask scheduler answers at this address in time.
 
-    Dask's client has no time limit for the first answer: at a port that accepts connections and says nothing it would
-    wait without end.
+    Dask's client has no time limit for the first answer. If a port accepts connections but never answers, the client
+    would wait forever.
     """
     from distributed.core import CommClosedError, rpc
     from distributed.utils import LoopRunner
@@ -185,7 +190,7 @@ def _check_scheduler(address: str) -> None:
         if isinstance(error, TimeoutError | CommClosedError):
             raise _stranger(address) from error
         raise _no_scheduler(address, error) from error
-    except Exception as error:  # Dask fails in many ways on what other programs say
+    except Exception as error:  # Dask raises many kinds of errors for answers of other programs
         raise _stranger(address) from error
     finally:
         runner.stop()
@@ -206,9 +211,9 @@ def _stranger(address: str) -> SimulstError:
 
 @contextmanager
 def _slurm_workers(jobs: int) -> Iterator[Any]:
-    """A client of so many processes in jobs of a Slurm cluster, of which one has started.
+    """A client of `jobs` processes in jobs of a Slurm cluster. Waits until the first one has started.
 
-    Raises SimulstError: no Slurm, or it takes no jobs.
+    Raises SimulstError: there is no Slurm, or it refuses the jobs.
     """
     import dask
     from dask.distributed import Client
@@ -224,12 +229,12 @@ def _slurm_workers(jobs: int) -> Iterator[Any]:
             yield client
     finally:
         ended.set()
-        with suppress(AssertionError):  # Dask's, at a job that was refused
+        with suppress(AssertionError):  # Dask raises it for a job that Slurm refused
             own.close()
 
 
 def worker_threads() -> int:
-    """How many threads the Dask worker that runs this has."""
+    """The number of threads of the Dask worker that runs this function."""
     from dask.distributed import get_worker
 
     return int(get_worker().state.nthreads)
@@ -238,7 +243,7 @@ def worker_threads() -> int:
 def slurm_cluster() -> Any:
     """A dask_jobqueue.SLURMCluster without jobs yet, as Dask's configuration (`jobqueue.slurm`) describes them.
 
-    Raises SimulstError: no Slurm here, or too little is configured.
+    Raises SimulstError: there is no Slurm here; the configuration lacks cores or memory, or is not valid.
     """
     try:
         import dask
@@ -265,14 +270,14 @@ def slurm_cluster() -> Any:
 
 
 def _submit(own: Any, jobs: int) -> None:
-    """Put the jobs of so many workers into the queue."""
+    """Submit the Slurm jobs of `jobs` workers. Raises SimulstError: Slurm refuses the job."""
     trial = subprocess.run(["sbatch", "--test-only"], input=own.job_script(), capture_output=True, text=True)
     if trial.returncode:
         said = " ".join(trial.stderr.split())
         raise SimulstError(f"--slurm: sbatch refused the job: {said}; fix jobqueue.slurm in Dask's configuration.")
     own.scale(jobs)
-    with suppress(RuntimeError):  # refused after all: Dask has logged it
-        own.sync(own._correct_state)  # scale() leaves it to the background; wait for it
+    with suppress(RuntimeError):  # Slurm refused the job after all; Dask has logged it
+        own.sync(own._correct_state)  # scale() submits in the background: wait for it
 
 
 def _wait_for_worker(own: Any, client: Any) -> None:
@@ -289,19 +294,19 @@ def _wait_for_worker(own: Any, client: Any) -> None:
 
 
 def _renew(own: Any, jobs: int, ended: threading.Event) -> None:
-    """Submit jobs again that ended before the work did, because their time was up, say."""
+    """Submit Slurm jobs again that end before the work is done, for example because of their time limit."""
     count = len(own.workers)
     while not ended.wait(RENEW_SECONDS):
         for name in _ended(own):
             own.workers.pop(name, None)
-        # Dask, too, forgets a job whose worker went away.
+        # Dask itself also removes a job whose worker disappeared.
         if lost := count - len(own.workers):
             logger.warning("%d of Slurm's jobs ended; submitted again.", lost)
             own.scale(jobs)
 
 
 def _ended(own: Any) -> list[str]:
-    """The jobs, by Dask's names, that are not in Slurm's queue (any more)."""
+    """The jobs that are not in Slurm's queue, or no longer, by Dask's names."""
     jobs = {name: job.job_id for name, job in own.workers.items()}
     queue = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)
     queued = queue.stdout.split()
@@ -309,10 +314,10 @@ def _ended(own: Any) -> list[str]:
 
 
 def _run_all(client: Any, work: Callable[[Any], Any], jobs: list[Any]) -> Iterator[Any]:
-    """`map` over Dask's workers, in the order in which jobs end.
+    """`map` over Dask's workers; yields results in the order in which jobs end.
 
-    Dask tries again what a dying worker held, and in the end gives up all of it (KilledWorker). Therefore workers hold
-    one job per thread, and what was given up is tried once more with nothing beside it, to find the one that kills.
+    When a worker dies, Dask tries all its jobs again, and finally gives all of them up (KilledWorker). So workers hold
+    only one job per thread. Jobs that were given up are tried again one by one, to find the job that kills workers.
     """
     from dask.distributed import CancelledError, KilledWorker, as_completed
 
@@ -320,7 +325,7 @@ def _run_all(client: Any, work: Callable[[Any], Any], jobs: list[Any]) -> Iterat
     ready = as_completed()
 
     def submit() -> None:
-        # pure=False: Dask must not take two tasks with equal arguments for one.
+        # pure=False: Dask must run two tasks with equal arguments as two tasks.
         future = client.submit(work, job := waiting.popleft(), pure=False)
         held[future.key] = job
         ready.add(future)

@@ -1,7 +1,8 @@
-"""How commands end: bad input in one sentence and a status that is not 0."""
+"""Run a command; bad input ends in one sentence on stderr and a non-zero exit status."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from simulst.errors import SimulstError
 
 
 class Numbers(click.ParamType):
-    """An option's value of one or more numbers with spaces between. kind: int or float."""
+    """An option's value of one or more numbers, above 0, with spaces between. kind: int or float."""
 
     name = "numbers"
 
@@ -20,18 +21,46 @@ class Numbers(click.ParamType):
         self._kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
-        """Raises what click tells as a wrong use."""
+        """Raises click.BadParameter: the value holds no number, or something else."""
         if isinstance(value, tuple):
             return value
         try:
             numbers = tuple(self._kind(number) for number in value.split())
         except ValueError as error:
             self.fail(f"'{value}': {error}", param, ctx)
+        if not all(0 < number < math.inf for number in numbers):
+            self.fail(f"'{value}': give numbers above 0", param, ctx)
         return numbers or self.fail("give at least one number", param, ctx)
 
 
+class Words(click.ParamType):
+    """An option's value of one or more words with spaces between."""
+
+    name = "words"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Raises what click tells as a wrong use."""
+        words = value if isinstance(value, tuple) else tuple(value.split())
+        return words or self.fail("give at least one word", param, ctx)
+
+
+class Positive(click.FloatRange):
+    """An option's value of one number above 0; unlike click's own, without NaN and infinity."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Raises what click tells as a wrong use."""
+        number = float(super().convert(value, param, ctx))
+        return number if math.isfinite(number) else self.fail(f"{number:g} is no finite number.", param, ctx)
+
+
 def run_command(command: click.Command, name: str = "") -> None:
-    """Run what the command line asks of a command, and leave the process. name: of the program, for its sentences."""
+    """Run a command with the arguments of the command line, and exit the process.
+
+    name: of the program; begins its error messages.
+    """
     start = f"{name}: " if name else ""
     try:
         command(standalone_mode=False)
@@ -39,7 +68,9 @@ def run_command(command: click.Command, name: str = "") -> None:
         click.echo(f"{start}error: {error}", err=True)
         sys.exit(1)
     except OSError as error:
-        click.echo(f"{start}error: {error}; fix that.", err=True)
+        place = f"{error.filename}: " if error.filename is not None else ""
+        said = f"{place}cannot be used ({error.strerror or error}); correct that and run the same command again."
+        click.echo(f"{start}error: {said}", err=True)
         sys.exit(1)
     except click.ClickException as error:
         error.show()

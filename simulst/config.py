@@ -6,8 +6,8 @@
     search:  {type: beam, beam: 5}
     segment: {type: none}
 
-A sweep is the same with lists: `read: [{...}, {...}]` and `ms: [500, 1000]` try each; a top-level list is a list of
-such grids.
+A sweep has lists in place of values: `read: [{...}, {...}]` and `ms: [500, 1000]` try each item. A list at the top
+level is a list of such grids.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, reason_of
 from simulst.longform.segment import Pause, Segmentation, Whole
 from simulst.needs import Need
 from simulst.options import build_options
@@ -80,11 +80,14 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class Decoding:
-    """A whole decoding configuration.
+    """A decoding configuration.
 
-    search: None is the model's own. raw: what the configuration was read from, to be stored with results.
+    read, commit, stop: the policies.
+    search: options of the search. None: the model's default.
+    segment: whether the stream is cut at pauses.
+    raw: the plain values that the configuration was built from. They are stored with the results.
 
-    Raises SimulstError: parts that do not go together.
+    Raises SimulstError: the parts contradict each other.
     """
 
     read: Read
@@ -102,16 +105,19 @@ class Decoding:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What the policies read besides the model, such as a boundary predictor."""
+        """Files that the policies load, such as a boundary predictor."""
         return self.read.files + self.stop.files
 
     def check(self, search: SearchOptions, gives: frozenset[Need]) -> None:
-        """Compare what the parts need with what a model's session gives. search: the one that is used.
+        """Check that the model's session gives everything that the policies and the search need.
+
+        search: the search that is used.
+        gives: what the session gives.
 
         Raises SimulstError: something is missing.
         """
         for key, part in (("read", self.read), ("stop", self.stop), ("search", search)):
-            for need in Need:  # in their order, so that the error is the same each time
+            for need in Need:  # in a fixed order, so that the error is always the same
                 if need in part.needs - gives - {Need.AUDIO}:
                     name = _name_of(key, part)
                     remedy = REMEDIES.get((key, need), f"take another {key}")
@@ -126,16 +132,16 @@ class Decoding:
 
     @property
     def strategy(self) -> str:
-        """What tells systems apart whose READs differ in their number alone."""
+        """The label without READ's number. Systems that differ only in that number have the same strategy."""
         if self.read.curve:
             return self._system(self.read.curve)
         return _join(self.commit.label, self.stop.label, self._search, self.segment.label)
 
     @property
     def curve(self) -> tuple[str, float | None]:
-        """The name of the curve that this configuration lies on, and the number that changes along it, if there is one.
+        """The name of the curve that this configuration lies on, and the number that changes along the curve.
 
-        It is READ's number, or else STOP's, or else COMMIT's.
+        This is READ's number; if READ has none, STOP's; if STOP has none, COMMIT's; None if no part has one.
         """
         if self.read.swept is not None:
             return self.strategy, self.read.swept
@@ -151,7 +157,7 @@ class Decoding:
         return self.search.label if self.search else ""
 
     def _system(self, name: str) -> str:
-        """A system that is called after its READ (`wait-3`, `k100-s10-N2`), with what does not go without saying."""
+        """The label of a system that is named after its READ, such as `wait-3`, with the parts that are not usual."""
         stop, commit = self.stop.label, self.commit.label
         if stop != self.read.usual_stop:
             name += f"-{stop or 'eos'}"
@@ -163,18 +169,21 @@ def _join(*parts: str) -> str:
 
 
 def _name_of(key: str, part: Any) -> str:
-    """The type by which a configuration names a part."""
+    """The type name of a part, as a configuration file writes it."""
     names = {cls: name for name, cls in TYPES[key].items()}
     return names.get(type(part), type(part).__name__)
 
 
 def load_decoding(path: str | Path) -> Decoding:
-    """Read one configuration. Raises SimulstError naming the file, the key and the valid choices."""
+    """Read one configuration. Raises SimulstError, which names the file, the key and the valid choices."""
     return parse_decoding(read_yaml(path), str(path))
 
 
 def load_sweep(path: str | Path) -> list[Decoding]:
-    """Read the configurations of a sweep, in order. Raises SimulstError, also for two of the same label."""
+    """Read the configurations of a sweep, in order.
+
+    Raises SimulstError: an invalid configuration, or two with the same label.
+    """
     grids = read_yaml(path)
     decodings: dict[str, Decoding] = {}
     for grid in grids if isinstance(grids, list) else [grids]:
@@ -195,13 +204,22 @@ def load_sweep(path: str | Path) -> list[Decoding]:
 
 
 def _choices(key: Any, value: Any, where: str) -> list[Any]:
-    """What a sweep tries for one key: each item of a list, and in each item every combination of its options' lists."""
+    """The values that a sweep tries for one key.
+
+    These are the items of the list, or the one value. If options of an item are lists, the item stands for every
+    combination of their values.
+    """
     found = []
     for part in value if isinstance(value, list) else [value]:
         if key not in TYPES or not isinstance(part, dict) or "type" not in part:
-            found.append(part)  # wrong, as `parse_decoding` will say
+            found.append(part)  # invalid; `parse_decoding` raises the error
             continue
         hints = typing.get_type_hints(_find_class(key, str(part["type"]), where))
+        for name, option in part.items():
+            if option == [] and typing.get_origin(hints.get(name)) is not tuple:
+                raise SimulstError(
+                    f"{where}: '{key}', option '{name}' is an empty list; give at least one value to try."
+                )
         lists = [
             [(name, each) for each in option]
             if isinstance(option, list) and typing.get_origin(hints.get(name)) is not tuple
@@ -213,7 +231,7 @@ def _choices(key: Any, value: Any, where: str) -> list[Any]:
 
 
 def parse_decoding(raw: Any, where: str) -> Decoding:
-    """Build a configuration from plain mappings. `where` names the source in errors."""
+    """Build a configuration from plain mappings. where: the name of the source, for errors."""
     if not isinstance(raw, dict):
         raise SimulstError(f"{where}: a decoding configuration is a mapping with the keys {', '.join(TYPES)}.")
     for key in raw:
@@ -230,7 +248,7 @@ def parse_decoding(raw: Any, where: str) -> Decoding:
 
 
 def _build(key: str, raw: Any, where: str) -> Any:
-    """One part of a configuration."""
+    """Build one part of a configuration."""
     if not isinstance(raw, dict) or "type" not in raw:
         types = ", ".join(TYPES[key])
         raise SimulstError(f"{where}: '{key}' must be a mapping with a 'type' ({types}); found {raw!r}.")
@@ -241,7 +259,7 @@ def _build(key: str, raw: Any, where: str) -> Any:
     for name, value in values.items():
         if isinstance(value, list) and name in hints and typing.get_origin(hints[name]) is not tuple:
             raise SimulstError(
-                f"{where}: {what}, option '{name}': {value!r} are several values; simulst sweep tries each."
+                f"{where}: {what}, option '{name}' has several values, {value!r}; give one, or use simulst sweep."
             )
     values = {name: _nested(key, hints.get(name), value, where) for name, value in values.items()}
     if key == "commit":
@@ -250,7 +268,7 @@ def _build(key: str, raw: Any, where: str) -> Any:
 
 
 def _nested(key: str, hint: Any, value: Any, where: str) -> Any:
-    """The value of an option, which may be a part of the same kind, or a list of them."""
+    """The value of an option. If it describes a part of the same kind, or a list of such parts, they are built."""
     kind: Any = KINDS[key]
     if hint == kind and isinstance(value, dict):
         return _build(key, value, where)
@@ -260,11 +278,11 @@ def _nested(key: str, hint: Any, value: Any, where: str) -> Any:
 
 
 def _build_commit(cls: type, values: Mapping[str, Any], where: str, what: str) -> Commit:
-    """Any COMMIT may be told to commit whole words only."""
+    """Build a COMMIT. Every type of COMMIT has the option `whole_words`."""
     own = {name: value for name, value in values.items() if name != "whole_words"}
     whole_words = values.get("whole_words", False)
     if not isinstance(whole_words, bool):
-        raise SimulstError(f"{where}: {what}, option 'whole_words': it is true or false; found {whole_words!r}.")
+        raise SimulstError(f"{where}: {what}, option 'whole_words' must be true or false; found {whole_words!r}.")
     built: Commit = build_options(cls, own, where, what, also=["whole_words"])
     try:
         return WholeWords(built) if whole_words else built
@@ -283,9 +301,9 @@ def _find_class(key: str, name: str, where: str) -> type:
         )
     try:
         cls = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, TypeError) as error:  # TypeError: a path that starts with a dot
+    except Exception as error:  # of any kind, as importing runs the user's code
         raise SimulstError(
-            f"{where}: '{key}': cannot import '{name}' ({error}); check the path, and PYTHONPATH."
+            f"{where}: '{key}': cannot import '{name}' ({reason_of(error)}); check the path, and PYTHONPATH."
         ) from error
     kind = KINDS[key]
     if not (isinstance(cls, type) and issubclass(cls, kind) and dataclasses.is_dataclass(cls)):
@@ -293,4 +311,6 @@ def _find_class(key: str, name: str, where: str) -> type:
             f"{where}: '{key}': '{name}' is not a dataclass derived from {kind.__module__}.{kind.__qualname__}; "
             "see docs/policy.md."
         )
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise SimulstError(f"{where}: '{key}': '{name}' has no '{missing[0]}'; write it, see docs/policy.md.")
     return cls

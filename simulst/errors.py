@@ -1,5 +1,17 @@
-"""The one exception that users see: a sentence that names what is wrong and how to fix it."""
+"""The one exception that users see. Its message is a sentence that says what is wrong and how to fix it."""
+
+from __future__ import annotations
+
+import traceback
 
 
 class SimulstError(Exception):
-    """Bad input, found early. The command line prints the message and exits with status 1."""
+    """The input is wrong. The command line prints the message and exits with status 1."""
+
+
+def reason_of(error: BaseException) -> str:
+    """What is wrong in code that a user brought, in one line: kind, message, and where it was raised."""
+    said = " ".join(f"{type(error).__name__}: {error}".rstrip(": ").split())
+    frames = traceback.extract_tb(error.__traceback__)
+    own = isinstance(error, ImportError | SyntaxError) or not frames
+    return said if own else f"{said}, {frames[-1].filename}, line {frames[-1].lineno}"

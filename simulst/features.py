@@ -1,8 +1,8 @@
-"""Log-mel features that are the same however the audio comes in.
+"""Log-mel features that do not depend on how the audio is cut into pieces.
 
-They are those of ESPnet's DefaultFrontend: frame i looks at the samples around i * hop, the audio is mirrored at both
-of its ends, and mel energies are in natural logarithm. A frame is a function of the audio and of its number alone, so
-nothing has to be handed on from one piece of audio to the next.
+They equal those of ESPnet's DefaultFrontend: frame i covers the samples around i * hop, the audio is mirrored at both
+ends, and mel energies are in natural logarithm. A frame depends only on the audio and on its own number, so there is no
+state to keep between pieces of audio.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ FLOOR = 1e-10  # of mel energies, as ESPnet's LogMel has it
 class LogMel:
     """Frames of log-mel energies.
 
-    mel: (bins, mels) filters, bins = n_fft / 2 + 1. The others are those of torch.stft (samples, or the name of a
-    window function; None: no window).
-    Raises SimulstError: sizes that do not fit together.
+    mel: filters, (bins, mels), bins = n_fft / 2 + 1.
+    n_fft: size of the Fourier transform, in samples.
+    win_length: length of the window, in samples; None: n_fft.
+    hop: samples between frames.
+    window: name of a window function of torch; None: no window.
+
+    Raises SimulstError: the sizes do not fit together; torch has no such window.
     """
 
     def __init__(
@@ -47,7 +51,7 @@ class LogMel:
         self._window = make(self.win_length).to(mel)
         self._mel = mel
         self._half = n_fft // 2
-        # A window shorter than n_fft stands in its middle.
+        # A window shorter than n_fft is centred in it.
         self._reach = (n_fft - self.win_length) // 2 + self.win_length - self._half
 
     @property
@@ -56,10 +60,11 @@ class LogMel:
         return self._mel.shape[1]
 
     def count(self, samples: int, final: bool) -> int:
-        """Frames that can be had from the first `samples` samples.
+        """The number of frames that the first `samples` samples determine.
 
-        final: no audio comes after them; the last frames then look at the mirrored end. Audio of n_fft / 2 samples or
-        less cannot be mirrored and has no frames.
+        Audio of n_fft / 2 samples or less cannot be mirrored, so it has no frames.
+
+        final: no more audio follows; the last frames then cover the mirrored end.
         """
         if samples <= self._half:
             return 0
@@ -67,25 +72,31 @@ class LogMel:
         return max(0, (samples - missing) // self.hop + 1)
 
     def samples(self, frames: int) -> int:
-        """The fewest samples with which `count` (of audio that goes on) reaches `frames`, at least 1."""
+        """The smallest number of samples that determines `frames` frames while more audio follows.
+
+        frames: at least 1.
+        """
         return max((frames - 1) * self.hop + self._reach, self._half + 1)
 
     def keep_from(self, frame: int) -> int:
-        """The first sample that may still be needed once all frames before `frame` have been made."""
+        """The first sample that may still be needed after all frames before `frame` have been computed."""
         return max(0, frame * self.hop - 2 * self.n_fft)
 
     def frames(self, audio: np.ndarray, start: int, first: int, last: int) -> torch.Tensor:
-        """Frames `first` (included) to `last` (excluded).
+        """Compute the frames `first` (included) to `last` (excluded).
 
-        audio: (n,) float32, the samples from number `start` on, from at most `keep_from(first)`. They count as mirrored
-        at their end, which is seen only by frames beyond `count(start + n, final=False)`. Returns (frames, mels).
+        audio: (n,) float32, the samples from number `start` on. They are mirrored at their end, which only affects
+            frames from number `count(start + n, final=False)` on.
+        start: number of the first sample in `audio`, at most `keep_from(first)`.
+
+        Returns: (frames, mels).
         """
         if last <= first:
             return self._mel.new_zeros(0, self.dims)
         end = start + audio.size - 1
         positions = np.abs(np.arange(first * self.hop - self._half, (last - 1) * self.hop - self._half + self.n_fft))
         positions = np.where(positions > end, 2 * end - positions, positions)
-        # What is out of reach even so lies outside of the window.
+        # Positions that are still out of range lie outside the window.
         samples = torch.from_numpy(audio[np.clip(positions - start, 0, audio.size - 1)]).to(self._mel)
         spectrum = torch.stft(
             samples, self.n_fft, self.hop, self.win_length, self._window, center=False, return_complex=True
@@ -95,10 +106,13 @@ class LogMel:
 
 
 def log_mel_of(conf: dict[str, Any], mel: torch.Tensor, sample_rate: int) -> LogMel:
-    """The front end of an ESPnet configuration.
+    """The front end of an ESPnet model.
 
-    conf: its `frontend_conf`. mel: the filters of its weights, `frontend.logmel.melmat`.
-    Raises SimulstError: another sample rate, or processing that is not implemented here.
+    conf: `frontend_conf` of its configuration.
+    mel: filters of its weights, `frontend.logmel.melmat`, (bins, mels).
+    sample_rate: Hz.
+
+    Raises SimulstError: the model has another sample rate, or uses processing that is not implemented here.
     """
     rate = str(conf.get("fs", 16000)).lower().removesuffix("hz").strip()
     rate_hz = float(rate[:-1]) * 1000 if rate.endswith("k") else float(rate)

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all; and folders that a stage makes of one thing, one run at a time."""
+"""Write files and folders whole or not at all; make a folder only once, and with one run at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ MADE_OF = "made_of.json"
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file whole, so that no reader and no kill ever sees half of it. Raises SimulstError where it cannot."""
+    """Replace a file as a whole, so that no reader sees half of it and no kill leaves half of it.
+
+    Raises SimulstError: the file can't be written.
+    """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -28,13 +31,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> SimulstError:
-    """What to raise for a full disk and the like."""
+    """The error to raise if a file can't be written, for example on a full disk."""
     return SimulstError(f"{path}: cannot be written ({error.strerror}); fix that and run the same command again.")
 
 
 @contextmanager
 def replaced(out: Path) -> Iterator[Path]:
-    """Yield a new folder to fill, which takes the place of `out` in the end. Raises SimulstError where it cannot."""
+    """Yield a new folder to fill; it replaces `out` at the end. Raises SimulstError: `out` can't be written."""
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     try:
@@ -50,10 +53,13 @@ def replaced(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def written_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) -> Iterator[Path | None]:
-    """Yield the folder to fill instead of `out`, which takes its place in the end; None if `out` is complete.
+    """Yield a new folder to fill, which replaces `out` at the end; yield None if `out` is complete.
 
-    made_of: what it is made of and how, as JSON knows it. force: make it again.
-    Raises SimulstError: `out` was made of something else, or by nobody who told; a full disk; another run at work.
+    made_of: inputs and options of the folder, as JSON values. They are stored in the folder.
+    force: make the folder again.
+
+    Raises SimulstError: `out` was made of something else, or has no record of it; the disk is full; another run uses
+        `out`.
     """
     with locked(out, out.with_name(f".{out.name}.lock")):
         if out.is_dir() and not force:
@@ -68,5 +74,5 @@ def written_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) ->
 
 
 def digest_of_files(files: Iterable[Path]) -> str:
-    """A short name of text files' contents; what is missing counts as empty."""
+    """A digest of the contents of text files. A missing file counts as empty."""
     return digest(file.read_text(encoding="utf-8") if file.is_file() else "" for file in files)

@@ -1,4 +1,4 @@
-"""What is known of languages: their codes, which are written without spaces, and how a model is told which to write."""
+"""Languages: their codes, which of them are written without spaces, and target-language tokens."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from simulst.errors import SimulstError
 
 CHINESE = frozenset({"zh", "yue", "wuu", "gan", "hsn", "hak", "nan", "lzh"})
 CHARACTER_LANGUAGES = CHINESE | {"ja", "th", "lo", "my", "km", "bo"}
-"""Languages written without spaces: output and latency are counted in characters."""
+"""Languages written without spaces. Their output and latency are counted in characters."""
 
 
 @cache
 def code_of(language: str) -> str:
-    """The shortest code of a tag's language (BCP 47, ISO 639): `zh-CN`, `zho`, `cmn` → "zh"; `jpn`, `ja_JP` → "ja".
+    """The shortest code of a language: `zh-CN`, `zho`, `cmn` → "zh"; `jpn`, `ja_JP` → "ja".
+
+    language: a tag of BCP 47 or a code of ISO 639.
 
     Raises SimulstError: there is no such language.
     """
@@ -30,7 +32,7 @@ def unit_of(language: str) -> str:
 
 
 def language_token(language: str) -> str:
-    """What tells a multilingual ESPnet model to write this language: `<2de>`."""
+    """The token that tells a multilingual ESPnet model which language to write, such as `<2de>`."""
     return f"<2{language}>"
 
 

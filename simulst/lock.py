@@ -1,4 +1,7 @@
-"""One run at a time in a folder, by a lock that the kernel takes away when its holder dies; and one kind of run."""
+"""Allow one run at a time in a folder, and only runs with the same options.
+
+The kernel releases the lock when its holder dies.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,12 @@ LOCK = ".lock"
 
 @contextmanager
 def locked(folder: Path, file: Path | None = None) -> Iterator[int]:
-    """Hold a folder against every other process that asks for it, also on other machines if the disk knows of locks.
+    """Lock a folder against other processes, also on other machines if the file system supports locks.
 
-    file: the lock file [`folder/.lock`]; it is made, with its folder, and removed in the end.
-    Yields the lock's descriptor: a program that inherits it (`pass_fds`) holds the folder as well, until it ends.
-    Raises SimulstError: the folder is held by another.
+    file: the lock file; None: `folder/.lock`. It is created with its folder, and removed at the end.
+
+    Yields: the lock's file descriptor. A program that inherits it (`pass_fds`) also holds the lock, until it ends.
+    Raises SimulstError: another process holds the lock.
     """
     file = file or folder / LOCK
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -42,13 +46,13 @@ def locked(folder: Path, file: Path | None = None) -> Iterator[int]:
             ) from None
         except OSError as error:
             logger.warning("%s: no locks on this disk (%s); start no second run there.", folder, error.strerror)
-        # Whoever held it may have removed the file between our opening and our locking it.
+        # Another process may have removed the file after we opened it and before we locked it.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
                 break
         os.close(descriptor)
     try:
-        with suppress(OSError):  # a full disk
+        with suppress(OSError):  # the disk may be full
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
         yield descriptor
@@ -58,7 +62,7 @@ def locked(folder: Path, file: Path | None = None) -> Iterator[int]:
 
 
 def digest(lines: Iterable[str]) -> str:
-    """A short name of some lines: others have another."""
+    """A digest of some lines, 16 hexadecimal digits."""
     whole = hashlib.sha256()
     for line in lines:
         whole.update(line.encode() + b"\n")
@@ -66,14 +70,18 @@ def digest(lines: Iterable[str]) -> str:
 
 
 def read_record(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What an earlier run in the file's folder kept of its options; None if there was none.
+    """The options that an earlier run stored in a file; None if there was no earlier run.
 
-    Raises SimulstError: one of these options differs from what is wanted.
+    wanted: options of this run.
+
+    Raises SimulstError: an option of the earlier run differs from `wanted`; the file is damaged.
     """
     if not file.is_file():
         return None
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError
     except ValueError:
         raise SimulstError(f"{file}: damaged; use --force to begin again.") from None
     for name, value in wanted.items():

@@ -1,4 +1,4 @@
-"""The emission log of a run: SimulEval's `instances.log`, one JSON object a line, an utterance each."""
+"""The emission log of a run: SimulEval's `instances.log`, with one JSON object per utterance, one per line."""
 
 from __future__ import annotations
 
@@ -26,31 +26,37 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SAME_MS = 1e-3
-"""Two positions in the source closer than this, ms, are the same one: logs may have been rounded."""
+"""Two positions in the source that differ by less than this, in ms, count as equal: a log may be rounded."""
 
 LONGEST_MS = 1e9
-"""Twelve days: what is longer is no time in ms. Sums of such times stay numbers that JSON knows."""
+"""Twelve days: a longer time is an error. The limit keeps sums of times finite, as JSON has no infinity."""
 
-# Strict: "1000" or true where a number belongs is a slip of whoever wrote the log. NaN and infinity are no numbers.
+# Strict: "1000" or true instead of a number is an error in the log. NaN and infinity are errors, too.
 Time = Annotated[float, Strict(), Field(allow_inf_nan=False, ge=-LONGEST_MS, le=LONGEST_MS)]
 Text = Annotated[str, Strict()]
 
 
 @dataclass
 class Instance:
-    """What one utterance became.
+    """The result of one utterance. SimulEval ignores the fields that are marked "ours".
 
-    delays:  per target unit, ms of source that had been read when it was written.
-    elapsed: delays plus the computation time up to then, ms (SimulEval's convention).
-    reference: None where there is none, which is not the same as an empty one.
-    source_length: ms.
-    reads:   ms of source read at each decoding step, written or not (ours; SimulEval ignores it). It gives the
-             steps t of paper B's equation 6; without it, steps that wrote nothing are unknown.
-    waited_ms: how much of the computation time was spent waiting for a processor (ours).
-    audio:   a short name of what was heard, by which other audio is noticed (ours).
-    segments: where the stream was cut into utterances: first and last ms of source of each (ours).
-    chunk_elapsed: delays plus the computation time of the step alone, ms (simulstream's convention); empty where only
-             `elapsed` is known.
+    index: number of the utterance in its data.
+    prediction: text that was written.
+    delays: for each target unit, ms of source that had been read when it was written.
+    elapsed: for each target unit, its delay plus the computation time until then, in ms (SimulEval's convention).
+    prediction_length: number of target units.
+    reference: None if there is no reference; an empty one is "".
+    source: path of the audio, in a list.
+    source_length: duration of the audio, in ms.
+    name: name of the utterance (ours).
+    reads: ms of source at each decoding step, also at steps that wrote nothing (ours). They are the steps t of paper
+        B's equation 6.
+    compute_ms: computation time, in ms (ours).
+    waited_ms: part of the computation time that was spent waiting for a processor, in ms (ours).
+    audio: digest of the audio, to notice that it has changed (ours).
+    segments: first and last ms of source of each utterance that the stream was cut into (ours).
+    chunk_elapsed: for each target unit, its delay plus the computation time of its step alone, in ms (simulstream's
+        convention; ours). Empty if only `elapsed` is known.
     """
 
     index: Annotated[int, Strict(), Field(ge=0, le=1e9)]
@@ -74,16 +80,16 @@ class Instance:
         return self.prediction.split() if unit == "word" else list(self.prediction.replace(" ", ""))
 
     def reference_length(self, unit: str) -> int:
-        """|Y*| as SimulEval 1.1.4 counts it: pieces between single spaces, or characters with inner spaces.
+        """|Y*| as SimulEval 1.1.4 counts it: the pieces between single spaces, or the characters with inner spaces.
 
-        Without a reference it is |Y|.
+        Without a reference, it is |Y|.
         """
         if self.reference is None:
             return len(self.delays)
         return len(self.reference.split(" ")) if unit == "word" else len(self.reference.strip())
 
     def to_json(self) -> str:
-        """One line of the log; optional fields only where they are set."""
+        """One line of the log, without optional fields that are not set."""
         optional = ("name", "reads", "compute_ms", "waited_ms", "audio", "segments", "chunk_elapsed")
         row = {key: value for key, value in asdict(self).items() if key not in optional or value}
         return json.dumps(row, ensure_ascii=False)
@@ -92,9 +98,11 @@ class Instance:
 def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: float, audio: str = "") -> Instance:
     """The log entry of an utterance whose stream has ended.
 
-    source_ms: its duration. audio: a short name of what was heard.
+    A word that was written in several pieces has one delay, that of its last piece.
 
-    A word that left in several pieces counts once, when its last piece left.
+    index: number of the utterance in its data.
+    source_ms: duration of the audio, in ms.
+    audio: digest of the audio.
     """
     pieces = [emission.text for emission in stream.emissions]
     last = [stream.emissions[number] for number in completed_by(pieces, stream.unit)]
@@ -115,20 +123,22 @@ def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: 
 
 
 def read_log(path: str | Path, unit: str = "word") -> list[Instance]:
-    """Read a whole log, ours, SimulEval's or simulstream's, in the order of `index`. It may be a pipe, or gzip's.
+    """Read a whole log, ours, SimulEval's or simulstream's, in the order of `index`.
 
-    unit: of the delays, which a log of simulstream does not say (simulst/serve/log.py).
-    What can be scored but is probably not meant ends in a warning: indices that are missing, delays that fall or are
-    negative, elapsed times that are missing, 0 or less than the delays. Elapsed times that are all 0 were not measured
-    and are left out.
-    Raises SimulstError: missing or empty log, a line that is not a log entry, a field of another type or a time that
-        is no number, an index twice, delays and elapsed times of different numbers, times in seconds. (`check_units`
-        compares delays with words: that needs the unit.)
+    Warns of faults that can be scored: missing indices; delays that fall or are negative; elapsed times that are
+    missing, 0 or less than the delays. Elapsed times that are all 0 were not measured, so they are removed.
+
+    path: the log, or a folder with instances.log. The log may be a pipe, or compressed with gzip.
+    unit: "word" or "char", the unit of the delays, which a log of simulstream does not tell.
+
+    Raises SimulstError: the log is missing or empty; a line is not a log entry; a field has the wrong type, or a time
+        is NaN or infinite; an index appears twice; the numbers of delays and elapsed times differ; times are in
+        seconds. (`check_units` compares the delays with the words, as that needs the unit.)
     """
     path = Path(path)
     if path.is_dir():
         path = path / "instances.log"
-    # Not splitlines(): the text may hold U+2028 and its like.
+    # Not splitlines(): the text may hold U+2028 and similar separators.
     lines = _read_text(path).split("\n")
     if _is_simulstream(lines):
         from simulst.serve.log import read_simulstream
@@ -154,7 +164,7 @@ def read_log(path: str | Path, unit: str = "word") -> list[Instance]:
 
 
 def read_unfinished(path: Path) -> Iterator[Instance]:
-    """The whole lines of a log that a killed run left; a half-written last line is dropped."""
+    """The entries of a log that a killed run left; a half-written last line is ignored."""
     if not path.is_file():
         return
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -164,7 +174,7 @@ def read_unfinished(path: Path) -> Iterator[Instance]:
 
 
 def check_units(instances: Sequence[Instance], unit: str, path: str | Path) -> None:
-    """Raise SimulstError unless every prediction has as many words (characters) as delays."""
+    """Raise SimulstError unless every prediction has as many words (or characters) as delays."""
     for instance in instances:
         units = len(instance.units(unit))
         if units != len(instance.delays):
@@ -186,7 +196,7 @@ def _is_simulstream(lines: Sequence[str]) -> bool:
 
 def _read_text(path: Path) -> str:
     try:
-        data = path.read_bytes()  # once: it may be a pipe
+        data = path.read_bytes()  # a pipe can be read only once
         if data.startswith(b"\x1f\x8b"):
             data = gzip.decompress(data)
         return data.decode("utf-8-sig")
@@ -214,7 +224,7 @@ def _parse(line: str, where: str) -> Instance:
         raise SimulstError(f"{where}: not an entry of an instances.log ({_short(line)}); score a SimulEval log.")
     if "index" in row:
         where += f", index {_short(json.dumps(row['index']))}"
-    # Logs of other programs leave these out.
+    # Logs of other programs may lack these fields.
     optional: dict[str, Any] = {"elapsed": None, "reference": None, "source": []}
     if isinstance(row.get("delays"), list):
         optional["prediction_length"] = len(row["delays"])
@@ -249,9 +259,9 @@ def _falls(times: Sequence[float]) -> bool:
 
 
 def _check_milliseconds(instances: Sequence[Instance], path: Path) -> None:
-    """Raises SimulstError where source_length or delays are in seconds: they differ by a factor of 1000 then.
+    """Raise SimulstError if source_length or delays are in seconds: then they differ by a factor of 1000.
 
-    In a log of text, where both count words, they do not; nor are there fractions.
+    In a log of text-to-text translation, both count words: they do not differ so much, and have no fractions.
     """
     written = [instance for instance in instances if instance.delays]
     if not written:
@@ -275,7 +285,7 @@ def _check_milliseconds(instances: Sequence[Instance], path: Path) -> None:
 
 
 def _count_in_config(path: Path) -> int:
-    """How many utterances a run of ours has, by the configuration beside its log; 0 where that is not told."""
+    """The number of utterances of a simulst run according to its config.yaml; 0 if unknown."""
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
@@ -285,7 +295,7 @@ def _count_in_config(path: Path) -> int:
 
 
 def _warn_of_gaps(instances: Sequence[Instance], path: Path) -> None:
-    """Warn of missing utterances: the log of a run that was killed, or where some failed."""
+    """Warn of missing utterances: the run was killed, or some utterances failed."""
     present = {instance.index for instance in instances}
     count = max(max(present) + 1, _count_in_config(path.with_name("config.yaml")))
     if missing := count - len(present):
@@ -300,7 +310,7 @@ def _warn_of_gaps(instances: Sequence[Instance], path: Path) -> None:
 
 
 def _warn_of_times(instances: Sequence[Instance], path: Path) -> None:
-    """Warn of times that cannot be, but can be scored; SimulEval does so too."""
+    """Warn of times that cannot be right but can be scored, as SimulEval scores them."""
     written = [instance for instance in instances if instance.delays]
     measured = [instance for instance in written if any(instance.elapsed)]
     if 0 < len(measured) < len(written):

@@ -1,4 +1,4 @@
-"""The clock of one stream: what its computation takes, as if it ran alone."""
+"""The clock of one stream. It counts computation time as if the stream ran alone."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ T = TypeVar("T")
 
 
 class Memo:
-    """Results for one utterance that several streams share, each with the seconds that it took to compute."""
+    """Results that several streams of one utterance share, each with the seconds that its computation took."""
 
     def __init__(self) -> None:
         self.results: dict[Hashable, tuple[Any, float]] = {}
 
 
 class _Clock:
-    """Seconds that are counted while it runs."""
+    """Counts the seconds during which it runs."""
 
     def __init__(self) -> None:
-        self.counted = 0.0  # of intervals that have ended, and charges
-        self.running = 0  # nested contexts
-        self.since = 0.0  # when the outermost one began
+        self.counted = 0.0  # seconds of the intervals that have ended, plus charges
+        self.running = 0  # how many nested contexts are open
+        self.since = 0.0  # when the outermost context began
 
     @property
     def seconds(self) -> float:
@@ -31,19 +31,19 @@ class _Clock:
 
 
 class Meter:
-    """Computation time of one stream. Each stream has a meter of its own; several may share a memo.
+    """The computation time of one stream. Each stream has its own meter. Several meters may share a memo.
 
-    A result that another stream has put into the memo costs this stream what it cost the other one. So
-    computation-aware latency is that of a stream that runs alone, whatever is shared.
+    If a stream takes a result from the memo, it is charged the time that the result cost the stream that computed it.
+    So computation-aware latency is that of a stream that runs alone, even if streams share work.
     """
 
     def __init__(self, memo: Memo | None = None) -> None:
         self._memo = memo
         self._clock = _Clock()
-        self._name: Hashable = None  # of the part of the stream
+        self._name: Hashable = None  # the name of the part of the stream
 
     def part(self, name: Hashable) -> Meter:
-        """A meter for a part of the stream: the same clock, while results are kept apart by this name."""
+        """A meter for one part of the stream. It has the same clock; in the memo, results of this part are separate."""
         part = Meter(self._memo)
         part._clock, part._name = self._clock, name
         return part
@@ -55,7 +55,7 @@ class Meter:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Everything inside is computation. Contexts may be nested; time counts once."""
+        """Count the time inside this context. Contexts may be nested; time is counted once."""
         clock = self._clock
         if not clock.running:
             clock.since = time.perf_counter()
@@ -68,8 +68,8 @@ class Meter:
                 clock.counted += time.perf_counter() - clock.since
 
     @contextmanager
-    def free(self) -> Iterator[None]:
-        """Nothing inside is counted: neither time nor charges."""
+    def uncounted(self) -> Iterator[None]:
+        """Count nothing inside this context, neither time nor charges."""
         before = self.seconds
         try:
             yield
@@ -77,37 +77,37 @@ class Meter:
             self._clock.counted -= self.seconds - before
 
     def charge(self, seconds: float) -> None:
-        """Count time that passed elsewhere."""
+        """Add seconds of computation that took place elsewhere."""
         self._clock.counted += seconds
 
     def knows(self, key: Hashable) -> bool:
-        """Whether a stream has put a result under this key."""
+        """Whether the memo has a result for this key."""
         return self._memo is not None and (self._name, key) in self._memo.results
 
     def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What `compute` gives, computed by the first stream that asks."""
+        """The result of `compute`. The first stream that asks computes it; the others take it from the memo."""
         if self.knows(key):
-            return self._recalled(key)
+            return self._recall(key)
         with self.running():
             before = self.seconds
-            return self._kept(key, compute(), before)
+            return self._store(key, compute(), before)
 
     def shared_steps(self, key: Hashable, steps: Callable[[], Generator[Any, Any, T]]) -> Generator[Any, Any, T]:
-        """The same for a computation that is written as steps (see simulst/search/calls.py)."""
+        """Like `shared`, for a computation that is written as steps (see simulst/search/calls.py)."""
         if self.knows(key):
-            return self._recalled(key)
+            return self._recall(key)
         with self.running():
             before = self.seconds
-            return self._kept(key, (yield from steps()), before)
+            return self._store(key, (yield from steps()), before)
 
-    def _recalled(self, key: Hashable) -> Any:
+    def _recall(self, key: Hashable) -> Any:
         assert self._memo is not None
         value, seconds = self._memo.results[self._name, key]
         self.charge(seconds)
         return value
 
-    def _kept(self, key: Hashable, value: T, before: float) -> T:
+    def _store(self, key: Hashable, value: T, before: float) -> T:
         if self._memo is not None:
-            # What was charged in between belongs to the price.
+            # The difference includes charges, so nested shared results are part of the cost.
             self._memo.results[self._name, key] = (value, self.seconds - before)
         return value

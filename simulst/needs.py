@@ -1,4 +1,4 @@
-"""What a decoding configuration may need of a model; compared with what a session gives when a stream is opened."""
+"""What a decoding configuration may need of a model. When a stream is opened, this is checked against the session."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from enum import Enum
 
 
 class Need(Enum):
-    """The name of something, in the words of an error."""
+    """A feature of a model. The value is its name in error messages."""
 
-    AUDIO = "the audio of the stream"  # the loop gives it to the policies that need it
+    AUDIO = "the audio of the stream"  # always there: the loop passes it to the policies that need it
     BLOCKS = "an encoder that works in blocks"
     STEPS = "a decoder that is driven token by token"
     LIBRARY_SEARCH = "the beam search of the model's own library"

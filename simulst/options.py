@@ -1,11 +1,16 @@
-"""Frozen dataclasses of options, made of plain values by pydantic: types and bounds are declared once, in the class."""
+"""Dataclasses made of plain values by pydantic: types and bounds are declared once, in the class.
+
+`build_options` makes options of what a user wrote; `read_fields` takes what is needed of a file that a program wrote.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -16,16 +21,19 @@ T = TypeVar("T")
 
 
 def option_names(cls: type) -> list[str]:
-    """The options of a dataclass, in order."""
+    """The names of a dataclass's options, in order."""
     return [field.name for field in dataclasses.fields(cls) if field.init]
 
 
 def build_options(cls: type[T], values: Mapping[str, Any], where: str, what: str, also: Sequence[str] = ()) -> T:
     """An instance of the dataclass `cls` with these options.
 
-    where, what: the place and the thing that errors name, such as "la2.yaml" and "'read' of type 'chunk'".
-    also: options that the thing has but the class has not, for an error.
-    Raises SimulstError: an option that is unknown, missing, of the wrong type or out of bounds.
+    values: option → value.
+    where: place that errors name, such as "la2.yaml".
+    what: thing that errors name, such as "'read' of type 'chunk'".
+    also: further options that errors list, which `cls` itself does not have.
+
+    Raises SimulstError: an option is unknown, missing, of the wrong type or out of bounds.
     """
     names = option_names(cls)
     for name in values:
@@ -43,9 +51,41 @@ def build_options(cls: type[T], values: Mapping[str, Any], where: str, what: str
         raise SimulstError(f"{where}: {error}") from error
 
 
+def read_fields(cls: type[T], content: Any, where: str, remedy: str) -> T:
+    """What a file holds, as the dataclass `cls`; what the class does not name is left out.
+
+    where: names the file in errors; remedy: says what to do, without its full stop.
+    Raises SimulstError: it is no mapping, or a field is missing or of another type.
+    """
+    try:
+        checked: T = _adapter(typing.cast(Any, cls)).validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        what = f"{place}: {first['msg']}" if place else "another kind of file"
+        raise SimulstError(f"{where}: {what}; {remedy}.") from error
+    return checked
+
+
+def read_json_fields(cls: type[T], path: Path, remedy: str) -> T:
+    """The same of a file of JSON. Raises SimulstError: it is missing, not JSON, or as `read_fields` does."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SimulstError(f"{path}: no such file; {remedy}.") from None
+    except (ValueError, RecursionError) as error:  # not JSON, or not even text
+        raise SimulstError(f"{path}: not valid JSON ({error}); {remedy}.") from error
+    return read_fields(cls, content, str(path), remedy)
+
+
+@functools.cache
+def _adapter(cls: Any) -> TypeAdapter:
+    return TypeAdapter(cls)
+
+
 def _checked(cls: type, name: str, value: Any, where: str, what: str) -> Any:
     try:
-        # Strict: `n: "2"` or `n: true` is a slip of the pen, not a number.
+        # Strict: `n: "2"` or `n: true` is a mistake, not a number.
         return _validator(cls, name).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
     except ValidationError as error:
         message = error.errors()[0]["msg"]
@@ -54,9 +94,9 @@ def _checked(cls: type, name: str, value: Any, where: str, what: str) -> Any:
 
 @functools.cache
 def _validator(cls: type, name: str) -> TypeAdapter:
-    # What is a class of ours, such as a nested policy, is only checked for being one.
+    # For a class of ours, such as a nested policy, pydantic only checks the type.
     hint = typing.get_type_hints(cls, include_extras=True)[name]
     try:
         return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=True))
-    except Exception:  # a type that has a configuration of its own
+    except Exception:  # the type has its own pydantic configuration
         return TypeAdapter(hint)

@@ -24,15 +24,18 @@ from simulst.policy.context import Context
 from simulst.search import Beam, SearchOptions, Tokens
 from simulst.words import Words
 
-ROUNDING = 1e-6  # samples by which a position in ms may miss the sample that it means
+ROUNDING = 1e-6  # samples; converting ms to samples may be off by so much
 
 
 @dataclass(frozen=True)
 class Emission:
-    """A word (a character for zh, ja, ...) that was written and is final, with the space before it.
+    """A word that was written and is final. For languages without spaces (zh, ja, ...) it is a character.
 
-    Joined, the texts of all emissions are the whole text. A piece without a space belongs to the word before it.
-    delay_ms: source read when it was written. elapsed_ms: the same plus all computation time so far.
+    The texts of all emissions, joined, are the whole text. A piece without a leading space belongs to the word before.
+
+    text: the word, with the space before it.
+    delay_ms: ms of source that had been read when the word was written.
+    elapsed_ms: delay_ms plus the computation time of the stream so far, in ms.
     """
 
     text: str
@@ -42,13 +45,20 @@ class Emission:
 
 @dataclass
 class Stream:
-    """One utterance on its way through the loop.
+    """One utterance, decoded while it is spoken.
 
-    The result does not depend on how the audio is cut into pushes: decoding happens exactly at the positions that
-    READ names, unless the model has heard nothing new since the last step, and at the end. (Only where the end is told
-    after a step that was already there, both steps happen.)
-    `emissions` and `reads` (ms of source at each decoding step, growing) are the whole record.
-    Raises SimulstError: a configuration that needs what the model does not have; a policy that can't be opened.
+    The result does not depend on how the audio is cut into pushes. Decoding happens at the positions that READ names
+    and at the end. A position is skipped if the model has heard nothing new since the last step. There is one
+    exception: if the audio ends exactly at such a position and `finished` comes in a later, empty push, the stream
+    decodes twice there.
+
+    session: the utterance inside the model.
+    decoding: the policies and the search.
+    unit: what is written at once, "word" or "char".
+    emissions: all words written so far.
+    reads: ms of source read at each decoding step, strictly rising.
+
+    Raises SimulstError: the configuration needs something that the model does not have; a policy can't be opened.
     """
 
     session: Session
@@ -56,7 +66,7 @@ class Stream:
     unit: str = "word"
     emissions: list[Emission] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
-    segments: tuple[tuple[float, float], ...] = ()  # it is one utterance
+    segments: tuple[tuple[float, float], ...] = ()  # none: the stream is one utterance
 
     def __post_init__(self) -> None:
         self._search: SearchOptions = self.decoding.search or self.session.default_search
@@ -84,16 +94,18 @@ class Stream:
         return self._committed
 
     def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
-        """Hand over more audio; get the words that became final.
+        """Take in more audio and return the words that became final.
 
-        samples: shape (n,), float32, at the session's rate, n >= 0. finished: no audio comes after these.
-        Raises SimulstError: audio after the end, samples that are not finite, a COMMIT that takes something back.
+        samples: (n,) float32, at the session's sample rate, n >= 0.
+        finished: whether the audio ends with these samples.
+
+        Raises SimulstError: audio after the end; samples that are not finite; COMMIT changed committed tokens.
         """
         if self._finished:
             raise SimulstError("this stream has ended; open a new one for more audio.")
         samples = check_samples(samples)
         before = len(self.emissions)
-        # Always a copy: the caller may fill the same buffer again.
+        # `concatenate` always copies, so the caller may reuse its buffer.
         self._pending = np.concatenate([self._pending, samples])
         self._finished = finished
         with self.meter.running():
@@ -104,18 +116,20 @@ class Stream:
         return self.emissions[before:]
 
     def _needed(self) -> float:
-        """Samples until READ is asked next, or until the window is full."""
+        """How many more samples to take in before READ is asked again, or before the window is full."""
         position = self._position()
         target = self._reading.next_ms(position)
-        if not target > position:  # nor for NaN
+        if not target > position:  # also true if target is NaN
             read = self.decoding.read
-            raise SimulstError(f"read: {read!r} asked for {target:g} ms after {position:g} ms; it must grow.")
+            raise SimulstError(
+                f"read: {read!r} returned {target:g} ms at {position:g} ms; next_ms must return a later position."
+            )
         samples = target * self.session.sample_rate / 1000
         samples = samples if math.isinf(samples) else math.ceil(samples - ROUNDING)
         return min(samples, self.session.limit()) - self.session.length
 
     def _take(self, count: int, final: bool = False) -> None:
-        """Hand pending samples to the session and to who listens; make a step if READ is ready."""
+        """Pass pending samples to the session, and to READ and STOP if they need audio. Step if READ is ready."""
         samples, self._pending = self._pending[:count], self._pending[count:]
         self.session.extend(samples, final)
         if Need.AUDIO in self.decoding.read.needs and not final:
@@ -128,9 +142,9 @@ class Stream:
             self._step()
 
     def _step(self) -> None:
-        """Search; commit what is stable; write the words that are whole."""
+        """Search, commit the stable tokens, write the complete words."""
         if self.session.heard == self._heard:
-            return  # the model would only agree with itself
+            return  # the model would repeat its last result, and COMMIT would count that as agreement
         self._heard = self.session.heard
         found = self.session.search(self._committed, self._search, self._stopping)
         commit, known = self.decoding.commit, len(self._committed)
@@ -144,14 +158,14 @@ class Stream:
         self._write()
 
     def _finish(self) -> None:
-        """Search to the end of the sentence and write all of it."""
+        """Search to the end of the sentence. Commit and write all of it."""
         found = self.session.search(self._committed, self._search, None)
         self._check_kept(found.best)
         self._committed = max(found.best, self._committed, key=len)
         self._write(final=True)
 
     def _make_room(self) -> None:
-        """Speech that must leave the window takes its words with it: they are better committed early than lost."""
+        """If the window is full, commit the words of the audio that leaves it: without the audio they would be lost."""
         if self.session.is_full():
             spoken = self.session.spoken(self._best)
             self._check_kept(spoken)
@@ -169,10 +183,13 @@ class Stream:
     def _check_kept(self, tokens: Tokens) -> None:
         known = min(len(tokens), len(self._committed))
         if tokens[:known] != self._committed[:known]:
-            raise SimulstError(f"commit: {self.decoding.commit!r} took back tokens that were committed before.")
+            raise SimulstError(
+                f"commit: {self.decoding.commit!r} changed tokens that were committed before; "
+                "stable() must return an extension of them."
+            )
 
     def _position(self) -> float:
-        """Source read, in ms."""
+        """How much source has been read, in ms."""
         return self.session.length * 1000 / self.session.sample_rate
 
     def _block_end(self, count: int) -> float:
@@ -180,7 +197,7 @@ class Stream:
 
 
 def check_samples(samples: np.ndarray) -> np.ndarray:
-    """Pushed audio as float32, shape (n,). Raises SimulstError: of another type or shape, or not finite."""
+    """The samples as (n,) float32. Raises SimulstError: wrong type or shape, or samples that are not finite."""
     samples = np.asarray(samples)
     if not np.issubdtype(samples.dtype, np.floating):
         raise SimulstError(f"audio of type {samples.dtype} was pushed; give float32 samples within [-1, 1].")

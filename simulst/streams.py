@@ -1,4 +1,4 @@
-"""Open a stream through a model: as one utterance, or cut at its pauses, as the configuration says."""
+"""Open a stream. The configuration says whether it is one utterance or is cut at its pauses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ AnyStream = Stream | SegmentedStream
 def open_stream(
     model: Model, decoding: Decoding, source: str, target: str, unit: str = "", meter: Meter | None = None
 ) -> AnyStream:
-    """A new stream of speech in the language `source`, to be translated into `target`.
+    """Open a stream of speech in the language `source` that is translated into `target`.
 
-    unit: what is written at once, "word" or "char"; empty: as the target language is written. meter: the stream's
-    clock, through which it may share work with others.
-    Raises SimulstError: a language pair or a configuration that the model can't do.
+    model: the loaded model.
+    decoding: the policies and the search.
+    source: language spoken, such as "es".
+    target: language written, such as "en".
+    unit: what is written at once, "word" or "char". Empty: the usual unit of the target language.
+    meter: the stream's clock. Streams whose meters share a memo share work.
+
+    Raises SimulstError: the model does not have this language pair, or can't run this configuration.
     """
     meter = meter or Meter()
     unit = unit or unit_of(target)
@@ -29,7 +34,7 @@ def open_stream(
         session = model.session(source, target, part)
         if not isinstance(session, Session):
             raise SimulstError(
-                f"{type(session).__name__}: not a session; derive your class from simulst.models.base.Session."
+                f"{type(session).__name__} is not a session; derive the class from simulst.models.base.Session."
             )
         return session
 

@@ -1,4 +1,4 @@
-"""Processors: how many threads to use, that they sleep while they wait, and whether others were in the way."""
+"""Threads and processors: how many threads to use, how they wait, and how long they waited for a processor."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from pathlib import Path
 
 
 def sleep_while_waiting() -> None:
-    """Have OpenMP's threads sleep where they wait for each other, unless the environment says otherwise.
+    """Make OpenMP's threads sleep while they wait for each other, unless OMP_WAIT_POLICY is set already.
 
-    By default they spin. Beside another busy process a spinning thread takes the processor from the very thread that it
-    waits for, and small models become twenty times slower. It works only before torch or CTranslate2 is imported, and
-    child processes inherit it. docs/benchmarks.md has the figures.
+    By default they spin. If another process is busy, a spinning thread takes the processor from the thread that it
+    waits for, and small models become twenty times slower (docs/benchmarks.md has the figures).
+
+    Call this before torch or CTranslate2 is imported; later it has no effect. Child processes inherit the setting.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def available_cores(jobs: int = 1) -> int:
-    """The processors that each of `jobs` processes may use: OMP_NUM_THREADS, or its share of those of this process."""
+    """How many processors each of `jobs` processes may use.
+
+    This is OMP_NUM_THREADS if it is set. Otherwise the processors of this process are divided by `jobs`.
+    """
     try:
         asked = int(os.environ.get("OMP_NUM_THREADS", ""))
     except ValueError:
@@ -26,14 +30,14 @@ def available_cores(jobs: int = 1) -> int:
 
 
 def waited_seconds() -> float:
-    """How long threads of this process have been ready to run but had no processor, since they started.
+    """Seconds that the running threads of this process have waited for a processor, since each of them started.
 
-    0 where the kernel does not tell.
+    0 if the kernel does not provide this.
     """
     total = 0
     for thread in Path("/proc/self/task").glob("*/schedstat"):
         try:
             total += int(thread.read_text().split()[1])
-        except (OSError, ValueError, IndexError):  # a thread that has just ended
+        except (OSError, ValueError, IndexError):  # the thread has just ended
             continue
     return total / 1e9

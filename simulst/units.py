@@ -1,12 +1,12 @@
-"""The units that papers and models count audio in."""
+"""The units in which papers and models measure audio."""
 
 from __future__ import annotations
 
 SAMPLE_RATE = 16000
-"""Samples a second, of all audio inside simulst."""
+"""Samples per second of all audio inside simulst."""
 
 FRAME_MS = 10
-"""A frame, as papers count speech and as features come."""
+"""Duration of a frame in ms: papers count speech in frames, and features have one vector per frame."""
 
 FRAME = SAMPLE_RATE * FRAME_MS // 1000
-"""Samples of a frame."""
+"""Samples per frame."""

@@ -1,4 +1,4 @@
-"""From committed tokens to words, or to characters for languages that are written without spaces."""
+"""Convert committed tokens to words, or to characters for languages that are written without spaces."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 
 from simulst.search import Tokens
 
-CUT = "\N{REPLACEMENT CHARACTER}"  # where a character is cut in two
-CONTEXT = 8  # written tokens that are decoded again, for the space before the next word
+CUT = "\N{REPLACEMENT CHARACTER}"  # stands for an incomplete character
+CONTEXT = 8  # written tokens that are decoded again, to get the space before the next word
 _UNIT = {"word": re.compile(r"\s*\S+"), "char": re.compile(r"\s*\S")}
 
 
 def split(text: str, unit: str) -> list[str]:
-    """The words (characters) of a text, each with the space before it."""
+    """The words (or characters) of a text, each with the space before it. unit: "word" or "char"."""
     return _UNIT[unit].findall(text)
 
 
@@ -32,28 +32,29 @@ def completed_by(pieces: Sequence[str], unit: str) -> list[int]:
 class Words:
     """The words of one stream.
 
-    text: from tokens to plain text; a character that is cut in two ends in U+FFFD. unit: "word" or "char".
+    text: converts tokens to plain text. An incomplete character at the end becomes U+FFFD.
+    unit: "word" or "char".
     """
 
     def __init__(self, text: Callable[[Tokens], str], unit: str = "word") -> None:
         self.unit = unit
         self._text = text
-        self._written = 0  # tokens whose words have left
-        self._context: Tokens = ()  # the last of these
-        self._space = ""  # at the end of what has left, for the next word
+        self._written = 0  # tokens that have been written
+        self._context: Tokens = ()  # the last of the written tokens
+        self._space = ""  # space at the end of the written text, which belongs to the next word
 
     def count(self, tokens: Tokens) -> int:
-        """How many words are whole: after each of them another one begins."""
+        """The number of whole words. A word is whole if another one begins after it."""
         return self._units(tokens[: self.whole(tokens)])
 
     def whole(self, tokens: Tokens) -> int:
-        """How many of the tokens form whole words."""
+        """The number of tokens, from the first on, that form whole words."""
         return next((end for end in range(len(tokens), 0, -1) if self._is_boundary(tokens, end)), 0)
 
     def first(self, tokens: Tokens, most: int) -> int:
-        """How many of the tokens form the first `most` words; all of them if there are no more words than that.
+        """The number of tokens that form the first `most` words; all tokens if there are at most `most` words.
 
-        If the first token brings more than `most`, it is taken as it is: it can't be divided.
+        If the first token holds more than `most` words, the answer is 1, as a token can't be divided.
         """
         if self._units(tokens) <= most:
             return len(tokens)
@@ -62,24 +63,27 @@ class Words:
         return (fitting[-1:] or bounds[:1] or [len(tokens)])[0]
 
     def without_punctuation(self, tokens: Tokens) -> int:
-        """How many of the tokens are left without the punctuation at their end."""
+        """The number of tokens without the punctuation at their end."""
         end = len(tokens)
         while end and not any(c.isalnum() or c == CUT for c in self._text(tokens[end - 1 : end])):
             end -= 1
         return end
 
     def whole_characters(self, tokens: Tokens) -> int:
-        """How many of the tokens are left if none of them may end within a character."""
+        """The number of tokens, from the first on, that form whole characters."""
         end = len(tokens)
         while end and self._text(tokens[:end]).endswith(CUT):
             end -= 1
         return end
 
     def write(self, committed: Tokens, ends_word: bool = False, final: bool = False) -> list[str]:
-        """What can leave now, word by word; each with the space before it, so that all of it together is the text.
+        """The words that can be written now. Each has the space before it, so that they add up to the text.
 
-        committed: all tokens committed so far. ends_word: the last one ends a word. final: no more will be committed.
-        A word that has left stays as it is. If the model goes on with it, the rest leaves as a piece without a space.
+        A written word never changes. If the model continues it later, the rest is written as a piece without a space.
+
+        committed: all tokens committed so far.
+        ends_word: the last token ends a word.
+        final: no more tokens will be committed.
         """
         new = committed[self._written :]
         if not final and self.unit == "char":
@@ -97,14 +101,14 @@ class Words:
         return units
 
     def _continued(self, new: Tokens) -> str:
-        """The text that these tokens add to what was written before."""
+        """The text that these tokens add to the written text."""
         known = self._text(self._context)
         both = self._text(self._context + new)
         self._context = (self._context + new)[-CONTEXT:]
         return both[len(known) :] if both.startswith(known) else self._text(new)
 
     def _is_boundary(self, tokens: Tokens, end: int) -> bool:
-        """Whether tokens[:end] are whole words, by what follows them or by a space at their end."""
+        """Whether tokens[:end] are whole words: the next token begins a word, or they end in a space."""
         text = self._text(tokens[:end])
         if self.unit == "word" and text[-1:].isspace():
             return True
@@ -113,5 +117,5 @@ class Words:
         return self._units(tokens[: end + 1]) > self._units(tokens[:end])
 
     def _units(self, tokens: Tokens) -> int:
-        """How many words there are, whole or not."""
+        """The number of words, whole or not."""
         return len(split(self._text(tokens), self.unit))

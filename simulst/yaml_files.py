@@ -1,4 +1,4 @@
-"""YAML by the safe loader, in which no key may stand twice (PyYAML takes the last one silently)."""
+"""Read YAML with the safe loader, and refuse repeated keys (PyYAML silently takes the last one)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from simulst.errors import SimulstError
 
 
 class _Loader(yaml.SafeLoader):
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        return super().construct_object(node, deep=True)  # so that what contains itself is refused
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
@@ -23,20 +26,32 @@ class _Loader(yaml.SafeLoader):
 
 
 def load_yaml(text: str) -> Any:
-    """One YAML document. Raises yaml.YAMLError: not valid, a key that stands twice, several documents."""
-    return yaml.load(text, _Loader)
+    """One YAML document.
+
+    Raises yaml.YAMLError: not valid, a key that stands twice, a part that contains itself, several documents.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except (ValueError, RecursionError) as error:  # such as a date that there is not; brackets without end
+        raise yaml.YAMLError(str(error)) from error
 
 
 def read_yaml(path: str | Path, what: str = "configuration file") -> Any:
-    """A YAML file. Raises SimulstError: it is missing, can't be read or is not valid YAML."""
+    """Read a YAML file. what: name of its kind, for errors.
+
+    Raises SimulstError: the file is missing, can't be read or is not valid YAML.
+    """
     path = Path(path)
     if not path.is_file():
         raise SimulstError(f"{path}: no such {what}.")
     try:
         return load_yaml(path.read_text(encoding="utf-8"))
-    except yaml.composer.ComposerError as error:
-        raise SimulstError(f"{path}: holds several documents ('---'); give each a file of its own.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
+        if (
+            isinstance(error, yaml.composer.ComposerError)
+            and error.context == "expected a single document in the stream"
+        ):
+            raise SimulstError(f"{path}: holds several documents ('---'); give each a file of its own.") from error
         raise SimulstError(f"{path}: not valid YAML ({_reason(error)}).") from error
     except OSError as error:
         raise SimulstError(f"{path}: cannot be read ({error.strerror}).") from error

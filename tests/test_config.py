@@ -1,4 +1,3 @@
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from simulst.policy.read import Chunk, Offline
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords
 from simulst.search import Beam, BeamSearch, Tokens
 
-ROOT = Path(__file__).parent.parent
 READ, COMMIT = "read: {type: chunk, ms: 1000}\n", "commit: {type: all}\n"
 
 
@@ -141,7 +139,7 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + COMMIT + "stop: {type: any_of, of: [3]}", ["'stop' must be a mapping", "3"]),
         (READ + COMMIT + "stop: {type: max_words, n: 1}", ["stop: W1 counts whole words", "'whole_words: true'"]),
         (READ + "commit: {type: all, whole_words: 1}", ["'commit'", "'whole_words'", "true or false"]),
-        (READ + "commit: {type: all, last_word: true, whole_words: true}", ["commit: ", "give one of them"]),
+        (READ + "commit: {type: all, last_word: true, whole_words: true}", ["commit: ", "remove one of them"]),
         (READ + COMMIT + "segment: {type: pause}", ["'segment'", "'pause'", "needs the option 'seconds'"]),
         (READ + COMMIT + "segment: {type: pauses}", ["'segment'", "none, pause"]),
         (READ + COMMIT + "stop: {type: eos}", ["'stop'", "'eos'", "end_of_sentence, max_tokens, max_words, ctc"]),
@@ -155,7 +153,7 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: hold, n: true}", ["'commit'", "'n'", "integer", "True"]),
         (READ + "commit: {type: hold, n: }", ["'commit'", "'n'", "integer", "None"]),
         (COMMIT + "read: {type: chunk, ms: true}", ["'read'", "'ms'", "number", "True"]),
-        (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "[1, 2] are several values; simulst sweep"]),
+        (COMMIT + "read: {type: chunk, ms: [1, 2]}", ["'read'", "'ms'", "several values, [1, 2]", "simulst sweep"]),
         (READ + "commit: {type: hold, n: 0}", ["commit: n is 0", "at least 1"]),
         (COMMIT + "read: {type: chunk, ms: -5}", ["read: ms is -5", "positive"]),
         (COMMIT + "read: {type: chunk, ms: .nan}", ["read: ms is nan", "positive"]),
@@ -259,11 +257,3 @@ def test_bad_sweeps(tmp_path: Path, text: str, parts: list[str]) -> None:
         load_sweep(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert [part for part in parts if part not in str(caught.value)] == []
-
-
-FILES = sorted(itertools.chain((ROOT / "conf/decode").rglob("*.yaml"), ROOT.glob("egs/*/conf/**/*.yaml")))
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_our_own_files(path: Path) -> None:
-    assert load_sweep(path)

@@ -1,4 +1,4 @@
-"""The clock of a stream, with time under the test's control."""
+"""The clock of a stream. The tests control the time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from simulst import meter
 from simulst.meter import Memo, Meter
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_shared_results_cost_everyone_the_same(clock: Any) -> None:
 
 
 def test_a_price_holds_what_was_borrowed(clock: Any) -> None:
-    """b is made of a, which another stream has computed: b costs both."""
+    """b is computed from a, which another stream has computed. b costs the time of both."""
     memo = Memo()
     Meter(memo).shared("a", slow(clock, 4, "a"))
     one, other = Meter(memo), Meter(memo)
@@ -93,7 +93,7 @@ def test_steps_are_shared_too(clock: Any) -> None:
     for _ in range(2):
         one = Meter(memo)
         with one.running():
-            assert alone(one.shared_steps("a", steps)) == "xx"
+            assert run_alone(one.shared_steps("a", steps)) == "xx"
         assert one.seconds == 6
     assert clock.now == 106
 
@@ -104,7 +104,7 @@ def test_what_is_free_and_what_is_charged(clock: Any) -> None:
     one = Meter(memo)
     with one.running():
         clock.now += 1
-        with one.free():
+        with one.uncounted():
             clock.now += 50
             one.shared("a", slow(clock, 4, "a"))
         one.charge(2)

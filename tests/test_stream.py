@@ -40,7 +40,7 @@ WORD_STOPS = st.one_of(
 
 @dataclass(frozen=True)
 class Hears(Read):
-    """A READ that is asked at multiples of `piece_ms`, and hears the audio: some pieces it takes for the last ones."""
+    """A READ that hears the audio in pieces of `piece_ms` and decodes after every `every`-th piece."""
 
     piece_ms: float
     every: int
@@ -116,7 +116,7 @@ def text_of(stream: Stream) -> str:
 
 
 def check_words(stream: Stream, text: str) -> None:
-    """All of the text has left, with its spaces; in words, unless a word was written early and goes on later."""
+    """All of the text was emitted, with its spaces. Each emission is a word, unless a word was written early."""
     assert text_of(stream) == text.strip()
     if stream.unit == "char":
         assert words(stream) == list(text.replace(" ", ""))
@@ -162,7 +162,7 @@ def test_cutting_into_pushes_does_not_matter(model: FakeModel, how: Decoding, ms
 
 
 def test_the_end_may_be_told_late() -> None:
-    """After a step at the very end, another one follows there; reads does not count it twice."""
+    """If a step took place at the end already, the final step follows at the same position; reads has it once."""
     model = FakeModel(unstable=0)
     whole, late = (Stream(model.session(), decoding(LocalAgreement())) for _ in range(2))
     whole.push(audio(2000), finished=True)
@@ -186,7 +186,7 @@ def test_written_is_what_was_committed(model: FakeModel, how: Decoding, ms: int)
     stream = Stream(model.session(), how, unit_of(model))
     stream.push(audio(ms), finished=True)
     check_words(stream, model.text(stream.committed))
-    # The last step goes on to the end. (A STOP that bounds what a step writes may be too slow for a window.)
+    # The final step is not bounded by STOP. (A STOP that limits the tokens per step may be too slow for a window.)
     assert len(stream.committed) == ms // 200 or how.stop.enough_tokens
     delays = [emission.delay_ms for emission in stream.emissions]
     assert delays == sorted(delays) and set(delays) <= set(stream.reads)
@@ -213,7 +213,7 @@ def test_the_last_word_may_leave_at_once() -> None:
     stream = scripted([[[0]], [[0, 1]], [[0, 1, 2]]], All(last_word=True), [b" caf\xc3", b"\xa9", b" ole"])
     said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 2)] for step in range(3)]
     assert said == [[], ["café"], ["ole"]], "but no part of a character"
-    with pytest.raises(SimulstError, match="give one of them"):
+    with pytest.raises(SimulstError, match="remove one of them"):
         WholeWords(All(last_word=True))
 
 
@@ -323,7 +323,7 @@ def test_no_audio_at_all(commit: Commit) -> None:
 
 @dataclass(frozen=True)
 class Fickle(Commit):
-    """Takes something back at the second step."""
+    """Changes a committed token at the second step."""
 
     window = 2
     label = "fickle"
@@ -335,20 +335,20 @@ class Fickle(Commit):
 def test_a_commit_that_takes_back_is_an_error() -> None:
     stream = scripted([[[0, 1]]], Fickle())
     stream.push(audio(1000))
-    with pytest.raises(SimulstError, match=r"commit: Fickle.*took back"):
+    with pytest.raises(SimulstError, match=r"commit: Fickle.*changed tokens"):
         stream.push(audio(1000))
 
 
 def test_a_model_that_ignores_the_prefix_is_an_error() -> None:
     stream = Stream(ScriptedSession([[[0, 1]], [[0, 2]]], force=False), decoding(All()))
     stream.push(audio(1000))
-    with pytest.raises(SimulstError, match="took back"):
+    with pytest.raises(SimulstError, match="changed tokens"):
         stream.push(audio(1000))
 
 
 @dataclass(frozen=True)
 class Stuck(Read):
-    """Asks for what it has."""
+    """Always names its current position."""
 
     next: float
 
@@ -361,7 +361,7 @@ class Stuck(Read):
 @pytest.mark.parametrize("target", [0.0, -5.0, float("nan")])
 def test_read_must_grow(target: float) -> None:
     stream = Stream(FakeModel().session(), decoding(All(), Stuck(target)))
-    with pytest.raises(SimulstError, match="it must grow"):
+    with pytest.raises(SimulstError, match="must return a later position"):
         stream.push(audio(100))
 
 
@@ -409,7 +409,7 @@ def test_the_caller_may_use_its_buffer_again() -> None:
 @pytest.mark.parametrize("commit", [All(), Hold(3), Hold(99), LocalAgreement(2), LocalAgreement(4), SharedPrefix(2)])
 @pytest.mark.parametrize("read", [Chunk(1000), Chunk(700), Offline()])
 def test_a_full_window_slides_and_loses_nothing(commit: Commit, read: Read) -> None:
-    """15 s of speech through a window of 2 s, whose words must be committed before they leave it."""
+    """15 s of speech in a window of 2 s. Words must be committed before their audio leaves the window."""
     model = FakeModel(unstable=0, window=10)
     session = model.session()
     stream = Stream(session, decoding(commit, read))
@@ -465,7 +465,7 @@ def test_shared_work_is_charged_to_all() -> None:
 
 
 def test_streams_in_turn_do_not_charge_each_other() -> None:
-    """One that thinks for long, one that does not, and one that shares the first one's work, a push at a time."""
+    """A slow stream, a fast one, and one that shares the slow one's work. They take turns, a push at a time."""
     slow, fast, memo = FakeModel(sleep=0.03), FakeModel(), Memo()
     streams = [open_shared(slow, decoding(All()), memo), Stream(fast.session(), decoding(All()))]
     streams.append(open_shared(slow, decoding(All()), memo))
@@ -491,7 +491,7 @@ def said(stream: Stream) -> list[tuple[float, str]]:
     [
         (1, 1, 1300, [(280, "the"), (560, "cat"), (840, "sat"), (1120, "on"), (1300, "unbelievable.")]),
         (3, 1, 1300, [(840, "the"), (1120, "cat"), (1300, "sat"), (1300, "on"), (1300, "unbelievable.")]),
-        # Nobody knows that the last word is over before the source is.
+        # The last word can't be known to be complete before the source ends.
         (3, 1, 2500, [(840, "the"), (1120, "cat"), (1400, "sat"), (1680, "on"), (2500, "unbelievable.")]),
         (1, 2, 1000, [(280, "the"), (280, "cat"), (560, "sat"), (560, "on"), (1000, "unbelievable.")]),
         (9, 1, 1000, [(1000, "the"), (1000, "cat"), (1000, "sat"), (1000, "on"), (1000, "unbelievable.")]),
@@ -515,7 +515,7 @@ def test_wait_k_searches_no_further_than_the_next_word() -> None:
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_wait_k_when_the_model_ends_the_sentence_early(k: int) -> None:
-    """Nothing is written where <eos> comes first or ends the word that was to be written; reading goes on."""
+    """If <eos> comes first, or ends the word that is due, nothing is written and reading goes on."""
     #         <eos>   the <eos>  the c   the cat <eos>  the cat sat  ...
     beams = [[[]], [SENTENCE[:1]], [SENTENCE[:2]], [SENTENCE[:3]], [SENTENCE[:4]], [SENTENCE]]
     stream = Stream(ScriptedSession(beams), Decoding(WaitK(k), WholeWords(All()), MaxWords(1), BeamSearch(1)))
@@ -527,7 +527,7 @@ def test_wait_k_when_the_model_ends_the_sentence_early(k: int) -> None:
 
 
 def test_wait_k_writes_what_the_model_thinks_now() -> None:
-    """Only the word that is written is bound; and what is glued to it later leaves on its own."""
+    """A step is bound only by the word that was written. Text that is attached to it later is emitted separately."""
     #              the c ...          the un believ..  the unbeliev able on  the unbelieveable on . un
     beams = [[SENTENCE], [(0, 6, 7, 5)], [(0, 6, 7, 8, 5)], [(0, 6, 7, 8, 5, 9, 6)]]
     stream = Stream(ScriptedSession(beams), Decoding(WaitK(1), WholeWords(All()), MaxWords(1), BeamSearch(1)))
@@ -536,7 +536,7 @@ def test_wait_k_writes_what_the_model_thinks_now() -> None:
 
 
 def test_wait_k_with_characters() -> None:
-    """One a step; a token with two at once; a character of two tokens."""
+    """One character a step; a token of two characters; a character of two tokens."""
     vocabulary = ["你".encode(), "好吗".encode(), b"\xe4\xb8", b"\x96", b"a"]
     beams = [[(0, 1, 2, 3, 0, 4, 4)]]
     stream = Stream(
@@ -571,7 +571,7 @@ def test_no_more_than_n_words_a_step(unit: str, n: int, k: int, seed: int, unsta
     check_words(stream, model.text(stream.committed))
 
 
-# Nguyen et al. 2021: g(t) is what has been read at step t, q(t) how many tokens have been written then.
+# Nguyen et al. 2021: at step t, g(t) frames have been read and q(t) tokens have been written.
 G = [1000, 1100, 1200, 1300, 1350]
 
 
@@ -591,7 +591,7 @@ def test_wait_stride_write(n: int, q: list[int], table: list[tuple[float, str]])
 
 
 def written(stream: Stream, ms: float) -> list[int]:
-    """q(t), from committed tokens after each 10 ms."""
+    """q(t), from the number of committed tokens after each 10 ms."""
     counts: dict[float, int] = {}
     for position in range(0, round(ms), 10):
         stream.push(audio(10), finished=position + 10 == ms)
@@ -601,7 +601,7 @@ def written(stream: Stream, ms: float) -> list[int]:
 
 
 def test_wait_stride_when_the_sentence_ends_early() -> None:
-    """The tokens before </s> are kept, and reading goes on (section 2.2)."""
+    """The tokens before </s> are committed, and reading goes on (section 2.2)."""
     #        </s>   the </s>        the c at </s>   the c at </s>   the whole
     beams = [[[]], [SENTENCE[:1]], [SENTENCE[:3]], [SENTENCE[:3]], [SENTENCE]]
     for n, q in ((1, [0, 1, 2, 3, 9]), (2, [0, 1, 3, 3, 9]), (3, [0, 1, 3, 3, 9])):
@@ -670,7 +670,7 @@ def test_nothing_new_at_the_end_is_still_a_step() -> None:
     assert stream.reads == [1750, 2100] and len(stream.committed) == 4
 
 
-# A READ that listens
+# A READ that hears the audio
 
 
 def test_decoding_happens_where_the_listener_says() -> None:
@@ -686,7 +686,7 @@ def test_decoding_happens_where_the_listener_says() -> None:
 
 
 def test_a_full_window_is_decoded_though_no_boundary_comes() -> None:
-    """1.6 s of window, pieces of 1 s: they stay whole and in their places."""
+    """The window is 1.6 s, the pieces are 1 s: each piece arrives complete and at its position."""
     model = FakeModel(unstable=0, window=8)
     stream = Stream(model.session(), Decoding(Hears(1000, 99), All(), search=BeamSearch(1)))
     stream.push(audio(4000), finished=True)
@@ -696,7 +696,7 @@ def test_a_full_window_is_decoded_though_no_boundary_comes() -> None:
 
 @dataclass(frozen=True)
 class StopsInSilence(Stop):
-    """A STOP that hears the audio: in silence nothing is written."""
+    """A STOP that hears the audio and writes nothing in silence."""
 
     needs = frozenset({Need.AUDIO})
 
@@ -726,7 +726,7 @@ class Silence(Stopping):
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_stop_that_listens(alone: bool) -> None:
-    """By itself, and as one of several: it hears all of the audio, once, and ends searches by it."""
+    """By itself or as part of AnyOf, it hears all of the audio, once, and ends searches."""
     stop = StopsInSilence() if alone else AnyOf((MaxTokens(99), StopsInSilence()))
     stream = Stream(FakeModel(unstable=0).session(), Decoding(Chunk(500), All(), stop))
     loud = np.ones(RATE // 2, np.float32)

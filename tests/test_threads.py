@@ -1,4 +1,4 @@
-"""Threads: those of OpenMP sleep, and the environment has the last word."""
+"""Threads: OpenMP's threads sleep while they wait, unless the environment says otherwise."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spin(seconds: float) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the kernel does not tell")
 def test_waiting_for_a_processor_is_seen() -> None:
-    """Two busy processes on one processor: this one is ready to run, but has to wait."""
+    """Two busy processes share one processor, so this one waits for it part of the time."""
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(everywhere)})
     try:

@@ -1,1 +1,1 @@
-"""Adapters that let other evaluators drive our loop."""
+"""Adapters with which other evaluators can run simulst's streams."""

@@ -1,4 +1,4 @@
-"""Our loop as a SimulEval agent.
+"""simulst as a SimulEval agent.
 
     simuleval --agent simulst/agents/simuleval.py --model DIR --source-lang es --target-lang en \\
         --decoding conf/decode/la2_1000ms.yaml --source source.txt --target target.txt \\
@@ -13,7 +13,9 @@ processor, simulst/serve/simulstream.py, loads the model once for all clients an
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
+from types import TracebackType
 
 import numpy as np
 import soxr
@@ -31,16 +33,17 @@ from simulst.streams import open_stream
 
 @entrypoint
 class StreamAgent(SpeechToTextAgent):
-    """One stream after the other, fed with the segments that SimulEval cuts.
+    """Decodes one utterance after the other. SimulEval cuts the audio into segments and passes them on.
 
-    Predictions and delays are those of `simulst evaluate` on the same audio, if it is 16 kHz mono and the segment size
-    divides the positions at which READ decodes. SimulEval gives a word the time of the segment that it came with, so
-    delays round up to whole segments where the size does not divide them, and in utterances that fill the model's
-    window, which moves by parts of a segment. Other sample rates are resampled on the way; the filter holds back the
-    newest samples, which adds a segment of 100 ms or two (use `simulst export`). The words are always the same.
+    Predictions and delays equal those of `simulst evaluate` on the same audio, if it is 16 kHz mono and the positions
+    at which READ decodes are multiples of the segment size. SimulEval gives each word the end time of a segment. So
+    delays are rounded up to segments if READ decodes between them. This also happens once an utterance fills the
+    model's window, because the window moves by parts of a segment. Other sample rates are resampled on the fly. The
+    filter holds the newest samples back, which adds one or two segments of 100 ms (`simulst export` avoids this). The
+    words are always the same.
 
-    Raises SimulstError: what `load_model`, `load_decoding` and `Stream` raise, a latency unit that SimulEval counts
-        otherwise, audio of several channels.
+    Raises SimulstError: the errors of `load_model`, `load_decoding` and `Stream`; SimulEval counts another latency
+        unit; audio with several channels.
     """
 
     def __init__(self, args: Namespace) -> None:
@@ -50,7 +53,7 @@ class StreamAgent(SpeechToTextAgent):
         if counted not in (self._unit, "spm"):
             raise SimulstError(
                 f"--eval-latency-unit is '{counted}', but the agent writes {self._unit}s for '{args.target_lang}'; "
-                f"give --eval-latency-unit {self._unit}, or the other --unit."
+                f"give --eval-latency-unit {self._unit}, or another --unit."
             )
         options = parse_options(getattr(args, "model_option", None) or [])
         if getattr(args, "device", "cpu") != "cpu":
@@ -60,9 +63,15 @@ class StreamAgent(SpeechToTextAgent):
         self._model = load_model(args.model, **options)
         super().__init__(args)  # calls reset()
 
+    @classmethod
+    def from_args(cls, args: Namespace) -> StreamAgent:
+        """What SimulEval's command calls: from here on, bad input ends it in one sentence, not in a stack trace."""
+        sys.excepthook = _tell
+        return cls(args)
+
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
-        """Our options; their names are those of `simulst evaluate` and none of SimulEval's."""
+        """Add simulst's options, named as in `simulst evaluate`. SimulEval has none of these names."""
         parser.add_argument("--model", required=True, help="Model folder, or your package.module:Class.")
         parser.add_argument("--source-lang", required=True, help="Language spoken, such as es.")
         parser.add_argument("--target-lang", required=True, help="Language written, such as en.")
@@ -81,7 +90,7 @@ class StreamAgent(SpeechToTextAgent):
         super().reset()
         self._stream = open_stream(self._model, self._decoding, *self._languages, self._unit)
         self._resampler: soxr.ResampleStream | None = None
-        self._pushed = 0  # items of states.source
+        self._pushed = 0  # how many items of states.source have been pushed
 
     @property
     def tgt_lang(self) -> str:
@@ -114,10 +123,10 @@ class StreamAgent(SpeechToTextAgent):
         return WriteAction(text, finished) if text or finished else ReadAction()
 
     def to(self, device: str, *args: object, **kwargs: object) -> None:
-        """The model stays where it was loaded (--device or --model-option device=...)."""
+        """Do nothing: the model stays on its device (--device or --model-option device=...)."""
 
     def _new_samples(self, finished: bool) -> np.ndarray:
-        """Samples that have come since the last call, shape (n,), float32, at the model's rate."""
+        """The samples that have come since the last call, (n,) float32, at the model's sample rate."""
         samples = np.asarray(self.states.source[self._pushed :], dtype=np.float32)
         self._pushed = len(self.states.source)
         if samples.ndim > 1:
@@ -131,3 +140,10 @@ class StreamAgent(SpeechToTextAgent):
         if self._resampler is None:
             self._resampler = soxr.ResampleStream(rate, self._model.sample_rate, 1, dtype="float32")
         return self._resampler.resample_chunk(samples, last=finished)
+
+
+def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if isinstance(error, SimulstError):
+        print(f"simuleval: error: {error}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)

@@ -1,1 +1,1 @@
-"""What belongs to one recipe: where its speech and its models come from, and how they are made."""
+"""Code of single recipes: where their speech and models come from, and how they are made."""

@@ -1,4 +1,4 @@
-"""Debian packages as sources of data: fetched with apt-get and unpacked, both without root."""
+"""Debian packages as sources of data: fetch them with apt-get and unpack them, without root."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from simulst.errors import SimulstError
 
 
 def fetch_packages(names: list[str], downloads: Path) -> dict[str, Path]:
-    """Get the Debian packages that `downloads` lacks, with apt-get and without root; returns name → file.
+    """Fetch the Debian packages that `downloads` lacks, with apt-get and without root.
 
-    Raises SimulstError, with what to fetch by hand, where apt-get is missing or cannot get them.
+    Returns: name → file.
+    Raises SimulstError: apt-get is missing or cannot fetch a package. The message lists what to fetch by hand.
     """
     downloads.mkdir(parents=True, exist_ok=True)
     missing = [name for name in names if not find_package(name, downloads)]
     if missing:
-        # A download that is cut short must not be taken for a whole package by the next run.
+        # An incomplete download must not look like a complete package to the next run.
         part = downloads / "apt.part"
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
@@ -41,12 +42,12 @@ def fetch_packages(names: list[str], downloads: Path) -> dict[str, Path]:
 
 
 def find_package(name: str, downloads: Path) -> Path | None:
-    """The package's file in the folder (the last by name), or None."""
+    """The package's file in the folder; of several, the last by name; None if there is none."""
     return max(downloads.glob(f"{name}_*.deb"), default=None)
 
 
 def unpack(package: Path, root: Path) -> Path:
-    """Unpack a .deb file to `root` unless that was done before; returns `root`. Raises SimulstError: a bad file."""
+    """Unpack a .deb file to `root`, unless that is done. Returns `root`. Raises SimulstError: the file is broken."""
     stamp = root / ".done"
     if stamp.is_file() and stamp.read_text() == package.name:
         return root
@@ -68,7 +69,7 @@ def unpack(package: Path, root: Path) -> Path:
 
 
 def _apt(arguments: list[str], folder: Path) -> str:
-    """Run apt-get; returns what it says when it fails, else ""."""
+    """Run apt-get in a folder. Returns the last line of its errors; "" if it succeeds."""
     try:
         done = subprocess.run(["apt-get", "-q", *arguments], check=False, cwd=folder, capture_output=True, text=True)
     except FileNotFoundError:
@@ -81,7 +82,7 @@ def _last_line(text: str) -> str:
 
 
 def _unpack_deb(package: Path, root: Path) -> None:
-    """A .deb file is an `ar` archive whose member data.tar.* holds the files."""
+    """Unpack a .deb file: an `ar` archive whose member data.tar.* holds the files."""
     data = package.read_bytes()
     if not data.startswith(b"!<arch>\n"):
         raise ValueError("no ar archive")

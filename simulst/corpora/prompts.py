@@ -28,12 +28,12 @@ LANGUAGES = ("es", "fr", "it", "ru")
 REASONS = ("no recording", "no transcript", "no English", "non-speech", "short", "duplicate", "implausible")
 COLUMNS = ("found", *REASONS, "kept", "dev", "tst")
 
-SILENCE_DB = -50.0  # quieter recordings (root mean square, relative to full scale) hold no speech
-# Limits as factors of the language's median: a pair far from it has a recording that says something else.
+SILENCE_DB = -50.0  # level (root mean square, relative to full scale) below which a recording holds no speech
+# Limits as factors of the language's median. In a pair outside of them, the recording says something else.
 SECONDS_PER_ENGLISH_WORD = (0.5, 2.0)
 CHARACTERS_PER_SECOND = (0.6, 1.6)
 
-# Words in brackets are not spoken ("[quello]", "(enfatico)"), as Whisper hears them, but for these.
+# Words in brackets are not spoken ("[quello]", "(enfatico)"), as Whisper's transcripts show. These two are exceptions.
 SPOKEN_NOTES = ("(ne m'appelez plus, jamais)", "(статус)")
 
 _ENTRY = re.compile(r"([\w/-]+)\s*:\s*(.*)")
@@ -55,10 +55,16 @@ class Prompt:
 def prepare_prompts(
     downloads: Path, out: Path, languages: tuple[str, ...] = LANGUAGES, min_words: int = 8
 ) -> dict[str, Counter[str]]:
-    """Fetch, unpack, clean and split; write `out/<language>-en/{dev,tst}`, the recordings under `out/unpacked`.
+    """Fetch, unpack, clean and split the prompts; write `out/<language>-en/{dev,tst}`.
 
-    Returns: language → count for each of COLUMNS, and "dev seconds", "tst seconds".
-    Raises SimulstError: an unknown language, a package that cannot be had or read, nothing left to write.
+    The recordings are in `out/unpacked`.
+
+    downloads: folder of the Debian packages.
+    languages: source languages.
+    min_words: drop pairs with fewer English words than this.
+
+    Returns: language → count for each of COLUMNS, "dev seconds" and "tst seconds".
+    Raises SimulstError: a language is unknown; a package cannot be fetched or read; no prompt is left.
     """
     if unknown := sorted(set(languages) - set(LANGUAGES)):
         raise SimulstError(f"--languages: '{unknown[0]}' is not offered; choose from {', '.join(LANGUAGES)}.")
@@ -97,9 +103,10 @@ def _voice_dir(root: Path, language: str) -> Path:
 
 
 def read_transcript(path: Path) -> dict[str, str]:
-    """Prompt name → transcript as it stands, from lines `name: text`; of a name given twice the first counts.
+    """Read lines of `name: text`. If a name appears twice, its first text counts.
 
-    Raises SimulstError: no gzip or UTF-8 text, or a line without a name.
+    Returns: prompt name → transcript, not cleaned.
+    Raises SimulstError: the file is not (gzipped) UTF-8 text; a line has no name.
     """
     try:
         data = path.read_bytes()
@@ -113,7 +120,7 @@ def read_transcript(path: Path) -> dict[str, str]:
         match = _ENTRY.match(line.strip())
         if not match:
             raise SimulstError(f"{path}, line {number}: not 'name: text'; fix the line.")
-        # Some line breaks are lost and one line has its name twice: split at further "name: " in the text.
+        # Some line breaks are missing, and one line has its name twice: split at each further "name: ".
         pieces = _MERGED.split(match[2])
         for name, value in zip([match[1], *pieces[1::2]], pieces[::2], strict=True):
             if not entries.get(name):
@@ -122,9 +129,9 @@ def read_transcript(path: Path) -> dict[str, str]:
 
 
 def clean(text: str) -> str:
-    """What is spoken, in one line: no stage directions, outer ellipses, curly quotes or double spaces.
+    """The spoken text in one line, without stage directions, outer ellipses, curly quotes or double spaces.
 
-    An entry that is nothing but a note ("[ascending tones]") becomes empty.
+    An entry that is only a note ("[ascending tones]") becomes empty.
     """
     text = " ".join(text.translate(_QUOTES).split())
     for note in SPOKEN_NOTES:
@@ -139,7 +146,7 @@ def clean(text: str) -> str:
 
 
 def word_count(text: str) -> int:
-    """Words with at least one letter or digit."""
+    """The number of words with at least one letter or digit."""
     return sum(any(c.isalnum() for c in word) for word in text.split())
 
 
@@ -149,7 +156,7 @@ def word_count(text: str) -> int:
 def select(
     transcript: dict[str, str], english: dict[str, str], voice: Path, min_words: int
 ) -> tuple[list[Prompt], Counter[str]]:
-    """The prompts worth translating, sorted by name, and how many were found, dropped for each reason, and kept."""
+    """Select the prompts to keep. Returns them sorted by name, and the count for each of COLUMNS so far."""
     wavs = {path.relative_to(voice).with_suffix("").as_posix(): path for path in voice.rglob("*.wav")}
     counts: Counter[str] = Counter({column: 0 for column in COLUMNS})
     prompts: list[Prompt] = []
@@ -176,7 +183,7 @@ def select(
 
 
 def drop_implausible(prompts: list[Prompt]) -> list[Prompt]:
-    """Without the pairs whose recording is far too short or long for its English or its own transcript."""
+    """Drop the prompts whose recording is far too short or long for its English text or its transcript."""
     if not prompts:
         return []
     pace = [p.seconds / word_count(p.reference) for p in prompts]
@@ -210,7 +217,7 @@ def _why_not(
 
 
 def _bare(text: str) -> str:
-    """Case and punctuation aside, for comparing."""
+    """The text without case and punctuation, for comparisons."""
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
@@ -222,7 +229,7 @@ def _level(samples: np.ndarray) -> float:
 
 
 def _write_language(out: Path, language: str, speaker: str, prompts: list[Prompt], counts: Counter[str]) -> None:
-    """Write both splits beside their place, then move them there whole."""
+    """Write both splits to a temporary folder, then move it into place."""
     place = out / f"{language}-en"
     part = out / f"{language}-en.part"
     shutil.rmtree(part, ignore_errors=True)
@@ -242,7 +249,7 @@ def _write_language(out: Path, language: str, speaker: str, prompts: list[Prompt
 
 
 def decision_table(counts: dict[str, Counter[str]]) -> str:
-    """The decisions as text: one line per language."""
+    """The counts as text: one line per language."""
     columns = (*COLUMNS, "dev seconds", "tst seconds")
     rows = [["language", *columns]] + [[lang, *(str(count[c]) for c in columns)] for lang, count in counts.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -1,4 +1,4 @@
-"""A new recipe's folder from a template: its files, with {{name}}, {{source}} and {{target}} filled in."""
+"""Create a recipe's folder from a template: copy its files, and fill in {{name}}, {{source}} and {{target}}."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from simulst.errors import SimulstError
 
 
 def new_recipe(recipes: Path, templates: Path, template: str, name: str, pair: str) -> Path:
-    """Write the folder `recipes/name`, whole or not at all, from `templates/template`; returns it.
+    """Write the folder `recipes/name` from `templates/template`, whole or not at all. Returns the folder.
 
-    pair: languages as source-target, such as de-en.
-    Raises SimulstError: no such template, what cannot be a recipe's name or a pair, a folder that is there already.
+    pair: language pair as source-target, such as de-en.
+
+    Raises SimulstError: there is no such template; the name or the pair is not valid; the folder already exists.
     """
     have = sorted(path.name for path in templates.iterdir() if path.is_dir())
     if template not in have:

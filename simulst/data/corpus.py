@@ -60,6 +60,11 @@ class Choice:
             raise SimulstError(f"--on-error: '{self.on_error}' is not offered; choose drop or stop.")
         if self.punctuation not in PUNCTUATION:
             raise SimulstError(f"--punctuation: '{self.punctuation}' is not offered; choose moses or keep.")
+        least, most = self.seconds
+        if not 0 <= least < most:
+            raise SimulstError(
+                f"--min-seconds {least:g}, --max-seconds {most:g}: nothing lies between; give 0 or more, and then more."
+            )
         if not self.max_ratio > 1:
             raise SimulstError(f"--max-ratio: {self.max_ratio:g} would drop everything; give more than 1, or inf.")
 

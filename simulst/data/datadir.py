@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,8 @@ def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
 
     language: language of the references (see `text_file`).
 
-    Raises SimulstError: a table is missing; an utterance is listed twice; the tables do not hold the same utterances.
+    Raises SimulstError: a table is missing; an utterance is listed twice; the tables do not hold the same
+        utterances, or none.
     """
     root = Path(root)
     if not root.is_dir():
@@ -61,6 +62,8 @@ def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
             f"{text_path}: {len(references)} lines against {len(spans)} in {source.name}, first odd one '{odd[0]}'; "
             "both files must hold the same utterances."
         )
+    if not spans:
+        raise SimulstError(f"{source}: there is no utterance in it; prepare the data again.")
     utterances = []
     for name, (recording, start, end) in spans.items():
         if recording not in recordings:
@@ -137,6 +140,13 @@ def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
             raise SimulstError(f"{path}, line {number}: '{key}' has no value; complete the line.")
         table[key] = value
     return table
+
+
+def check_has(path: Path, table: Mapping[str, str], names: Iterable[str]) -> None:
+    """Raise SimulstError unless the table that was read from `path` has all these keys."""
+    for name in names:
+        if name not in table:
+            raise SimulstError(f"{path}: has no line for '{name}'; prepare the data again.")
 
 
 def _audio_path(root: Path, value: str) -> Path:

@@ -187,7 +187,7 @@ def _parse(path: Path, lines: Sequence[str], starts: Sequence[int]) -> Iterator[
         begin, end = first if n else 0, firsts[n + 1] if n + 1 < len(firsts) else len(lines)
         try:
             items = yaml.load("\n".join(lines[begin:end]), _SafeLoader)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as a date that there is not
             mark = getattr(error, "problem_mark", None)
             line = min(begin + (mark.line if mark else 0) + 1, end)
             problem = getattr(error, "problem", error)

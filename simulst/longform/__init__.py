@@ -1,1 +1,1 @@
-"""Streams of any length: where speech is, and where it pauses."""
+"""Streams of any length: find speech and pauses in them."""

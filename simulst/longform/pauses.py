@@ -1,11 +1,11 @@
-"""Streams without end or segmentation: speech is cut at its pauses, and each part is decoded as one utterance.
+"""Unsegmented streams of any length: cut speech at its pauses, and decode each part as one utterance.
 
-Models are trained on single sentences; they invent words in silence and write little after a sentence's end. So a
-voice activity detector (vad.py) lets only speech into the loop. A pause ends the utterance as the end of a file would:
-all of it is decoded and written, and the next speech begins a new one.
+Models are trained on single sentences. They invent words in silence, and write little after the end of a sentence. So a
+voice activity detector (vad.py) passes only speech to the loop. A pause ends the utterance like the end of a file: all
+of it is decoded and written. The next speech begins a new utterance.
 
-This stands around the loop, not inside of a model: a session is searched at positions that READ names in advance, but
-that a pause has lasted long enough is known only once it has been heard.
+This code is around the loop, not inside a model. The loop decodes at positions that READ names in advance, but a pause
+is recognised only after it has been heard.
 """
 
 from __future__ import annotations
@@ -23,20 +23,26 @@ from simulst.models.base import Session
 from simulst.stream import Emission, Stream, check_samples
 from simulst.units import SAMPLE_RATE
 
-BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to it
-LEAST_SPEECH = 5 * CHUNK  # samples of speech without a break that begin an utterance; noises may be shorter
+BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to the utterance
+LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; shorter sounds are noise
 
 
 @dataclass
 class SegmentedStream:
-    """A stream of any length, as a sequence of utterances. It is used as `Stream` is.
+    """A stream of any length, as a sequence of utterances. It has the interface of `Stream`.
 
-    open_session: a session of the model for each utterance.
-    The result does not depend on how the audio is cut into pushes: it is heard in chunks of 32 ms, and a word's delay
-    is the end of the chunk with which the loop could write it, so that the detector's own delay is part of it.
-    `emissions` and `reads` (ms of source at each decoding step, growing) are the whole record. `segments` holds the
-    utterances that have ended: the positions (ms of source) between which they lie.
-    Raises SimulstError: a model of another sample rate than the detector's; a missing detector.
+    The result does not depend on how the audio is cut into pushes, as the detector hears chunks of 32 ms. A word's
+    delay is the end of the chunk after which the loop could write it, so it includes the detector's own delay.
+
+    open_session: opens a session of the model for each utterance.
+    decoding: the configuration.
+    unit: "word" or "char".
+    meter: measures computation time.
+    emissions: all words so far.
+    reads: ms of source at each decoding step, growing.
+    segments: first and last ms of source of each utterance that has ended.
+
+    Raises SimulstError: the model has another sample rate than the detector; the detector is missing.
     """
 
     open_session: Callable[[Meter], Session]
@@ -48,26 +54,26 @@ class SegmentedStream:
     segments: list[tuple[float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        rate = self._open(self.meter).session.sample_rate  # what can't be decoded is told before any speech
+        rate = self._open(self.meter).session.sample_rate  # raises now if the configuration can't be decoded
         if rate != SAMPLE_RATE:
             raise SimulstError(
-                f"segment: the detector of pauses hears audio of {SAMPLE_RATE} Hz, and the model {rate} Hz; "
+                f"segment: the detector of pauses hears audio of {SAMPLE_RATE} Hz, but the model {rate} Hz; "
                 "write 'segment: {type: none}'."
             )
         self._pause = self.decoding.segment.pause_seconds * SAMPLE_RATE
         self._hearing = start_of_stream()
         self._audio = np.zeros(0, dtype=np.float32)
-        self._start = 0  # number of its first sample
-        self._heard = 0  # samples that the detector has had
-        self._quiet = 0  # the same, up to its last chunk without speech
-        self._loud = 0  # the same, up to its last chunk of speech
-        self._utterance: Stream | None = None  # while there is one
-        self._begin = 0  # samples before it
-        self._given = 0  # samples up to the last that it, or the one before, was given
+        self._start = 0  # number of the first sample in self._audio
+        self._heard = 0  # samples that the detector has heard
+        self._quiet = 0  # samples up to the end of the last chunk without speech
+        self._loud = 0  # samples up to the end of the last chunk of speech
+        self._utterance: Stream | None = None  # None between utterances
+        self._begin = 0  # number of the utterance's first sample
+        self._given = 0  # samples up to the last one that was passed to this utterance or the one before
         self._finished = False
 
     def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
-        """Hand over more audio; get the words that became final. Arguments and errors are those of `Stream.push`."""
+        """Add audio; returns the words that became final. Arguments and errors are those of `Stream.push`."""
         if self._finished:
             raise SimulstError("this stream has ended; open a new one for more audio.")
         self._audio = np.concatenate([self._audio, check_samples(samples)])
@@ -85,7 +91,7 @@ class SegmentedStream:
         return Stream(self.open_session(meter), self.decoding, self.unit)
 
     def _step(self, end: int) -> None:
-        """Hear the next chunk, up to sample `end`, and hand on what is known to be speech."""
+        """Hear the next chunk, up to sample `end`, and pass the samples that are known to be speech to the loop."""
         if self._is_speech(end):
             self._loud = end
         else:
@@ -96,7 +102,7 @@ class SegmentedStream:
         if self._utterance is None:
             keep = max(self._quiet - BEFORE, self._given)
         else:
-            # Silence is held back until speech after it shows that it belongs to the utterance.
+            # Silence is held back until more speech shows that it lies within the utterance.
             if self._loud == end:
                 self._give(self._utterance, self._audio[self._given - self._start : end - self._start])
                 self._given = end

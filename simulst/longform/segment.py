@@ -1,4 +1,4 @@
-"""SEGMENT: whether a stream is one utterance, or is cut into several at its pauses."""
+"""SEGMENT: whether a stream is one utterance, or is cut into utterances at its pauses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 
 
 class Segmentation(ABC):
-    """Options: a frozen dataclass. label: a short name for tables and curves, empty for the ordinary case."""
+    """A frozen dataclass of options. label: a short name for tables and curves, empty for the default."""
 
     @property
     @abstractmethod
@@ -19,7 +19,7 @@ class Segmentation(ABC):
     @property
     @abstractmethod
     def pause_seconds(self) -> float:
-        """Seconds without speech that end an utterance; 0: none do."""
+        """Seconds without speech that end an utterance; 0: pauses end none."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Whole(Segmentation):
 
 @dataclass(frozen=True)
 class Pause(Segmentation):
-    """An utterance ends where nobody speaks for so many seconds (simulst/longform/pauses.py)."""
+    """An utterance ends after `seconds` seconds without speech (simulst/longform/pauses.py)."""
 
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -1,4 +1,4 @@
-"""Voice activity: which parts of a stream are speech, found while it comes in.
+"""Voice activity detection: find the parts of a stream that are speech, while the audio comes in.
 
 The detector is Silero's (PyPI: silero-vad, MIT), a small recurrent network with its weights in the package. It hears
 32 ms at a time.
@@ -16,15 +16,15 @@ import numpy as np
 from simulst.errors import SimulstError
 
 CHUNK = 512  # samples that the detector hears at a time
-CONTEXT = 64  # samples before them that it is shown again
-SPEECH, SILENCE = 0.5, 0.35  # probabilities from which on speech begins, and under which it ends
+CONTEXT = 64  # samples before the chunk that the detector hears again
+SPEECH, SILENCE = 0.5, 0.35  # speech begins at a probability of at least SPEECH, and ends below SILENCE
 
 
 @dataclass(frozen=True)
 class Hearing:
-    """What the detector makes of a stream up to some chunk. It never changes, and can be gone on from again.
+    """The detector's state after a chunk of a stream. It is immutable, so several streams can continue from it.
 
-    speech: whether that chunk is speech.
+    speech: whether the chunk is speech.
     """
 
     speech: bool
@@ -32,7 +32,7 @@ class Hearing:
     state: Any  # of the network
 
     def next(self, chunk: np.ndarray) -> Hearing:
-        """The same for one more chunk, (CHUNK,) float32 at 16 kHz."""
+        """The state after the next chunk. chunk: (CHUNK,) float32 at 16 kHz."""
         import torch
 
         samples = np.concatenate([self.context, chunk])
@@ -42,7 +42,7 @@ class Hearing:
 
 
 def start_of_stream() -> Hearing:
-    """Before the first chunk. Raises SimulstError: the package silero-vad is missing."""
+    """The state before the first chunk. Raises SimulstError: the package silero-vad is missing."""
     import torch
 
     _network()
@@ -59,7 +59,7 @@ def _network() -> Any:
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # torch's, of TorchScript
                 from silero_vad import load_silero_vad
 
-                return load_silero_vad()._model  # without the shell around it, which keeps one stream's state
+                return load_silero_vad()._model  # without its wrapper, which keeps the state of one stream
         finally:
             torch.set_num_threads(threads)  # importing the package sets 1
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""How far the words lag behind the speech: AL in three forms, LAAL, AP, DAL and the real-time factor.
+"""Latency metrics, which say how far the words lag behind the speech: AL in three forms, LAAL, AP, DAL, and RTF.
 
 The functions on one utterance take plain numbers: times in ms (delays, or elapsed times for the computation-aware
-form), the source's length in ms, lengths of texts in units (words or characters). Times and lengths are never empty
-or zero here; `corpus_latency` sees to that.
+form), the length of the source in ms, and the lengths of texts in units (words or characters). Times must not be empty,
+and lengths must not be 0; `corpus_latency` ensures this.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LONG_METRICS = ("LongYAAL", "LongLAAL", "StreamLAAL")
 
 
 def average_lagging(times: Sequence[float], source_length: float, target_length: int) -> float:
-    """AL in ms: mean lag behind a policy that spreads `target_length` units evenly over the source.
+    """AL in ms: the mean lag behind a policy that spreads `target_length` units evenly over the source.
 
-    Paper A, equations 4 and 5, where `target_length` is |Y*| (SimulEval's AL); paper B, equation 5, where it is |Y|
-    (the original AL); LAAL (paper A, equation 6) where it is max(|Y|, |Y*|). The mean ends with the first unit
+    With `target_length` |Y*| it is SimulEval's AL (paper A, equations 4 and 5). With |Y| it is the original AL (paper
+    B, equation 5). With max(|Y|, |Y*|) it is LAAL (paper A, equation 6). The mean ends with the first unit that was
     written at or after the end of the source, or with the last unit if there is none.
     """
     ideal_step = source_length / target_length
@@ -38,7 +38,7 @@ def average_lagging(times: Sequence[float], source_length: float, target_length:
 
 
 def length_adaptive_average_lagging(times: Sequence[float], source_length: float, reference_length: int) -> float:
-    """LAAL in ms (paper A, equation 6): over-long hypotheses no longer earn a negative lag."""
+    """LAAL in ms (paper A, equation 6): hypotheses that are too long do not get a negative lag."""
     return average_lagging(times, source_length, max(len(times), reference_length))
 
 
@@ -49,17 +49,21 @@ def average_lagging_steps(
     reference_length: int,
     reads: Sequence[float] = (),
 ) -> float:
-    """AL weighted by the units that each decoding step wrote, in ms (paper B, equation 6, with γ = |Y*| / |X|).
+    """AL in ms, weighted by the number of units that each step wrote (paper B, equation 6, with γ = |Y*| / |X|).
 
         1/τ · Σ_{t=1..τ} (g(t) - (t - 1) / γ) · w_t,   τ = first step that has read the whole source
 
-    The literal equation: it divides by steps, not by units, so writing N units a step scales it by about N.
+    The equation is taken literally: it divides by steps, not by units. So a policy that writes N units per step gets
+    about N times the value.
 
-    times:  per unit, what stands for g(t): the delays, or the elapsed times. τ comes from the reading alone.
-    reads:  ms of source read at each step, rising, steps that wrote nothing included. A unit belongs to the first step
-            that had read as much as its delay; units written after the last step in `reads` form one more step.
-            Without `reads`, a run of equal delays is a step. Of steps with the same g(t) the first gets all units,
-            since a log cannot tell them apart.
+    times: g(t) of each unit: the delays, or the elapsed times.
+    delays: ms of source read when each unit was written. τ is computed from delays and `reads` only.
+    source_length: |X| in ms.
+    reference_length: |Y*| in units.
+    reads: ms of source read at each step, rising, including steps that wrote nothing. A unit belongs to the first step
+        that had read as much as its delay. Units written after the last step in `reads` form one more step. Without
+        `reads`, a run of equal delays is a step. If several steps have the same g(t), the first gets all their units,
+        because a log cannot tell them apart.
     """
     if reads:
         positions = [*reads, delays[-1]] if delays[-1] > reads[-1] + SAME_MS else list(reads)
@@ -70,15 +74,15 @@ def average_lagging_steps(
         step_of_unit = [step for step, (_, size) in enumerate(runs) for _ in range(size)]
     tau = next((t for t, read in enumerate(positions, 1) if read >= source_length - SAME_MS), len(positions))
     ideal_step = source_length / reference_length
-    # Summing over the units of a step is the same as weighting it by w_t; steps with w_t = 0 only count in τ.
+    # The sum over the units of a step equals the step weighted by w_t. Steps with w_t = 0 only count in τ.
     lags = (time - step * ideal_step for time, step in zip(times, step_of_unit, strict=True) if step < tau)
     return sum(lags) / tau
 
 
 def average_proportion(times: Sequence[float], source_length: float, reference_length: int) -> float:
-    """AP, no unit: the share of the source read before a unit, summed and divided by |Y*| (Cho and Esipova 2016).
+    """AP: the share of the source read before each unit, summed and divided by |Y*| (Cho and Esipova 2016).
 
-    Above 1 where the hypothesis is longer than the reference, as in SimulEval.
+    As in SimulEval, it can exceed 1 if the hypothesis is longer than the reference.
     """
     return sum(times) / (source_length * reference_length)
 
@@ -86,7 +90,7 @@ def average_proportion(times: Sequence[float], source_length: float, reference_l
 def differentiable_average_lagging(times: Sequence[float], source_length: float) -> float:
     """DAL in ms (Cherry and Foster 2019; Arivazhagan et al. 2019): every unit costs at least the ideal step |X| / |Y|.
 
-    All units count, those after the end of the source too, and |Y| is the hypothesis's length, as in SimulEval.
+    As in SimulEval, units after the end of the source count too, and |Y| is the length of the hypothesis.
     """
     ideal_step = source_length / len(times)
     total = 0.0
@@ -98,12 +102,12 @@ def differentiable_average_lagging(times: Sequence[float], source_length: float)
 
 
 def reference_length(instance: Instance, unit: str) -> int:
-    """|Y*|, at least 1: SimulEval counts an empty reference as one word, and fails on one of no characters."""
+    """|Y*|, at least 1. (SimulEval counts an empty reference as one word. It fails on one without characters.)"""
     return max(1, instance.reference_length(unit))
 
 
 def instance_latency(instance: Instance, unit: str, computation_aware: bool = False) -> dict[str, float] | None:
-    """All of METRICS for one utterance; None where it wrote nothing, or has no elapsed times and they are asked for."""
+    """All METRICS of one utterance. None if it wrote nothing, or if elapsed times are needed but were not logged."""
     times = instance.elapsed if computation_aware else instance.delays
     if not times:
         return None
@@ -119,9 +123,10 @@ def instance_latency(instance: Instance, unit: str, computation_aware: bool = Fa
 
 
 def computation_ms(instance: Instance) -> float | None:
-    """Computation time of an utterance, ms: `compute_ms`, else what the last unit's elapsed time has beyond its delay.
+    """Computation time of an utterance in ms: `compute_ms`, or else the last unit's elapsed time minus its delay.
 
-    None where it was not measured: no elapsed times, or ones below the delays (SimulEval's zeros for text input).
+    None if it was not measured: there are no elapsed times, or they are below the delays (SimulEval logs zeros for text
+    input).
     """
     if instance.compute_ms is not None:
         return instance.compute_ms
@@ -133,19 +138,19 @@ def computation_ms(instance: Instance) -> float | None:
 def real_time_factor(instances: Sequence[Instance]) -> float | None:
     """RTF: computation time / audio duration, both summed over the utterances whose computation time is known.
 
-    Not SimulEval's "RTF", which is the last delay / the source's length, per utterance, and measures no computation.
-    None where no utterance has a computation time.
+    SimulEval's "RTF" is something else: the last delay / the length of the source, per utterance, without computation.
+    None if no utterance has a computation time.
     """
     known = [(ms, i.source_length) for i in instances if (ms := computation_ms(i)) is not None]
     return sum(ms for ms, _ in known) / sum(length for _, length in known) if known else None
 
 
 def corpus_latency(instances: Sequence[Instance], unit: str) -> dict[str, float | None]:
-    """METRICS, each also with the suffix _CA (on elapsed times), as means over utterances, and RTF.
+    """The mean of each of METRICS over utterances, the same with the suffix _CA for elapsed times, and RTF.
 
-    AL, LAAL, AP and DAL equal SimulEval 1.1.4's scorers; the _CA ones those built with computation_aware=True (its
-    command line then passes the flag to the plain ones as well: SimulEval issue 44). Utterances that wrote nothing
-    are skipped; a mean over none is None.
+    AL, LAAL, AP and DAL equal those of SimulEval 1.1.4's scorers, and the _CA ones those of its scorers with
+    computation_aware=True. (With that flag, SimulEval's command line also changes the plain ones: SimulEval issue 44.)
+    Utterances that wrote nothing are skipped. A mean over no utterances is None.
     """
     means: dict[str, float | None] = {}
     for suffix, computation_aware in (("", False), ("_CA", True)):

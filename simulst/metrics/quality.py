@@ -1,4 +1,4 @@
-"""BLEU and chrF with their signatures, confidence intervals and paired significance, all of them sacreBLEU's own."""
+"""BLEU and chrF with signatures, confidence intervals and paired significance tests, all computed by sacreBLEU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from simulst.languages import CHINESE, code_of, unit_of
 
 @dataclass(frozen=True)
 class Quality:
-    """A corpus score, 0 to 100, sacreBLEU's signature, and the 95 % interval where it was asked for."""
+    """A corpus score, 0 to 100, with sacreBLEU's signature.
+
+    low, high: the 95 % interval; None if it was not asked for.
+    """
 
     score: float
     signature: str
@@ -39,9 +42,10 @@ class Difference:
 def tokenizer_for(language: str) -> str:
     """sacreBLEU's tokenizer for a target language: 13a, zh for Chinese, ja-mecab for Japanese.
 
-    Other languages written without spaces are cut into characters.
-    Raises SimulstError: there is no such language; Japanese without MeCab and its IPA dictionary (by characters, BLEU
-        would be about twice as high).
+    For other languages without spaces it is char.
+
+    Raises SimulstError: there is no such language; MeCab or its IPA dictionary is missing for Japanese. (With char,
+        BLEU would be about twice as high.)
     """
     if unit_of(language) == "word":
         return "13a"
@@ -59,16 +63,19 @@ def tokenizer_for(language: str) -> str:
 
 
 def bleu(predictions: Sequence[str], references: Sequence[str], language: str = "en", bootstrap: int = 0) -> Quality:
-    """Corpus BLEU against one reference each; `bootstrap` resamples (0: none) for the 95 % interval.
+    """Corpus BLEU, with one reference for each prediction.
 
-    One sentence has no interval: all its resamples are the same.
-    Raises SimulstError: no sentences, or not as many predictions as references; what `tokenizer_for` raises.
+    language: the target language, which determines the tokenizer.
+    bootstrap: how many resamples to draw for the 95 % interval; 0: no interval. A single sentence has no interval,
+        because all resamples are the same.
+
+    Raises SimulstError: no sentences; not as many predictions as references; the errors of `tokenizer_for`.
     """
     return _score(BLEU(tokenize=tokenizer_for(language)), predictions, references, bootstrap)
 
 
 def chrf(predictions: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> Quality:
-    """Corpus chrF2; otherwise as `bleu`."""
+    """Corpus chrF2. Arguments and errors are those of `bleu`."""
     return _score(CHRF(), predictions, references, bootstrap)
 
 
@@ -81,13 +88,20 @@ def paired_significance(
 ) -> dict[str, Difference]:
     """BLEU and chrF of two systems on the same sentences, with sacreBLEU's paired bootstrap test.
 
-    Raises SimulstError: no sentences or only one, or not as many predictions as references; what `tokenizer_for`
-        raises.
+    baseline: predictions of the first system.
+    system: predictions of the second system.
+    references: one reference for each sentence.
+    language: the target language, which determines BLEU's tokenizer.
+    samples: how many resamples to draw.
+    Returns: the difference for each of "BLEU" and "chrF".
+
+    Raises SimulstError: no sentences or only one; not as many predictions as references; the errors of
+        `tokenizer_for`.
     """
     _check_lengths(baseline, references)
     _check_lengths(system, references)
     if len(references) == 1:
-        raise SimulstError("one sentence is too little for a paired bootstrap test; compare logs of several.")
+        raise SimulstError("a paired bootstrap test needs several sentences, but there is one; compare longer logs.")
     metrics: dict[str, Metric] = {"BLEU": BLEU(tokenize=tokenizer_for(language)), "chrF": CHRF()}
     test = PairedTest(
         [("baseline", baseline), ("system", system)], metrics, [references], test_type="bs", n_samples=samples
@@ -97,8 +111,8 @@ def paired_significance(
     # sacreBLEU renames the metrics (chrF becomes chrF2) and keeps their order.
     for metric, name in zip(metrics, signatures, strict=True):
         first, second = results[name]
-        # With equal scores there is nothing to explain by chance, but sacreBLEU's strict comparison finds no
-        # resample beyond the observed difference for identical outputs and would report p = 1 / (samples + 1).
+        # If the scores are equal, p is 1. But for identical outputs sacreBLEU finds no resample beyond the observed
+        # difference, because its comparison is strict, and would report p = 1 / (samples + 1).
         p = 1.0 if first.score == second.score else second.p_value
         differences[metric] = Difference(float(first.score), float(second.score), float(p), str(signatures[name]))
     return differences
@@ -109,8 +123,8 @@ def _score(metric: Metric, predictions: Sequence[str], references: Sequence[str]
     if bootstrap <= 1 or len(references) == 1:
         score = metric.corpus_score(predictions, [references]).score
         return Quality(float(score), str(metric.get_signature()))
-    # PairedTest with one system, since corpus_score(n_bootstrap=...) of sacreBLEU 2.6 raises TypeError in chrF when a
-    # resample scores 0, and keeps the interval private. The interval is mean ± half its width.
+    # This uses PairedTest with one system, because corpus_score(n_bootstrap=...) of sacreBLEU 2.6 keeps the interval
+    # private, and raises TypeError in chrF if a resample scores 0. The interval is mean ± ci.
     signatures, results = _run(PairedTest([("", predictions)], {"": metric}, [references], "bs", n_samples=bootstrap))
     [(name, signature)] = signatures.items()
     [result] = results[name]
@@ -119,7 +133,7 @@ def _score(metric: Metric, predictions: Sequence[str], references: Sequence[str]
 
 
 def _run(test: PairedTest) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    # sacreBLEU types its results as if any field could be missing.
+    # sacreBLEU's type hints say that any field could be missing, which is not so.
     return test()
 
 

@@ -1,4 +1,4 @@
-"""The scores of a whole log, ready for JSON, and the comparison of two logs."""
+"""The scores of a log, ready for JSON, and the comparison of two logs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def score_instances(
 ) -> dict[str, Any]:
     """Quality and latency of one log.
 
-    language:  the target language; chooses BLEU's tokenizer and, where `unit` is None, words or characters.
-    unit:      "word" or "char", the unit that the delays count.
-    bootstrap: resamples for the 95 % intervals; 0 leaves them out.
-    path:      names the log in messages.
+    instances: the log.
+    language: the target language. It determines BLEU's tokenizer and the default unit.
+    unit: "word" or "char", the unit of the delays; None: the usual unit of the language.
+    bootstrap: how many resamples to draw for the 95 % intervals; 0: no intervals.
+    path: the name of the log in messages.
 
-    Without references (None, or all of them empty) latency counts the predictions' lengths, as in SimulEval.
+    If there are no references (None, or all empty), latency uses the lengths of the predictions, as in SimulEval.
     Returns: plain values, 3 decimals (RTF 4). BLEU, BLEU_signature, chrF, chrF_signature, with `bootstrap` also
         *_low and *_high (None without references, or for one sentence); METRICS and METRICS with _CA (ms; AP has no
         unit), RTF, as in `corpus_latency` (None if nothing was written, or no elapsed times were logged); sentences;
@@ -59,11 +60,11 @@ def score_instances(
         )
     references = _references(instances, path)
     if not references:
-        logger.warning("%s: has no references; no BLEU and chrF, and lags by the predictions' lengths.", path)
+        logger.warning("%s: has no references; no BLEU and chrF, and lags use the lengths of the predictions.", path)
         instances = [replace(i, reference=None) for i in instances]
     elif bootstrap > 1 and len(instances) == 1:
         logger.warning("%s: one sentence has no 95 %% interval.", path)
-    # The reference is counted like the prediction: SimulEval's |Y*| differs in empty texts and spaces.
+    # Count the reference like the prediction. (SimulEval's |Y*| counts empty texts and spaces differently.)
     reference_units = sum(len(replace(i, prediction=i.reference or "").units(unit)) for i in instances)
     prediction_units = sum(len(i.units(unit)) for i in instances)
     latency = corpus_latency(instances, unit)
@@ -87,11 +88,16 @@ def compare(
 ) -> dict[str, Any]:
     """Is `system` better than `baseline`? sacreBLEU's paired bootstrap test on the sentences of two logs.
 
-    unit, paths: as in `score_instances`, of the baseline and of the system.
-    Returns: for BLEU and chrF each *_baseline, *_system, *_difference (system - baseline), *_p and *_signature;
-        sentences.
-    Raises SimulstError: an empty log, or of one sentence, or without references; logs with other indices or references;
-        predictions that don't match their delays.
+    baseline: the log of the baseline.
+    system: the log of the system.
+    language: the target language, which determines BLEU's tokenizer.
+    samples: how many resamples to draw.
+    unit: as in `score_instances`.
+    paths: the names of both logs in messages.
+    Returns: for BLEU and chrF *_baseline, *_system, *_difference (system - baseline), *_p and *_signature; sentences.
+
+    Raises SimulstError: a log that is empty, has one sentence only, or has no references; logs with different indices
+        or references; predictions that do not match their delays.
     """
     from simulst.metrics.quality import paired_significance
 
@@ -109,7 +115,7 @@ def compare(
             raise SimulstError(f"index {index}: the logs have different references; compare runs over the same data.")
     references = _references([first[index] for index in sorted(first)], paths[0])
     if first and not references:
-        raise SimulstError(f"{paths[0]}: has no references; the test compares BLEU and chrF, which need them.")
+        raise SimulstError(f"{paths[0]}: has no references; BLEU and chrF need them, so compare logs that have them.")
     differences = paired_significance(
         [first[index].prediction for index in sorted(first)],
         [second[index].prediction for index in sorted(first)],
@@ -129,7 +135,7 @@ def compare(
 
 
 def format_scores(scores: dict[str, Any]) -> str:
-    """The result of `score_instances` as a small table to read; and that of `compare`, if it is in it ("against")."""
+    """The result of `score_instances` as a readable table. It may hold that of `compare` as "against"."""
     lines = []
     for name in ("BLEU", "chrF"):
         low, high = scores.get(f"{name}_low"), scores.get(f"{name}_high")
@@ -156,17 +162,17 @@ def format_scores(scores: dict[str, Any]) -> str:
 
 
 def _references(instances: Sequence[Instance], path: str | Path) -> list[str]:
-    """The references in order; none at all where there are none, or only empty ones.
+    """The references, in order; an empty list if there are none, or only empty ones.
 
-    Raises SimulstError: some instances have one, others have not.
+    Raises SimulstError: some instances have a reference and others have none.
     """
     known = [i.reference for i in instances if i.reference is not None]
     if not any(reference.strip() for reference in known):
         return []
     if lacking := [i.index for i in instances if i.reference is None]:
         raise SimulstError(
-            f"{path}, index {lacking[0]}: has no reference (null), as {len(lacking)} of {len(instances)} sentences; "
-            "give all of them one, or none."
+            f"{path}, index {lacking[0]}: has no reference (null), like {len(lacking)} of {len(instances)} sentences; "
+            "give a reference for all sentences, or for none."
         )
     if empty := [i.index for i in instances if not (i.reference or "").strip()]:
         logger.warning("%s: empty references: %d, first of index %d.", path, len(empty), empty[0])

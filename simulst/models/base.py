@@ -1,4 +1,4 @@
-"""What the loop needs of a model: take audio in, and continue a committed prefix."""
+"""What the loop needs of a model: it takes in audio and continues the committed tokens."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from simulst.units import SAMPLE_RATE
 class Session(ABC):
     """One utterance inside a model.
 
-    meter: the clock of the stream. sample_rate: of the audio. gives: what policies and searches may ask for.
-    default_search: where a decoding configuration names no search. layers, heads: of the decoder's source attention, if
-    `gives` has it.
+    meter: the clock of the stream.
+    sample_rate: samples per second of the audio.
+    gives: what policies and searches may ask for.
+    default_search: the search that is used if the decoding configuration names none.
+    layers: how many decoder layers have source attention, if `gives` has Need.ATTENTION.
+    heads: how many heads each of them has.
 
-    A model that can't look at endless audio has a window. The loop makes a step when the window's `limit` is reached,
-    and once it `is_full` commits what was `spoken` in it and lets it `slide`. Without a window these methods stay as
-    they are.
+    A model that can't process endless audio has a window. The loop makes a step when the window's `limit` is reached.
+    Once the window `is_full`, the loop commits what was `spoken` in the audio that leaves and calls `slide`. A model
+    without a window does not override these methods.
     """
 
     sample_rate: int = SAMPLE_RATE
@@ -43,35 +46,42 @@ class Session(ABC):
     @property
     @abstractmethod
     def length(self) -> int:
-        """Samples taken in since the start of the utterance."""
+        """How many samples have been taken in since the start of the utterance."""
 
     @property
     def heard(self) -> int:
-        """What a search sees of the source; the loop makes a step only once it has grown.
+        """How much of the source a search sees. The loop makes a step only if this has grown since the last step.
 
-        In samples; an encoder that works in blocks counts its blocks.
+        It is counted in samples; a blockwise encoder counts its blocks.
         """
         return self.length
 
     @abstractmethod
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
-        """Take in audio, shape (n,), float32. final: no audio comes after it."""
+        """Take in audio.
+
+        samples: (n,) float32.
+        final: whether the audio ends with these samples.
+        """
 
     @abstractmethod
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        """Hypotheses for all audio so far, best first, that begin with the committed tokens.
+        """Search for hypotheses of all audio so far.
 
-        stop: ends the search; None: it runs to the end of the sentence.
+        committed: all tokens committed so far. Each hypothesis must begin with them.
+        options: the options of the search.
+        stop: ends the search. None: it runs to the end of the sentence.
+        Returns: hypotheses, best first.
         """
 
     @abstractmethod
     def text(self, tokens: Tokens) -> str:
-        """Plain text; a character cut in two ends in U+FFFD."""
+        """Plain text. An incomplete character at the end becomes U+FFFD."""
 
     def block_end(self, count: int) -> float:
         """The length (samples) at which the encoder will have written `count` more blocks than now.
 
-        Only a session that gives `Need.BLOCKS` is asked.
+        It is called only if the session gives `Need.BLOCKS`.
         """
         raise NotImplementedError
 
@@ -81,7 +91,7 @@ class Session(ABC):
         return 0
 
     def limit(self) -> float:
-        """The length (samples) at which a step is due, so that nothing leaves the window that no step has seen."""
+        """The length (samples) at which a step is due. Without it, audio could leave the window unsearched."""
         return math.inf
 
     def is_full(self) -> bool:
@@ -93,7 +103,7 @@ class Session(ABC):
         return best
 
     def slide(self, committed: Tokens) -> None:
-        """Let the oldest audio go, together with its committed tokens. They stay committed."""
+        """Drop the oldest audio from the window, together with its committed tokens. They stay committed."""
 
 
 class Model(Protocol):
@@ -102,21 +112,26 @@ class Model(Protocol):
     sample_rate: int
 
     def session(self, source: str, target: str, meter: Meter | None = None) -> Session:
-        """A new utterance in this language pair.
+        """Open a new utterance.
 
+        source: language spoken, such as "es".
+        target: language written, such as "en".
         meter: the clock of the stream. Sessions of the same utterance whose meters share a memo share work.
-        Raises SimulstError: a pair that the model does not have.
+
+        Raises SimulstError: the model does not have this language pair.
         """
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model: what its folders look like, its options, how it is loaded.
+    """A kind of model. Each module or package in simulst/models that has a `family` is one (see registry.py).
 
-    Each module or package in simulst/models that has a `family` is one (see registry.py).
-    looks_like: its files, for an error. recognises: whether a path is one. options: a frozen dataclass.
-    load: from the path, these options and the number of processors that it may use, a model.
-    digest: a short name of the weights; trained again, they have another.
+    name: its name.
+    looks_like: a description of its files, for errors.
+    recognises: whether a path is a model of this family.
+    options: its options, a frozen dataclass.
+    load: loads a model from its path, its options and the number of processors that it may use.
+    digest: a hash of the weights, from the path and the options. If the model is trained again, the hash changes.
     """
 
     name: str
@@ -128,8 +143,8 @@ class Family:
 
 
 def check_device(device: str) -> None:
-    """A device of torch. Raises SimulstError: it is not there."""
+    """Raise SimulstError if this machine does not have the torch device."""
     import torch
 
     if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
-        raise SimulstError(f"the device '{device}' is not there; give cpu, or cuda on a machine that has it.")
+        raise SimulstError(f"this machine has no device '{device}'; give cpu, or cuda on a machine that has it.")

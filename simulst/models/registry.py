@@ -1,9 +1,9 @@
-"""The model families: `load_model` asks each of them what it recognises.
+"""The model families. `load_model` asks each of them whether it recognises the path.
 
-A family is a module or package in this folder that has a `family` (`simulst.models.base.Family`). Your own needs no
-place here: it is a class with the methods of `simulst.models.base.Model`, named by its import path
-(`--model my_package.my_module:MyModel`). It is called with the options of `--model-option`; a folder of weights, say,
-is one of them.
+A family is a module or package in this folder that has a `family` (`simulst.models.base.Family`). Your own model does
+not have to be in this folder. Write a class with the methods of `simulst.models.base.Model` and give its import path
+(`--model my_package.my_module:MyModel`). The class is called with the options of `--model-option`, such as a folder of
+weights.
 """
 
 from __future__ import annotations
@@ -19,19 +19,22 @@ from typing import Any
 import yaml
 
 import simulst.models
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, reason_of
 from simulst.models.base import Family, Model
 from simulst.options import build_options
 from simulst.options import option_names as names_of
 from simulst.threads import available_cores
+from simulst.yaml_files import load_yaml
 
 
 def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
-    """Open a model folder, or a family of your own by its import path.
+    """Load a model.
 
-    cores: processors that the model may use, where its options name no number of threads; 0: all that are available.
-    options: those of the family (`device`, `threads`, ...).
-    Raises SimulstError: no such folder, no known family, an option that the family does not have, broken files.
+    path: a model folder, or the import path of your own class.
+    cores: how many processors the model may use if its options name no number of threads. 0: all that are available.
+    options: the options of the family, such as `device` and `threads`.
+
+    Raises SimulstError: no such folder; no family recognises it; an unknown option; broken files.
     """
     family = _family(path)
     if family is not None:
@@ -42,19 +45,24 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
     for name in options:
         if name not in known:
             raise SimulstError(f"{path}: the model has no option '{name}'; it has {', '.join(known) or 'no options'}.")
-    return own(**options)
+    try:
+        return own(**options)
+    except SimulstError:
+        raise
+    except Exception as error:  # of any kind, as it is the user's code that runs
+        raise SimulstError(f"{path}: the model cannot be made with these options ({reason_of(error)}).") from error
 
 
 def option_names(path: str | Path) -> list[str]:
-    """The options of the family that `load_model` would pick. Raises SimulstError as it does."""
+    """The names of the options that `load_model` accepts for this path. Raises SimulstError as `load_model` does."""
     family = _family(path)
     return _parameters(_own(path)) if family is None else names_of(family.options)
 
 
 def digest_of_weights(path: str | Path, options: Mapping[str, Any]) -> str:
-    """A short name of a model's weights: trained again, it has another one. Empty for a family of your own.
+    """A hash of a model's weights. It changes if the model is trained again. Empty for your own class.
 
-    Raises SimulstError: no such model, wrong options, or weights that are missing.
+    Raises SimulstError: no such model; wrong options; missing weights.
     """
     family = _family(path)
     if family is None:
@@ -64,24 +72,24 @@ def digest_of_weights(path: str | Path, options: Mapping[str, Any]) -> str:
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """Options of a family from `NAME=VALUE` texts (`--model-option`). Raises SimulstError for other forms."""
+    """Parse options of the form `NAME=VALUE` (`--model-option`). Raises SimulstError for any other form."""
     options = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise SimulstError(f"--model-option {pair}: give it as NAME=VALUE.")
         try:
-            options[name] = yaml.safe_load(value)
+            options[name] = load_yaml(value)
         except yaml.YAMLError:
             options[name] = value
-        if isinstance(options[name], list | dict):
+        if not isinstance(options[name], str | bool | int | float | None):
             raise SimulstError(f"--model-option {pair}: the value must be a number, a word or true/false.")
     return options
 
 
 @functools.cache
 def families() -> tuple[Family, ...]:
-    """All families, by name. None of them loads what its models need before one is loaded."""
+    """All families, sorted by name. Their libraries are imported only when a model is loaded."""
     found = []
     for module in pkgutil.iter_modules(simulst.models.__path__):
         content = importlib.import_module(f"{simulst.models.__name__}.{module.name}")
@@ -91,14 +99,14 @@ def families() -> tuple[Family, ...]:
 
 
 def _family(path: str | Path) -> Family | None:
-    """The family of a folder or file; None for an import path."""
+    """The family that recognises a folder or file; None for an import path."""
     place = Path(path)
     for family in families():
         if family.recognises(place):
             return family
     if place.is_dir():
         kinds = ", or ".join(family.looks_like for family in families())
-        raise SimulstError(f"{path}: not a model that simulst knows; it needs {kinds}.")
+        raise SimulstError(f"{path}: not a model that simulst knows; give {kinds}.")
     return None
 
 
@@ -112,8 +120,10 @@ def _own(path: str | Path) -> Any:
         )
     try:
         own = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, TypeError) as error:
-        raise SimulstError(f"{path}: cannot import the model ({error}); check the path and PYTHONPATH.") from error
+    except Exception as error:  # of any kind, as importing runs the user's code
+        raise SimulstError(
+            f"{path}: cannot import the model ({reason_of(error)}); check the path and PYTHONPATH."
+        ) from error
     session = getattr(own, "session", None)
     try:
         inspect.signature(session).bind(own, "en", "de", None)  # type: ignore[arg-type]

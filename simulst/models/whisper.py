@@ -1,10 +1,11 @@
-"""Whisper in CTranslate2 form: an offline model, put online by re-encoding all audio in its window at every step.
+"""Whisper in CTranslate2 format: an offline model that re-encodes all audio in its window at every step.
 
 The model is trained on 30 s inputs. Encoding 30 s for 2 s of speech is a waste, but a decoder that sees only a short
-window repeats itself. So only the speech and a little silence are encoded, and what is missing to 30 s is filled with
-the encoder's output for silence, which is computed once (benchmarks/whisper_window.py has the figures). Longer audio
-slides: what has been committed leaves the window with its audio, found by the model's own attention (CTranslate2's
-`align`), and stays before the decoder's eyes as previous text.
+window repeats itself. So only the speech and a little silence are encoded. The rest of the 30 s is filled with the
+encoder's output for silence, which is computed once (benchmarks/whisper_window.py has the figures).
+
+If the audio is longer, the window slides: committed words leave it together with their audio. The model's own attention
+says where they end (CTranslate2's `align`). The decoder still gets them as previous text.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from simulst.meter import Meter
 from simulst.models.base import Family
 from simulst.models.window import WindowedSession
 from simulst.needs import Need
+from simulst.options import read_fields
 from simulst.policy.context import TokensView
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, BeamSearch, Found, Hypothesis, SearchOptions, Tokens
@@ -36,7 +38,7 @@ WINDOW_SECONDS = 30
 POSITIONS = 448  # of the decoder
 PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
 STATE_SECONDS = 0.02  # one encoder frame, the unit of `align`
-LOOP_NGRAM = 3  # n-grams of this length may not come twice once the model has been caught in a loop
+LOOP_NGRAM = 3  # if the model is in a loop, it searches again without repeating n-grams of this length
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
 FILES = ("model.bin", "vocabulary.json", "tokenizer.json", "config.json")
 
@@ -47,9 +49,11 @@ Seconds = Annotated[float, Field(ge=0, le=WINDOW_SECONDS)]
 class WhisperOptions:
     """Options of a Whisper model.
 
-    device, compute_type, threads: see CTranslate2; threads 0: all that are available.
-    padding_seconds: silence that is encoded with the speech; 30 encodes the full window, as Whisper was trained.
-    silence_seconds: ready-made silence that the decoder sees after that, as far as 30 s go.
+    device: CTranslate2's device.
+    compute_type: CTranslate2's compute type.
+    threads: CTranslate2's threads. 0: all that are available.
+    padding_seconds: seconds of silence that are encoded with the speech. 30 encodes the full window, as in training.
+    silence_seconds: seconds of precomputed silence that the decoder sees after that, up to 30 s in all.
     """
 
     device: str = "cpu"
@@ -62,7 +66,10 @@ class WhisperOptions:
 class Whisper:
     """A CTranslate2 Whisper folder: model.bin, vocabulary.json, tokenizer.json, config.json.
 
-    cores: threads, where the options name none; 0: all.
+    path: the folder.
+    options: the options of the family.
+    cores: how many threads to use if the options name none. 0: all that are available.
+
     Raises SimulstError: a missing or broken file.
     """
 
@@ -75,15 +82,22 @@ class Whisper:
         self.path, self._options = path, options
         for name in FILES:
             if not (path / name).is_file():
-                raise SimulstError(f"{path}: the file {name} is missing; bring the model again.")
-        self._config = _read_json(path / "config.json", dict)
-        _read_json(path / "vocabulary.json", list)
+                raise SimulstError(f"{path}: the file {name} is missing; fetch the model again.")
+        again = "fetch the model again"
+        config = _read_json(path / "config.json")
+        self._config = read_fields(_Config, config, f"{path}: config.json is broken", again)
+        vocabulary = _read_json(path / "vocabulary.json")
+        if not (isinstance(vocabulary, list) and all(isinstance(token, str) for token in vocabulary)):
+            raise SimulstError(f"{path}: vocabulary.json is broken (it is another file); {again}.")
         try:
             self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # the library has no class of its own for it
-            raise SimulstError(f"{path}: tokenizer.json is broken ({error}); bring the model again.") from error
+            raise SimulstError(f"{path}: tokenizer.json is broken ({error}); fetch the model again.") from error
         self._previous = self._special("<|startofprev|>")
         self._eos = self._special("<|endoftext|>")
+        for token in ("<|startoftranscript|>", "<|endoftext|>"):
+            if vocabulary[self._special(token) : self._special(token) + 1] != [token]:
+                raise SimulstError(f"{path}: vocabulary.json and tokenizer.json do not fit; {again}.")
         try:
             self._model = ctranslate2.models.Whisper(
                 str(path),
@@ -96,19 +110,23 @@ class Whisper:
             raise SimulstError(f"{path}: CTranslate2 cannot load the model ({reason}).") from error
 
     def session(self, source: str, target: str, meter: Meter | None = None) -> WhisperSession:
-        """A new utterance. target: the source language (transcription) or en (translation).
+        """Open a new utterance.
+
+        source: language spoken.
+        target: the source language (transcription) or en (translation).
+        meter: the clock of the stream.
 
         Raises SimulstError: a language or direction that the model does not have.
         """
         return WhisperSession(self, self._start_tokens(source, target), meter or Meter())
 
     def encode(self, samples: np.ndarray) -> Any:
-        """Encoder output of a window of audio, shape (n,) → CTranslate2 StorageView (1, states, width)."""
+        """Encode a window of audio, (n,) float32 → encoder output, a CTranslate2 StorageView (1, states, width)."""
         import ctranslate2
 
         states = self._encode(log_mel(samples, self._frames(samples.size), self._filters))
         begin = states.shape[1]
-        # CTranslate2 takes an array of as many states as there are mels for features.
+        # If there are as many states as mels, CTranslate2 takes the array for features.
         end = max(begin + round(self._options.silence_seconds / STATE_SECONDS), self._model.n_mels + 1)
         silence = self._silence[:, begin:end]
         states = np.concatenate([states, silence], axis=1)
@@ -130,7 +148,7 @@ class Whisper:
 
         start: the tokens that name languages and task.
         """
-        # Where positions are short, the text of this window comes before that of earlier ones.
+        # If there are too few positions, previous text is cut first.
         room = POSITIONS - 2 - len(start) - len(prefix) - min(max_new, POSITIONS // 2)
         previous = previous[-room:] if room > 0 else ()
         context = (self._previous, *previous) if previous else ()
@@ -151,8 +169,8 @@ class Whisper:
             # among them.
             max_length=length + max(length, len(prompt) - len(prefix) - 1),
             return_scores=True,
-            # The rule that the first token be no space and no <eos> is for beginnings: after a prefix it would force
-            # a token out of the model at every step.
+            # With suppress_blank, the first token can be neither a space nor <eos>. After a prefix, this would force
+            # the model to add a token at every step.
             suppress_blank=not (prefix or previous),
         )[0]
         return [
@@ -160,9 +178,9 @@ class Whisper:
         ]
 
     def begins(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> list[int]:
-        """The encoder frame (20 ms) at which each token begins, and that at which the last one has ended.
+        """The encoder frame (20 ms) at which each token begins, and the frame at which the last one ends.
 
-        They come from the decoder's attention. frames: those of log_mel (10 ms) that are audio.
+        They come from the decoder's attention. frames: how many frames of log_mel (10 ms) are audio.
         """
         if not tokens:
             return [0]
@@ -173,7 +191,7 @@ class Whisper:
         return begins
 
     def text(self, tokens: Tokens) -> str:
-        """Plain text; a character cut in two ends in U+FFFD."""
+        """Plain text. An incomplete character at the end becomes U+FFFD."""
         return self._tokenizer.decode(list(tokens), skip_special_tokens=True)
 
     def begins_word(self, token: int) -> bool:
@@ -196,7 +214,7 @@ class Whisper:
 
     def _start_tokens(self, source: str, target: str) -> Tokens:
         path = self.path
-        languages = sorted(str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.get("lang_ids", []))
+        languages = sorted(str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids)
         if source not in languages:
             raise SimulstError(f"{path}: the model has no language '{source}'; it has {', '.join(languages)}.")
         if target not in ("en", source):
@@ -214,7 +232,10 @@ class Whisper:
 
 
 class WhisperSession(WindowedSession):
-    """One utterance: the audio of the window and the tokens that belong to it. start: names languages and task."""
+    """One utterance: the audio in the window, and the tokens that belong to it.
+
+    start: the tokens that name the languages and the task.
+    """
 
     gives = frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION})
 
@@ -234,7 +255,7 @@ class WhisperSession(WindowedSession):
         return self._model.text(tokens)
 
     def _stopped_beam(self, prefix: Tokens, options: BeamSearch, most: int, stop: Stopping | None) -> Beam:
-        """What a search that STOP could end between two tokens would find; CTranslate2's can't be."""
+        """The beam, cut where STOP would have ended the search. (CTranslate2's search can't be stopped by STOP.)"""
         enough = most if stop is None else min(stop.options.enough_tokens or most, most)
         beam = self._generated(prefix, options, enough)
         if stop is None or not beam:
@@ -270,13 +291,13 @@ class WhisperSession(WindowedSession):
     def _search(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
         beam = self._model.generate(encoded, self._begin, previous, prefix, options, max_new)
         if beam and loops(beam[0].tokens) and not options.no_repeat_ngram:
-            # Whisper repeats itself over noise and long pauses, and two steps agree on it only too well.
+            # Whisper repeats itself over noise and long pauses. Two steps often agree on it, so it would be committed.
             options = replace(options, no_repeat_ngram=LOOP_NGRAM)
             beam = self._model.generate(encoded, self._begin, previous, prefix, options, max_new)
         return beam
 
     def _encoded(self) -> Any:
-        # Asked of the memo once: a run alone does not encode the same window twice either.
+        # The memo is asked only once: without a memo, the same window is encoded only once, too.
         key = ("encode", self._offset, self.length)
         if self._states is None or self._states[0] != key:
             self._states = (key, self.meter.shared(key, lambda: self._model.encode(self._audio)))
@@ -296,7 +317,7 @@ class WhisperSession(WindowedSession):
 
 
 def loops(tokens: Tokens, times: int = 3, longest: int = 8) -> bool:
-    """Whether a text ends in the same 1 to `longest` tokens `times` times over."""
+    """Whether a text ends in `times` repetitions of the same 1 to `longest` tokens."""
     return any(
         len(tokens) >= size * times and tokens[-size:] * times == tokens[-size * times :]
         for size in range(1, longest + 1)
@@ -304,11 +325,12 @@ def loops(tokens: Tokens, times: int = 3, longest: int = 8) -> bool:
 
 
 def log_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarray:
-    """Whisper's input: log10 mel energies of the audio and the silence after it.
+    """Whisper's features: log10 mel energies (Radford et al. 2022, section 2.2, and the released models).
 
-    samples: (n,) float32 16 kHz. frames: length to fill with silence, at least n / 160.
-    filters: (mels, 201). Returns (mels, frames) float32, clipped 8 decades under the loudest and scaled to about
-    [-1, 1] (Radford et al. 2022, section 2.2, and the released models).
+    samples: (n,) float32, 16 kHz.
+    frames: the number of frames, at least n / 160. The rest is silence.
+    filters: (mels, 201).
+    Returns: (mels, frames) float32, clipped at 8 decades below the maximum and scaled to about [-1, 1].
     """
     padded = np.pad(samples, (0, max(0, frames * FRAME - samples.size)))
     padded = np.pad(padded, FFT // 2, mode="reflect")
@@ -319,16 +341,18 @@ def log_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarray
     return np.ascontiguousarray((np.maximum(log, log.max() - 8.0) + 4.0) / 4.0)
 
 
-def _read_json(path: Path, kind: type) -> Any:
+@dataclass
+class _Config:
+    """What is used here of config.json. lang_ids: the tokens of the languages."""
+
+    lang_ids: list[int]
+
+
+def _read_json(path: Path) -> Any:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # not JSON, or not even text
-        raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); bring the model again.") from error
-    if not isinstance(content, kind) or not content:
-        raise SimulstError(
-            f"{path.parent}: {path.name} is broken (it is empty or another file); bring the model again."
-        )
-    return content
+        raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); fetch the model again.") from error
 
 
 def _digest(path: Path, options: WhisperOptions) -> str:

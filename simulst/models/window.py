@@ -1,7 +1,7 @@
-"""A session that encodes all audio of a window again at each step, as offline models need it.
+"""A session for offline models. It encodes all audio in its window again at each step.
 
-Audio beyond the window slides: what has been committed leaves together with its audio, found by the times at which the
-model says that its tokens were spoken.
+If the audio is longer than the window, the window slides: committed tokens leave it together with their audio. The
+model says when each token was spoken.
 """
 
 from __future__ import annotations
@@ -17,24 +17,28 @@ from simulst.models.base import Session
 from simulst.search import Tokens
 from simulst.units import SAMPLE_RATE
 
-LEAST_CUT = 1.0  # seconds; smaller cuts would have the window full again at once
+LEAST_CUT = 1.0  # seconds; after a smaller cut, the window would be full again at once
 
 logger = logging.getLogger(__name__)
 
 
 class WindowedSession(Session):
-    """window_seconds: the most audio that the model hears at once."""
+    """One utterance of an offline model.
+
+    window_seconds: the length of the window, in seconds.
+    meter: the clock of the stream.
+    """
 
     def __init__(self, window_seconds: float, meter: Meter) -> None:
         super().__init__(meter)
         self._window_seconds = window_seconds
         self._audio = np.zeros(0, dtype=np.float32)
         self._offset = 0  # samples that have left the window
-        self._gone: Tokens = ()  # committed tokens that have left with them
+        self._gone: Tokens = ()  # committed tokens that have left the window
 
     @abstractmethod
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
-        """When each of the window's tokens had been spoken, seconds from its start."""
+        """The end time of each token in the window, in seconds from the start of the window."""
 
     @abstractmethod
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
@@ -55,13 +59,13 @@ class WindowedSession(Session):
         return self._offset + round(self._window_seconds * SAMPLE_RATE)
 
     def spoken(self, best: Tokens) -> Tokens:
-        """All but what was spoken in the last second: that word may be cut in two."""
+        """All but the last second: the end of the audio may cut a word in two."""
         ends = self._end_times(self._in_window(best))
         whole = sum(end <= self._audio.size / SAMPLE_RATE - 1.0 for end in ends)
         return best[: len(self._gone) + whole]
 
     def slide(self, committed: Tokens) -> None:
-        """Cut after the last committed word that leaves a third of the window, or else after the first one."""
+        """Cut after the last word that ends in the first two thirds of the window, or else after the first word."""
         prefix = self._in_window(committed)
         ends = self._end_times(prefix)
         words = [i for i in range(1, len(prefix) + 1) if i == len(prefix) or self._begins_word(prefix, i)]

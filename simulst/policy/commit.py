@@ -1,6 +1,6 @@
 """COMMIT: which tokens of the hypotheses are final.
 
-All of them are pure functions of the last beams, from CUNI-KIT 2022, section 3.3 (`prefix(W)` there).
+All of them are pure functions of the last beams (CUNI-KIT 2022, section 3.3, where they are called `prefix(W)`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from simulst.words import Words
 
 
 class Commit(ABC):
-    """What to commit after a step that was not the last; after the last one the best hypothesis is committed.
+    """What to commit after each step but the last. After the last step the best hypothesis is committed.
 
-    label: a short name for tables and curves. curve, swept: the label with "n" for the number that changes along a
-    curve, and that number. window: how many of the latest beams `stable` looks at. ends_word: whether what is committed
-    always ends a word, which is then written at once.
+    label: a short name for tables and curves.
+    curve: the label with "n" in place of the number that changes along a curve.
+    swept: that number.
+    window: how many of the latest beams `stable` looks at.
+    ends_word: whether the committed tokens always end a word. If so, the word is written at once.
     """
 
     window: int = 1
@@ -39,7 +41,7 @@ class Commit(ABC):
 
     @abstractmethod
     def stable(self, beams: Sequence[Beam]) -> Tokens:
-        """The tokens that are safe, counted from the start of the utterance.
+        """The tokens that will not change, from the start of the utterance on.
 
         beams: the beams of the last steps, latest last, at most `window` of them (fewer at the beginning). Each beam
         holds hypotheses, best first, whose tokens begin with the tokens committed when it was searched.
@@ -54,10 +56,10 @@ class Commit(ABC):
 class All(Commit):
     """Everything in the best hypothesis, at once.
 
-    last_word: its last word is written without waiting for the next one to begin, as the model has ended the sentence
-        after it (NAIST 2022 writes all that is translated at a boundary). Should the model go on with that word at a
-        later step, the rest of it leaves later. Only punctuation at the end is not committed before something follows
-        it: after a committed full stop, a model that was trained on whole sentences says no more.
+    last_word: whether the last word is written at once, too, and not only when the next word begins. (NAIST 2022 writes
+        all that is translated at a boundary.) If the model extends that word at a later step, the rest of the word is
+        written then. Punctuation at the end is not committed until something follows it: after a committed full stop, a
+        model that was trained on whole sentences writes nothing more.
     """
 
     last_word: bool = False
@@ -99,7 +101,7 @@ class _Counted(Commit):
 
 @dataclass(frozen=True)
 class Hold(_Counted):
-    """hold-n: the best hypothesis less its last n tokens, nothing if it has n or fewer (equation 1)."""
+    """hold-n: the best hypothesis without its last n tokens; nothing if it has n or fewer (equation 1)."""
 
     curve = "hold-n"
 
@@ -110,7 +112,7 @@ class Hold(_Counted):
 
 @dataclass(frozen=True)
 class LocalAgreement(_Counted):
-    """LA-n: what the best hypotheses of the last n steps begin with; nothing before the n-th (equation 2)."""
+    """LA-n: the common prefix of the best hypotheses of the last n steps; nothing before step n (equation 2)."""
 
     n: int = 2
 
@@ -128,7 +130,7 @@ class LocalAgreement(_Counted):
 
 @dataclass(frozen=True)
 class SharedPrefix(_Counted):
-    """SP-n: what all beam items of the last n steps begin with; nothing before the n-th (equation 3)."""
+    """SP-n: the common prefix of all beam items of the last n steps; nothing before step n (equation 3)."""
 
     n: int = 2
 
@@ -146,10 +148,11 @@ class SharedPrefix(_Counted):
 
 @dataclass(frozen=True)
 class WholeWords(Commit):
-    """Any COMMIT, but the last word is kept back until `commit` finds the beginning of the next one stable.
+    """Any COMMIT, but a word is committed only when `commit` finds the beginning of the next word stable.
 
-    The papers commit (and force) parts of words too. Nothing of a word is written before it is whole either way, but a
-    model that was trained on whole sentences ends the sentence after a committed full stop.
+    The papers also commit parts of words, and the next search must begin with them. In both cases a word is written
+    only when it is complete. The difference matters at full stops: after a committed full stop, a model that was
+    trained on whole sentences ends the sentence.
     """
 
     commit: Commit
@@ -159,7 +162,7 @@ class WholeWords(Commit):
     def __post_init__(self) -> None:
         if self.commit.ends_word:
             raise SimulstError(
-                f"commit: whole_words keeps the last word back, {self.commit.label} writes it; give one of them."
+                f"commit: whole_words holds the last word back, but {self.commit.label} writes it; remove one of them."
             )
 
     @property

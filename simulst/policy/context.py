@@ -1,4 +1,4 @@
-"""What policies meet: what the loop lends them, and what a search shows them."""
+"""What policies may use: the loop gives them a context, and a search shows them its best hypothesis."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from simulst.words import Words
 
 @dataclass(frozen=True)
 class Context:
-    """What the loop lends to the policies of one stream.
+    """What the policies of one stream may use.
 
-    words: from tokens to words. meter: the stream's clock, and what it shares with other streams.
-    sample_rate: of the audio. block_end: the position (ms of source) at which the encoder will have written so many
-    more blocks than now. layers, heads: of the decoder's source attention; 0 where it can't be seen.
+    words: turns tokens into words.
+    meter: the stream's clock, and what it shares with other streams.
+    sample_rate: samples per second of the audio.
+    block_end: block_end(n) is the position (ms of source) at which the encoder will have written n more blocks.
+    layers: how many decoder layers have source attention; 0 if the model does not show it.
+    heads: how many heads each of them has.
     """
 
     words: Words
@@ -32,7 +35,7 @@ class Context:
 class View(ABC):
     """The best hypothesis of a search that is about to extend it. Each value is computed only when it is asked for.
 
-    tokens: those after the committed ones. STOP declares what else it asks for, in `needs`.
+    tokens: its tokens after the committed ones. If a STOP asks for anything else, it declares that in `needs`.
     """
 
     @property
@@ -42,20 +45,20 @@ class View(ABC):
     def odds_of_end(self, exact: bool = False) -> float:
         """log p_ctc(g·<eos>) - log p_ctc(g·more), by the CTC layer and the source so far (CUNI-KIT 2023, section 2.3).
 
-        exact: `more` is the whole vocabulary (equation 4), not the decoder's favourite alone (equation 5).
+        exact: whether `more` stands for the whole vocabulary (equation 4) or for the decoder's best token (equation 5).
         """
         raise NotImplementedError(f"{Need.CTC} was not declared in STOP's needs")
 
     def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
         """Encoder frames of the audio after the one that the next token attends to most, or at which it begins.
 
-        layers, heads: those of the decoder whose source attention is averaged, counted from 0 (-1: the last); empty:
-        all.
+        layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all.
+        heads: the heads in them, counted the same way; empty: all.
         """
         raise NotImplementedError(f"{Need.ATTENTION} was not declared in STOP's needs")
 
     def end_times(self) -> Sequence[float]:
-        """When each token had been spoken, seconds of source."""
+        """The end time of each token, in seconds of source."""
         raise NotImplementedError(f"{Need.END_TIMES} was not declared in STOP's needs")
 
 

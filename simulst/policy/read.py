@@ -1,4 +1,4 @@
-"""READ: how much source is awaited before the next decoding step."""
+"""READ: how much source to wait for before the next decoding step."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Reading(ABC):
 
     @abstractmethod
     def next_ms(self, decoded_ms: float) -> float:
-        """The source position (ms) at which READ is asked next whether to decode.
+        """The next source position (ms) at which READ is asked whether to decode.
 
-        decoded_ms: the position at which it was asked last; 0: never. The result must be larger. Infinity stands for
-        the end of the source.
+        decoded_ms: the position at which it was last asked; 0 if it has not been asked yet.
+        Returns: a larger position; infinity stands for the end of the source.
         """
 
     def hear(self, samples: np.ndarray) -> None:
-        """Take in audio that is new, (n,) float32. Only a READ that needs `Need.AUDIO` is called."""
+        """Take in new audio, (n,) float32. It is called only if READ needs `Need.AUDIO`."""
 
     def ready(self) -> bool:
         """Whether to decode at this position."""
@@ -34,12 +34,15 @@ class Reading(ABC):
 
 
 class Read(Reading):
-    """Options of a READ: a frozen dataclass with a label. Most hold no state: opened, they are themselves.
+    """Options of a READ: a frozen dataclass with a label. Most of them have no state, so `open` returns them unchanged.
 
-    label: a short name for tables and curves. curve: the name of the curve that its runs lie on, if the whole system is
-    called after this READ (`wait-3` is); then `usual_stop` and `usual_commit` are the labels that go without saying.
-    swept: the number that changes along a curve. needs: what `open` and the opened READ ask for. files: what `open`
-    reads.
+    label: a short name for tables and curves.
+    curve: the name of the curve of its runs, if the whole system is named after this READ (as `wait-3` is); else "".
+    usual_stop: if `curve` is set, the STOP that the label of the system leaves out.
+    usual_commit: if `curve` is set, the COMMIT that the label of the system leaves out.
+    swept: the number that changes along a curve.
+    needs: what `open` and the opened READ ask for.
+    files: the files that `open` reads.
     """
 
     needs: frozenset[Need] = frozenset()
@@ -57,13 +60,17 @@ class Read(Reading):
         return None
 
     def open(self, context: Context) -> Reading:
-        """For a new stream. Raises SimulstError: what it listens with can't be loaded, or hears another sample rate."""
+        """Open this READ for a new stream. Raises SimulstError: a file can't be loaded; a wrong sample rate."""
         return self
 
 
 @dataclass(frozen=True)
 class Chunk(Read):
-    """A chunk of `ms`; the first is lengthened to `initial_wait_ms` (CUNI-KIT 2022, sections 3.2 and 3.4)."""
+    """Decode after every `ms` of source (CUNI-KIT 2022, sections 3.2 and 3.4).
+
+    ms: length of a chunk, in ms.
+    initial_wait_ms: least length of the first chunk, in ms.
+    """
 
     ms: float
     initial_wait_ms: float = 0.0
@@ -89,7 +96,7 @@ class Chunk(Read):
 
 @dataclass(frozen=True)
 class Block(Read):
-    """Whenever the encoder has written `n` more blocks, as blockwise search does (Tsunoo et al. 2021)."""
+    """Decode whenever the encoder has written `n` more blocks, as in blockwise search (Tsunoo et al. 2021)."""
 
     n: int = 1
 
@@ -107,7 +114,7 @@ class Block(Read):
         return _BlockEnds(self.n, context)
 
     def next_ms(self, decoded_ms: float) -> float:
-        raise AssertionError("the model knows; `open` asks it")
+        raise AssertionError("only an opened READ knows where blocks end")
 
 
 class _BlockEnds(Reading):
@@ -120,9 +127,9 @@ class _BlockEnds(Reading):
 
 @dataclass(frozen=True)
 class Offline(Read):
-    """Read the whole source, then decode once: the quality that the online policies are compared with.
+    """Read the whole source, then decode once. Online policies are compared with its quality.
 
-    name: goes into the label, to tell models apart.
+    name: a part of the label, to tell models apart.
     """
 
     name: str = ""
@@ -144,10 +151,14 @@ class Offline(Read):
 
 @dataclass(frozen=True)
 class WaitK(Read):
-    """wait-k (Ma et al. 2019) on speech: the first step after `k` units of `unit_ms`, one more after each further unit.
+    """wait-k (Ma et al. 2019) on speech: the first step comes after `k` units, then one step after each unit.
 
-    Each step writes one word (STOP `max_words` with n 1) and commits it (COMMIT `all`, whole words). The baseline of
-    NAIST 2022, section 3.2.2, which says "280 frames"; it means fairseq's default, 7 encoder frames of 40 ms.
+    Each step writes one word (STOP `max_words` with n 1) and commits it (COMMIT `all`, whole words). This is the
+    baseline of NAIST 2022, section 3.2.2. The paper says "280 frames"; it means fairseq's default, 7 encoder frames of
+    40 ms.
+
+    k: how many units to wait for.
+    unit_ms: length of a unit, in ms.
     """
 
     k: int
@@ -185,9 +196,12 @@ class WaitK(Read):
 class WaitStride(Read):
     """Wait k, stride s (Nguyen et al. 2021, section 2.2): step t = 1, 2, ... has read min(k + (t - 1) s, |X|) frames.
 
-    k, s: in frames of 10 ms. The paper's write parameter N is STOP `max_tokens`; everything is committed (`all`).
-    The paper carries the decoder's recurrent state on from step to step. A Transformer's decoder has no such state but
-    what it sees of the encoder, which re-encoding changes: the committed tokens are read again in one pass instead.
+    The paper's write parameter N is STOP `max_tokens`. Everything is committed (COMMIT `all`).
+    The paper keeps the decoder's recurrent state from step to step. A Transformer decoder depends on the encoder
+    frames, which change at each step, so it reads the committed tokens again, in one pass.
+
+    k: frames of 10 ms before the first step.
+    s: frames of 10 ms between steps.
     """
 
     k: int
@@ -215,6 +229,6 @@ class WaitStride(Read):
 
 
 def check_name(name: str) -> None:
-    """Raises SimulstError: a name that can't be part of a folder's name."""
+    """Raise SimulstError if the name can't be part of a folder's name."""
     if "/" in name:
-        raise SimulstError(f"read: name is '{name}'; folders are called after it: write it without '/'.")
+        raise SimulstError(f"read: name is '{name}', but it becomes part of a folder's name; write it without '/'.")

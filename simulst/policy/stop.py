@@ -1,6 +1,6 @@
-"""STOP: when the decoding of one piece of source ends, before its end of sentence if need be.
+"""STOP: when a step's search ends. It may end before the model has ended the sentence.
 
-At the end of the source no STOP is asked: the search runs to the end of the sentence.
+At the end of the source STOP is not asked: the search runs to the end of the sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simulst.words import Words
 class Stopping(ABC):
     """A STOP, opened for one stream.
 
-    discard: how many of the last tokens are given up once `ends` has said so.
+    discard: how many of the last tokens are dropped when `ends` ends the search.
     """
 
     discard: int = 0
@@ -29,27 +29,34 @@ class Stopping(ABC):
     @property
     @abstractmethod
     def options(self) -> Stop:
-        """What was opened. Searches that agree in it, in the audio and in the committed tokens give the same."""
+        """The options that were opened. If options, audio and committed tokens are the same, so are the results."""
 
     def hear(self, samples: np.ndarray, final: bool) -> None:
-        """Take in audio that is new, (n,) float32. Only a STOP that needs `Need.AUDIO` is called."""
+        """Take in new audio, (n,) float32. It is called only if STOP needs `Need.AUDIO`.
+
+        final: whether the audio ends with these samples.
+        """
 
     @abstractmethod
     def ends(self, view: View) -> bool:
-        """Whether the search ends with its best hypothesis. It is asked before each token."""
+        """Whether the search ends now, with its best hypothesis. This is asked before each token."""
 
     def first(self, new: Tokens) -> Tokens:
-        """What a step may commit of the tokens that COMMIT lets through."""
+        """The tokens that a step may commit, of those that COMMIT releases: all, or only the first ones."""
         return new
 
 
 class Stop(Stopping):
-    """Options of a STOP: a frozen dataclass with a label. Most hold no state: opened, they are themselves.
+    """Options of a STOP: a frozen dataclass with a label. Most of them have no state, so `open` returns them unchanged.
 
-    label: a short name for tables and curves, empty for the ordinary case. curve, swept: the label with "n" for the
-    number that changes along a curve, and that number. needs: what is asked of the view. files: what `open` reads.
-    whole_words: whether COMMIT has to commit whole words. enough_tokens: how many new tokens a step hardly ever
-    exceeds, for a search that can't be stopped between two tokens; None: any number.
+    label: a short name for tables and curves; empty for the default.
+    curve: the label with "n" in place of the number that changes along a curve.
+    swept: that number.
+    needs: what STOP asks of the view.
+    files: the files that `open` reads.
+    whole_words: whether COMMIT must commit whole words.
+    enough_tokens: a number of new tokens that a step rarely exceeds; None: no such number. It is for searches that
+        can't be stopped between two tokens.
     """
 
     needs: frozenset[Need] = frozenset()
@@ -74,13 +81,13 @@ class Stop(Stopping):
         return self
 
     def open(self, context: Context) -> Stopping:
-        """For a new stream. Raises SimulstError: options that do not fit the model."""
+        """Open this STOP for a new stream. Raises SimulstError: options that do not fit the model."""
         return self
 
 
 @dataclass(frozen=True)
 class EndOfSentence(Stop):
-    """Decode until the model says `<eos>`."""
+    """Decode until the model writes `<eos>`."""
 
     def ends(self, view: View) -> bool:
         return False
@@ -88,7 +95,7 @@ class EndOfSentence(Stop):
 
 @dataclass(frozen=True)
 class MaxTokens(Stop):
-    """At most `n` new tokens a step: the write parameter N of Nguyen et al. 2021, section 2.2."""
+    """At most `n` new tokens per step: the write parameter N of Nguyen et al. 2021, section 2.2."""
 
     n: int
 
@@ -121,11 +128,11 @@ class MaxTokens(Stop):
 
 @dataclass(frozen=True)
 class MaxWords(Stop):
-    """At most `n` words a step, or characters for zh, ja, ... (wait-k: 1).
+    """At most `n` words per step; for zh, ja, ... characters. wait-k uses n 1.
 
-    A word counts once the next one has begun; its end can't be known before. So COMMIT has to commit whole words, and
-    nothing is written of a sentence's last word while the source goes on, nor of one that the model ends too early. A
-    token of several characters counts as one if it comes first in a step.
+    A word counts when the next word has begun, because only then it is known to be complete. So COMMIT must commit
+    whole words. The last word of a sentence is not written before the source ends, even if the model ends the sentence
+    early. If the first token of a step has several characters, it counts as one.
     """
 
     n: int
@@ -156,7 +163,7 @@ class MaxWords(Stop):
         return _MaxWords(self, context.words)
 
     def ends(self, view: View) -> bool:
-        raise AssertionError("what a word is, only an opened STOP knows")
+        raise AssertionError("only an opened STOP knows what a word is")
 
 
 class _MaxWords(Stopping):
@@ -176,12 +183,12 @@ class _MaxWords(Stopping):
 
 @dataclass(frozen=True)
 class CTC(Stop):
-    """The CTC online policy (CUNI-KIT 2023, section 2.3): end once log Odds_end(g) > threshold, less g's last token.
+    """The CTC online policy (CUNI-KIT 2023, section 2.3): end at log Odds_end(g) > threshold, and drop g's last token.
 
-    threshold: C_end in the paper, which recommends -2 to 2. A lower one ends each search sooner, so that
-        less is written and latency is higher.
-    exact: the odds' denominator sums over the whole vocabulary (equation 4) instead of taking the decoder's favourite
-        alone (equation 5). It is larger, so that searches end later and latency is lower.
+    threshold: C_end in the paper, which recommends -2 to 2. With a lower threshold each search ends sooner, less is
+        written, and latency is higher.
+    exact: whether the denominator of the odds sums over the whole vocabulary (equation 4) or has only the decoder's
+        best token (equation 5). The exact sum is larger, so searches end later and latency is lower.
     """
 
     threshold: float
@@ -212,11 +219,13 @@ class CTC(Stop):
 
 @dataclass(frozen=True)
 class AlignAtt(Stop):
-    """AlignAtt (Papi et al. 2023): end before a token whose attention is strongest on the last `frames` encoder frames.
+    """AlignAtt (Papi et al. 2023): end before a token that attends most to one of the last `frames` encoder frames.
 
-    frames: of 40 ms in ESPnet models, of 20 ms in Whisper.
-    layers, heads: those of the decoder whose source attention is averaged, counted from 0 (-1: the last); empty: all.
-        A model that aligns its text by heads of its own choice (Whisper) takes none.
+    frames: how many encoder frames at the end of the audio count as the last. A frame is 20 ms in Whisper and 40 ms in
+        most other models.
+    layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all. Whisper
+        aligns its text by heads of its own choice, so `layers` and `heads` stay empty.
+    heads: the heads in them, counted the same way; empty: all.
     """
 
     frames: int
@@ -262,7 +271,10 @@ class AlignAtt(Stop):
 
 @dataclass(frozen=True)
 class AnyOf(Stop):
-    """Several STOPs at once: the search ends as soon as one of them says so."""
+    """Several STOPs at once. The search ends as soon as one of them ends it.
+
+    of: the STOPs.
+    """
 
     of: tuple[Stop, ...]
 
@@ -294,7 +306,7 @@ class AnyOf(Stop):
         return _AnyOf(self, [stop.open(context) for stop in self.of])
 
     def ends(self, view: View) -> bool:
-        raise AssertionError("the parts are opened first")
+        raise AssertionError("only an opened STOP can be asked")
 
 
 class _AnyOf(Stopping):

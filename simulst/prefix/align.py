@@ -1,7 +1,7 @@
-"""Bilingual prefix alignment: which prefix of the speech already tells a prefix of its translation.
+"""Bilingual prefix alignment: find pairs of a speech prefix and the prefix of the translation that it determines.
 
-NAIST at IWSLT 2022, section 2.1, after Kano et al. 2022. The translations of many utterances are asked for together, so
-that a model can batch them: `align` is about the order of the questions, `Translator` about answering them fast.
+NAIST at IWSLT 2022, section 2.1, after Kano et al. 2022. Many utterances are translated together, so that a model can
+batch them. `align` decides which translations are needed, and in which order; `Translator` computes them fast.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from simulst.models.espnet.model import ESPnet
 from simulst.prefix.encoding import encode_prefixes
 from simulst.search import Hypothesis, JointOptions, Tokens
 from simulst.search.beam import JointSearch, Running, joint_beam_search
-from simulst.search.calls import Steps, together
+from simulst.search.calls import Steps, run_together
 from simulst.units import FRAME
 
 
 class Question(NamedTuple):
     """How are the first `end` frames of utterance `row` translated, if the translation begins with `forced`?
 
-    wanted: only a translation that can make a pair with this whole one is of use, any other answer is as good as none.
+    row: index of the utterance.
+    end: frames of 10 ms.
+    forced: tokens that the translation begins with.
+    wanted: translation of the whole utterance. Only a prefix of it can become a pair, so the search may stop early if
+        it can find none, and return any tokens. None: always finish the search.
     """
 
     row: int
@@ -39,7 +43,7 @@ Translate = Callable[[Sequence[Question]], list[Tokens]]
 
 @dataclass(frozen=True)
 class Pair:
-    """The first `frames` frames (10 ms) of an utterance, and what they tell of its translation."""
+    """The first `frames` frames (10 ms) of an utterance, and the prefix of its translation that they determine."""
 
     frames: int
     tokens: Tokens
@@ -47,7 +51,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Alignment:
-    """An utterance of `frames` frames, its translation as a whole, and its prefix pairs, growing."""
+    """The result for one utterance.
+
+    frames: length of the utterance, in frames of 10 ms.
+    whole: translation of the whole utterance.
+    pairs: prefix pairs, from the shortest to the longest.
+    """
 
     frames: int
     whole: Tokens
@@ -62,14 +71,22 @@ def align(
     open_end: bool = False,
     unit: str = "word",
 ) -> list[Alignment]:
-    """Extract the prefix pairs of utterances of `frames` frames each; those of at most `tau` frames have none.
+    """Extract the prefix pairs of some utterances. An utterance of at most `tau` frames has none.
 
-    The prefixes of tau, 2 tau, ... frames are translated after the last target prefix found. One that is a prefix of
-    the whole translation in tokens and in units, and longer than the last, is a pair; then the whole is translated
-    again after it. (A token prefix may end within a word: "Haus" is no translation's prefix if that has "Haustür".)
-    text: of tokens, with words apart. unit: "word", or "char" for languages that are written without spaces.
-    open_end: leave out punctuation after the translation of a prefix. A model that was trained on whole sentences ends
-        each of its translations with a full stop, which the whole then has only where it ends. (Not in the paper.)
+    The prefixes of tau, 2 tau, ... frames are translated, each with the last target prefix forced. The result is a pair
+    if it is longer than the last target prefix, and a prefix of the whole translation both in tokens and in units. The
+    whole utterance is then translated again, with the new target prefix forced. (A token prefix may end within a word:
+    "Haus" is not a prefix of a translation that begins with "Haustür".)
+
+    translate: answers questions, in order.
+    frames: length of each utterance, in frames of 10 ms.
+    tau: frames by which prefixes grow.
+    text: converts tokens to text with spaces between words.
+    open_end: remove punctuation at the end of a prefix's translation. A model that was trained on whole sentences ends
+        every translation with a full stop, but the whole translation has it only at its end. (Not in the paper.)
+    unit: "word", or "char" for languages that are written without spaces.
+
+    Returns: an Alignment for each utterance.
     """
     count = len(frames)
     found: list[list[Pair]] = [[] for _ in frames]
@@ -93,16 +110,16 @@ def align(
 
 
 def _is_prefix(told: str, whole: str, open_end: bool, unit: str) -> bool:
-    """Whether a translation's text, which begins another one, ends where a word of that does."""
+    """Whether the text `told` is a prefix of the text `whole` in whole units."""
     if unit == "char":
-        # A character of several tokens is U+FFFD before its last one.
+        # A character of several tokens is decoded as U+FFFD until its last token.
         told, whole = "".join(told.split()), "".join(whole.split())
         return bool(told) and whole.startswith(told)
     words = told.split()
-    if not words:  # a lone space, say: nothing to train on
+    if not words:  # for example a single space, which is no target to train on
         return False
     others = whole.split()[: len(words)]
-    if open_end and others:  # the last word's punctuation may be a token of its own
+    if open_end and others:  # the punctuation after the last word may be a separate token
         others[-1] = others[-1][: _length(others[-1])]
     return others == words
 
@@ -114,16 +131,20 @@ def _without_stop(tokens: Tokens, text: Callable[[Tokens], str]) -> Tokens:
 
 
 def _length(word: str) -> int:
-    """Of a text without the punctuation after it."""
+    """Characters of a text without the punctuation at its end."""
     return max((place for place, character in enumerate(word, start=1) if character.isalnum()), default=0)
 
 
 class Translator:
-    """Answers the questions of `align` for some utterances, many at a time: the beams of all grow together.
+    """Answers the questions of `align` for some utterances. All searches of a call run together.
 
-    target: the language written. audio: (n,) float32 at 16 kHz each. options: of the search, by the decoder alone
-    (ctc_weight 0). open_end: as for `align`.
-    Raises SimulstError: options that are not for this search; a language that the model does not write.
+    target: target language.
+    audio: samples of each utterance, (n,) float32 at 16 kHz.
+    tau: frames of 10 ms by which prefixes grow.
+    options: of the search, which uses the decoder alone (ctc_weight 0).
+    open_end: as for `align`.
+
+    Raises SimulstError: ctc_weight is not 0; the model does not write the target language.
     """
 
     def __init__(
@@ -145,9 +166,9 @@ class Translator:
         self._encoded = encode_prefixes(model, audio, tau)
 
     def __call__(self, questions: Sequence[Question]) -> list[Tokens]:
-        """Raises SimulstError: scores that are not numbers."""
+        """The best translation for each question. Raises SimulstError: the model's scores are NaN or infinite."""
         decoder = SharedSteps(self._model.decoder)
-        found = together([self._search(question, decoder) for question in questions], decoder.answer)
+        found = run_together([self._search(question, decoder) for question in questions], decoder.answer)
         return [beam[0].tokens[len(self._language) :] for beam in found]
 
     def _search(self, question: Question, decoder: SharedSteps) -> Steps[list[Hypothesis]]:
@@ -162,15 +183,18 @@ class Translator:
 
 
 class Hopeless:
-    """Whether a search can't find a prefix of the text that is wanted any more, whatever follows.
+    """Whether a search can no longer find a prefix of the wanted translation.
 
-    wanted: the text; tokens of `endings` may follow a prefix of it. given: tokens that every hypothesis begins with.
-    The answer is exact: what is found without asking would be of no use either.
+    The answer is exact: a search that continued after a "yes" would not find such a prefix either.
+
+    wanted: the translation. Tokens of `endings` may follow its prefix.
+    given: number of tokens that every hypothesis begins with.
+    endings: tokens that are punctuation only.
     """
 
     def __init__(self, wanted: Tokens, given: int, endings: frozenset[int], options: JointOptions) -> None:
         self._wanted, self._given, self._endings = wanted, given, endings
-        self._falls = options.length_bonus <= 0  # scores only fall as a text grows, unless length is rewarded
+        self._falls = options.length_bonus <= 0  # without a reward for length, scores fall as a hypothesis grows
 
     def __call__(self, running: Running, ended: list[Hypothesis]) -> bool:
         best = max(ended, key=lambda h: h.score, default=None)
@@ -181,7 +205,7 @@ class Hopeless:
         return not any(score > bound and self._is_useful(tokens) for tokens, score in hypotheses)
 
     def _is_useful(self, tokens: Sequence[int]) -> bool:
-        """Whether a hypothesis is a prefix of what is wanted, but for endings after it."""
+        """Whether a hypothesis is a prefix of the wanted translation, apart from endings after it."""
         same = self._given
         if tuple(tokens[:same]) != self._wanted[:same]:
             return False

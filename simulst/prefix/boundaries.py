@@ -1,14 +1,15 @@
-"""What the boundary predictor learns from prefix pairs, and how well it has learnt it (NAIST at IWSLT 2022, 2.2).
+"""Labels, loss and scores of the boundary predictor (NAIST at IWSLT 2022, section 2.2).
 
-An utterance has the prefixes of tau, 2 tau, 3 tau, ... frames. In each, the pieces of tau frames that end where a
-prefix pair ends are labelled 1, the others 0; prefixes that end on a boundary and prefixes that do not are all trained
-on. So the labels of a shorter prefix are the beginning of a longer one's, and as the predictor never looks ahead, so
-are its outputs: one pass over the longest prefix holds all of them, and piece j counts as often as there are prefixes
-that contain it.
+An utterance has prefixes of tau, 2 tau, 3 tau, ... frames. Each prefix consists of pieces of tau frames. A piece is
+labelled 1 if a prefix pair ends at its end, else 0. Training uses all prefixes, whether they end at a boundary or not.
+The labels of a shorter prefix are therefore the beginning of the labels of a longer one. The same holds for the
+outputs, as the predictor never looks ahead. So one pass over the longest prefix gives the outputs of all prefixes, and
+each piece is weighted by the number of prefixes that contain it.
 
-Which prefixes there are at the end of an utterance, the paper leaves open. Here: all that are shorter than the
-utterance, those after its last pair too, for at all of these the predictor is asked at inference. Their last piece is
-no boundary, as no pair was kept there. The whole utterance is not one of them: its end is known, and nobody asks.
+The paper does not say which prefixes there are at the end of an utterance. We take all prefixes that are shorter than
+the utterance, also those after its last pair, as the predictor is asked there at inference. The last piece of such a
+prefix is labelled 0, as no pair ends there. The whole utterance is not a prefix: its end is known at inference, so the
+predictor is not asked.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Utterances with labels. too_short: how many others have no prefix of tau frames."""
+    """Utterances with labels.
+
+    tau: frames (10 ms) per piece.
+    too_short: number of utterances without a prefix of tau frames, which are not in `samples`.
+    """
 
     tau: int
     samples: list[Sample]
@@ -48,21 +53,26 @@ class Corpus:
 def piece_labels(frames: int, ends: Sequence[int], tau: int) -> tuple[int, ...]:
     """The labels of an utterance's longest prefix.
 
-    frames: of the utterance. ends: those of its prefix pairs, multiples of tau. One at the utterance's very end has no
-    piece here (see above). With tau 100, 600 frames and pairs at 200 and 500: 0 1 0 0 1.
+    Example: with tau 100, 600 frames and pairs that end at 200 and 500, the labels are 0 1 0 0 1.
+
+    frames: length of the utterance.
+    ends: where its prefix pairs end, in frames; multiples of tau. A pair that ends with the utterance has no piece
+        (see above).
     """
     return tuple(int(j * tau in ends) for j in range(1, (frames - 1) // tau + 1))
 
 
 def prefix_counts(pieces: int) -> np.ndarray:
-    """How many of the prefixes contain each piece: pieces, ..., 2, 1."""
+    """The number of prefixes that contain each piece: pieces, ..., 2, 1."""
     return np.arange(pieces, 0, -1)
 
 
 def class_weights(samples: Sequence[Sample]) -> Tensor:
-    """The weights of the labels 0 and 1, (2,): the inverse of how often each appears in all prefixes; 1 on average.
+    """The weights of the labels 0 and 1: the inverse of their frequency in all prefixes, normalised to a mean of 1.
 
-    The utterances must hold both labels.
+    samples: utterances in which both labels occur.
+
+    Returns: (2,), float32.
     """
     counts = np.zeros(2)
     for sample in samples:
@@ -71,20 +81,25 @@ def class_weights(samples: Sequence[Sample]) -> Tensor:
 
 
 def weighted_loss(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-    """The sum of the outputs' weighted cross-entropies; divided by the sum of the weights it is the loss.
+    """The weighted sum of the outputs' cross-entropies. Divide it by the sum of the weights to get the loss.
 
-    logits: (batch, n, 2). labels: (batch, n). weights: (batch, n), prefix counts times class weights, 0 for padding.
+    logits: (batch, n, 2).
+    labels: (batch, n).
+    weights: (batch, n), prefix counts times class weights; 0 for padding.
     """
     losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
     return (weights * losses).sum()
 
 
 def read_corpus(data: Path, prefixes: Path) -> Corpus:
-    """Utterances of a data directory with the pairs that were extracted from them.
+    """Read the utterances of a data directory, and their labels from extracted prefix pairs.
 
-    prefixes: a prefixes.jsonl (see `extract`); it may leave out utterances of `data`.
-    Raises SimulstError: a missing or damaged file, an utterance that is not in `data` or comes twice, several tau or
-        one that the predictor cannot use, pairs that are not at multiples of it, no boundary at all, or nothing else.
+    data: data directory.
+    prefixes: a prefixes.jsonl (see `extract`); it need not hold all utterances of `data`.
+
+    Raises SimulstError: a file is missing or damaged; an utterance is not in `data` or listed twice; there are several
+        values of tau, or the predictor cannot use tau; a pair does not end at a multiple of tau; one of the two labels
+        never occurs.
     """
     # Every text holds the same utterances.
     text = next((path.name for path in sorted(data.glob("text.*"))), "text.en")
@@ -108,7 +123,7 @@ def read_corpus(data: Path, prefixes: Path) -> Corpus:
 
 
 def _ends(row: Mapping[str, Any], tau: int, prefixes: Path) -> list[int]:
-    """Where the prefix pairs of an utterance end, frames. Raises SimulstError: numbers that `read_corpus` refuses."""
+    """Where the prefix pairs of an utterance end, in frames. Raises SimulstError: as `read_corpus`."""
     name, frames, ends = row["utterance"], row["frames"], [pair["frames"] for pair in row["pairs"]]
     if not all(isinstance(number, int) for number in (row["tau"], frames, *ends)):
         raise SimulstError(f"{prefixes}: '{name}' has frames that are no whole numbers; extract the pairs again.")
@@ -124,7 +139,7 @@ def _ends(row: Mapping[str, Any], tau: int, prefixes: Path) -> list[int]:
 
 
 def _check_labels(samples: Sequence[Sample], prefixes: Path) -> None:
-    """Raises SimulstError: no samples, or none with one of the labels."""
+    """Raises SimulstError: there are no samples, or one of the labels never occurs."""
     if not samples:
         raise _nothing_to_learn(prefixes)
     for label, what in ((1, "no boundaries: no piece ends"), (0, "no negatives: every piece ends")):
@@ -137,12 +152,17 @@ def _nothing_to_learn(prefixes: Path) -> SimulstError:
 
 
 def counts(predicted: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The confusion matrix, (2, 2): [label, prediction]. All arrays (n,); weights: how often each counts."""
+    """The confusion matrix, (2, 2): [label, prediction].
+
+    predicted: (n,), 0 or 1.
+    labels: (n,), 0 or 1.
+    weights: (n,), how often each of them counts.
+    """
     return np.bincount(2 * labels + predicted, weights, minlength=4).reshape(2, 2)
 
 
 def scores(confusion: np.ndarray) -> dict[str, float]:
-    """Accuracy, and precision, recall and F1 of label 1, from `counts`; 0 where nothing could be counted."""
+    """Accuracy, and precision, recall and F1 of label 1; 0 if a ratio is undefined. confusion: from `counts`."""
     (true_0, false_1), (false_0, true_1) = confusion.tolist()
 
     def ratio(part: float, whole: float) -> float:
@@ -159,9 +179,13 @@ def scores(confusion: np.ndarray) -> dict[str, float]:
 def scores_by_threshold(
     shares: np.ndarray, labels: np.ndarray, thresholds: Sequence[float]
 ) -> dict[str, dict[str, float]]:
-    """Scores of pieces, by threshold: a piece is a boundary where its share of outputs labelled 1 reaches it.
+    """Scores of pieces, by threshold. A piece is a boundary if its share of outputs labelled 1 reaches the threshold.
 
-    shares, labels: (pieces,). Raises SimulstError: a threshold outside [0, 1].
+    shares: (pieces,), in [0, 1].
+    labels: (pieces,), 0 or 1.
+
+    Returns: threshold → scores.
+    Raises SimulstError: a threshold is outside [0, 1].
     """
     for threshold in thresholds:
         if not 0 <= threshold <= 1:

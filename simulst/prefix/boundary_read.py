@@ -1,4 +1,4 @@
-"""READ `boundary`: decode where a boundary predictor says so (NAIST 2022, section 2.2)."""
+"""READ `boundary`: decode when a boundary predictor finds a boundary (NAIST at IWSLT 2022, section 2.2)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Boundary(Read):
-    """Where a boundary predictor says so, with STOP `end_of_sentence` and COMMIT `all`, whose last_word has everything
-    written at the boundary.
+    """Decode when a boundary predictor finds a boundary.
 
-    threshold: λ_thre. There is a boundary where at least this share of the newest piece's outputs are labelled 1: 0
-        takes every piece for one, 1 hardly any.
-    predictor: its file (local/train_predictor.py writes it), from where simulst runs.
-    frames: a piece's length T, in frames of 10 ms; the paper also uses 48 for its lowest latencies.
-    name: of model and predictor in tables and curves, where several are compared.
+    Use it with STOP `end_of_sentence` and COMMIT `all`. The option last_word of COMMIT writes everything at a boundary.
+
+    threshold: λ_thre, in [0, 1]. A piece is a boundary if at least this share of its outputs are labelled 1. With 0,
+        every piece is a boundary; with 1, hardly any.
+    predictor: its file, which local/train_predictor.py writes. A relative path is relative to the current folder.
+    frames: T, length of a piece in frames of 10 ms. The paper also uses 48, for its lowest latencies.
+    name: of model and predictor; it tells several of them apart in tables and curves.
     """
 
     threshold: float
@@ -62,12 +63,12 @@ class Boundary(Read):
         return (self.predictor,)
 
     def next_ms(self, decoded_ms: float) -> float:
-        """The end of the next piece. Pieces keep their places, also where a full window was decoded between two."""
+        """The end of the next piece, in ms. Decoding a full window between two pieces does not move the pieces."""
         piece = self.frames * FRAME_MS
         return (decoded_ms // piece + 1.0) * piece
 
     def open(self, context: Context) -> Reading:
-        """Raises SimulstError: a predictor that is missing, broken or made for shorter pieces; another sample rate."""
+        """Raises SimulstError: the predictor is missing, broken or made for shorter pieces; wrong sample rate."""
         if context.sample_rate != SAMPLE_RATE:
             raise SimulstError(
                 f"read: the boundary predictor hears {SAMPLE_RATE} Hz, and the model {context.sample_rate} Hz; "
@@ -77,22 +78,23 @@ class Boundary(Read):
 
 
 class _Boundaries(Reading):
-    """The predictor runs once over an utterance for all thresholds that share a memo."""
+    """The predictor's state for one stream. It runs once per utterance for all thresholds that share a memo."""
 
     def __init__(self, read: Boundary, context: Context) -> None:
         self._read, self._meter = read, context.meter
         self._size = read.frames * FRAME
-        self._audio = np.zeros(0, dtype=np.float32)  # of the piece that is not whole yet
+        self._audio = np.zeros(0, dtype=np.float32)  # of the piece that is not complete yet
         self._pieces = 0
-        self._share = -1.0  # of the newest piece; less than any threshold between two pieces' ends
+        self._share = -1.0  # share of the newest piece; -1 inside a piece, which is below any threshold
         predictor = _load(read.predictor)
         if read.frames > predictor.tau:
             raise SimulstError(
-                f"{read.predictor}: learnt boundaries in pieces of {predictor.tau} frames, and read: frames is "
-                f"{read.frames}; give {predictor.tau} or less, or train one with --tau {read.frames}."
+                f"{read.predictor}: learnt boundaries in pieces of {predictor.tau} frames, but read: frames is "
+                f"{read.frames}; give {predictor.tau} or less, or train a predictor with --tau {read.frames}."
             )
         self._key = ("boundary", read.predictor, read.frames)
-        # The same for all: whoever comes first to a piece has it heard, and nobody comes to one without those before.
+        # All streams with this key share one predictor stream. The first of them that reaches a piece computes it, and
+        # each stream passes through all pieces in order.
         self._stream = self._meter.shared(self._key, predictor.start)
 
     def next_ms(self, decoded_ms: float) -> float:
@@ -113,7 +115,7 @@ class _Boundaries(Reading):
 
 @lru_cache(maxsize=4)
 def _load(path: str) -> BoundaryPredictor:
-    """Once a process, not once an utterance."""
-    from simulst.prefix.predictor import load_predictor  # which needs torch
+    """Loads a predictor once per process, not once per utterance."""
+    from simulst.prefix.predictor import load_predictor  # imports torch
 
     return load_predictor(path)

@@ -1,8 +1,8 @@
-"""The encoder frames of all prefixes of some utterances, such as each prefix has them by itself.
+"""Encode all prefixes of some utterances; each prefix gets the same encoder frames as if it were encoded alone.
 
-Encoders that work in blocks run through the utterances once; at the end of a prefix, a copy of their state goes on to
-its last frame. Of the other encoders, the prefixes of an utterance share the convolution. All prefixes of one length
-are encoded together.
+A blockwise encoder runs through the utterances once. At the end of each prefix, a copy of its state encodes the last
+frames of the prefix. With other encoders, the prefixes of an utterance share the convolution. All prefixes of one
+length are encoded together.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ from simulst.units import FRAME
 
 
 def encode_prefixes(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> dict[tuple[int, int], Tensor]:
-    """(utterance, frames of 10 ms) → encoder frames (t, width) of the prefixes of tau, 2 tau, ... frames and the whole.
+    """Encode the prefixes of tau, 2 tau, ... frames of each utterance, and the whole utterance.
 
-    audio: (n,) float32 each. The whole includes what is less than a frame.
+    audio: samples of each utterance, (n,) float32 at 16 kHz.
+    tau: frames of 10 ms by which prefixes grow.
+
+    Returns: (index of the utterance, frames of 10 ms) → encoder frames, (t, width). The whole utterance includes the
+        samples after its last whole frame.
     """
     encode = _in_blocks if model.blockwise else _one_length_at_a_time
     return dict(encode(model, audio, tau))
@@ -47,14 +51,17 @@ def _in_blocks(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> Iterator
     def encode(
         rows: list[int], samples: int, first: int, state: EncoderState | None, final: bool
     ) -> tuple[Tensor, Any, int]:
-        """From feature frame `first` on; the encoder frames (B, t, width), the state, and the next feature frame."""
+        """Encode from feature frame `first` on.
+
+        Returns: the encoder frames (B, t, width), the state, and the next feature frame.
+        """
         last = model.features.count(samples, final)
         features = torch.stack([model.features.frames(audio[row][:samples], 0, first, last) for row in rows])
         return *model.encode_blocks(features, state, final), last
 
     rows, first = list(range(len(audio))), 0
     state: EncoderState | None = None
-    heard = [model.nothing for _ in audio]  # what the end of a prefix does not change
+    heard = [model.no_frames for _ in audio]  # encoder frames that do not depend on where the prefix ends
     for end in range(tau, max(frames) + tau, tau):
         going = [row for row in rows if end < frames[row]]
         for place, row in enumerate(rows):

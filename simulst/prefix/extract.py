@@ -1,6 +1,7 @@
-"""Prefix pairs of a whole training set, by many processes (NAIST at IWSLT 2022, section 2.1).
+"""Extract the prefix pairs of a whole training set with many processes (NAIST at IWSLT 2022, section 2.1).
 
-OUT/prefixes.jsonl is the result (see pairs.py). OUT/shards has what is done so far: a killed extraction goes on.
+OUT/prefixes.jsonl is the result (see pairs.py). OUT/shards holds the finished shards, so that a killed extraction can
+be resumed.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from simulst.folder import write_atomically
 from simulst.languages import unit_of
 from simulst.lock import digest, locked, read_record
 from simulst.models import digest_of_weights
+from simulst.models.espnet.model import ESPnet
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import Task, model_of
 from simulst.search import JointBeamSearch
 
 RECORD, SHARDS = "extraction.json", "shards"
-SHARD_SECONDS, SHARD_UTTERANCES = 200.0, 32  # what is translated together: bounded memory, and enough for batches
+SHARD_SECONDS, SHARD_UTTERANCES = 200.0, 32  # most that is translated together: bounds memory, but fills batches
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,10 @@ class Shard:
 class Options:
     """How pairs are extracted.
 
-    tau: frames of 10 ms by which prefixes grow. beam: of the search, by the decoder alone (10 in the paper).
-    open_end: see `align`. limit: only the first so many utterances; 0: all.
+    tau: frames of 10 ms by which prefixes grow.
+    beam: beam size of the search, which uses the decoder alone (10 in the paper).
+    open_end: see `align`.
+    limit: number of utterances, the first ones; 0: all.
     """
 
     tau: int = 100
@@ -67,12 +71,14 @@ class Options:
 def extract(
     task: Task, data: Path, out: Path, options: Options, cluster: Cluster = HERE, force: bool = False
 ) -> Counter[str]:
-    """Extract the prefix pairs of the utterances of a data directory, what is missing of them.
+    """Extract the prefix pairs of a data directory's utterances, or resume an extraction.
 
-    force: begin again, without the extraction that is in `out`.
-    Returns counts: utterances, those not longer than tau, prefixes, pairs.
-    Raises SimulstError: an extraction in `out` of anything else (model, languages, utterances, options); a model that
-        translates nothing; utterances that can't be read (the others are kept); another run at work in `out`.
+    out: folder of the extraction.
+    force: delete the extraction in `out` and begin again.
+
+    Returns: counts of utterances, of those not longer than tau, of prefixes, and of pairs.
+    Raises SimulstError: `out` holds an extraction with another model, languages, utterances or options; the model
+        translates everything to nothing; an utterance can't be read (the others are kept); another run uses `out`.
     """
     utterances = read_data_dir(data, task.target_language)[: options.limit or None]
     wanted = {
@@ -98,7 +104,7 @@ def extract(
 def _extract(
     task: Task, data: Path, out: Path, options: Options, utterances: list[Utterance], cluster: Cluster
 ) -> Counter[str]:
-    """What is missing in `out`, and the whole."""
+    """Extract the shards that are missing in `out`, and write prefixes.jsonl."""
     shards = shards_of(utterances)
     lacking = [shard for shard in shards if not _file(out, shard.number).is_file()]
     failures = []
@@ -157,22 +163,26 @@ def _file(out: Path, number: int) -> Path:
 
 
 def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]) -> tuple[int, list[str] | str]:
-    """One shard, in whatever process: lines of prefixes.jsonl, or what is wrong in a sentence."""
+    """Align one shard, in any process. Returns its number, and lines of prefixes.jsonl or a sentence with the error."""
     index, shard = job
     try:
         model = model_of(task, jobs)
+        if not isinstance(model, ESPnet):
+            raise SimulstError(
+                f"{task.model}: prefix pairs are extracted with an ESPnet model; train one (docs/prefix.md)."
+            )
+        model.session(task.source_language, task.target_language)  # raises what is wrong with the languages
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
         search = JointBeamSearch(beam=options.beam, ctc_weight=0.0)
-        translator = Translator(model, task.target_language, audio, options.tau, search, options.open_end)  # type: ignore[arg-type]
+        translator = Translator(model, task.target_language, audio, options.tau, search, options.open_end)
         unit = unit_of(task.target_language)
-        found = align(translator, translator.frames, options.tau, model.text, options.open_end, unit)  # type: ignore[attr-defined]
+        found = align(translator, translator.frames, options.tau, model.text, options.open_end, unit)
     except SimulstError as error:
         return index, f"{shard.name}: {error}"
     lines = []
     for utterance, alignment in zip(shard.utterances, found, strict=True):
-        text = model.text  # type: ignore[attr-defined]
-        pairs = [{"frames": pair.frames, "text": text(pair.tokens).strip()} for pair in alignment.pairs]
+        pairs = [{"frames": pair.frames, "text": model.text(pair.tokens).strip()} for pair in alignment.pairs]
         line = {"utterance": utterance.name, "tau": options.tau, "frames": alignment.frames}
-        line |= {"offline": text(alignment.whole).strip(), "pairs": pairs}
+        line |= {"offline": model.text(alignment.whole).strip(), "pairs": pairs}
         lines.append(json.dumps(line, ensure_ascii=False))
     return index, lines

@@ -1,6 +1,6 @@
-"""Prefix pairs in files: what extraction found, and the data directories that training reads.
+"""Prefix pairs in files: the result of extraction, and data directories for training.
 
-prefixes.jsonl has a line per utterance, frames being 10 ms:
+prefixes.jsonl has one line per utterance; a frame is 10 ms:
     {"utterance": ..., "tau": 100, "frames": 731, "offline": ..., "pairs": [{"frames": 200, "text": ...}, ...]}
 """
 
@@ -12,21 +12,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, Strict
 
 from simulst.data.audio import seconds_of
-from simulst.data.datadir import Utterance, read_data_dir, read_table, write_data_dir
+from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, write_data_dir
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically, written_whole
 from simulst.languages import unit_of
 from simulst.lock import digest
+from simulst.options import read_fields
 from simulst.units import FRAME_MS
 
 PREFIXES, COUNTS = "prefixes.jsonl", "pairs.json"
 
 
 def count(found: Iterable[dict[str, Any]]) -> Counter[str]:
-    """What lines of prefixes.jsonl hold: utterances, those too short to have prefixes, prefixes, pairs."""
+    """Count utterances, utterances that are too short to have prefixes, prefixes, and pairs.
+
+    found: lines of prefixes.jsonl.
+    """
     counts: Counter[str] = Counter()
     for one in found:
         prefixes = max(0, math.ceil(one["frames"] / one["tau"]) - 1)
@@ -34,20 +40,39 @@ def count(found: Iterable[dict[str, Any]]) -> Counter[str]:
     return counts
 
 
+@dataclass
+class _Pair:
+    frames: Annotated[int, Strict(), Field(ge=1)]
+    text: Annotated[str, Strict()]
+
+
+@dataclass
+class _Line:
+    """A line of prefixes.jsonl."""
+
+    utterance: Annotated[str, Strict()]
+    tau: Annotated[int, Strict(), Field(ge=1)]
+    frames: Annotated[int, Strict(), Field(ge=0)]
+    offline: Annotated[str, Strict()]
+    pairs: list[_Pair]
+
+
 def read_prefixes(path: Path) -> list[dict[str, Any]]:
-    """The lines of prefixes.jsonl. Raises SimulstError: no such file, or a line that is not what `extract` writes."""
+    """The lines of prefixes.jsonl. Raises SimulstError: the file is missing, or `extract` did not write a line."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except OSError:
         raise SimulstError(f"{path}: no such file; extract the prefix pairs first.") from None
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); extract the pairs again.") from error
     found = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else [], start=1):
+        where = f"{path}, line {number}: not a line of prefix extraction"
         try:
             one = json.loads(line)
-            [one[key] for key in ("utterance", "tau", "frames", "offline")]
-            [(pair["frames"], pair["text"]) for pair in one["pairs"]]
-        except (ValueError, KeyError, TypeError):
-            raise SimulstError(f"{path}, line {number}: not a line of prefix extraction; extract again.") from None
+        except (ValueError, RecursionError):
+            raise SimulstError(f"{where}; extract the pairs again.") from None
+        read_fields(_Line, one, where, "extract the pairs again")
         found.append(one)
     return found
 
@@ -61,13 +86,21 @@ def write_pairs(
     whole: bool = False,
     force: bool = False,
 ) -> None:
-    """Write the pairs as a data directory: `<utterance>-p<frames>`, a segment that ends early, with its target prefix.
+    """Write prefix pairs as a data directory.
 
-    data: whose utterances they are. max_ratio: leave out pairs of more frames per target word (character for zh, ja;
-    section 2.1: maxratio). whole: put the utterances themselves, with their references, beside their pairs.
-    force: write them again. `out/pairs.json` has counts: pairs, filtered (left out), kept, whole.
-    Raises SimulstError: what `read_data_dir`, `read_prefixes` and `written_whole` raise; utterances that `data` lacks;
-        nothing left.
+    The utterance `<utterance>-p<frames>` is the beginning of a segment with its target prefix. `out/pairs.json` holds
+    counts: pairs, filtered (left out), kept, whole.
+
+    data: data directory that the pairs were extracted from.
+    prefixes: the prefixes.jsonl.
+    target: target language.
+    max_ratio: maxratio of section 2.1: leave out pairs with more frames per target word (per character for languages
+        written without spaces).
+    whole: add the whole utterances with their references.
+    force: write the directory again.
+
+    Raises SimulstError: `data` lacks an utterance; no pair is left; what `read_data_dir`, `read_prefixes` and
+        `written_whole` raise.
     """
     if max_ratio is not None and not max_ratio > 0:
         raise SimulstError(f"--max-ratio {max_ratio:g}: give frames per word, above 0, or leave it out.")
@@ -88,7 +121,7 @@ def write_pairs(
 
 @dataclass(frozen=True)
 class _Entry:
-    """A line of the data directory: the beginning of an utterance, so many seconds of it (None: all), and its text."""
+    """A line of the data directory: the first `seconds` seconds of an utterance (None: all of it), and its text."""
 
     name: str
     utterance: Utterance
@@ -97,7 +130,7 @@ class _Entry:
 
     @property
     def end(self) -> float:
-        """Seconds within the utterance's file."""
+        """Where the entry ends, in seconds from the beginning of the file."""
         if self.seconds is not None:
             return self.utterance.start + self.seconds
         return seconds_of(self.utterance.wav) if self.utterance.end is None else self.utterance.end
@@ -106,7 +139,7 @@ class _Entry:
 def _entries(
     data: Path, prefixes: Path, target: str, max_ratio: float | None, whole: bool, counts: Counter[str]
 ) -> Iterator[_Entry]:
-    """The pairs that are kept, and utterances where `whole` says so. counts: is added to."""
+    """The pairs that are kept and, if `whole` is set, the whole utterances. Updates `counts`."""
     utterances = {utterance.name: utterance for utterance in read_data_dir(data, target)}
     for one in read_prefixes(prefixes):
         utterance = utterances.get(one["utterance"])
@@ -128,12 +161,13 @@ def _entries(
 def _ratio(pair: Mapping[str, Any], target: str) -> float:
     """Frames per target word, or character."""
     units = pair["text"].replace(" ", "") if unit_of(target) == "char" else pair["text"].split()
-    return float(pair["frames"] / len(units))
+    return float(pair["frames"] / max(1, len(units)))
 
 
 def _tables(data: Path, entries: Sequence[_Entry], target: str) -> dict[str, dict[str, str]]:
     """The files of the data directory, with the recordings and speakers of `data`."""
     speakers = read_table(data / "utt2spk")
+    check_has(data / "utt2spk", speakers, (entry.utterance.name for entry in entries))
     recordings = {entry.utterance.name: entry.utterance.name for entry in entries}
     if (data / "segments").is_file():
         recordings = {name: value.split()[0] for name, value in read_table(data / "segments").items()}

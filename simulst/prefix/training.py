@@ -1,4 +1,4 @@
-"""Training of the boundary predictor, and its scores on held-out prefixes (NAIST at IWSLT 2022, 3.2.2 and Table 3)."""
+"""Train the boundary predictor, and score it on held-out prefixes (NAIST at IWSLT 2022, section 3.2.2 and Table 3)."""
 
 from __future__ import annotations
 
@@ -47,11 +47,16 @@ CACHE = 1 << 30  # bytes of features that are kept in memory
 
 @dataclass(frozen=True)
 class Options:
-    """How to train; the paper's values where it tells them.
+    """How to train. The defaults are the paper's values, if it gives them.
 
-    The learning rate rises linearly over `warmup` updates, then falls with the inverse square root of their number, as
-    in fairseq. Training ends when the held-out loss has not fallen for `patience` epochs, or after `max_epochs`.
+    sizes: of the network.
+    learning_rate: of Adam, at its peak.
+    warmup: updates over which the learning rate rises linearly. It then falls with the inverse square root of the
+        number of updates, as in fairseq.
+    patience: end the training when the held-out loss has not fallen for this many epochs.
     batch_frames: feature frames per batch, padding included.
+    max_epochs: end the training after this many epochs.
+    seed: of weights and of the order of batches.
     """
 
     sizes: Sizes = field(default_factory=Sizes)
@@ -71,7 +76,9 @@ class Options:
 class Batch(NamedTuple):
     """Padded utterances.
 
-    features: (batch, frames, mels). labels: (batch, outputs). prefixes: how many contain each output, 0 for padding.
+    features: (batch, frames, mels).
+    labels: (batch, outputs).
+    prefixes: (batch, outputs), number of prefixes that contain each output; 0 for padding.
     """
 
     features: Tensor
@@ -80,7 +87,7 @@ class Batch(NamedTuple):
 
 
 class Features:
-    """The batches of a corpus. Its features are computed once if all fit into memory, else at each epoch."""
+    """The batches of a corpus. Features are computed once if all of them fit into CACHE bytes, else in each epoch."""
 
     def __init__(self, corpus: Corpus, predictor: BoundaryPredictor) -> None:
         self.corpus, self._predictor = corpus, predictor
@@ -106,7 +113,7 @@ class Features:
         return features
 
     def statistics(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation over all frames, (mels,) each."""
+        """Mean and standard deviation of the features over all frames, (mels,) each."""
         total = squares = torch.zeros(self._predictor.sizes.mels, dtype=torch.float64)
         frames = 0
         for index in tqdm(range(len(self._pieces)), desc="features", unit="utt"):
@@ -117,7 +124,7 @@ class Features:
         return mean.float(), variance.clamp(min=1e-8).sqrt().float()
 
     def orders(self, batch_frames: int, random: np.random.Generator) -> list[list[int]]:
-        """Indices by batch: utterances of like length together, in random order otherwise."""
+        """The indices of each batch. A batch holds utterances of similar length; the order is otherwise random."""
         shuffled = random.permutation(len(self._pieces))
         found: list[list[int]] = []
         for index in shuffled[np.argsort(-self._pieces[shuffled], kind="stable")].tolist():
@@ -130,7 +137,7 @@ class Features:
         return found
 
     def batches(self, orders: Sequence[Sequence[int]], device: torch.device) -> Iterator[Batch]:
-        """The batches of `orders`."""
+        """The batches with these indices (see `orders`)."""
         outputs = self.corpus.tau // SUBSAMPLING
         for order in orders:
             pieces = [torch.tensor(self.corpus.samples[i].labels) for i in order]
@@ -143,7 +150,7 @@ class Features:
 
 
 class Trainer:
-    """A training in `out`: `predictor.pth` is the best predictor so far, `last.pth` what is needed to go on."""
+    """A training in the folder `out`. `predictor.pth` is the best predictor so far; `last.pth` is for resuming."""
 
     def __init__(self, training: Corpus, valid: Corpus, out: Path, options: Options) -> None:
         torch.manual_seed(options.seed)
@@ -163,15 +170,17 @@ class Trainer:
             self._resume()
 
     def run(self) -> None:
-        """Train until the held-out loss no longer falls."""
+        """Train until the held-out loss no longer falls. Raises SimulstError: the loss is NaN or infinite."""
         while len(self.epochs) < self.options.max_epochs and self._patience() > 0:
             number = len(self.epochs) + 1
-            # Of the epoch alone, so that a training that was interrupted goes on as if it had not been.
+            # The order depends on the epoch alone, so that a resumed training gives the same result.
             random = np.random.default_rng((self.options.seed, number))
             train_loss = self._train_epoch(self.data.orders(self.options.batch_frames, random), f"epoch {number}")
             valid_loss = self._valid_loss()
             if not math.isfinite(train_loss + valid_loss):
-                raise SimulstError(f"{self.out}: the loss is no number now; begin again with a lower learning rate.")
+                raise SimulstError(
+                    f"{self.out}: the loss is no number now (NaN or infinite); begin again with a lower learning rate."
+                )
             self.epochs.append({"train_loss": train_loss, "valid_loss": valid_loss})
             if self._best() == number:
                 self.predictor.save(self.out / PREDICTOR)
@@ -179,10 +188,11 @@ class Trainer:
             tqdm.write(f"epoch {number}: loss {train_loss:.4f}, held out {valid_loss:.4f} (best: epoch {self._best()})")
 
     def scores(self) -> dict[str, Any]:
-        """Of the best predictor on the held-out prefixes, as in Table 3.
+        """Scores of the best predictor on the held-out prefixes, as in Table 3.
 
-        frames: every output of every prefix, labelled by its more probable label. pieces: each piece once, as at
-        inference, by threshold.
+        Returns: "frames" → scores over all outputs of all prefixes, each with its more probable label. "pieces" →
+            threshold → scores over pieces, each counted once, as at inference. "epoch" → the best epoch. "epochs" →
+            losses of all epochs.
         """
         predictor = load_predictor(self.out / PREDICTOR).to(self.device)
         confusion = np.zeros((2, 2))
@@ -195,7 +205,7 @@ class Trainer:
                 confusion += counts(ones.flatten().numpy(), truth.flatten().numpy(), prefixes.flatten().numpy())
                 outputs = self.valid.corpus.tau // SUBSAMPLING
                 real = prefixes[:, ::outputs] > 0
-                # Whole numbers are divided, so that 3 of 10 are not less than 0.3.
+                # Divide integers: then 3 / 10 equals the threshold 0.3.
                 shares.append(ones.unflatten(1, (-1, outputs)).sum(dim=2)[real].numpy() / outputs)
                 labels.append(truth[:, ::outputs][real].numpy())
         pieces = scores_by_threshold(np.concatenate(shares), np.concatenate(labels), THRESHOLDS)
@@ -224,7 +234,7 @@ class Trainer:
         return sum(loss.item() for loss, _ in losses) / sum(weights.item() for _, weights in losses)
 
     def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The loss's sum and the sum of its weights."""
+        """The weighted sum of losses, and the sum of the weights."""
         weights = batch.prefixes * self.class_weights[batch.labels]
         logits, _ = self.predictor(batch.features)
         return weighted_loss(logits, batch.labels, weights), weights.sum()
@@ -234,7 +244,7 @@ class Trainer:
         return min((updates + 1) / self.options.warmup, math.sqrt(self.options.warmup / (updates + 1)))
 
     def _best(self) -> int:
-        """The number of the epoch of the lowest held-out loss, the first of several."""
+        """The number of the first epoch with the lowest held-out loss; 0 before the first epoch."""
         losses = [epoch["valid_loss"] for epoch in self.epochs]
         return losses.index(min(losses)) + 1 if losses else 0
 
@@ -256,14 +266,22 @@ class Trainer:
 def train(
     data: Path, prefixes: Path, valid_data: Path, valid_prefixes: Path, out: Path, options: Options, force: bool = False
 ) -> None:
-    """Train a predictor in `out`, or go on at its last epoch, then write its scores on the held-out prefixes.
+    """Train a predictor in `out`, or resume after its last epoch; then write its scores on the held-out prefixes.
 
-    data, prefixes: see `read_corpus`. force: begin again, without what is in `out`.
-    Raises SimulstError: unusable data, or another training in `out`.
+    data: data directory of the training utterances.
+    prefixes: their prefixes.jsonl (see `read_corpus`).
+    valid_data: data directory of the held-out utterances.
+    valid_prefixes: their prefixes.jsonl.
+    out: folder of the training.
+    force: delete the training in `out` and begin again.
+
+    Raises SimulstError: the data cannot be used; `out` holds another training or other files.
     """
     training, valid = read_corpus(data, prefixes), read_corpus(valid_data, valid_prefixes)
     if training.tau != valid.tau:
-        raise SimulstError(f"{valid_prefixes}: tau is {valid.tau}, in {prefixes} {training.tau}; extract with one tau.")
+        raise SimulstError(
+            f"{valid_prefixes}: tau is {valid.tau}, in {prefixes} {training.tau}; extract both with one tau."
+        )
     wanted = {"tau": training.tau, **asdict(options), **asdict(options.sizes)}
     del wanted["sizes"]
     wanted |= {"data": str(data), "prefixes": _digest(prefixes)}
@@ -285,18 +303,21 @@ def train(
 
 
 def begin(out: Path, wanted: dict[str, Any], force: bool = False) -> bool:
-    """Take up the training in a folder, or begin it and keep its options there. Returns whether it is complete.
+    """Resume the training in a folder, or begin one and store its options there.
 
-    force: throw away what an earlier training wrote.
-    Raises SimulstError: the folder holds a training under other options, the first of which is named, or other files.
+    wanted: options of the training.
+    force: delete the files of an earlier training.
+
+    Returns: whether the training is complete.
+    Raises SimulstError: the folder holds a training with other options (the message names the first), or other files.
     """
     record = out / RECORD
     if record.is_file() and force:
-        for name in (PREDICTOR, LAST, SCORES, RECORD):  # the record last, should this be interrupted
+        for name in (PREDICTOR, LAST, SCORES, RECORD):  # the record last, in case of an interruption
             (out / name).unlink(missing_ok=True)
     found = read_record(record, wanted)
     if found is not None:
-        return bool(found["complete"])
+        return bool(found.get("complete"))
     if any(path.name != LOCK for path in out.iterdir()):
         raise SimulstError(f"{out}: holds other files; name a new or empty folder.")
     write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))

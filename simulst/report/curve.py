@@ -13,15 +13,15 @@ import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.metrics.latency import LONG_METRICS
-from simulst.report.table import ScoredRun, load_runs
+from simulst.report.table import ScoredRun, is_number, load_runs
 
 logger = logging.getLogger(__name__)
 
-# Okabe and Ito's palette, which the colour-blind can tell apart, less its yellow (too light for a line).
+# Okabe and Ito's palette, which colour-blind readers can distinguish, without its yellow, which is too light for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
-# Where a point's label may stand, in points from its centre, best first.
+# Where a label may be placed relative to its point, in units of a distance, best first.
 SIDES = ((0, 1), (0, -1), (1.3, 0.6), (-1.3, 0.6), (1.3, -0.6), (-1.3, -0.6), (1.7, 0), (-1.7, 0))
 OFFSETS = [(x * distance, y * distance) for distance in (9, 13, 17) for x, y in SIDES]
 # No date in the file: the same runs give the same picture.
@@ -29,12 +29,18 @@ METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date"
 
 
 def draw_curve(folders: Sequence[Path], out: Path, latencies: Sequence[str] = ("AL", "LAAL"), title: str = "") -> None:
-    """Draw BLEU over each latency metric, a panel each, from the runs' scores.json.
+    """Draw BLEU over latency from the runs' scores.json, with one panel for each latency metric.
 
-    A line for each strategy (and initial wait), its points labelled with the chunk in ms or else with the policy's
-    number; light bars are BLEU's 95 % intervals; an offline run is a dashed line across.
-    out: .png, .svg or .pdf.
-    Raises SimulstError: another suffix, a metric that the runs lack, nothing to draw, no matplotlib.
+    Each strategy (with each initial wait) is a line. Its points are labelled with the chunk in ms, or else with the
+    policy's number. Light bars are BLEU's 95 % intervals. An offline run is a dashed horizontal line.
+
+    folders: folders of scored runs.
+    out: picture to write: .png, .svg or .pdf.
+    latencies: keys of scores.json.
+    title: of the picture.
+
+    Raises SimulstError: the suffix is another one; a run lacks a metric; there is nothing to draw; matplotlib is
+        missing.
     """
     kind = out.suffix.lower().lstrip(".")
     if kind not in METADATA:
@@ -43,7 +49,7 @@ def draw_curve(folders: Sequence[Path], out: Path, latencies: Sequence[str] = ("
         raise SimulstError(f"{out}: no latency metric to draw over; name one, such as AL.")
     runs = load_runs(folders)
     for run, metric in itertools.product(runs, latencies):
-        if metric not in run.scores:
+        if metric not in run.scores or not (run.scores[metric] is None or is_number(run.scores[metric])):
             known = ("AL", "LAAL", "AP", "DAL", "AL_CA", "LAAL_CA", *LONG_METRICS)
             have = [key for key in known if key in run.scores]
             raise SimulstError(f"{run.folder}: its scores have no '{metric}'; choose from {', '.join(have)}, ...")
@@ -108,14 +114,14 @@ def _draw(
         )
         if title:
             figure.suptitle(title, fontsize=11)
-        canvas.draw()  # settles where everything is; labels are placed around it
+        canvas.draw()  # fixes the layout, so that labels can be placed in it
         for panel, metric in zip(panels, latencies, strict=True):
             _label_points(panel, metric, lines, [run.scores["BLEU"] for run in offline], canvas.get_renderer())
         figure.savefig(out, format=kind, dpi=160, metadata=METADATA[kind])
 
 
 def _draw_line(panel: Any, metric: str, name: str, runs: list[ScoredRun], number: int) -> None:
-    """One strategy: its points from the smallest value to the largest, as `load_runs` sorts them."""
+    """Draw one strategy. `load_runs` has sorted its points from the smallest value to the largest."""
     colour = COLOURS[number % len(COLOURS)]
     x = [run.scores[metric] for run in runs]
     y = [run.scores["BLEU"] for run in runs]
@@ -139,9 +145,9 @@ def _draw_line(panel: Any, metric: str, name: str, runs: list[ScoredRun], number
 def _label_points(
     panel: Any, metric: str, lines: dict[str, list[ScoredRun]], levels: Sequence[float], renderer: Any
 ) -> None:
-    """Write each point's value close to it, where it covers few lines, points and other labels.
+    """Write each point's value close to the point, where it covers few lines, points and other labels.
 
-    levels: BLEU of the lines across the whole panel.
+    levels: BLEU of the horizontal lines.
     """
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke
@@ -149,7 +155,7 @@ def _label_points(
     paths = [
         panel.transData.transform([(run.scores[metric], run.scores["BLEU"]) for run in runs]) for runs in lines.values()
     ]
-    # The lines as dots a few pixels apart, so that "covers" is counting.
+    # Lines become dots a few pixels apart, so that we can count what a label covers.
     left, right = panel.get_xlim()
     across = [panel.transData.transform([(left, level), (right, level)]) for level in levels]
     ink = np.concatenate([np.zeros((0, 2)), *map(_along, [*paths, *across])])
@@ -186,7 +192,7 @@ def _label_points(
 
 
 def _along(path: np.ndarray, step: float = 2.0) -> np.ndarray:
-    """Points on a polyline, about `step` apart, its corners (which carry markers) counted tenfold. path: (n, 2)."""
+    """Points on a polyline, about `step` apart. Corners carry markers, so they appear ten times. path: (n, 2)."""
     pieces = [np.repeat(path, 10, axis=0)]
     for start, end in itertools.pairwise(path):
         count = int(np.hypot(*(end - start)) / step) + 1

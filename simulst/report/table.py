@@ -1,19 +1,23 @@
-"""Finished runs: find them, tabulate them, and keep the table in a README."""
+"""Find finished runs, write a table of their scores, and keep the table in a README."""
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
+from simulst.options import option_names
 from simulst.runs import SCORES, read_run_config
 
 logger = logging.getLogger(__name__)
@@ -39,10 +43,13 @@ COLUMNS = {
 class ScoredRun:
     """A run that is decoded and scored.
 
-    name:     the configuration's label, with the folder before it where labels repeat (see `load_runs`).
-    line:     what its curve is called: the strategy, likewise with a folder; runs with an initial wait are a line.
-    value:    what changes along the curve: READ's chunk in ms, k or threshold, or else STOP's or COMMIT's number; None
-              if none of them has one.
+    name: the configuration's label; if labels repeat, the run's folder (see `load_runs`).
+    line: name of its curve: the strategy and the initial wait; if labels repeat, with the folder before it.
+    value: what changes along the curve: READ's chunk in ms, k or threshold, or else the number of STOP or COMMIT; None
+        if there is none.
+    wait_ms: READ's initial wait.
+    offline: whether READ is `offline`.
+    scores: content of scores.json.
     """
 
     folder: Path
@@ -55,9 +62,9 @@ class ScoredRun:
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """The scored runs among folders of runs, at any depth, each once, in the order given and then by name.
+    """Find the scored runs in folders, at any depth. Each run is listed once, in the order of `paths`, then by name.
 
-    Raises SimulstError: a path that is no folder; no run with a scores.json at all.
+    Raises SimulstError: a path is not a folder; no run has a scores.json.
     """
     found: dict[Path, Path] = {}
     places = [Path(path) for path in paths]
@@ -66,7 +73,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
             raise SimulstError(f"{path}: no such folder; give a run's folder or one that holds runs.")
         folders = [path] if (path / SCORES).is_file() else sorted(file.parent for file in path.rglob(SCORES))
         if not folders:
-            logger.warning("%s: no run in it has a %s; left out.", path, SCORES)
+            logger.warning("%s: no run in it has a %s; the folder is left out.", path, SCORES)
         for folder in folders:
             found.setdefault(folder.resolve(), folder)
     if not found:
@@ -75,11 +82,12 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
-    """Read runs and put them in order: offline first, then by strategy, initial wait and chunk.
+    """Read runs and sort them: offline runs first, then by strategy, initial wait and chunk.
 
-    Where two have the same label (other languages, models or searches), all are called by their folders instead, as
-    far as these differ.
-    Raises SimulstError: a folder without config.yaml or scores.json, or with broken ones.
+    If two runs have the same label (as languages, models or searches differ), all runs are named by their folders
+    instead, without the part that all folders share.
+
+    Raises SimulstError: a folder lacks config.yaml or scores.json, or they are broken.
     """
     if not folders:
         raise SimulstError("there is no run to report; give a run's folder or one that holds runs.")
@@ -109,7 +117,7 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
 
 
 def runs_table(folders: Sequence[Path]) -> str:
-    """A Markdown table, a run a line; lags in ms, BLEU with its 95 % interval.
+    """A Markdown table with one run per line: latencies in ms, BLEU with its 95 % interval.
 
     Raises SimulstError: as `load_runs`.
     """
@@ -124,29 +132,51 @@ def runs_table(folders: Sequence[Path]) -> str:
     return markdown(rows)
 
 
-def pairs_table(counts: Mapping[str, Mapping[str, int]]) -> str:
-    """How many prefix pairs each maxratio leaves (NAIST at IWSLT 2022, Table 4). counts: filter → counts, see
-    `simulst.prefix.extract.write_pairs`."""
+@dataclass(frozen=True)
+class PairCounts:
+    """How many prefix pairs there were, and what became of them (`simulst.prefix.pairs.write_pairs`)."""
+
+    pairs: Annotated[int, Field(ge=1)]
+    kept: int
+    filtered: int = 0
+
+
+@dataclass(frozen=True)
+class Measures:
+    """How well boundaries are found."""
+
+    accuracy: float | None
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+@dataclass(frozen=True)
+class PredictorScores:
+    """A boundary predictor's, of each output and of each piece by threshold (`simulst.prefix.training`)."""
+
+    frames: Measures
+    pieces: dict[str, Measures]
+
+
+def pairs_table(counts: Mapping[str, PairCounts]) -> str:
+    """How many prefix pairs each maxratio leaves (NAIST at IWSLT 2022, Table 4). counts: by the filter's name."""
     rows = [["Filter", "Pairs", "Left out", "%"]]
     for name, found in counts.items():
-        out = found.get("filtered", 0)
-        rows.append([name, str(found["kept"]), str(out), f"{100 * out / found['pairs']:.0f}"])
+        rows.append([name, str(found.kept), str(found.filtered), f"{100 * found.filtered / found.pairs:.0f}"])
     return markdown(rows)
 
 
-def predictor_table(scores: Mapping[str, Any]) -> str:
-    """A boundary predictor on held-out prefixes (NAIST at IWSLT 2022, Table 3), of each output and of each piece.
-
-    scores: see `simulst.prefix.training`.
-    """
-    measures = ("accuracy", "precision", "recall", "f1")
-    rows = [["Boundaries", *(name.capitalize() for name in measures)]]
-    named = {"outputs, λ 0.5": scores["frames"]} | {f"pieces, λ {name}": row for name, row in scores["pieces"].items()}
-    return markdown([*rows, *([name, *(_number(row[key], 3) for key in measures)] for name, row in named.items())])
+def predictor_table(scores: PredictorScores) -> str:
+    """A boundary predictor on held-out prefixes (NAIST at IWSLT 2022, Table 3), of each output and of each piece."""
+    names = option_names(Measures)
+    named = {"outputs, λ 0.5": scores.frames} | {f"pieces, λ {name}": row for name, row in scores.pieces.items()}
+    rows = [[name, *(_number(getattr(row, key), 3) for key in names)] for name, row in named.items()]
+    return markdown([["Boundaries", *(name.capitalize() for name in names)], *rows])
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first row is its head; all columns but the first hold numbers."""
+    """A Markdown table. The first row is its head. All columns except the first hold numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = []
@@ -162,13 +192,21 @@ def write_results(page: Path, section: str, table: str, command: str, picture: s
         <!-- results: SECTION -->
         <!-- end results: SECTION -->
 
-    What stood between them is replaced. Where they are missing, they are added at the end, under a heading and
-    `picture` (a file's name, relative to the page). A page that is not there is begun.
-    Returns the figures of the page's prose that were in the table before and are in none of its tables now. Whoever
-    publishes the page has to revise these sentences.
-    Raises SimulstError: markers that are repeated, alone or in the wrong order.
+    The text between the markers is replaced. If both markers are missing, they are added at the end, under a
+    heading and the picture. A missing page is created.
+
+    page: Markdown file.
+    section: name of the markers.
+    picture: a picture's file name, relative to the page; "" for none.
+
+    Returns: the figures in the page's prose that were in the old table but are in none of the page's tables now. The
+        author has to revise these sentences.
+    Raises SimulstError: a marker is repeated or lacks its partner; the markers are in the wrong order.
     """
-    text = page.read_text(encoding="utf-8") if page.is_file() else "# Results\n"
+    try:
+        text = page.read_text(encoding="utf-8") if page.is_file() else "# Results\n"
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{page}: not UTF-8 (byte {error.start}); convert it.") from error
     begin, end = f"<!-- results: {section} -->", f"<!-- end results: {section} -->"
     if begin not in text and end not in text:
         curve = f"![BLEU over latency]({picture})\n\n" if picture else ""
@@ -202,7 +240,17 @@ def _read_scores(path: Path) -> dict[str, Any]:
         raise SimulstError(f"{path}: not valid JSON ({error}); remove it and run simulst evaluate again.") from error
     if not isinstance(scores, dict):
         raise SimulstError(f"{path}: not the scores of a run; remove it and run simulst evaluate again.")
+    for key in ("BLEU", "BLEU_low", "BLEU_high", *COLUMNS):
+        if scores.get(key) is not None and not is_number(scores[key]):
+            raise SimulstError(
+                f"{path}: {key} is {scores[key]!r}, which is no number; remove it and run simulst evaluate again."
+            )
     return scores
+
+
+def is_number(value: Any) -> bool:
+    """Whether a score can be tabulated and drawn."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -1,4 +1,4 @@
-"""Runs: decode a data directory under one or many configurations, and keep what came out."""
+"""Runs: decode a data directory under one or many configurations, and keep the results."""
 
 from __future__ import annotations
 

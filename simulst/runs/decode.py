@@ -1,8 +1,7 @@
 """Decode a data directory under one or many configurations.
 
 Each configuration has a folder (folder.py); a sweep is a folder of such folders. Each utterance is read once, decoded
-under every configuration that still lacks it, and written. A run that was killed goes on with the utterances that are
-missing.
+under every configuration that still lacks it, and logged. A killed run resumes with the missing utterances.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from simulst.units import SAMPLE_RATE
 
 logger = logging.getLogger(__name__)
 
-DISTURBED = 0.2  # of the computation time that threads waited for a processor, from which on a run is told of it
+DISTURBED = 0.2  # share of computation time spent waiting for a processor, from which on we warn
 
 Job = tuple[int, Utterance, list[dict[str, Any]]]
 """An utterance, its index, and the configurations (as they were read) to decode it under."""
 Result = tuple[int, list[Instance | str] | str]
-"""The index, and for each configuration an instance, or what is wrong in a sentence; or that for all of them."""
+"""The index; and for each configuration an instance or an error message, or one error message for all of them."""
 
 
 def decode_utterance(
@@ -54,10 +53,13 @@ def decode_utterance(
 ) -> list[Instance]:
     """Decode one utterance under each configuration, in order.
 
-    languages: spoken and written. unit: "word" or "char"; empty: as the language is written.
-    share: encode each stretch of audio once for all of them (and search once where audio, prefix and options agree);
-        computation times are still those of a configuration run alone (see Memo).
-    Raises SimulstError: audio that can't be read, a configuration that the model can't do.
+    languages: source and target.
+    index: number of the utterance in the data directory.
+    unit: "word" or "char"; empty: by target language.
+    share: encode each stretch of audio once for all configurations, and search once if audio, prefix and options are
+        equal. Computation times are still those of a configuration that runs alone (see Memo).
+
+    Raises SimulstError: audio can't be read; the model does not support a configuration.
     """
     instances = []
     for found in _decode(model, languages, utterance, index, decodings, unit, share):
@@ -76,7 +78,7 @@ def _decode(
     unit: str,
     share: bool,
 ) -> Iterator[Instance | SimulstError]:
-    """As `decode_utterance`, with an error in place of the instance of a configuration that has one."""
+    """As `decode_utterance`, but yields the error of a configuration instead of raising it."""
     audio = load_audio(utterance.wav, utterance.start, utterance.end)
     memo, digest = Memo(), audio_digest(utterance)
     for decoding in decodings:
@@ -99,11 +101,16 @@ def run(
     share: bool = True,
     force: bool = False,
 ) -> None:
-    """Decode what is missing in each (folder, configuration), until every folder's log is whole.
+    """Decode the utterances that are missing in each folder, until every folder's log is complete.
 
-    force: decode again what is there.
-    Raises SimulstError: a folder that holds another run, or where another is at work; a full disk; utterances that
-        failed, or killed the process that decoded them time and again (the others are decoded and kept).
+    task: model, languages and unit.
+    runs: folders and their configurations.
+    cluster: where to run.
+    share: see `decode_utterance`.
+    force: decode everything again.
+
+    Raises SimulstError: a folder holds another run; another run uses a folder; the disk is full; an utterance failed,
+        or killed each process that decoded it (the other utterances are decoded and kept).
     """
     if not utterances:
         raise SimulstError("there is no utterance to decode; check the data directory.")
@@ -126,7 +133,7 @@ def _run(
         if lacking:
             lacking_of[index] = lacking
     failures: list[str] = []
-    # Whole paths: a cluster's workers may run in another folder.
+    # Absolute paths: a cluster's workers may run in another folder.
     jobs = [
         (i, replace(utterances[i], wav=utterances[i].wav.resolve()), [state.decoding.raw for state in lacking])
         for i, lacking in lacking_of.items()
@@ -159,16 +166,16 @@ def _run(
 
 @dataclass(frozen=True)
 class _Configurations:
-    """What is checked before anything is decoded."""
+    """Configurations to check before any utterance is decoded. name: stands for the utterance's name in errors."""
 
     raws: list[dict[str, Any]]
     name: str = "the model"
 
 
 def _check(run_all: Map, place: tuple[Task, int | None], states: Sequence[RunFolder]) -> None:
-    """Open a stream for each configuration where the model is, before any audio is decoded.
+    """Open a stream for each configuration in a worker, before any audio is decoded.
 
-    Raises SimulstError: a configuration that the model can't do, or whose policies can't be opened.
+    Raises SimulstError: the model does not support a configuration; a policy can't be opened.
     """
     job = (0, _Configurations([state.decoding.raw for state in states]))
     [(_, wrong)] = run_all(functools.partial(_open_all, *place), [job])
@@ -180,7 +187,7 @@ def _check(run_all: Map, place: tuple[Task, int | None], states: Sequence[RunFol
 
 
 def _open_all(task: Task, jobs: int | None, job: tuple[int, _Configurations]) -> tuple[int, list[str] | str]:
-    """What is wrong with each configuration, in whatever process; empty for nothing."""
+    """The error message of each configuration, in any process; empty if it is fine. jobs: see `model_of`."""
     number, configurations = job
     wrong = []
     try:
@@ -197,9 +204,10 @@ def _open_all(task: Task, jobs: int | None, job: tuple[int, _Configurations]) ->
 
 
 def _keep(states: Sequence[RunFolder], results: Sequence[Instance | str], name: str, of_several: bool) -> list[str]:
-    """Log an utterance's instances under the configurations that lacked it; returns what was wrong under others.
+    """Log an utterance's instances in the folders that lacked it. Returns the error messages of the others.
 
-    name: the utterance's. of_several: whether the run has other configurations, so that these are to be named.
+    name: of the utterance.
+    of_several: whether the run has several configurations, so that messages must name them.
     """
     errors = []
     for state, result in zip(states, results, strict=True):
@@ -212,7 +220,7 @@ def _keep(states: Sequence[RunFolder], results: Sequence[Instance | str], name: 
 
 
 def _tell_of_silence(state: RunFolder) -> None:
-    """A threshold may be such that nothing is ever written before the end; nobody sees that in BLEU."""
+    """Warn if nothing was written before the end of any utterance. A bad threshold causes that, and BLEU hides it."""
     asked = [instance for instance in state.done.values() if len(instance.reads or ()) > 1 and instance.delays]
     if asked and all(instance.delays[0] >= instance.source_length for instance in asked):
         logger.warning(
@@ -224,7 +232,7 @@ def _tell_of_silence(state: RunFolder) -> None:
 
 
 def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
-    """One utterance, in whatever process. jobs: see `model_of`."""
+    """Decode one utterance, in any process. jobs: see `model_of`."""
     index, utterance, raws = job
     model = model_of(task, jobs)
     decodings = [parse_decoding(raw, "configuration") for raw in raws]
@@ -237,7 +245,7 @@ def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
 
 
 def _tell_of_disturbance(state: RunFolder) -> None:
-    """Beside other work, computation takes longer; nobody sees that in computation-aware figures."""
+    """Warn if other work slowed down the computation, as computation-aware figures do not show that."""
     waited = sum(instance.waited_ms or 0.0 for instance in state.done.values())
     computed = sum(instance.compute_ms or 0.0 for instance in state.done.values())
     if computed and waited > DISTURBED * computed:

@@ -1,7 +1,7 @@
-"""The folder of a run: what has been decoded under one configuration, and of what.
+"""The folder of a run: the utterances that have been decoded under one configuration.
 
-It holds `instances.log` (SimulEval's format), `config.yaml` (all that made it) and, once it is whole, `scores.json`.
-Only a run of the same things is resumed there.
+It holds `instances.log` (SimulEval's format), `config.yaml` (configuration, model and data of the run) and, when the
+run is complete, `scores.json`. A run is resumed only if `config.yaml` agrees.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -22,6 +22,7 @@ from simulst.errors import SimulstError
 from simulst.folder import unwritable, write_atomically
 from simulst.lock import digest
 from simulst.log import Instance, read_unfinished
+from simulst.options import read_fields
 from simulst.runs.task import Task
 from simulst.yaml_files import load_yaml
 
@@ -31,7 +32,11 @@ AGAIN = "give another --out, or use --force to decode again."
 
 @dataclass
 class RunFolder:
-    """One configuration's folder. done: what has been decoded, by the number of the utterance."""
+    """One configuration's folder.
+
+    record: content of config.yaml.
+    done: number of the utterance → its instance.
+    """
 
     path: Path
     decoding: Decoding
@@ -40,9 +45,11 @@ class RunFolder:
 
     @staticmethod
     def read(path: Path, decoding: Decoding, task: Task, weights: str, utterances: Sequence[Utterance]) -> RunFolder:
-        """What a folder has of a run; nothing is written.
+        """Read the state of a run from its folder; writes nothing.
 
-        Raises SimulstError: it has another run, or one of other data.
+        weights: digest of the model's weights.
+
+        Raises SimulstError: the folder holds another run, or a run of other data.
         """
         run = RunFolder(path, decoding, _record(decoding, task, weights, utterances))
         if (path / CONFIG).is_file():
@@ -54,14 +61,14 @@ class RunFolder:
         return run
 
     def begin(self) -> None:
-        """Write what says which run the folder holds, and drop half a line that a kill may have left in the log."""
+        """Write config.yaml, and remove a half-written line that a kill may have left in the log."""
         if not (self.path / CONFIG).is_file():
             write_atomically(self.path / CONFIG, yaml.safe_dump(self.record, sort_keys=False, allow_unicode=True))
         if (self.path / LOG).is_file():
             self.write_log()
 
     def append(self, instance: Instance) -> None:
-        """Log one utterance. Raises SimulstError: a full disk."""
+        """Log one utterance. Raises SimulstError: the disk is full."""
         self.done[instance.index] = instance
         log = self.path / LOG
         try:
@@ -71,29 +78,57 @@ class RunFolder:
             raise unwritable(log, error) from error
 
     def write_log(self) -> None:
-        """The whole log, in the order of utterances."""
+        """Write the whole log again, in the order of utterances."""
         rows = [self.done[index].to_json() + "\n" for index in sorted(self.done)]
         write_atomically(self.path / LOG, "".join(rows))
 
 
+@dataclass
+class _Read:
+    """READ in a run's config.yaml, as far as tables look at it."""
+
+    type: str
+    initial_wait_ms: float = 0.0
+
+
+@dataclass
+class _Decoding:
+    read: _Read
+
+
+@dataclass
+class _Task:
+    unit: Literal["", "word", "char"] = ""
+
+
+@dataclass
+class _Config:
+    """What is looked at in a run's config.yaml. Runs of older versions lack the last two."""
+
+    label: str
+    strategy: str
+    decoding: _Decoding
+    task: _Task = field(default_factory=_Task)
+    curve: tuple[str, float | None] = ("", None)
+
+
 def read_run_config(folder: Path) -> dict[str, Any]:
-    """A run's config.yaml. Raises SimulstError if it is missing or not one of ours."""
+    """A run's config.yaml. Raises SimulstError: it is missing, or simulst did not write it."""
     path = folder / CONFIG
     try:
         config = load_yaml(path.read_text(encoding="utf-8")) if path.is_file() else None
     except (yaml.YAMLError, UnicodeDecodeError):
         config = None
-    if isinstance(config, dict) and "label" in config:
-        decoding = config.get("decoding")
-        if isinstance(decoding, dict) and isinstance(decoding.get("read"), dict):
-            return config
-    raise SimulstError(f"{path}: not the config.yaml of a simulst run; give a folder that simulst evaluate made.")
+    where, remedy = f"{path}: not the config.yaml of a simulst run", "give a folder that simulst evaluate made"
+    read_fields(_Config, config, where, remedy)
+    assert isinstance(config, dict)
+    return config
 
 
 def audio_digest(utterance: Utterance) -> str:
-    """A short name of an utterance's audio: the bytes of its file, and where in it the utterance lies.
+    """A digest of an utterance's audio: of the bytes of its file, and of its start and end.
 
-    Raises SimulstError: a file that can't be read.
+    Raises SimulstError: the file can't be read.
     """
     return digest([_file_digest(utterance.wav), f"{utterance.start} {utterance.end}"])
 
@@ -106,14 +141,14 @@ def _file_digest(path: Path) -> str:
         raise SimulstError(f"{path}: cannot be read ({error.strerror}); check wav.scp.") from error
 
 
-@lru_cache(maxsize=64)  # the utterances of a talk follow one another
+@lru_cache(maxsize=64)  # consecutive utterances often share a file
 def _digest_of_bytes(path: Path, changed: int, size: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _record(decoding: Decoding, task: Task, weights: str, utterances: Sequence[Utterance]) -> dict[str, Any]:
-    """All that a run depends on, but the audio: that of each utterance is in the log."""
+    """All that a run depends on, except the audio: the log has a digest of each utterance's audio."""
     return {
         "source_type": "speech",  # SimulEval wants these two to score the folder
         "target_type": "text",
@@ -131,7 +166,7 @@ def _record(decoding: Decoding, task: Task, weights: str, utterances: Sequence[U
 
 def _compare(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     for key, value in new.items():
-        # A run of an older version has not all of them.
+        # The config.yaml of an older version may lack some keys.
         if old.get(key, value) != value:
             if key in ("weights", "files", "names"):
                 what = {"weights": "another model", "files": "another predictor", "names": "other utterances"}[key]
@@ -140,7 +175,7 @@ def _compare(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
 
 
 def _checked(instance: Instance, folder: Path, utterances: Sequence[Utterance]) -> Instance:
-    """A logged utterance. Raises SimulstError: it is no utterance of these, or its text or audio has changed."""
+    """A logged utterance. Raises SimulstError: it is not in `utterances`, or its text or audio has changed."""
     if instance.index >= len(utterances) or instance.name != utterances[instance.index].name:
         raise SimulstError(f"{folder / LOG}: index {instance.index} is not from this data; give another --out.")
     utterance = utterances[instance.index]
@@ -158,11 +193,20 @@ def _checked(instance: Instance, folder: Path, utterances: Sequence[Utterance]) 
 
 
 def score_run(folder: Path, language: str, unit: str | None = None, bootstrap: int = 1000) -> dict[str, Any]:
-    """Score a run from its log and write scores.json beside it."""
+    """Score a run from its log, and write scores.json next to the log.
+
+    language: target language.
+    unit: of latency, "word" or "char"; None: by target language.
+    bootstrap: number of resamples for confidence intervals.
+
+    Returns: content of scores.json.
+    """
     from simulst.log import read_log
     from simulst.metrics.score import score_instances
 
-    scores = score_instances(read_log(folder / LOG), language=language, unit=unit, bootstrap=bootstrap)
+    scores = score_instances(
+        read_log(folder / LOG), language=language, unit=unit, bootstrap=bootstrap, path=folder / LOG
+    )
     write_scores(folder, scores)
     return scores
 

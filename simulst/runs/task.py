@@ -1,4 +1,4 @@
-"""What is decoded with what, and the model that does it in this process."""
+"""The task of a run (model, languages, unit), and the model of this process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from simulst.threads import available_cores
 
 @dataclass(frozen=True)
 class Task:
-    """What is decoded with what: all but the decoding configuration.
+    """Everything about a run except its data and its decoding configuration.
 
-    options: of the model family, as (name, value) pairs so that tasks can be hashed.
+    model: model folder, or package.module:Class.
+    options: of the model family, as (name, value) pairs, so that tasks can be hashed.
+    unit: "word" or "char"; empty: by target language.
     """
 
     model: str
@@ -28,17 +30,20 @@ class Task:
     unit: str = ""
 
     def portable(self) -> Task:
-        """The same with whole paths: a cluster's workers may run in another folder."""
+        """The same task with absolute paths, as a cluster's workers may run in another folder."""
         return replace(self, model=str(Path(self.model).resolve())) if Path(self.model).exists() else self
 
     @property
     def latency_unit(self) -> str:
-        """ "word" or "char"."""
+        """The unit of latency: "word" or "char"."""
         return self.unit or unit_of(self.target_language)
 
 
 def model_of(task: Task, jobs: int | None) -> Model:
-    """A process's model, loaded once. jobs: processes that share this machine; None: as the Dask worker says."""
+    """This process's model, loaded once.
+
+    jobs: processes that share this machine's cores; None: use the threads of the Dask worker.
+    """
     return _model(task.model, task.options, available_cores(jobs) if jobs else worker_threads())
 
 

@@ -1,4 +1,4 @@
-"""Hypotheses and the options of the search that makes them."""
+"""Hypotheses, and the options of the searches that find them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from simulst.errors import SimulstError
 from simulst.needs import Need
 
-MOST_BEAM = 1000  # more would only fill the memory
+MOST_BEAM = 1000  # a larger beam would only fill the memory
 
 Tokens = tuple[int, ...]
 """Token ids of the model's vocabulary, `<eos>` left out."""
@@ -19,7 +19,11 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """tokens: from the start of the utterance, the committed ones first. score: log probability, as it was ranked."""
+    """A possible text.
+
+    tokens: all tokens from the start of the utterance on, the committed ones first.
+    score: the log probability by which the search ranked it.
+    """
 
     tokens: Tokens
     score: float = 0.0
@@ -31,9 +35,10 @@ Beam = Sequence[Hypothesis]
 
 @dataclass(frozen=True)
 class Found:
-    """What a step's search has found.
+    """The result of a step's search.
 
-    beam: its hypotheses. held_back: so many of the last tokens that COMMIT finds stable must not be committed yet.
+    beam: its hypotheses, best first.
+    held_back: of the tokens that COMMIT finds stable, so many at the end must not be committed yet.
     """
 
     beam: Beam
@@ -46,9 +51,10 @@ class Found:
 
 
 class SearchOptions(ABC):
-    """Options of a search: a frozen dataclass. needs: what the search asks of a model.
+    """Options of a search: a frozen dataclass.
 
-    label: the kind of search, and what is not as usual, for tables and curves; empty if nothing is.
+    needs: what the search needs of a model.
+    label: the kind of search and the options that are not at their default, for tables and curves; "" for the default.
     """
 
     needs: frozenset[Need] = frozenset()
@@ -62,10 +68,10 @@ class SearchOptions(ABC):
 class BeamSearch(SearchOptions):
     """Beam search inside the model's library.
 
-    beam: hypotheses kept (CUNI-KIT 2022 uses 8; 1 is greedy search).
-    length_penalty: exponent of the length that scores are divided by.
+    beam: how many hypotheses are kept (CUNI-KIT 2022 uses 8; 1 is greedy search).
+    length_penalty: scores are divided by the length to this power.
     no_repeat_ngram: forbid n-grams of this length from coming twice; 0: allow them.
-    max_tokens_per_second: bound on the text's length by the speech's, against endless repetition.
+    max_tokens_per_second: most tokens per second of speech. It prevents endless repetition.
     """
 
     beam: int = 5
@@ -92,12 +98,12 @@ class BeamSearch(SearchOptions):
 
 @dataclass(frozen=True)
 class JointOptions(SearchOptions):
-    """What all searches of our own share, for models with a decoder that we drive.
+    """Options that all of simulst's own searches share. These searches drive the decoder token by token.
 
-    beam: hypotheses kept (CUNI-KIT 2023 uses 6; 1 is greedy search).
-    ctc_weight: the CTC layer's share of the score, the decoder's being the rest (0.3 for De, 0.4 for Zh there).
-    length_bonus: added per token; ESPnet calls it penalty.
-    max_length_ratio: tokens per encoder frame so far, at most, against endless repetition (Nguyen et al. 2021: 1.0 for
+    beam: how many hypotheses are kept (CUNI-KIT 2023 uses 6; 1 is greedy search).
+    ctc_weight: weight of the CTC score; the decoder has the rest (CUNI-KIT 2023: 0.3 for De, 0.4 for Zh).
+    length_bonus: added to the score per token; ESPnet calls it penalty.
+    max_length_ratio: most tokens per encoder frame so far. It prevents endless repetition (Nguyen et al. 2021: 1.0 for
         De, 1.6 for Pt).
     """
 
@@ -132,14 +138,14 @@ class JointOptions(SearchOptions):
 
 @dataclass(frozen=True)
 class JointBeamSearch(JointOptions):
-    """Joint CTC/attention beam search from the committed tokens on, again at each step (simulst/search/beam.py)."""
+    """Joint CTC/attention beam search. Each step starts again after the committed tokens (simulst/search/beam.py)."""
 
 
 @dataclass(frozen=True)
 class BWBS(JointOptions):
-    """Blockwise synchronous beam search (Tsunoo et al. 2021), as ESPnet has it (simulst/search/blockwise.py).
+    """Blockwise synchronous beam search (Tsunoo et al. 2021), as in ESPnet (simulst/search/blockwise.py).
 
-    repetition: a block's search also ends where a hypothesis repeats one of its tokens.
+    repetition: whether the search of a block also ends if a hypothesis repeats one of its tokens.
     """
 
     repetition: bool = True
@@ -157,9 +163,9 @@ class BWBS(JointOptions):
 class IBWBS(JointOptions):
     """Improved incremental blockwise beam search (CUNI-KIT 2023, algorithm 1; simulst/search/blockwise.py).
 
-    step_back: how many of the last tokens that the policy finds stable are held back and searched again in the next
-        block; <eos> is one of them. Where STOP ended the search it gives up tokens of its own instead.
-    repetition: a hypothesis that repeats one of its tokens counts as unreliable.
+    step_back: how many of the last tokens are held back and searched again in the next block; <eos> counts as one of
+        them. If STOP ended the search, the tokens that STOP drops are searched again instead.
+    repetition: whether a hypothesis that repeats one of its tokens counts as unreliable.
     """
 
     step_back: int = 2
@@ -186,6 +192,6 @@ _JOINT_LABELS = {
 
 
 def _label(options: Any, **names: str) -> str:
-    """The options that are not at their default, by short names."""
+    """The options that are not at their default, with short names."""
     changed = [f for f in fields(options) if getattr(options, f.name) != f.default]
     return "-".join(f"{names[f.name]}{float(getattr(options, f.name)):g}" for f in changed)

@@ -1,9 +1,9 @@
 """Joint CTC/attention beam search after a forced prefix (Watanabe et al. 2017, section III).
 
-A hypothesis' score is (1 - w) log p_attention + w log p_ctc + bonus * length. The decoder picks the candidates; of
-them, CTC prefix scores are computed. Without a prefix this finds what ESPnet's BatchBeamSearch does.
-`JointSearch` is one step of it, which blockwise search shares; `joint_beam_search` is the whole. The decoder's work is
-asked for, see calls.py; what is done here is bookkeeping, in NumPy, as it is small.
+The score of a hypothesis is (1 - w) log p_attention + w log p_ctc + bonus * length. The decoder chooses the candidates,
+and CTC prefix scores are computed for them. Without a prefix the result equals that of ESPnet's BatchBeamSearch.
+`JointSearch` has the single step, which blockwise search uses too. `joint_beam_search` is the complete search. The
+decoder is called through steps (see calls.py). Everything else is small and is computed in NumPy.
 """
 
 from __future__ import annotations
@@ -29,38 +29,40 @@ from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
 
 logger = logging.getLogger(__name__)
 
-PRE_BEAM = 1.5  # candidates per hypothesis that get a CTC score, in beams
-END_GAP = 10.0  # Watanabe et al. 2017, equation 50: the search is over once what ends is this much worse than the best
-END_STEPS = (2, 3, 4)  # ... at each of these many steps ago (ESPnet looks so far back)
-NEXT_STEP = {Need.CTC, Need.ATTENTION}  # what STOP can know only once the decoder has read the last token
+PRE_BEAM = 1.5  # how many candidates per hypothesis get a CTC score, in units of the beam size
+END_GAP = 10.0  # the search is over if all new endings are this much worse than the best (Watanabe et al. 2017, eq. 50)
+END_STEPS = (2, 3, 4)  # the steps, counted backwards, for which END_GAP is checked (as in ESPnet)
+NEXT_STEP = {Need.CTC, Need.ATTENTION}  # what is known only after the decoder has read the last token
 
 
 class Decoder(Protocol):
-    """What a search asks of a decoder; `simulst.models.espnet.decoder.CachedDecoder` is one.
+    """What a search needs of a decoder; `simulst.models.espnet.decoder.CachedDecoder` is one.
 
-    A state is what n hypotheses have read; it can be indexed with their numbers, and has their last source attention
-    (layers, n, heads, T) as `attention` if that was asked for.
+    A state holds what n hypotheses have read. It can be indexed with the numbers of hypotheses. Its `attention` is the
+    source attention of their last tokens, (layers, n, heads, T), if that was asked for.
     """
 
     def memory(self) -> Any:
-        """Room for encoder frames: `append(frames)` of shape (t, width), `len()`."""
+        """A container for encoder frames, with `append(frames)` for frames (t, width) and `len()`."""
 
     def start(self) -> Any:
         """The state of one hypothesis that has read nothing."""
 
     def step(self, tokens: Tensor, state: Any, memory: Any, *, attention: bool = False) -> tuple[Tensor, Any]:
-        """Read a token of each hypothesis, (n,) → log p of the next, (n, V), and the new state."""
+        """Read one token of each hypothesis, (n,) → log p of the next token, (n, V), and the new state."""
 
     def prefill(self, tokens: Tensor, memory: Any, *, attention: bool = False) -> tuple[Tensor, Any]:
-        """Read several tokens of one hypothesis, (length,) → as `step`."""
+        """Read several tokens of one hypothesis, (length,) → like `step`, with n = 1."""
 
 
 @dataclass(frozen=True)
 class NextTokens:
     """The answer to a `DecoderStep`.
 
-    tokens: (n, k) the most probable next tokens of each hypothesis, best first. log_p: (n, k) of these. end: (n,) log p
-    of <eos>. state: the decoder's, which has read all tokens.
+    tokens: (n, k) the most probable next tokens of each hypothesis, best first.
+    log_p: (n, k) their log probabilities.
+    end: (n,) log p of <eos>.
+    state: the decoder's state, which has read all tokens.
     """
 
     tokens: np.ndarray
@@ -70,23 +72,26 @@ class NextTokens:
 
     @staticmethod
     def of(log_p: Tensor, state: Any, count: int, eos: int) -> NextTokens:
-        """From log p of all tokens, (n, V).
+        """Choose the `count` best tokens, from log p of all tokens, (n, V).
 
-        Raises SimulstError: scores that are not numbers.
+        Raises SimulstError: a score is NaN.
         """
         best, tokens = log_p.topk(min(count, log_p.shape[-1]))
         found = NextTokens(tokens.cpu().numpy(), best.cpu().numpy(), log_p[..., eos].cpu().numpy(), state)
-        if np.isnan(found.log_p).any():  # NaN counts as the greatest
+        if np.isnan(found.log_p).any():  # topk ranks NaN first
             raise SimulstError("the decoder's scores are not numbers (NaN); the checkpoint or the audio is broken.")
         return found
 
 
 @dataclass(frozen=True)
 class DecoderStep:
-    """A call: have the decoder read what n hypotheses have added, and tell the `count` best next tokens of each.
+    """A call: the decoder reads the new tokens of n hypotheses, and returns the best next tokens of each.
 
-    tokens: (n, m) what is not read yet: the last token; or, of a single hypothesis, all from <sos> on.
-    state, memory: the decoder's. attention: whether the new state must have the source attention.
+    tokens: (n, m) the tokens that were not read yet: the last token, or for a single hypothesis all from <sos> on.
+    state: the decoder's state.
+    memory: the decoder's memory.
+    count: how many next tokens to return per hypothesis.
+    attention: whether the new state must have the source attention.
     """
 
     decoder: Decoder
@@ -109,11 +114,14 @@ class DecoderStep:
 
 @dataclass(frozen=True)
 class Running:
-    """n hypotheses of one length L, best first.
+    """n hypotheses of the same length L, best first. All numbers are float64.
 
-    tokens: (n, L) without <sos>. attention: (n, L + 1) log probabilities by the decoder of their first 0..L tokens.
-    state: of the decoder, which has read all but the last token, or nothing at the start of a search.
-    prefixes: of the CTC layer, if it takes part. scores: (n,) as they are ranked. All numbers are float64.
+    tokens: (n, L) without <sos>.
+    attention: (n, L + 1) the decoder's log probabilities of their first 0..L tokens.
+    state: the decoder's state, which has read all but the last token, or nothing at the start of a search.
+    prefixes: their CTC prefixes; None if the CTC layer is not used.
+    scores: (n,) the scores by which they are ranked.
+    starts: whether this is the start of a search.
     """
 
     tokens: np.ndarray
@@ -131,7 +139,7 @@ class Running:
         return self.tokens.shape[1]
 
     def __getitem__(self, rows: np.ndarray) -> Running:
-        """Hypotheses by their numbers, (m,)."""
+        """Select hypotheses. rows: (m,) their numbers."""
         index = torch.from_numpy(rows)
         prefixes = None if self.prefixes is None else self.prefixes[index.to(self.prefixes.score.device)]
         return Running(
@@ -145,7 +153,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Scored:
-    """Running hypotheses with the scores of their continuations, (n, k): k - 1 candidate tokens, then the end."""
+    """Running hypotheses and the scores of their continuations, (n, k): k - 1 candidate tokens, then <eos>."""
 
     running: Running
     state: Any
@@ -156,9 +164,12 @@ class Scored:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The best continuations, best first: those that go on, and those that ended.
+    """The best continuations, best first.
 
-    ranks: places in the common ranking of those that go on; ended_ranks: of those that ended.
+    running: those that go on.
+    ended: those that ended.
+    ranks: the ranks of the running ones among all.
+    ended_ranks: the ranks of the ended ones among all.
     """
 
     running: Running
@@ -168,9 +179,13 @@ class Chosen:
 
 
 class JointSearch:
-    """One utterance: its encoder frames so far, and how hypotheses grow over them.
+    """The search of one utterance: its encoder frames so far, and the single step of a beam search.
 
-    options: weights and sizes. sos, eos: token ids. with_ctc: use the CTC layer though it has no weight (for STOP).
+    decoder: scores tokens.
+    options: weights and sizes.
+    sos: id of the start token.
+    eos: id of the end token.
+    with_ctc: whether to use the CTC layer even if its weight is 0 (for STOP).
     """
 
     def __init__(self, decoder: Decoder, options: JointOptions, sos: int, eos: int, with_ctc: bool = False) -> None:
@@ -183,7 +198,7 @@ class JointSearch:
         self.with_ctc = with_ctc or options.ctc_weight > 0
 
     def append(self, frames: Tensor, log_probs: Tensor | None = None) -> None:
-        """More encoder frames (t, width) with their CTC log posteriors (t, V), which may be missing if unused."""
+        """Add encoder frames (t, width) and their CTC log posteriors (t, V). None if the CTC layer is not used."""
         self.memory.append(frames)
         self._device = frames.device
         if not self.with_ctc:
@@ -204,12 +219,13 @@ class JointSearch:
         return max(1, int(self.options.max_length_ratio * self.frames))
 
     def start(self, prefix: Tokens, attention: np.ndarray | None = None) -> Running:
-        """One hypothesis with these tokens.
+        """Start from one hypothesis.
 
-        attention: (L + 1,) their log probabilities by the decoder, as in `Running`; None: not counted.
+        prefix: its L tokens.
+        attention: (L + 1,) the decoder's log probabilities, as in `Running`; None: zeros.
         """
-        # The CTC layer's part only grows. The decoder reads a prefix again each time: new frames change what its first
-        # layer finds in the source, and so all keys and values after it.
+        # The CTC prefix is extended from the last one. The decoder reads the prefix again each time: new frames change
+        # its source attention, and with it the keys and values of all later layers.
         tokens = np.array([prefix], dtype=np.int64).reshape(1, len(prefix))
         if attention is None:
             attention = np.zeros(len(prefix) + 1)
@@ -219,19 +235,22 @@ class JointSearch:
         return replace(running, scores=self._scores(running))
 
     def advance(self, running: Running, exact: bool = True) -> Running:
-        """The same hypotheses once frames were appended; exact: see `CTCPrefixScorer.advance`."""
+        """The same hypotheses over all frames, after `append`. exact: see `CTCPrefixScorer.advance`."""
         if self.ctc is None or running.prefixes is None:
             return running
         return replace(running, prefixes=self.ctc.advance(running.prefixes, exact))
 
     def grow(self, running: Running, stop: Stopping | None = None, given: int = 0) -> Steps[Scored | None]:
-        """Score continuations of all hypotheses; None where STOP ends the search before.
+        """Score the continuations of all hypotheses. Returns None if STOP ends the search.
 
-        given: how many of their tokens were committed before. stop: None asks nobody.
-        Raises SimulstError: scores that are not numbers.
+        running: the hypotheses.
+        stop: None: no STOP.
+        given: how many of their tokens were committed before.
+
+        Raises SimulstError: a score is NaN.
         """
         needs = frozenset() if stop is None else stop.options.needs
-        # What STOP can say of the tokens alone, it is asked before the decoder has worked.
+        # If STOP needs only the tokens, it is asked before the decoder is called.
         if stop is not None and not needs & NEXT_STEP and stop.ends(BestHypothesis(self, running, given)):
             return None
         next_tokens = yield self._step(running, needs)
@@ -240,7 +259,7 @@ class JointSearch:
         return self._scored(running, next_tokens)
 
     def choose(self, scored: Scored) -> Chosen:
-        """The best `beam` continuations of all."""
+        """Choose the best `beam` continuations."""
         running, scores = scored.running, scored.scores
         places = np.argsort(-scores, axis=None, kind="stable")[: self.options.beam]
         values = scores.reshape(-1)[places]
@@ -265,7 +284,7 @@ class JointSearch:
             prefixes=prefixes,
             scores=values[goes_on],
         )
-        # What has ended is only text: it keeps its length and needs no state.
+        # Hypotheses that ended need no state. Their length does not count <eos>.
         ended = Running(running.tokens[rows[stays]], attention[stays], None, None, values[stays])
         return Chosen(on, ended, goes_on.tolist(), stays.tolist())
 
@@ -279,7 +298,7 @@ class JointSearch:
             unread,
             running.state,
             self.memory,
-            max(width, 2),  # of two, one is no <eos>
+            max(width, 2),  # at least one of two tokens is not <eos>
             self.eos,
             self._device,
             Need.ATTENTION in needs,
@@ -289,7 +308,7 @@ class JointSearch:
         options = self.options
         width = int(PRE_BEAM * options.beam) if self.ctc else options.beam
         tokens, best = found.tokens[:, :width], found.log_p[:, :width]
-        # The end is always a candidate, in a column of its own.
+        # <eos> is always a candidate. It has its own column.
         candidates = np.concatenate([tokens, np.full_like(tokens[:, :1], self.eos)], 1)
         attention = np.concatenate([best, found.end[:, None]], 1) + running.attention[:, -1:]
         scores = (1 - options.ctc_weight) * attention + options.length_bonus * (running.length + 1)
@@ -313,9 +332,10 @@ class JointSearch:
 
 
 class BestHypothesis(View):
-    """What STOP may ask of the best of running hypotheses.
+    """The best of the running hypotheses, as STOP sees it.
 
-    given: tokens that were committed before. next_tokens: once the decoder has read the last token.
+    given: how many of its tokens were committed before.
+    next_tokens: the decoder's answer; None if the decoder has not read the last token yet.
     """
 
     def __init__(
@@ -362,15 +382,18 @@ def joint_beam_search(
     results: int | None = None,
     give_up: Callable[[Running, list[Hypothesis]], bool] | None = None,
 ) -> Steps[list[Hypothesis]]:
-    """The best texts that begin with `prefix`, over the frames that `search` has.
+    """Find the best hypotheses that begin with `prefix`, over the frames of `search`.
 
-    stop: None searches to the end of the sentence.
+    prefix: the committed tokens.
+    stop: may end the search. None: search to the end of the sentence.
     attention: the decoder's log probabilities of the prefix, see `JointSearch.start`.
-    results: how many hypotheses are wanted [options.beam]; the search is over once they are known.
-    give_up: asked after each step, of the running hypotheses and those that have ended, whether to end in vain.
-    Returns at most `results` hypotheses, best first, without <sos> and <eos>; the prefix alone if nothing can
-    follow it (no frames, no room, or too few frames for the prefix itself). Scores are given the prefix.
-    Raises SimulstError: scores that are not numbers.
+    results: how many hypotheses are wanted; None: options.beam. The search ends once they are known.
+    give_up: give_up(running, ended) is asked after each step. If it is true, the search ends without a result.
+    Returns: at most `results` hypotheses, best first, without <sos> and <eos>. Scores are conditional on the prefix. If
+        nothing can follow the prefix (no frames, no room, too few frames for the prefix), or after `give_up`, the
+        prefix alone.
+
+    Raises SimulstError: a score is NaN.
     """
     results = results or search.options.beam
     room = search.room - len(prefix)
@@ -399,7 +422,7 @@ def joint_beam_search(
         if give_up and give_up(running, ended):
             return [Hypothesis(prefix)]
     else:
-        if not ended and stop is None:  # while audio is missing, room may be too
+        if not ended and stop is None:  # before the end of the audio (with STOP) this is normal
             _tell_of_no_end()
         ended += texts(running)
     best = ranked(ended, results)
@@ -408,21 +431,21 @@ def joint_beam_search(
 
 @functools.cache
 def _tell_of_no_end() -> None:
-    """Once in a process, not at each step."""
+    """Warn that no hypothesis ended. The warning comes once per process, not at each step."""
     logger.warning(
-        "search: no hypothesis ended within max_length_ratio, so the text was cut there; an untrained model does so, "
-        "or one that hears what it was not trained on."
+        "search: no hypothesis ended within max_length_ratio, so the text was cut there; "
+        "the model may be untrained, or the audio may be unlike its training data."
     )
 
 
 def is_over(best_at: dict[int, float], step: int) -> bool:
-    """Whether nothing good can still end, after `step` steps of which some ended with these best scores."""
+    """Whether no hypothesis that ends later can be good. best_at: the best score of those that ended at each step."""
     best = max(best_at.values(), default=0.0)
     return all(best_at.get(step - ago, best) < best - END_GAP for ago in END_STEPS)
 
 
 def _are_beaten(running: Running, ended: list[Hypothesis], options: JointOptions, results: int) -> bool:
-    """Whether the results are known already: scores only fall as a text grows, unless length is rewarded."""
+    """Whether no running hypothesis can become one of the results. Without a length bonus, scores only fall."""
     if options.length_bonus > 0 or len(ended) < results:
         return False
     worst = sorted((h.score for h in ended), reverse=True)[results - 1]
@@ -430,7 +453,7 @@ def _are_beaten(running: Running, ended: list[Hypothesis], options: JointOptions
 
 
 def ranked(hypotheses: Iterable[Hypothesis], count: int) -> list[Hypothesis]:
-    """The best `count`, best first, each text once: what a search cut short may be what another hypothesis is."""
+    """The best `count` hypotheses, best first, without duplicates. (A hypothesis that was cut may equal another.)"""
     best: dict[Tokens, Hypothesis] = {}
     for hypothesis in sorted(hypotheses, key=lambda h: -h.score):
         best.setdefault(hypothesis.tokens, hypothesis)
@@ -438,7 +461,7 @@ def ranked(hypotheses: Iterable[Hypothesis], count: int) -> list[Hypothesis]:
 
 
 def texts(running: Running) -> list[Hypothesis]:
-    """Hypotheses as they leave the search."""
+    """The running hypotheses as plain hypotheses."""
     rows = zip(running.tokens.tolist(), running.scores.tolist(), strict=True)
     return [Hypothesis(tuple(tokens), score) for tokens, score in rows]
 

@@ -1,7 +1,7 @@
-"""Blockwise search: hypotheses that live on from one encoder block to the next.
+"""Blockwise search: hypotheses are kept from one encoder block to the next.
 
-BWBS keeps a beam over the blocks (Tsunoo et al. 2021), IBWBS a single hypothesis, from which each block is searched
-again (CUNI-KIT 2023, algorithm 1). Both look at all encoder frames so far. Neither decides what is committed.
+BWBS keeps a beam (Tsunoo et al. 2021). IBWBS keeps one hypothesis, from which it searches each block (CUNI-KIT 2023,
+algorithm 1). Both see all encoder frames so far. Neither of them decides what is committed.
 """
 
 from __future__ import annotations
@@ -17,24 +17,27 @@ from simulst.search.calls import Steps
 
 
 class BlockwiseBeamSearch:
-    """BWBS as ESPnet's BatchBeamSearchOnline does it, so that the two can be compared token for token.
+    """BWBS, implemented like ESPnet's BatchBeamSearchOnline, so that the two can be compared token for token.
 
-    What is kept of a hypothesis, in the decoder and in the CTC layer, is what it was when its tokens were found; CTC
-    scores are carried into new frames by blanks alone (`CTCPrefixScorer.advance`, exact=False).
+    The decoder states and CTC scores of a hypothesis stay as they were when its tokens were found. In new frames, CTC
+    scores are extended by blanks only (`CTCPrefixScorer.advance`, exact=False).
     """
 
     def __init__(self, search: JointSearch, options: BWBS) -> None:
         self._search = search
         self._options = options
         self._running: Running | None = None
-        self._past: list[Running] = []  # what they grew from, each a token longer than the one before
+        self._past: list[Running] = []  # the hypotheses that they grew from; each item is one token longer
 
     def step(self, committed: Tokens, stop: Stopping | None, final: bool) -> Steps[Found]:
-        """Search on, once frames were appended to the `JointSearch`.
+        """Continue the search, after frames were appended to the `JointSearch`.
 
-        committed: hypotheses that do not begin with these tokens are dropped. final: no frames come after these.
-        stop: ends the block before <eos> or a repetition would; None: nothing else does. Tokens that are given up are
-        searched again in the next block: one after <eos> or a repetition, `stop.discard` after STOP.
+        The search of a block ends at <eos> or at a repetition, or before if STOP ends it. Then the last tokens are
+        dropped and searched again in the next block: one token after <eos> or a repetition, `stop.discard` after STOP.
+
+        committed: the committed tokens. Hypotheses that do not begin with them are dropped.
+        stop: may end the search of the block. None: no STOP.
+        final: whether these are the last frames.
         """
         search = self._search
         if search.frames == 0:
@@ -54,8 +57,8 @@ class BlockwiseBeamSearch:
             if final and is_over(best_at, self._running.length):
                 return Found(ranked(ended, self._options.beam))
             if not final and (len(chosen.ended) or (self._options.repetition and repeats(chosen.running).any())):
-                # What ended or repeated is not taken, and the tokens before it go, too, but not the first (as in
-                # ESPnet).
+                # These continuations are not taken. The last token before them is dropped as well, unless it is the
+                # first token (as in ESPnet).
                 break
             if len(chosen.ended):
                 ended += texts(chosen.ended)
@@ -69,7 +72,7 @@ class BlockwiseBeamSearch:
         return self._back(1 if self._past and self._running.length > 1 else 0)
 
     def _back(self, count: int) -> Found:
-        """Step back by so many tokens: to what was running then, or if that is gone, to the best hypothesis alone."""
+        """Step back by `count` tokens: to the beam of that time, or if it is not kept, to the best hypothesis only."""
         assert self._running is not None
         if count:
             if count <= len(self._past):
@@ -82,7 +85,7 @@ class BlockwiseBeamSearch:
         return Found(texts(self._running))
 
     def _keep(self, committed: Tokens) -> None:
-        """Drop what does not begin with the committed tokens; begin with them if nothing does."""
+        """Drop hypotheses that do not begin with the committed tokens. If none is left, start from these tokens."""
         assert self._running is not None
         if not committed:
             return
@@ -97,10 +100,12 @@ class BlockwiseBeamSearch:
 
 @dataclass(frozen=True)
 class _Stopped:
-    """A hypothesis that left a block's search.
+    """A hypothesis that left the search of a block.
 
-    ended: by <eos>. rank: score per token. attention: as in `Running`. held_back: tokens to step back by, if it is the
-    best.
+    ended: whether it ended with <eos>.
+    rank: its score per token.
+    held_back: how many tokens are held back if it is the best.
+    attention: as in `Running`.
     """
 
     tokens: Tokens
@@ -112,23 +117,24 @@ class _Stopped:
 
 
 class IncrementalBlockwiseBeamSearch:
-    """IBWBS. Each block is searched from the committed tokens on, which are read again over all frames.
+    """IBWBS. Each block is searched from the committed tokens on. The decoder reads them again, over all frames.
 
-    In algorithm 1 the active hypothesis is what the policy leaves of the best one (line 19), less two tokens (line 20).
-    As nothing is taken back here, these two are not committed either: see `Found.held_back`. Where STOP ended the
-    search, STOP's word holds instead.
+    In algorithm 1 the active hypothesis is the part of the best one that the policy keeps (line 19), without its last
+    two tokens (line 20). Committed tokens are final here, so these two are not committed (see `Found.held_back`). If
+    STOP ended the search, `stop.discard` tokens are dropped instead.
     """
 
     def __init__(self, search: JointSearch, options: IBWBS) -> None:
         self._search = search
         self._options = options
-        self._best: _Stopped | None = None  # of the last block
-        self._seen: set[Tokens] = set()  # what stopped without <eos>
+        self._best: _Stopped | None = None  # the best hypothesis of the last block
+        self._seen: set[Tokens] = set()  # hypotheses that left a search without <eos>
 
     def step(self, committed: Tokens, stop: Stopping | None, final: bool) -> Steps[Found]:
-        """Search the frames so far; see `BlockwiseBeamSearch.step`. The best comes first by score per token.
+        """Search the frames so far. The arguments are those of `BlockwiseBeamSearch.step`.
 
-        stop: ends the block's search with its best hypothesis. The final block is searched to the end of the sentence.
+        If STOP ends the search of a block, the best hypothesis is kept. The final block is searched to the end of the
+        sentence. The beam is ranked by score per token.
         """
         search = self._search
         attention = self._attention(committed)
@@ -146,7 +152,7 @@ class IncrementalBlockwiseBeamSearch:
         return Found(beam, stopped[0].held_back)
 
     def _attention(self, committed: Tokens) -> np.ndarray | None:
-        """The decoder's scores of the committed tokens, as they were found."""
+        """The decoder's scores of the committed tokens, from the search that found them."""
         best = self._best
         if best is None or best.tokens[: len(committed)] != committed:
             return None
@@ -192,5 +198,5 @@ class IncrementalBlockwiseBeamSearch:
 
 
 def repeats(running: Running) -> np.ndarray:
-    """(n,) whether the last token stands in the hypothesis before (Tsunoo et al. 2021, equation 11)."""
+    """(n,) whether the last token is in the hypothesis already (Tsunoo et al. 2021, equation 11)."""
     return (running.tokens[:, :-1] == running.tokens[:, -1:]).any(1)

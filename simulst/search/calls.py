@@ -1,8 +1,8 @@
 """Searches as steps: a search asks for its heavy computations instead of making them.
 
-A search is a generator. It yields calls (encode features, the CTC layer's posteriors, a step of the decoder), is sent
-their answers, and returns its result. Whoever drives it answers: `alone` one search by itself; `together` many searches
-that grow in step, so that a batch pays once for all of them.
+A search is a generator. It yields calls (encode features, the CTC layer's posteriors, a step of the decoder), receives
+their answers, and returns its result. `run_alone` runs one search and answers its calls one by one. `run_together` runs
+many searches step by step and answers the calls of each step as one batch.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ T = TypeVar("T")
 
 
 class Call(Protocol):
-    """Something heavy that is to be computed."""
+    """A heavy computation that a search asks for."""
 
     def answer(self) -> Any:
-        """Compute it for this search alone."""
+        """Compute it for this one search."""
 
 
 Steps = Generator[Call, Any, T]
 """A computation that yields calls and returns a T."""
 
 
-def alone(steps: Steps[T]) -> T:
-    """Drive one search to its result, answering each call by itself."""
+def run_alone(steps: Steps[T]) -> T:
+    """Run one search to its end and return its result. Each call is answered by itself."""
     try:
         call = next(steps)
         while True:
@@ -34,10 +34,10 @@ def alone(steps: Steps[T]) -> T:
         return end.value
 
 
-def together(searches: Sequence[Steps[T]], answer: Callable[[dict[int, Any]], dict[int, Any]]) -> list[T]:
-    """Drive many searches, a call of each at a time; their results in order.
+def run_together(searches: Sequence[Steps[T]], answer: Callable[[dict[int, Any]], dict[int, Any]]) -> list[T]:
+    """Run many searches step by step and return their results, in the order of `searches`.
 
-    answer: from the calls of the searches that go on, by the searches' numbers, to the calls' answers.
+    answer: answers one call of each search that is still running: {search number: call} → {search number: answer}.
     """
     results: dict[int, T] = {}
     calls: dict[int, Call] = {}

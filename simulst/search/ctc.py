@@ -1,7 +1,7 @@
-"""CTC prefix scores: how probable it is, by the CTC layer alone, that the text begins with given tokens.
+"""CTC prefix scores: the probability, by the CTC layer alone, that the text begins with given tokens.
 
-With γⁿ_t(h) and γᵇ_t(h), the probabilities that the first t frames spell h and that frame t is its last label or blank
-(Graves 2012, chapter 7; Watanabe et al. 2017, algorithm 2), a token c after a prefix g has
+γⁿ_t(h) is the probability that the first t frames spell h and that frame t is the last label of h. γᵇ_t(h) is the same
+if frame t is a blank (Graves 2012, chapter 7; Watanabe et al. 2017, algorithm 2). For a token c after a prefix g:
 
     Φ_t(g, c)  = γᵇ_t(g) + (0 if c is g's last token else γⁿ_t(g))
     γⁿ_t(g·c)  = p_t(c)     (γⁿ_{t-1}(g·c) + Φ_{t-1}(g, c))
@@ -9,14 +9,15 @@ With γⁿ_t(h) and γᵇ_t(h), the probabilities that the first t frames spell 
     prefix     p(g·c...)   = Σ_t Φ_{t-1}(g, c) p_t(c)
     complete   p(g·<eos>)  = γᵇ_T(g) + γⁿ_T(g)
 
-The prefix probability of a candidate needs g's variables only, no recursion. So a search step is to `score` many
-candidates and to `extend` the few that survive. And the variables of g·c over new frames need only those of g over the
-same frames and their own values before them. So `advance` adds frames, from one value per ancestor of a prefix.
+The prefix probability of a candidate needs only the variables of g, and no recursion. So a search step calls `score`
+for many candidates and `extend` for the few that survive. The variables of g·c in new frames need only those of g in
+the same frames, and their own values in the last old frame. So `advance` can add frames to a prefix. It needs one value
+per ancestor of the prefix.
 
-On the CPU, compiled loops do this in a third of the time that tensor operations need. On a GPU, where one operation per
-frame would be slow, both recursions are solved in closed form. They are linear, y_t = a_t (y_{t-1} + u_{t-1}), hence
-with A_t = Σ_{s≤t} log a_s: log y_t = A_t + log(y_0 + Σ_{s<t} u_s exp(-A_s)), a cumulative logsumexp. In float64 the
-subtraction costs no precision that matters.
+On the CPU, compiled loops take a third of the time of tensor operations. On a GPU one operation per frame would be
+slow, so both recursions are solved in closed form. They are linear, y_t = a_t (y_{t-1} + u_{t-1}). With
+A_t = Σ_{s≤t} log a_s, this gives log y_t = A_t + log(y_0 + Σ_{s<t} u_s exp(-A_s)), which is a cumulative logsumexp. In
+float64 the subtraction is precise enough.
 """
 
 from __future__ import annotations
@@ -31,18 +32,20 @@ from numba import njit
 
 from simulst.errors import SimulstError
 
-LEAST = -1e4  # log probability of what is impossible: 0 in any arithmetic, yet sums of it stay exact in float64
-NEGLIGIBLE = -50.0  # a summand e^50 times smaller than another does not change a float64, even 10^6 of them
+LEAST = -1e4  # log probability of the impossible: e^LEAST is 0, but sums of such logs stay exact in float64
+NEGLIGIBLE = -50.0  # a summand that is e^50 times smaller does not change a float64 sum, even if there are 10^6 of them
 
 
 @dataclass(frozen=True)
 class CTCPrefixes:
-    """n token sequences of one length L over T frames, with what is needed to add tokens and frames. All but `tokens`
-    are float64 and logarithms.
+    """n token sequences of the same length L over T frames, and the variables with which tokens and frames are added.
 
-    tokens: (n, L). score: (n,) probability that the text begins with these tokens.
-    forward: (n, 2, T + 1) γⁿ and γᵇ after t = 0..T frames.
-    frontier: (n, 2, L + 1) γⁿ and γᵇ after T frames of the first 0..L tokens.
+    All variables but `tokens` are logarithms, in float64.
+
+    tokens: (n, L).
+    score: (n,) probability that the text begins with these tokens.
+    forward: (n, 2, T + 1) γⁿ and γᵇ of all L tokens, after t = 0..T frames.
+    frontier: (n, 2, L + 1) γⁿ and γᵇ of the first 0..L tokens, after T frames.
     """
 
     tokens: torch.Tensor
@@ -51,7 +54,7 @@ class CTCPrefixes:
     frontier: torch.Tensor
 
     def __getitem__(self, rows: Any) -> CTCPrefixes:
-        """Select among the n, as tensors do."""
+        """Select some of the n sequences, with any index that a tensor takes."""
         return CTCPrefixes(self.tokens[rows], self.score[rows], self.forward[rows], self.frontier[rows])
 
     @property
@@ -80,10 +83,12 @@ class CTCPrefixes:
 
 
 class CTCPrefixScorer:
-    """Prefix scores over the frames of one utterance that have come so far.
+    """Prefix scores over the frames of one utterance so far.
 
-    log_probs: (T, V) log posteriors of the CTC layer, T may be 0. blank: its index, which is no token: after any
-    prefix it has a score of -inf. CTCPrefixes keep to the frames they know; `advance` adds those that have come since.
+    CTCPrefixes cover the frames that were there when they were made. `advance` extends them to newer frames.
+
+    log_probs: (T, V) log posteriors of the CTC layer; T may be 0.
+    blank: index of the blank. It is not a token, so its score after any prefix is -inf.
     """
 
     def __init__(self, log_probs: torch.Tensor, blank: int = 0) -> None:
@@ -104,9 +109,9 @@ class CTCPrefixScorer:
     def append(self, log_probs: torch.Tensor) -> None:
         """Add frames, (t, V).
 
-        Raises SimulstError if a score is not a number.
+        Raises SimulstError: a score is NaN.
         """
-        if log_probs.sum().isnan():  # a single pass, and no sum of probabilities is NaN unless one of them is
+        if log_probs.sum().isnan():  # a single pass: the sum is NaN only if one of the scores is
             raise SimulstError("the CTC layer's scores are not numbers (NaN); the checkpoint or the audio is broken.")
         self._log_probs.append(log_probs.clamp(min=LEAST))
 
@@ -117,7 +122,8 @@ class CTCPrefixScorer:
     def force(self, tokens: tuple[int, ...], known: CTCPrefixes | None = None) -> CTCPrefixes:
         """A given prefix, n = 1.
 
-        known: what was forced before; if it is a part of this one, only frames and tokens that are new cost time.
+        tokens: the prefix.
+        known: an earlier result. If `tokens` begin with its tokens, only new frames and new tokens are computed.
         """
         if known is not None and tokens[: known.tokens.shape[1]] == tuple(known.tokens[0].tolist()):
             forced = self.advance(known)
@@ -125,7 +131,7 @@ class CTCPrefixScorer:
                 row = torch.zeros(1, dtype=torch.long, device=self.device)
                 forced = self.extend(forced, row, row + token)
             return forced
-        # Before the first frame, the empty prefix is certain and any other impossible.
+        # Before the first frame the empty prefix has probability 1, and any other prefix has probability 0.
         frontier = torch.full((1, 2, len(tokens) + 1), -torch.inf, dtype=torch.float64, device=self.device)
         frontier[0, 1, 0] = 0.0
         unheard = CTCPrefixes(
@@ -137,7 +143,7 @@ class CTCPrefixScorer:
         return self.advance(unheard)
 
     def score(self, prefixes: CTCPrefixes, candidates: torch.Tensor) -> torch.Tensor:
-        """Each of n prefixes followed by each of its k candidates: tokens (n, k) → log p(g·c...), (n, k), float64."""
+        """Score each of n prefixes followed by each of its k candidates, (n, k) → log p(g·c...), (n, k) float64."""
         assert len(candidates) == len(prefixes.score)
         return self._score(prefixes.forward, prefixes.last, candidates, self._heard(prefixes), self._blank)
 
@@ -157,18 +163,19 @@ class CTCPrefixScorer:
         )
 
     def advance(self, prefixes: CTCPrefixes, exact: bool = True) -> CTCPrefixes:
-        """The same prefixes over all frames so far, as if they had been found on these.
+        """The same prefixes over all frames so far.
 
-        exact: False follows ESPnet's blockwise search (Tsunoo et al. 2021, as of ESPnet 202511), to be compared with
-        it. There a prefix has only blanks in the new frames, and only if it had one in the last old frame: γⁿ_t(g) = 0
-        and γᵇ_t(g) = p_t(blank) γᵇ_{t-1}(g). So all alignments are lost whose last label is in a new frame, or in the
-        last old one. The score remains that over the old frames. Only for the empty prefix this is exact.
+        exact: if True, the result is as if the prefixes had been computed over all frames at once. If False, the result
+            is that of ESPnet's blockwise search (Tsunoo et al. 2021, as of ESPnet 202511), for comparisons. There a
+            prefix has only blanks in the new frames, and only after a blank in the last old frame: γⁿ_t(g) = 0 and
+            γᵇ_t(g) = p_t(blank) γᵇ_{t-1}(g). Alignments whose last label is in a new frame or in the last old frame are
+            lost. The score stays that over the old frames. This is exact only for the empty prefix.
         """
         new = self._log_probs.rows[prefixes.frames :]
         if not len(new):
             return prefixes
         blanks = _sums(new[:, self._blank])
-        silence = torch.stack([torch.full_like(blanks, -torch.inf), blanks])  # (2, t + 1) what blanks alone add
+        silence = torch.stack([torch.full_like(blanks, -torch.inf), blanks])  # (2, t + 1) the gain of blanks only
         score = prefixes.score
         if exact:
             empty = prefixes.frontier[:, :, :1] + silence
@@ -181,19 +188,19 @@ class CTCPrefixScorer:
         return CTCPrefixes(prefixes.tokens, score, torch.cat([prefixes.forward, forward[:, :, 1:]], 2), frontier)
 
     def _heard(self, prefixes: CTCPrefixes) -> torch.Tensor:
-        """(T, V) log posteriors of the frames that the prefixes know."""
+        """(T, V) log posteriors of the frames that the prefixes cover."""
         assert prefixes.frames <= self.frames, "these prefixes are another scorer's"
         return self._log_probs.rows[: prefixes.frames]
 
 
 class _Matrix:
-    """A matrix of float64 that grows by rows, in time that is linear in all of them."""
+    """A float64 matrix to which rows are appended. All appends together take time linear in the number of rows."""
 
     def __init__(self, columns: int, device: torch.device) -> None:
         self._room = torch.empty(0, columns, dtype=torch.float64, device=device)
         self.rows = self._room
 
-    @torch.inference_mode()  # as tensors made in that mode can be written to in no other
+    @torch.inference_mode()  # tensors made in inference mode can be written to only in that mode
     def append(self, rows: torch.Tensor) -> None:
         count = len(self.rows) + len(rows)
         if count > len(self._room):
@@ -203,14 +210,15 @@ class _Matrix:
         self.rows = self._room[:count]
 
 
-# Each of the three functions below exists twice, for CPU and GPU.
+# Each of these three functions exists twice, for the CPU (_compiled) and for GPUs (_vectorised).
 #
 # _score: forward (n, 2, T + 1) and last (n,) of n prefixes, candidates (n, k), log_probs (T, V) → log p(g·c...) (n, k).
 # _follow: forward and last of n prefixes g, a token c for each (n,), γⁿ and γᵇ of g·c before the first frame, known
 # (n, 2), log_probs → γⁿ and γᵇ of g·c (n, 2, T + 1), and log Σ_t Φ_{t-1}(g, c) p_t(c) (n,).
 # _grow: forward of n empty prefixes over the last old frame and all new ones, frontier (n, 2, L + 1) and tokens (n, L)
-# of whole ones, log_probs of the new frames → forward of these over the same frames, their new frontier, and the last
-# `_follow`'s sum (n,), -inf for L = 0: from the empty prefix to the whole one, a token at a time.
+# of the complete prefixes, log_probs of the new frames → forward of the complete prefixes over the same frames, their
+# new frontier, and the sum of the last `_follow` (n,), -inf for L = 0. It goes from the empty prefix to the complete
+# one, a token at a time.
 
 
 def _score_vectorised(
@@ -322,7 +330,7 @@ def _sum(phi: np.ndarray, log_p: np.ndarray) -> float:
     total = 0.0
     for t in range(len(log_p)):
         term = phi[t] + log_p[t] - most
-        if term > NEGLIGIBLE:  # most are not, and exponentials are dear
+        if term > NEGLIGIBLE:  # most terms are negligible, and exponentials are slow
             total += math.exp(term)
     return most + math.log(total)
 
@@ -330,12 +338,12 @@ def _sum(phi: np.ndarray, log_p: np.ndarray) -> float:
 @njit(cache=True)
 def _column(log_probs: np.ndarray, token: int) -> np.ndarray:
     if not 0 <= token < log_probs.shape[1]:
-        raise IndexError("a token outside of the CTC layer's vocabulary")  # compiled code would read anything there
+        raise IndexError("a token outside of the CTC layer's vocabulary")  # compiled code does not check indices
     return log_probs[:, token].copy()
 
 
-# With their signatures, the loops are compiled, or loaded from the cache, when the module is imported: not in the first
-# step of a search, which may be timed.
+# The loops have signatures, so they are compiled (or loaded from the cache) when the module is imported. Otherwise they
+# would be compiled in the first step of a search, which may be timed.
 
 
 @njit("f8[:,::1](f8[:,:,::1], i8[::1], i8[:,::1], f8[:,::1], i8)", cache=True)

@@ -1,1 +1,1 @@
-"""What a recipe does around ESPnet's trainer: segment audio, tokens, statistics, the training itself, averaging."""
+"""The steps of a recipe around ESPnet's trainer: segment audio, tokens, statistics, training, averaging."""

@@ -1,4 +1,4 @@
-"""The mean of several checkpoints' weights, and which mean to take."""
+"""Average the weights of several checkpoints, and choose the best average."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statistics import mean
 
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, reason_of
 from simulst.folder import write_atomically
 from simulst.lock import locked
 from simulst.metrics.quality import bleu
@@ -28,7 +28,12 @@ CHOSEN = "chosen.pth"
 
 @dataclass(frozen=True)
 class Dev:
-    """Development data of one target language: data directory, and the language of its references, such as tc.de."""
+    """Development data of one target language.
+
+    data: data directory.
+    text: language of the references, such as tc.de.
+    target: target language.
+    """
 
     data: Path
     text: str
@@ -36,9 +41,9 @@ class Dev:
 
 
 def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
-    """Write the mean of the checkpoints' tensors; whole numbers (batch counts) are taken from the first.
+    """Write the mean of the checkpoints' tensors. Integers (batch counts) are taken from the first checkpoint.
 
-    Raises SimulstError: no checkpoints, one that can't be read, or other weights than the first one's.
+    Raises SimulstError: there are no checkpoints; one can't be read; one has other weights than the first one.
     """
     import torch
 
@@ -48,8 +53,10 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     for path in paths:
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
-        except (OSError, RuntimeError, EOFError, ValueError) as error:
-            raise SimulstError(f"{path}: not a readable checkpoint ({str(error).splitlines()[0]}).") from error
+            if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+                raise ValueError("it holds more than weights")
+        except Exception as error:  # of any kind, by what the bytes look like
+            raise SimulstError(f"{path}: not a readable checkpoint ({reason_of(error)}).") from error
         if total and {k: v.shape for k, v in state.items()} != {k: v.shape for k, v in total.items()}:
             raise SimulstError(f"{path}: has other weights than {paths[0]}; average checkpoints of one training.")
         for name, tensor in state.items():
@@ -65,12 +72,18 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
 
 
 def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int], limit: int) -> dict[int, float]:
-    """Write the mean of the best checkpoints that decodes dev best (offline) as chosen.pth; returns count → BLEU.
+    """Average the best checkpoints, and write the average with the best offline BLEU as chosen.pth.
 
-    devs: the BLEU is the mean over them. counts: numbers of checkpoints to try. limit: sentences of each dev.
-    Raises SimulstError: no finished training, a training at work in the folder, or what decoding raises.
+    experiment: folder of an ESPnet training.
+    devs: development data; the BLEU is the mean over them.
+    source: source language.
+    counts: numbers of checkpoints to try.
+    limit: number of sentences to decode of each of `devs`.
+
+    Returns: number of checkpoints → BLEU.
+    Raises SimulstError: there is no finished training; a training uses the folder; what decoding raises.
     """
-    best_epochs(experiment)  # before the lock, which would make a folder that is not there
+    best_epochs(experiment)  # before taking the lock, which would create a missing folder
     with locked(experiment):
         epochs = best_epochs(experiment)
         scores: dict[int, float] = {}
@@ -87,7 +100,7 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
 
 
 def dev_bleu(model: Model, dev: Dev, source: str, limit: int) -> float:
-    """Offline BLEU of a model on the first `limit` sentences."""
+    """Offline BLEU of a model on the first `limit` sentences of `dev`. source: source language."""
     decoding = Decoding(Offline(), All(), search=JointBeamSearch(beam=3))
     utterances = read_data_dir(dev.data, dev.text)[:limit]
     languages = source, dev.target
@@ -96,16 +109,16 @@ def dev_bleu(model: Model, dev: Dev, source: str, limit: int) -> float:
 
 
 def best_epochs(experiment: Path) -> list[int]:
-    """The epochs whose checkpoints are kept, best accuracy on dev first, from ESPnet's log.
+    """The epochs whose checkpoints exist, sorted by accuracy on dev according to ESPnet's log, best first.
 
-    Raises SimulstError: there is no log, or no checkpoint of an epoch in it.
+    Raises SimulstError: there is no log; no epoch in the log has a checkpoint.
     """
     log = experiment / "simulst.log"
     if not log.is_file():
         raise SimulstError(f"{log}: no such file; train the model first.")
     kept = {int(path.stem.removesuffix("epoch")) for path in experiment.glob("*epoch.pth")}
     accuracy: dict[int, float] = {}
-    for line in log.read_text(encoding="utf-8").splitlines():
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         if match := re.search(r"(\d+)epoch results: .*\[valid\].*?\bacc=([\d.e+-]+)", line):
             accuracy[int(match[1])] = float(match[2])
     epochs = sorted(kept & accuracy.keys(), key=lambda epoch: -accuracy[epoch])

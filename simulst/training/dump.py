@@ -1,4 +1,4 @@
-"""Cut the segments out of the recordings, at one or several speeds, into one archive that ESPnet reads."""
+"""Cut the segments out of the recordings, change their speed, and write them to one archive that ESPnet reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kaldiio import WriteHelper
 from tqdm import tqdm
 
 from simulst.data.audio import as_int16, load_audio
-from simulst.data.datadir import Utterance, read_data_dir, read_table, text_file, write_table
+from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, text_file, write_table
 from simulst.errors import SimulstError
 from simulst.folder import digest_of_files, written_whole
 from simulst.units import SAMPLE_RATE
@@ -23,12 +23,15 @@ def dump_audio(
 ) -> None:
     """Write `out/{wav.scp,audio.ark,utt2num_samples,utt2spk,text.*}` from a data directory, if it is not there yet.
 
-    texts: languages of the text files to carry along (see `text_file`), the first of which defines the utterances.
-    speeds: factors of speed perturbation (Ko et al. 2015: tempo and pitch together); utterances and speakers at
-        other speeds than 1 get the prefix `sp<factor>-`. force: write it again.
-    Audio is stored as 16-bit WAV, which ESPnet reads back as floats (a plain Kaldi matrix it would leave as integers).
+    Audio is stored as 16-bit WAV, which ESPnet reads as floats. (ESPnet would read a plain Kaldi matrix as integers.)
     `out` appears whole or not at all.
-    Raises SimulstError: what `read_data_dir`, `load_audio` and `written_whole` raise, a speed that is not positive.
+
+    texts: languages of the text files to copy (see `text_file`). The first one defines the utterances.
+    speeds: factors of speed perturbation (Ko et al. 2015: tempo and pitch together). Utterances and speakers at other
+        speeds than 1 get the prefix `sp<factor>-`.
+    force: write the folder again.
+
+    Raises SimulstError: a speed is not positive; what `read_data_dir`, `load_audio` and `written_whole` raise.
     """
     if not speeds or min(speeds) <= 0:
         raise SimulstError(f"speeds {list(speeds)}: give positive factors, such as 0.9 1.0 1.1.")
@@ -36,6 +39,8 @@ def dump_audio(
     files = {f"text.{language}": text_file(data, language) for language in texts}
     tables = {name: read_table(file, allow_empty=True) for name, file in files.items()}
     tables["utt2spk"] = read_table(data / "utt2spk")
+    for name, table in tables.items():
+        check_has(files.get(name, data / name), table, (utterance.name for utterance in utterances))
     made_of = {"texts": list(texts), "speeds": sorted(speeds)}
     files |= {name: data / name for name in ("wav.scp", "segments", "utt2spk")}
     made_of["data"] = digest_of_files(files[name] for name in ("wav.scp", "segments", *tables))
@@ -71,7 +76,7 @@ def _write(
                 progress.update()
     for name, table_rows in rows.items():
         write_table(part / name, sorted(table_rows))
-    # The archive's place is written into wav.scp: say where it will be.
+    # wav.scp holds the archive's path: replace it by the final path.
     scp = read_table(part / "wav.scp")
     write_table(
         part / "wav.scp", sorted((k, v.replace(str(part / ARCHIVE), str(out / ARCHIVE))) for k, v in scp.items())

@@ -1,4 +1,4 @@
-"""Stages 4 to 6: ESPnet's own statistics and trainer, called as programs, with a progress bar over their logs."""
+"""Stages 4 to 6: run ESPnet's statistics and trainer as programs, and show a progress bar that follows their logs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,26 @@ from tqdm import tqdm
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
 from simulst.lock import LOCK, locked
+from simulst.yaml_files import read_yaml
 
 RECORD, LOG = "simulst.json", "simulst.log"
 MEETING = ".dist_init_"
 FORWARDED = ("OMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED")
-"""Beginnings of the variables that processes on other machines get through ssh (srun hands on all)."""
+"""Prefixes of the environment variables that ssh passes to other machines (srun passes all variables)."""
 
 
 @dataclass(frozen=True)
 class Training:
     """One ESPnet training (or its statistics): data, tokens and configuration.
 
-    task: `st`, which needs source_text and source_tokens, or `asr`.
-    train, valid: folders that `dump_audio` wrote. text, source_text: their text files' languages, such as tc.de.
-    tokens, source_tokens: folders that `train_tokens` wrote.
+    task: `asr`, or `st`, which needs source_text and source_tokens.
+    config: ESPnet's training configuration.
+    train: folder of training data that `dump_audio` wrote.
+    valid: folder of development data that `dump_audio` wrote.
+    text: language of the target's text files, such as tc.de.
+    tokens: folder of target tokens that `train_tokens` wrote.
+    source_text: language of the source's text files, such as lc.rm.en.
+    source_tokens: folder of source tokens that `train_tokens` wrote.
     """
 
     task: str
@@ -67,11 +73,11 @@ class Training:
 
 @dataclass(frozen=True)
 class Machines:
-    """Where a training runs. ESPnet gives each process its part of every batch and weighs the gradients by its size.
+    """Where a training runs. ESPnet gives each process a part of every batch and weights its gradients by their size.
 
-    ngpu: GPUs of each machine, a process for each; 0: one process on its CPUs.
-    nodes: how many machines of a Slurm cluster; srun starts the processes.
-    hosts: machines to reach through ssh instead, as ESPnet's launcher wants them: `one,two`, or with the numbers of
+    ngpu: GPUs per machine, with one process for each; 0: one process on the CPUs.
+    nodes: machines of a Slurm cluster; srun starts the processes.
+    hosts: machines to reach through ssh instead, as ESPnet's launcher expects them: `one,two`, or with the numbers of
         their GPUs `one:0:1,two:0`. They must see the same files under the same paths.
     """
 
@@ -80,12 +86,12 @@ class Machines:
     hosts: str | None = None
 
     def command(self, command: Sequence[str], out: Path, environment: Mapping[str, str]) -> list[str]:
-        """The command that runs ESPnet's `command` there; the processes meet at a file in `out`.
+        """The command that runs ESPnet's `command` on these machines. The processes meet at a file in `out`.
 
-        Raises SimulstError: no srun or ssh here, or both were asked for.
+        Raises SimulstError: srun or ssh is missing; both `nodes` and `hosts` are given.
         """
         if self.hosts is not None and self.nodes > 1:
-            raise SimulstError("--num-nodes and --hosts: give one of them; the hosts' number says it already.")
+            raise SimulstError("--num-nodes and --hosts: give one of them; --hosts already tells how many machines.")
         meeting = f"{out.resolve() / MEETING}"
         if command[1:2] == ["-m"]:
             command = [*command[:2], "simulst.training.process", *command[2:]]
@@ -112,7 +118,7 @@ def _find(program: str, option: str) -> None:
 
 
 def collect_stats(training: Training, out: Path, extra: Sequence[str] = (), force: bool = False) -> None:
-    """ESPnet's feature statistics: `out/train/feats_stats.npz` for the global mean and variance."""
+    """Collect ESPnet's feature statistics: `out/train/feats_stats.npz` holds the global mean and variance."""
     command = training.command(out, ["--collect_stats", "true", "--ngpu", "0", *extra])
     run_espnet(command, out, training.config, force)
 
@@ -127,11 +133,16 @@ def train(
     machines: Machines = Machines(),
     model: Path | None = None,
 ) -> None:
-    """Train, or go on at its last epoch with a training that was interrupted (on other machines, too).
+    """Train a model, or resume an interrupted training after its last epoch (also on other machines).
 
-    stats: the folder of `collect_stats`. extra: further options of ESPnet, which override the configuration.
-    encoder: weights of another model (of ASR pre-training, say) whose encoder is where this one's begins.
-    model: weights of an ST model where this one begins (its CTC layer of the source is only taken along if used).
+    out: folder of the training.
+    stats: folder that `collect_stats` wrote.
+    extra: further options of ESPnet, which override the configuration.
+    encoder: weights of another model, for example of ASR pre-training, that initialise the encoder.
+    force: begin again.
+    machines: where to train.
+    model: weights of an ST model that initialise the whole model. Its CTC layer for the source is used only if this
+        training has source texts.
     """
     options = ["--resume", "true", "--normalize", "global_mvn"]
     options += ["--normalize_conf", f"stats_file={stats / 'train/feats_stats.npz'}"]
@@ -153,15 +164,21 @@ def run_espnet(
 ) -> None:
     """Run one ESPnet program with its log in `out/simulst.log`.
 
-    What made the folder is kept in `out/simulst.json`: the same command goes on where it was interrupted, and does
-    nothing once it has ended. force: begin again, without what is in the folder.
-    Raises SimulstError: the program failed (with the log's last words), another command or configuration filled
-        the folder, or another run is at work there.
+    `out/simulst.json` records the command and the configuration. The same command resumes an interrupted run, and does
+    nothing if the run is complete.
+
+    command: ESPnet's command line.
+    config: ESPnet's training configuration.
+    force: delete the files in `out` and begin again.
+    machines: where to run.
+
+    Raises SimulstError: the program failed (the message quotes the end of its log); `out` holds a run with another
+        command or configuration; another run uses `out`.
     """
-    if not config.is_file():
-        raise SimulstError(f"{config}: no such training configuration.")
+    if not isinstance(read_yaml(config, "training configuration"), dict):
+        raise SimulstError(f"{config}: not a mapping of ESPnet's options; see conf/train for configurations.")
     record = out / RECORD
-    # Without the interpreter, whose place changes when a checkout is moved, and without the machines.
+    # The record leaves out the interpreter, whose path changes when a checkout is moved, and the machines.
     wanted = {"command": command[1:], "config": config.read_text(encoding="utf-8")}
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     launched = machines.command(command, out, environment)
@@ -169,13 +186,17 @@ def run_espnet(
         if record.is_file() and force:
             _empty(out)
         elif record.is_file():
-            found = json.loads(record.read_text(encoding="utf-8"))
-            if {key: found.get(key) for key in wanted} != wanted:
+            try:
+                found = json.loads(record.read_text(encoding="utf-8"))
+                same = {key: found.get(key) for key in wanted} == wanted
+            except (ValueError, AttributeError):
+                raise SimulstError(f"{record}: damaged; use --force to begin anew.") from None
+            if not same:
                 raise SimulstError(
                     f"{out}: was begun with other options or another {config.name} (see {RECORD} there); "
                     "name another folder, or use --force to begin again."
                 )
-            if found["complete"]:
+            if found.get("complete"):
                 print(f"{out}: complete; --force does it again")
                 return
         write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))
@@ -188,7 +209,7 @@ def run_espnet(
 
 
 def _empty(out: Path) -> None:
-    """Remove all but the lock."""
+    """Remove all files except the lock."""
     for path in out.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -197,7 +218,7 @@ def _empty(out: Path) -> None:
 
 
 def _follow(command: list[str], out: Path, environment: dict[str, str], lock: int) -> None:
-    """Run a program, write its output to the log, and show its progress."""
+    """Run a program, append its output to the log, and show its progress."""
     log = out / LOG
     with (
         log.open("a", encoding="utf-8") as file,
@@ -208,7 +229,7 @@ def _follow(command: list[str], out: Path, environment: dict[str, str], lock: in
             text=True,
             errors="replace",
             env=environment,
-            # If this process is killed, ESPnet goes on for a while: until it ends, the folder is its own.
+            # If this process is killed, ESPnet continues for a while. It inherits the lock, and so keeps the folder.
             pass_fds=[lock],
         ) as process,
     ):
@@ -250,12 +271,12 @@ class Progress:
         self._bar.close()
 
     def read(self, line: str) -> None:
-        """Take note of one line of the log."""
+        """Update the bar from one line of the log."""
         if match := self._batches.search(line):
             self._batches_per_epoch = int(match[1])
         elif match := self._epoch.search(line):
             if self._bar.total is None:
-                # An earlier run's epochs are not this one's work: the remaining time is told by what is seen.
+                # Do not count an earlier run's epochs, so that the remaining time is estimated from this run.
                 self._bar.total = int(match[2])
                 self._bar.initial = int(match[1]) - 1
             self._at(int(match[1]) - 1)

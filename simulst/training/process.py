@@ -1,9 +1,9 @@
 """A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
 
-It starts in seconds (`simulst.light_import`), and two things ESPnet leaves undone are done here. A training that is
-killed while a checkpoint is written can go on from the one before, and has the weights of every epoch that it doesn't
-train again. And the processes of a group leave it in the end: gloo's threads may else outlive what they belong to, and
-abort a process whose training has ended well.
+It starts in seconds (see `simulst.light_import`), and adds two things to ESPnet. First, a training that is killed while
+it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it. Second, each
+process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a process whose
+training has succeeded.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _write = torch.save
 
 
 def save(thing: object, file: Any, *args: Any, **options: Any) -> None:
-    """torch.save, but a file of that name is whole at any time: the one before, or this one.
+    """torch.save, but the file is whole at any time: it is either the old file or the new one.
 
-    ESPnet's checkpoint comes before its epoch's weights; here these are written first, so that whoever resumes at the
-    checkpoint has them.
+    ESPnet writes its checkpoint before the weights of the epoch. Here the weights are written first, so that a training
+    that resumes from the checkpoint has them.
     """
     if not isinstance(file, str | Path):
         _write(thing, file, *args, **options)
@@ -56,7 +56,7 @@ def leave() -> None:
         torch.distributed.destroy_process_group()
 
 
-if __name__ in ("__main__", "__mp_main__"):  # ESPnet starts a process for each GPU; these import this as __mp_main__
+if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imports this file as __mp_main__
     torch.save = save  # type: ignore[assignment]
     atexit.register(leave)
     skip_type_checks()

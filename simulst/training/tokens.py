@@ -1,4 +1,4 @@
-"""Output units, by SentencePiece (unigram, BPE or characters), in ESPnet's token list."""
+"""Learn output units with SentencePiece (unigram, BPE or characters), and write ESPnet's token list."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ def train_tokens(
 ) -> None:
     """Write `out/{bpe.model,bpe.vocab,tokens.txt}`, if they are not there yet.
 
-    texts: Kaldi text files (`<utterance> <sentence>`), all used. size: pieces asked for (`char`: not used).
-    symbols: tokens that are never split, such as target-language tags. force: learn them again.
     tokens.txt is ESPnet's list: `<blank>`, `<unk>`, the pieces, `<sos/eos>`.
-    Raises SimulstError: a text that is missing or empty, or supports fewer pieces than asked for; what `written_whole`
-        raises.
+
+    texts: Kaldi text files (`<utterance> <sentence>`); all of them are used.
+    size: number of pieces; not used if `kind` is "char".
+    kind: "unigram", "bpe" or "char".
+    symbols: tokens that are never split, such as target-language tags.
+    force: learn the tokens again.
+
+    Raises SimulstError: a text is missing or empty; the texts support fewer pieces; what `written_whole` raises.
     """
     if kind not in KINDS:
         raise SimulstError(f"token kind '{kind}' is not known; choose from {', '.join(KINDS)}.")
@@ -45,7 +49,7 @@ def train_tokens(
 def _learn(
     texts: Sequence[Path], sentences: Sequence[str], out: Path, size: int, kind: str, symbols: Sequence[str]
 ) -> int:
-    """Returns the number of tokens in the list."""
+    """Learn the tokens and write the files. Returns the number of tokens in the list."""
     import sentencepiece
 
     options = {} if kind == "char" else {"vocab_size": size}
@@ -70,7 +74,7 @@ def _learn(
         raise SimulstError(f"{_names(texts)}: SentencePiece failed ({' '.join(str(error).split())}).") from error
     try:
         processor = sentencepiece.SentencePieceProcessor(model_file=str(out / "bpe.model"))
-    except (OSError, RuntimeError) as error:  # it does not notice a full disk
+    except (OSError, RuntimeError) as error:  # the trainer does not report a full disk
         raise SimulstError(f"{out}: SentencePiece could not write its model there; is the disk full?") from error
     pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
     pieces = [piece for piece in pieces if piece not in ("<unk>", "<s>", "</s>")]

@@ -1,4 +1,4 @@
-"""load_audio: every sound file gives 16 kHz mono float32, and everything else ends in a SimulstError that names the file."""
+"""load_audio: a sound file gives 16 kHz mono float32; anything else ends in a SimulstError that names the file."""
 
 from __future__ import annotations
 

@@ -50,6 +50,10 @@ NOT_RUN = {
     ("docs/models.md", "python -m espnet2.bin.pack"): "it needs a training; tests/recipes/test_new_pair.py runs it",
     ("docs/models.md", "simulst translate talk.wav --model exp/en-de.zip"): "the zip is packed by the line above",
     ("docs/models.md", "python -m zipfile"): "the same",
+    (
+        "docs/models.md",
+        "simulst translate speech.wav --model egs/prompts/models/whisper-base-hf",
+    ): "the model is written by the line above; tests/models/huggingface runs such models",
     ("docs/models.md", "hf auth login"): "it needs an account",
     ("docs/models.md", "hf upload"): "the same",
     **{
@@ -326,7 +330,7 @@ def predictor(checkout: Path) -> Iterator[None]:
 def configurations() -> list[tuple[str, str]]:
     """Where they are written, and their text."""
     found = [(page, block.text) for page in pages.PAGES for block in pages.blocks(page, "yaml")]
-    files = [*pages.ROOT.glob("conf/decode/*.yaml"), *pages.ROOT.glob("egs/*/conf/sweep*.yaml")]
+    files = [*pages.ROOT.glob("conf/decode/*.yaml"), *pages.ROOT.glob("egs/*/conf/*.yaml")]
     found += [(file.relative_to(pages.ROOT).as_posix(), file.read_text()) for file in sorted(files)]
     return [(where, text) for where, text in found if not not_run(where, text)]
 

@@ -1,4 +1,4 @@
-"""Latency against SimulEval 1.1.4's own scorers, and against arithmetic done by hand."""
+"""Latency against the scorers of SimulEval 1.1.4, and against values computed by hand."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_rtf_sums_over_the_corpus() -> None:
     assert [computation_ms(i) for i in (logged, from_elapsed, unknown, text_input)] == [1500, 300, None, None]
     assert real_time_factor([logged, from_elapsed, unknown, text_input]) == pytest.approx(1800 / 6000)
     assert real_time_factor([unknown]) is None
-    # An utterance that wrote nothing was computed too, where that was logged.
+    # The computation time of an utterance that wrote nothing counts, too, if it was logged.
     assert real_time_factor([log_entry([], 2000, "a", compute_ms=500)]) == pytest.approx(0.25)
 
 

@@ -1,4 +1,4 @@
-"""Families are found where they lie; nobody names them."""
+"""Families are found by their place in the package; there is no list of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_registry_names_no_family() -> None:
 
 
 def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
-    """In a new process, with one more folder in the package."""
+    """Runs in a new process, with one more folder in the package."""
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\n"
         "from simulst.models.base import Family\n"
@@ -74,7 +74,7 @@ def test_finding_families_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("ask", [load_model, option_names, lambda path: digest_of_weights(path, {})])
 def test_what_is_no_model(tmp_path: Path, ask: object) -> None:
     for path, words in (
-        (tmp_path, r"not a model that simulst knows; it needs an ESPnet experiment.*, or a CTranslate2 Whisper"),
+        (tmp_path, r"not a model that simulst knows; give an ESPnet experiment.*, or a CTranslate2 Whisper"),
         (tmp_path / "gone", "no such model folder; fetch or train the model first"),
         ("nowhere:Model", r"cannot import the model .*check the path and PYTHONPATH"),
         ("json:loads", "not a model; write a class like Model"),

@@ -1,4 +1,4 @@
-"""The Whisper family on tiny random models: what it does with audio, prompts and its window, not how well."""
+"""The Whisper family with tiny random models: how it handles audio, prompts and its window, not quality."""
 
 import json
 import math
@@ -216,7 +216,7 @@ def test_begins(whisper: Whisper, seconds: float, count: int) -> None:
 
 
 def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
-    """Which puts <|notimestamps|> after the start sequence itself."""
+    """`align` adds <|notimestamps|> after the start sequence itself."""
     encoded, tokens = whisper.encode(sounds(5)), prefix_of(20)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     start = [tokenizer.token_to_id(token) for token in ("<|startoftranscript|>", "<|es|>", "<|translate|>")]
@@ -304,7 +304,7 @@ def test_sharing_changes_nothing_but_time(whisper: Whisper) -> None:
 
 
 def test_saved_time_is_charged(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each encoding and search once, whether the session paid for it or borrowed it."""
+    """Each encoding and search runs once, and every session is charged for it."""
     encode, generate = whisper.encode, whisper.generate
     monkeypatch.setattr(whisper, "encode", slowed(encode, 0.2))
     monkeypatch.setattr(whisper, "generate", slowed(generate, 0.05))

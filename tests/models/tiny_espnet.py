@@ -12,7 +12,7 @@ import tiny_pieces
 import torch
 import yaml
 
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 
 WIDTH, MELS = 16, 20
 CONTEXTUAL = {
@@ -77,8 +77,8 @@ def write(folder: Path, encoder: str = "contextual_block_conformer", seed: int =
 
 def frames_of(session: Any) -> torch.Tensor:
     """The encoder frames (t, width) of all audio so far, as far as the session's window holds them."""
-    alone(session._encoding.encode())
-    return torch.cat([session._model.nothing, *(part.frames for part in session._encoding.parts)])
+    run_alone(session._encoding.encode())
+    return torch.cat([session._model.no_frames, *(part.frames for part in session._encoding.parts)])
 
 
 def _tokens(folder: Path, token_type: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A tiny, randomly initialised multilingual Whisper as a CTranslate2 folder, made in no time."""
+"""A tiny, randomly initialised multilingual Whisper as a CTranslate2 folder. It is written in no time."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_whole_words_has_its_own_label() -> None:
 
 @pytest.mark.parametrize("inner", [All(), Hold(2), LocalAgreement(2), SharedPrefix(1)])
 def test_whole_words_of_any_commit(inner: Commit) -> None:
-    """It finds stable what the other finds stable, and releases whole words of it."""
+    """WholeWords finds the same tokens stable as the inner COMMIT, and releases the complete words."""
     words = Words(lambda tokens: "".join([" a", " b", "c", " d"][token] for token in tokens))
     commit = WholeWords(inner)
     assert (commit.window, commit.stable([A, B]), commit.ends_word) == (inner.window, inner.stable([A, B]), True)

@@ -94,7 +94,7 @@ def test_wait_k_is_a_long_first_chunk() -> None:
 
 @pytest.mark.parametrize("frames", [4, 48, 100])
 def test_pieces_keep_their_places(frames: int) -> None:
-    """Also where decoding came between them, as it does when a window is full."""
+    """Also if a step came between the positions, as it does when a window is full."""
     read, piece = Boundary(0.5, "p", frames), frames * 10
     for number in range(3000):
         assert read.next_ms(number * piece) == (number + 1) * piece

@@ -20,7 +20,7 @@ def open_stop(stop: Stop, layers: int = 2, heads: int = 4) -> Stopping:
 
 
 class Known(View):
-    """A view that knows everything, and keeps what it was asked."""
+    """A view that answers everything, and records what it was asked."""
 
     def __init__(self, tokens: Tokens = (), odds: float = math.nan, left: float = math.nan) -> None:
         self._tokens, self.odds, self.left = tokens, odds, left
@@ -57,7 +57,7 @@ def test_bad_max_tokens(n: int) -> None:
 
 
 def test_max_words() -> None:
-    """Words count once the next one has begun."""
+    """A word counts when the next one has begun."""
     stop = open_stop(MaxWords(2))
     assert (stop.options.label, stop.options.whole_words) == ("W2", True)
     texts = [(), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 0)]
@@ -99,7 +99,7 @@ def test_align_att() -> None:
     [(AlignAtt(1, (2,)), "layers names 2.*has 2"), (AlignAtt(1, (), (0, -5)), "heads names -5.*has 4")],
 )
 def test_layers_and_heads_that_are_not_there(stop: Stop, named: str) -> None:
-    """They are told when the stream is opened, not when the first audio is decoded."""
+    """The error comes when the stream is opened, not when the first audio is decoded."""
     with pytest.raises(SimulstError, match=named):
         open_stop(stop)
 
@@ -112,7 +112,7 @@ def test_the_plain_ones_look_at_tokens_alone(stop: Stop) -> None:
 
 
 def test_any_of() -> None:
-    """The search ends with the first that says so, and gives up what that one gives up."""
+    """The search ends with the first STOP that ends it, and drops as many tokens as that STOP says."""
     stop = AnyOf((MaxWords(2), CTC(0.0), MaxTokens(9)))
     assert stop.label == "W2+CTC+0+N9"
     assert (stop.needs, stop.whole_words, stop.enough_tokens) == ({Need.CTC, Need.STEPS}, True, 9)

@@ -18,7 +18,7 @@ from simulst.prefix.align import Pair, Question, Translator, align
 from simulst.prefix.encoding import FRAME
 from simulst.search import JointBeamSearch, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 
 One = Callable[[int, int, Tokens], Tokens]
 
@@ -164,7 +164,7 @@ def test_batched_as_prefix_by_prefix(model: ESPnet, beam: int, open_end: bool, m
         session.extend(audio[row][: frames * FRAME if frames < audio[row].size // FRAME else None], final=True)
         search = JointSearch(model.decoder, options, model.vocabulary.sos, model.vocabulary.eos)
         search.append(tiny_espnet.frames_of(session))
-        return alone(joint_beam_search(search, forced))[0].tokens
+        return run_alone(joint_beam_search(search, forced))[0].tokens
 
     if open_end:  # the tiny model writes no punctuation: some of its words are made some
         text = type(model).text

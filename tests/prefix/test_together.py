@@ -14,7 +14,7 @@ from simulst.models.espnet.decoder import CachedDecoder
 from simulst.prefix.align import Hopeless
 from simulst.search import Hypothesis, JointBeamSearch, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import Steps, together
+from simulst.search.calls import Steps, run_together
 
 utterances = st.lists(
     st.tuples(st.integers(0, 9), st.lists(st.integers(1, SIZE - 2), max_size=4).map(tuple)), min_size=1, max_size=6
@@ -38,7 +38,7 @@ def search_all(
         give_up = None if want is None else Hopeless(want, len(prefixes[row]), frozenset(endings), options)
         return joint_beam_search(joint, prefixes[row], results=1, give_up=give_up)
 
-    return [beam[0].tokens for beam in together([search(row) for row in range(len(frames))], decoder.answer)]
+    return [beam[0].tokens for beam in run_together([search(row) for row in range(len(frames))], decoder.answer)]
 
 
 def found_together(

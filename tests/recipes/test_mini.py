@@ -23,11 +23,12 @@ from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 
 SIZES = {"train": 60, "dev": 6, "test": 4, "he": 2, "pieces": 100, "source-pieces": 80}
 OPTIONS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
-OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 {recipe.TINY}", "--counts", "1 2"]
+OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 --use_matplotlib false {recipe.TINY}"]
+OPTIONS += ["--counts", "1 2"]
 OPTIONS += ["--jobs", "1"]  # test_must_c.py decodes in two processes, and each takes seconds to start
 
 
@@ -107,7 +108,7 @@ def test_the_encoder_equals_espnets_own_streaming(mini: Path, monkeypatch: pytes
     session = model.session("en", "de")
     for start in range(0, audio.size, 1000):
         session.extend(audio[start : start + 1000], final=start + 1000 >= audio.size)
-        alone(session._encoding.encode())
+        run_alone(session._encoding.encode())
     frames = torch.cat([part.frames for part in session._encoding.parts])
     with torch.inference_mode():
         speech = torch.from_numpy(audio)[None]

@@ -45,7 +45,11 @@ def test_a_size_sets_defaults_that_options_override() -> None:
     small, large = (run(recipe, *options, "--help").stdout for options in ((), ("--size", "large")))
     assert "[../../conf/train/mini_st.yaml]" in small and "[../../conf/train/paper_c_st.yaml]" in large
     assert "encoder [false]" in small and "encoder [true]" in large
-    assert "encoder [false]" in run(recipe, "--size", "large", "--asr", "false", "--help").stdout
+    assert run(recipe, "--help", "--size", "large").stdout == large
+    overridden = run(recipe, "--size", "large", "--asr", "false", "--train", "7", "--help").stdout
+    assert "encoder [false]" in overridden and "training sentences [7]" in overridden
+    assert run(recipe, "--train", "7", "--asr", "false", "--size", "large", "--help").stdout == overridden
+    assert "[none 16 13]" in run(recipe, "--pair", "en-ja", "--help").stdout
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,17 @@ import yaml
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.report.table import find_runs, load_runs, pairs_table, predictor_table, runs_table, write_results
+from simulst.report.table import (
+    Measures,
+    PairCounts,
+    PredictorScores,
+    find_runs,
+    load_runs,
+    pairs_table,
+    predictor_table,
+    runs_table,
+    write_results,
+)
 
 SCORES = {
     "BLEU": 24.26,
@@ -72,13 +83,13 @@ def test_table(tmp_path: Path) -> None:
 
 
 def test_tables_of_prefix_alignment() -> None:
-    counts = {"all": {"pairs": 40, "kept": 40, "whole": 9}, "maxratio20": {"pairs": 40, "filtered": 31, "kept": 9}}
+    counts = {"all": PairCounts(pairs=40, kept=40), "maxratio20": PairCounts(pairs=40, filtered=31, kept=9)}
     assert pairs_table(counts).splitlines()[2:] == [
         "| all        |    40 |        0 |  0 |",
         "| maxratio20 |     9 |       31 | 78 |",
     ]
-    row = {"accuracy": 0.75, "precision": 1 / 3, "recall": 0.0, "f1": 1.0}
-    table = predictor_table({"frames": row, "pieces": {"0.5": {**row, "f1": 0.5}}}).splitlines()
+    row = Measures(accuracy=0.75, precision=1 / 3, recall=0.0, f1=1.0)
+    table = predictor_table(PredictorScores(row, {"0.5": replace(row, f1=0.5)})).splitlines()
     assert table[2:] == [
         "| outputs, λ 0.5 |    0.750 |     0.333 |  0.000 | 1.000 |",
         "| pieces, λ 0.5  |    0.750 |     0.333 |  0.000 | 0.500 |",

@@ -12,7 +12,7 @@ from simulst.errors import SimulstError
 from simulst.models.espnet.decoder import CachedDecoder
 from simulst.search import Hypothesis, JointBeamSearch, beam
 from simulst.search.beam import JointSearch, Running, Scored, joint_beam_search, ranked
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 
@@ -27,7 +27,7 @@ torch.set_num_threads(1)  # on so little, threads only wait for each other
     st.sampled_from([-2.0, 1.0, 4.0]),
 )
 def test_equal_to_espnet(seed: int, frames: int, beam: int, ctc_weight: float, bonus: float, end: float) -> None:
-    """The whole beam, token for token, where the search ends by itself."""
+    """The whole beam is equal, token for token, if the search ends by itself."""
     model = Tiny(seed, end=end)
     memory = model.memory(seed, frames)
     options = JointBeamSearch(beam, ctc_weight, bonus)
@@ -62,7 +62,7 @@ def test_results_begin_with_the_prefix(seed: int, frames: int, prefix: list[int]
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6), st.integers(5, 20), st.sampled_from([0.0, 0.3]))
 def test_a_prefix_of_the_greedy_text_changes_nothing(seed: int, frames: int, ctc_weight: float) -> None:
-    """Forced tokens leave the decoder and the CTC scores where the same tokens, found by search, leave them."""
+    """After forced tokens, the decoder and the CTC scores are the same as if the search had found these tokens."""
     model = Tiny(seed)
     memory = model.memory(seed, frames)
     options = JointBeamSearch(1, ctc_weight)
@@ -87,7 +87,7 @@ def test_the_ctc_layer_alone() -> None:
         log_probs[frame, token] = 0.0
     search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(SIZE, 1.0), EOS, EOS)
     search.append(memory, log_probs)
-    found = alone(joint_beam_search(search, ()))
+    found = run_alone(joint_beam_search(search, ()))
     assert found[0].tokens == (3, 3, 4)
 
 
@@ -151,7 +151,7 @@ def test_a_batch_of_hypotheses_is_scored_as_each_alone(seed: int, frames: int, b
     running = search.start((3,))
 
     def grown(running: Running) -> Scored:
-        scored = alone(search.grow(running))
+        scored = run_alone(search.grow(running))
         assert scored is not None
         return scored
 
@@ -177,7 +177,7 @@ def test_hypotheses_that_never_end_are_cut_and_told(caplog: pytest.LogCaptureFix
     def length(end: float) -> int:
         search = JointSearch(CachedDecoder(Tiny(0, end=end).decoder), options, EOS, EOS)
         search.append(Tiny(0).memory(0, 7))
-        return len(alone(joint_beam_search(search, ()))[0].tokens)
+        return len(run_alone(joint_beam_search(search, ()))[0].tokens)
 
     beam._tell_of_no_end.cache_clear()
     assert length(-50.0) == length(-50.0) == 7

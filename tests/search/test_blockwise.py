@@ -36,7 +36,7 @@ from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E
 from simulst.search import BWBS, IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, Tokens  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
-from simulst.search.calls import alone  # noqa: E402
+from simulst.search.calls import run_alone  # noqa: E402
 from simulst.stream import Stream  # noqa: E402
 from simulst.words import Words  # noqa: E402
 
@@ -50,7 +50,7 @@ def log_probs_of(model: Tiny, memory: torch.Tensor) -> torch.Tensor:
 
 
 def pieces(memory: torch.Tensor) -> list[torch.Tensor]:
-    """Frames as the encoder writes them; the last piece may be longer, as at the end of the audio."""
+    """Frames in blocks, as the encoder writes them. The last piece may be longer, as at the end of the audio."""
     sizes = []
     left = len(memory)
     for size in BLOCKS:
@@ -62,18 +62,18 @@ def pieces(memory: torch.Tensor) -> list[torch.Tensor]:
 
 
 def ours(model: Tiny, memory: torch.Tensor, options: BWBS, keep: Callable[[Beam], Tokens]) -> tuple[list[Beam], Beam]:
-    """Beams of all blocks but the last, and of the last. keep: what is committed of a beam."""
+    """The beams of all blocks but the last, and that of the last. keep: the tokens of a beam that are committed."""
     search = JointSearch(CachedDecoder(model.decoder), options, EOS, EOS)
     blockwise = BlockwiseBeamSearch(search, options)
     committed: Tokens = ()
     beams = []
     for piece in pieces(memory)[:-1]:
         search.append(piece, log_probs_of(model, piece))
-        beams.append(alone(blockwise.step(committed, None, final=False)).beam)
+        beams.append(run_alone(blockwise.step(committed, None, final=False)).beam)
         committed = keep(beams[-1])
     last = pieces(memory)[-1]
     search.append(last, log_probs_of(model, last))
-    return beams, alone(blockwise.step(committed, None, final=True)).beam
+    return beams, run_alone(blockwise.step(committed, None, final=True)).beam
 
 
 def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) -> list[tuple[Tokens, float]]:
@@ -111,13 +111,13 @@ def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) 
 def test_bwbs_is_espnets(
     seed: int, frames: int, beam: int, ctc_weight: float, end: float, repetition: bool, incremental: bool
 ) -> None:
-    """Token for token, with the beam carried over the blocks, and with its best alone (which is committed then)."""
+    """Equal token for token, with the beam kept over the blocks, and with only its best (which is committed then)."""
     model = Tiny(seed, end=end)
     memory = model.memory(seed, frames)
     options = BWBS(beam, ctc_weight, repetition=repetition)
     theirs = [h for h in espnet(model, memory, options, incremental) if h[1] > -1e8]
     beams, found = ours(model, memory, options, lambda beam: beam[0].tokens if incremental else ())
-    # The bound on lengths counts the frames so far here, and all that ESPnet was given at once there.
+    # Here the bound on the length counts the frames so far. In ESPnet it counts all frames that it got at once.
     sizes = [sum(BLOCKS[: n + 1]) for n in range(len(beams))]
     assume(all(len(b[0].tokens) < size - 1 for b, size in zip(beams, sizes, strict=True)))
     assume(theirs and len(theirs[0][0]) < frames - 1)
@@ -138,7 +138,7 @@ def test_results_begin_with_what_is_committed(seed: int, frames: int, beam: int,
     parts = pieces(memory)
     for number, piece in enumerate(parts):
         search.append(piece, log_probs_of(model, piece))
-        found = alone(blockwise.step(committed, None, number == len(parts) - 1)).beam
+        found = run_alone(blockwise.step(committed, None, number == len(parts) - 1)).beam
         assert 1 <= len(found) <= beam
         assert len({h.tokens for h in found}) == len(found)
         for hypothesis in found[: None if improved else 1]:
@@ -154,7 +154,7 @@ A, B, C, D, END = range(1, 6)
 
 
 class Script:
-    """A decoder that has log p by heart: for each text, of its next tokens; by the number of frames.
+    """A decoder with scripted scores: for each number of frames and each text, log p of the next tokens.
 
     Tokens that are not named have so little that they never come.
     """
@@ -208,8 +208,8 @@ class Run:
         """ctc: log posteriors of the block's frames, if there is more than one."""
         self.search.append(torch.zeros(1 if ctc is None else len(ctc), 1), ctc)
         if self.blockwise is None:
-            return Found(alone(joint_beam_search(self.search, committed, stop)))
-        return alone(self.blockwise.step(committed, stop, final))
+            return Found(run_alone(joint_beam_search(self.search, committed, stop)))
+        return run_alone(self.blockwise.step(committed, stop, final))
 
     def block(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> list[Tokens]:
         return [h.tokens for h in self.found(committed, final, stop, ctc).beam]
@@ -217,7 +217,7 @@ class Run:
 
 @dataclass(frozen=True)
 class At(Stop):
-    """A STOP that ends the search at so many new tokens."""
+    """A STOP that ends the search at a given number of new tokens."""
 
     count: int
     discard: int = 0
@@ -343,7 +343,7 @@ ABC: dict[Tokens, dict[int, float]] = {
 
 @pytest.mark.parametrize(("step_back", "ended", "cut"), [(0, 0, 0), (1, 0, 1), (2, 1, 2), (3, 2, 3)])
 def test_the_last_two_tokens_are_held_back(step_back: int, ended: int, cut: int) -> None:
-    """Line 20; <eos> is one of them. Where STOP or its bound ended the search, no more is held back."""
+    """Line 20; <eos> is one of the held-back tokens. If STOP ended the search, nothing is held back."""
     found = Run(options(1, step_back), ABC).found()
     assert (found.best, found.held_back) == ((A, B, C), ended)
     for stop in (MaxTokens(2), At(2), At(3, discard=1)):
@@ -351,7 +351,7 @@ def test_the_last_two_tokens_are_held_back(step_back: int, ended: int, cut: int)
         assert (found.best, found.held_back) == ((A, B), 0)
     found = Run(options(1, step_back), ABC).found(stop=MaxTokens(4))
     assert (found.best, found.held_back) == ((A, B, C), ended)
-    # The bound on lengths is no STOP.
+    # The bound on the length is not a STOP.
     found = Run(replace(options(1, step_back), max_length_ratio=2.0), ABC).found(stop=MaxTokens(3))
     assert (found.best, found.held_back) == ((A, B), cut)
 
@@ -379,13 +379,13 @@ def test_each_block_writes_as_many_tokens_as_max_tokens_says(kind: JointOptions,
 @pytest.mark.parametrize("discard", range(5))
 @pytest.mark.parametrize("committed", [(), (A,), (A, B)])
 def test_stop_gives_up_what_it_says(kind: JointOptions, discard: int, committed: Tokens) -> None:
-    """But nothing that is committed. What was given up is searched again, here with another outcome."""
+    """Committed tokens are not dropped. Dropped tokens are searched again, here with another result."""
     again: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in ABC}
     run = Run(kind, ABC, again)
     kept = (A, B, C)[: max(len(committed), 3 - discard)]
     found = run.found(committed, stop=At(3 - len(committed), discard))
     assert (found.best, found.held_back) == (kept, 0)
-    # BWBS alone goes on from what it found, the others from what was committed.
+    # Only BWBS continues from its own beam. The others continue from the committed tokens.
     begun = kept if isinstance(kind, BWBS) else committed
     assert run.block(committed, stop=At(len(kept) + 1 - len(committed))) == [(*begun, D)]
 
@@ -393,7 +393,7 @@ def test_stop_gives_up_what_it_says(kind: JointOptions, discard: int, committed:
 @pytest.mark.parametrize("kind", [JointBeamSearch, BWBS, IBWBS])
 @pytest.mark.parametrize("exact", [False, True])
 def test_the_ctc_policy_discards_the_last_token(kind: Any, exact: bool) -> None:
-    """The CTC layer has heard A B C and no more, so that the search ends once it has these, less C."""
+    """The CTC layer predicts A B C and no more, so the search ends after A B C, and STOP drops C."""
     heard = torch.full((8, END + 1), 0.02)
     for frame, label in enumerate([A, A, 0, B, 0, C, C, 0]):
         heard[frame, label] = 1 - 0.02 * END
@@ -427,7 +427,7 @@ def test_bwbs_steps_back_by_one_token_but_not_the_first() -> None:
 
 
 def test_bwbs_does_not_step_back_behind_committed_tokens() -> None:
-    """Whatever it could step back to before they were committed."""
+    """It does not step back into committed tokens, even if it could before they were committed."""
     for stop, found in ((None, (A, B)), (At(3), (A, B, C)), (MaxTokens(3), (A, B, C))):
         run = Run(BACK, ABC, {found: {END: -0.1}}, {found: {D: -0.1}})
         assert run.block(stop=stop) == [found]
@@ -436,7 +436,7 @@ def test_bwbs_does_not_step_back_behind_committed_tokens() -> None:
 
 
 def test_bwbs_gives_up_tokens_and_keeps_its_beam() -> None:
-    """STOP takes two tokens back, to where (A) and (B) ran."""
+    """STOP drops two tokens, so the beam is that of the time when (A) and (B) were running."""
     script: dict[Tokens, dict[int, float]] = {(): {A: -0.1, B: -0.2}, (A,): {C: -0.1}, (B,): {C: -0.1}}
     script |= {(A, C): {D: -0.1}, (B, C): {D: -0.1}, (A, C, D): {A: -0.1}, (B, C, D): {A: -0.1}}
     run = Run(replace(BACK, beam=2), script)
@@ -450,7 +450,7 @@ def test_bwbs_steps_back_from_where_it_stepped_back_to() -> None:
 
 
 def test_bwbs_gives_up_tokens_of_earlier_blocks_too() -> None:
-    """What ran before (A B C) is forgotten once (A) is committed; the best hypothesis is then begun again."""
+    """When (A) is committed, the beams before (A B C) are dropped. The search starts again from the best hypothesis."""
     run = Run(BACK, ABC, ABC, {**ABC, (A, B): {D: -0.1}})
     assert run.block(stop=At(3)) == [(A, B, C)]
     assert run.block((A,), stop=At(2, discard=1)) == [(A, B)]
@@ -470,7 +470,7 @@ def test_the_loop_does_not_commit_what_is_held_back(commit: Any) -> None:
 
 
 def test_each_block_goes_on_from_the_committed_tokens() -> None:
-    """What was found but not committed is searched again: here another token comes at each place."""
+    """Tokens that were found but not committed are searched again. Here each of them changes."""
     second: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in ABC}
     for committed in ABC:
         run = Run(options(1), ABC, second)
@@ -479,16 +479,16 @@ def test_each_block_goes_on_from_the_committed_tokens() -> None:
 
 
 def test_scores_of_committed_tokens_stay_as_found() -> None:
-    """So that the score per token is that of the whole hypothesis."""
+    """The score per token is that of the whole hypothesis, including its committed tokens."""
     run = Run(options(1), ABC, {(): {B: -3.0}, (A, B): {C: -0.1}, (A, B, C): {END: -0.1}})
     for committed in ((), (A, B)):
         run.search.append(torch.zeros(1, 1))
-        [found] = alone(run.blockwise.step(committed, None, False)).beam
+        [found] = run_alone(run.blockwise.step(committed, None, False)).beam
         assert found.score == pytest.approx(-0.4 / 4)
 
 
 def test_the_final_block_goes_to_the_end() -> None:
-    """No hypothesis is unreliable there, and nothing is removed: (B C D), which ends below (A), is still found."""
+    """In the final block no hypothesis is unreliable: (B C D), which ends below (A), is still found."""
     script: dict[Tokens, dict[int, float]] = {
         (): {A: -0.5, B: -2.0},
         (A,): {END: -0.5},
@@ -515,7 +515,7 @@ def test_hypotheses_that_never_end_are_cut() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.tuples(st.integers(1, 20), st.integers(0, 3)), min_size=1, max_size=6))
 def test_the_ctc_layer_reads_committed_tokens_once(seed: int, blocks: list[tuple[int, int]]) -> None:
-    """A block costs its own frames, and its states are those of a search that begins with this block."""
+    """A block costs only its own frames, and its states equal those of a search that starts with this block."""
     model = Tiny(seed)
     memory = model.memory(seed, sum(frames for frames, _ in blocks))
     search = JointSearch(CachedDecoder(model.decoder), IBWBS(), EOS, EOS)
@@ -551,7 +551,7 @@ def test_too_few_frames_for_the_committed_tokens(options: JointOptions, final: b
     for frames, last in ((8, final), (30, True)):
         memory = model.memory(0, frames)
         search.append(memory, log_probs_of(model, memory))
-        found = alone(blockwise.step((4,) * 5, None, last)).beam
+        found = run_alone(blockwise.step((4,) * 5, None, last)).beam
         assert all(h.tokens[:5] == (4,) * 5 for h in found)
         if frames == 8:
             assert found == [Hypothesis((4,) * 5)]
@@ -596,11 +596,11 @@ def test_the_odds_of_the_ctc_policy(seed: int, text: list[int]) -> None:
         # One append is one block to the script.
         odds = brute_odds(log_probs, tuple(text), favourite)
         seen: list[float] = []
-        alone(search.grow(running, Asks(lambda view: seen.append(view.odds_of_end(stop.exact)))))  # noqa: B023
+        run_alone(search.grow(running, Asks(lambda view: seen.append(view.odds_of_end(stop.exact)))))  # noqa: B023
         assert seen == pytest.approx([odds], abs=1e-6)
-        # The policy stops for a threshold that is a little lower, and for none that is a little higher.
-        assert alone(search.grow(running, replace(stop, threshold=odds - 0.01))) is None
-        assert alone(search.grow(running, replace(stop, threshold=odds + 0.01))) is not None
+        # The policy stops if the threshold is a little lower than the odds, and not if it is a little higher.
+        assert run_alone(search.grow(running, replace(stop, threshold=odds - 0.01))) is None
+        assert run_alone(search.grow(running, replace(stop, threshold=odds + 0.01))) is not None
 
 
 @pytest.mark.parametrize("kind", [JointBeamSearch, BWBS, IBWBS])
@@ -615,11 +615,11 @@ def test_a_lower_threshold_stops_sooner(kind: Any, exact: bool) -> None:
         search.append(memory, log_probs_of(model, memory))
         stop = CTC(threshold, exact)
         if kind is JointBeamSearch:
-            found = alone(joint_beam_search(search, (4,), stop))
+            found = run_alone(joint_beam_search(search, (4,), stop))
         elif kind is BWBS:
-            found = alone(BlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
+            found = run_alone(BlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
         else:
-            found = alone(IncrementalBlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
+            found = run_alone(IncrementalBlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
         assert found[0].tokens[:1] == (4,)
         lengths.append(len(found[0].tokens))
     assert lengths == sorted(lengths)
@@ -627,7 +627,7 @@ def test_a_lower_threshold_stops_sooner(kind: Any, exact: bool) -> None:
 
 
 def lag(stop: CTC) -> float:
-    """The mean of the blocks that had come when a token was committed.
+    """The mean number of blocks that had come when a token was committed.
 
     Each block speaks a token, of which more and more is heard at the end of the block before: 5 to 47 %. Half as much
     sounds like another one.
@@ -666,20 +666,20 @@ def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> Non
     memory = model.memory(2, 40)
     search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(1, 0.0), EOS, EOS)
     search.append(memory)
-    whole = alone(joint_beam_search(search, (), MaxTokens(12)))[0].tokens
+    whole = run_alone(joint_beam_search(search, (), MaxTokens(12)))[0].tokens
     positions: list[float] = []
     asks = Asks(lambda view: positions.append(view.frames_left((-1,), (0,))), frozenset({Need.ATTENTION}))
     for length in range(12):
-        alone(search.grow(search.start(whole[:length]), asks))
+        run_alone(search.grow(search.start(whole[:length]), asks))
     for frames in (1, 5, 20, 40):
         first = next((i for i, left in enumerate(positions) if left < frames), 12)
         stop = AnyOf((AlignAtt(frames, (-1,), (0,)), MaxTokens(12))).open(NO_CONTEXT)
-        assert alone(joint_beam_search(search, (), stop))[0].tokens == whole[:first]
+        assert run_alone(joint_beam_search(search, (), stop))[0].tokens == whole[:first]
 
 
 @dataclass(frozen=True)
 class Asks(Stop):
-    """A STOP that looks and never stops."""
+    """A STOP that looks at the view and never stops."""
 
     look: Callable[[View], Any]
     needs: frozenset[Need] = frozenset({Need.CTC})

@@ -25,7 +25,7 @@ def posteriors(seed: int, frames: int, size: int = VOCABULARY, sharp: float = 2.
 
 
 def scorer_of(log_probs: torch.Tensor, compiled: bool = True) -> CTCPrefixScorer:
-    """A scorer; compiled: False is what runs on a GPU, here on the CPU."""
+    """A scorer on the CPU. compiled: if False, it uses the code for GPUs."""
     scorer = CTCPrefixScorer(log_probs)
     if not compiled:
         scorer._score, scorer._follow = ctc._score_vectorised, ctc._follow_vectorised
@@ -59,7 +59,7 @@ def log_sum(texts: dict[tuple[int, ...], float], begin: tuple[int, ...]) -> floa
 
 
 def assert_equal(ours: torch.Tensor, wanted: torch.Tensor, atol: float = 1e-9) -> None:
-    """What is impossible (-inf) equals -inf."""
+    """Compare log probabilities; -inf equals -inf."""
     torch.testing.assert_close(ours, wanted, atol=atol, rtol=1e-12)
 
 
@@ -78,7 +78,7 @@ def extended(scorer: CTCPrefixScorer, prefixes: CTCPrefixes, token: int) -> CTCP
 @settings(max_examples=60, deadline=None)
 @given(seeds, st.integers(1, 6), st.lists(st.integers(1, 3), max_size=4), st.data())
 def test_equal_to_enumeration(compiled: bool, seed: int, frames: int, prefix: list[int], data: st.DataObject) -> None:
-    """Wherever the frames and the tokens come from: first some frames, some tokens, then the rest of both."""
+    """The order does not matter: some frames, some tokens, then the rest of both."""
     log_probs = posteriors(seed, frames)
     texts, text = enumerated(log_probs), tuple(prefix)
     cut = data.draw(st.integers(0, frames))
@@ -105,7 +105,7 @@ def test_equal_to_enumeration(compiled: bool, seed: int, frames: int, prefix: li
 def test_any_cut_of_the_frames(
     compiled: bool, seed: int, frames: int, count: int, cuts: list[int], data: st.DataObject
 ) -> None:
-    """Tokens found at any time, in a beam whose rows mix, are as if all frames had been there at first."""
+    """Tokens that were added at any time, in a re-ordered beam, score as if all frames had been there at first."""
     log_probs = posteriors(seed, frames, 5)
     cuts = sorted(min(cut, frames) for cut in cuts)
     scorer = scorer_of(log_probs[:0], compiled)
@@ -129,7 +129,7 @@ def test_any_cut_of_the_frames(
     st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 3), max_size=4), st.booleans()), max_size=7),
 )
 def test_a_forced_prefix_grows(compiled: bool, seed: int, blocks: list[tuple[int, list[int], bool]]) -> None:
-    """Frames and tokens of any number come in turn, and now and then another text: as if forced from scratch."""
+    """Frames and tokens are added in turns, and sometimes the text changes. The result equals forcing from scratch."""
     log_probs = posteriors(seed, sum(frames for frames, _, _ in blocks))
     scorer = scorer_of(log_probs[:0], compiled)
     text: tuple[int, ...] = ()
@@ -152,7 +152,7 @@ def test_cpu_and_gpu_are_equal(seed: int, frames: int, more: int, count: int, le
     for step in range(length):
         candidates = torch.randint(9, (count, 5), generator=random)
         scores = [scorer.score(p, candidates) for scorer, p in zip(scorers, prefixes, strict=True)]
-        # What is impossible is a difference of large numbers in the closed form.
+        # In the closed form, an impossible text is a difference of large numbers.
         assert_equal(*scores, atol=1e-7)
         rows = torch.randint(count, (count,), generator=random)
         prefixes = [s.extend(p, rows, candidates[rows, 0]) for s, p in zip(scorers, prefixes, strict=True)]
@@ -178,14 +178,14 @@ def test_what_follows_sums_to_the_prefix(
 
 
 class ESPnet:
-    """ESPnet's scorer of the same frames, its states kept and chosen as its beam search does."""
+    """ESPnet's scorer of the same frames. Its states are kept and selected as in ESPnet's beam search."""
 
     def __init__(self, log_probs: torch.Tensor) -> None:
         self.scorer = CTCPrefixScoreTH(log_probs[None].clone(), torch.tensor([len(log_probs)]), 0, EOS)
         self.states: list[Any] | None = None
 
     def append(self, log_probs: torch.Tensor) -> None:
-        """log_probs: of all frames, old and new."""
+        """log_probs: log posteriors of all frames, old and new."""
         self.scorer.extend_prob(log_probs[None].clone())
         self.states = self.states and [self.scorer.extend_state(state) for state in self.states]
 
@@ -240,7 +240,7 @@ def test_equal_to_espnet(compiled: bool, seed: int, blocks: list[int], count: in
 
 
 def test_what_espnet_loses_at_the_border_of_a_block() -> None:
-    """The label is in the last old frame, the blank in the first new one: certain, but not for ESPnet."""
+    """The label is in the last old frame, the blank in the first new one. ESPnet misses this alignment."""
     log_probs = torch.full((2, 3), -math.inf)
     log_probs[0, 1] = log_probs[1, 0] = 0.0
     scorer = CTCPrefixScorer(log_probs[:1])
@@ -268,7 +268,7 @@ def test_prefixes_keep_to_the_frames_they_know() -> None:
 
 @both
 def test_single_precision_and_many_frames(compiled: bool) -> None:
-    """As in decoding: posteriors are float32, or less, and an utterance has hundreds of frames."""
+    """As in decoding, posteriors are float32 or less precise, and an utterance has hundreds of frames."""
     log_probs = posteriors(0, 800, 50, sharp=8)
     text = tuple(range(1, 30))
     exact = scorer_of(log_probs, compiled).force(text)
@@ -285,7 +285,7 @@ def test_single_precision_and_many_frames(compiled: bool) -> None:
 @both
 @pytest.mark.parametrize("least", [-1e4, -math.inf])
 def test_impossible_labels(compiled: bool, least: float) -> None:
-    """Probabilities of exactly zero make no NaN."""
+    """Probabilities of exactly zero do not lead to NaN."""
     log_probs = torch.full((4, 3), least)
     log_probs[:, 1] = 0.0
     scorer = scorer_of(log_probs, compiled)
@@ -299,7 +299,7 @@ def test_impossible_labels(compiled: bool, least: float) -> None:
 
 @both
 def test_peaked_posteriors(compiled: bool) -> None:
-    """Certain labels, certain blanks: the text is certain, with a token repeated after a blank."""
+    """If all labels and blanks have probability 1, so has the text. One token is repeated after a blank."""
     log_probs = torch.full((7, 4), -math.inf)
     for frame, token in enumerate([0, 2, 2, 0, 2, 3, 0]):
         log_probs[frame, token] = 0.0

@@ -20,14 +20,18 @@ from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
 from simulst.policy.stop import MaxTokens  # noqa: E402
 from simulst.search import Beam, JointBeamSearch, Tokens  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
-from simulst.search.calls import alone  # noqa: E402
+from simulst.search.calls import run_alone  # noqa: E402
 
 WIDTH, SIZE = 16, 20
 EOS = SIZE - 1
 
 
 class Tiny:
-    """A random decoder and CTC layer. sharp: how far their scores lie apart; end: added to the score of <eos>."""
+    """A random decoder and CTC layer.
+
+    sharp: how far apart their scores are.
+    end: added to the score of <eos>.
+    """
 
     def __init__(self, seed: int, sharp: float = 6.0, end: float = 1.0) -> None:
         torch.manual_seed(seed)
@@ -49,7 +53,7 @@ class Tiny:
         if len(memory):
             with torch.no_grad():
                 search.append(memory, self.ctc.log_softmax(memory[None])[0])
-        return alone(joint_beam_search(search, prefix, MaxTokens(max_new) if max_new else None))
+        return run_alone(joint_beam_search(search, prefix, MaxTokens(max_new) if max_new else None))
 
     def espnet(self, memory: torch.Tensor, options: JointBeamSearch, max_length_ratio: float = 0.0) -> list[Any]:
         """Texts and scores as ESPnet's st_inference finds them."""
@@ -69,6 +73,6 @@ class Tiny:
         )
         with torch.no_grad():
             found = search(memory, maxlenratio=max_length_ratio)
-        # The impossible, which ESPnet keeps with a score of -1e10, is none of our results.
+        # ESPnet keeps impossible hypotheses with a score of -1e10. Our search drops them.
         texts = [(tuple(t for t in h.yseq.tolist() if t != EOS), float(h.score)) for h in found]
         return [(text, score) for text, score in texts if score > -1e8]

@@ -1,10 +1,10 @@
 # ruff: noqa: SIM905
-"""Clauses, and how English, German and Japanese say them: inflection and word order of the mini corpus.
+"""Clauses, and how to say them in English, German and Japanese: inflection and word order of the mini corpus.
 
-A `Clause` says who does what when and where, in no language; three renderers put it into words. What makes
-simultaneous translation hard is here: German subordinate clauses end with their verb, participles and infinitives
-stand last, prefixes of separable verbs come off, the verb of a main clause stands second; Japanese has every verb
-last, and every subordinate or relative clause before what it belongs to.
+A `Clause` says who does what, when and where, independently of language. Three renderers put it into words. They have
+the word orders that make simultaneous translation hard. In German, subordinate clauses end with their verb, participles
+and infinitives come last, separable verbs lose their prefix, and a main clause has its verb second. In Japanese, every
+verb comes last, and a subordinate or relative clause comes before the clause or noun that it belongs to.
 """
 
 from __future__ import annotations
@@ -76,7 +76,11 @@ _EIN = {"m": "_ en em", "f": "e e er", "n": "_ _ em", "p": "e e en"}
 
 @dataclass(frozen=True)
 class NP:
-    """A noun phrase in all cases. agree: "1s" I, "1p" we, "m" he, "f" she, "n" it, "p" they; gender: of the noun."""
+    """A noun phrase in all cases.
+
+    agree: "1s" I, "1p" we, "m" he, "f" she, "n" it, "p" they.
+    gender: German gender of the noun.
+    """
 
     en: str
     de: tuple[str, str, str]
@@ -152,9 +156,12 @@ def relative_pronoun(phrase: NP, case: str) -> str:
 
 @dataclass(frozen=True)
 class Clause:
-    """Who does what, when, with whom, where; `mood` is one of MOODS. `state`: what the subject is, with the verb BE.
+    """Who does what, when, with whom and where.
 
-    fronted: the time comes first in the main clause. gap: "subject" or "object", left out in a relative clause.
+    mood: one of MOODS.
+    state: what the subject is, with the verb BE.
+    fronted: the time comes first in the main clause.
+    gap: "subject" or "object", which a relative clause leaves out.
     """
 
     subject: NP
@@ -225,7 +232,7 @@ def _third_person(verb: str) -> str:
 
 
 def german_main(c: Clause, first: str = "") -> str:
-    """Verb second, after `first` (a subordinate clause), the fronted time or the subject."""
+    """A main clause: verb second, after `first` (a subordinate clause), the fronted time or the subject."""
     finite, end = _german_verb(c)
     subject = c.subject.german("nom")
     lead = first or (c.time.de if c.fronted and c.time else "")
@@ -234,7 +241,7 @@ def german_main(c: Clause, first: str = "") -> str:
 
 
 def german_sub(c: Clause, conjunction: str) -> str:
-    """Verb last; a separable verb stays in one word. `conjunction` may be a relative pronoun."""
+    """A subordinate clause: verb last; a separable verb stays one word. `conjunction` may be a relative pronoun."""
     finite, end = _german_verb(c)
     subject = "" if c.gap == "subject" else c.subject.german("nom")
     verbs = [end + finite] if c.mood == "pres" and c.verb.prefix else [end, finite]
@@ -248,7 +255,7 @@ def german_purpose(c: Clause) -> str:
 
 
 def _german_verb(c: Clause) -> tuple[str, str]:
-    """The finite verb, and what stands at the clause's end (prefix, participle, infinitive or nothing)."""
+    """The finite verb, and the end of the clause: a prefix, participle, infinitive or nothing."""
     v, person = c.verb, {"1s": 0, "1p": 2, "p": 2}.get(c.subject.agree, 1)
     if v is BE and c.mood in ("pres", "past"):
         return _SEIN[c.mood].split()[person], ""
@@ -263,7 +270,7 @@ def _german_verb(c: Clause) -> tuple[str, str]:
 
 
 def _middle(c: Clause) -> list[str]:
-    """What stands between the verbs: pronouns, when, to whom, with whom, where, for how much, what."""
+    """The words between the verbs: pronouns, when, to whom, with whom, where, for how much, what."""
     person = c.person.german("dat") if c.person else ""
     thing = c.thing.german(c.verb.case) if c.thing and c.gap != "object" else ""
     if c.verb.de_prep and thing:
@@ -348,7 +355,11 @@ def _japanese_state(state: str, past: bool, form: str) -> str:
 
 
 def japanese(c: Clause, form: str = "polite", topic: str = "は", insert: str = "") -> str:
-    """Verb last. topic: the subject's particle, or "" to leave the subject out; insert: a clause after the time."""
+    """A Japanese clause: verb last.
+
+    topic: the subject's particle; "" leaves the subject out.
+    insert: a clause after the time.
+    """
     parts = [f"{c.time.ja}、"] if c.fronted and c.time else []
     if topic and c.subject.ja and c.gap != "subject":
         parts.append(c.subject.ja + topic)
@@ -362,4 +373,4 @@ def japanese(c: Clause, form: str = "polite", topic: str = "は", insert: str = 
 
 
 def _place(c: Clause) -> str:
-    return "" if not c.place else c.place.ja + ("に" if c.verb.whither or c.verb is BE or c.verb.at else "で")
+    return "" if not c.place else c.place.ja + ("に" if c.verb.has_direction or c.verb is BE or c.verb.at else "で")

@@ -1,7 +1,8 @@
 """Parallel English, German and Japanese sentences from one small typed grammar: the text of the mini corpus.
 
-Here stands what is said (who can do what, when and where; which clauses make a sentence); `clauses` knows how it is
-said, `lexicon` has the words. One English sentence has one translation, so a trained model can be right word for word.
+This file decides what is said: who can do what, when and where, and which clauses make a sentence. `clauses` decides
+how it is said, and `lexicon` has the words. Each English sentence has one translation, so a trained model can reproduce
+it word for word.
 """
 
 from __future__ import annotations
@@ -84,12 +85,15 @@ def _words(text: str) -> list[str]:
 
 
 def make_splits(sizes: Mapping[str, int], seed: int = 0) -> dict[str, list[Sentence]]:
-    """So many sentences for each split, none of them twice, the same ones for the same seed.
+    """Draw the sentences of each split. No sentence appears twice, and the same seed gives the same sentences.
 
-    All splits but "train" have a random stream of their own, so they stay the same whatever the size of "train". It is
-    drawn last, without their sentences, and its last sentences are chosen to hold the words of theirs that it still
-    lacks: from about 300 sentences on, every word of a test is one that was trained.
-    Raises SimulstError: a size below 1.
+    Each split except "train" has its own random stream, so it does not depend on the size of "train". "train" is drawn
+    last and avoids the sentences of the other splits. Its last sentences are chosen to contain words of the other
+    splits that it still lacks. From about 300 sentences on, "train" contains every word of the other splits.
+
+    sizes: split → number of sentences.
+
+    Raises SimulstError: a size is below 1.
     """
     if bad := [split for split, size in sizes.items() if size < 1]:
         raise SimulstError(f"mini corpus: split '{bad[0]}' has size {sizes[bad[0]]}; give at least 1.")
@@ -237,7 +241,7 @@ def action(rng: Random, tense: str, subject: NP | None = None, verb: Verb | None
         c = replace(c, thing=object_of(rng, verb, subject))
     if verb.dative:
         c = replace(c, person=other_person(rng, subject))
-    if verb.place and (verb.whither or verb.at or rng.random() < detail):
+    if verb.place and (verb.has_direction or verb.at or rng.random() < detail):
         c = replace(c, place=place_of(rng, verb.place))
     if verb.en in ("buy", "sell") and rng.random() < 0.35:
         n = rng.randint(2, NUMBERS)
@@ -342,7 +346,7 @@ def at_that_time(rng: Random) -> Triple:
     """When my sister was in Berlin, she bought ... — Als meine Schwester in Berlin war, hat sie ... gekauft."""
     sub = Clause(somebody(rng), BE, "past", place=place_of(rng, "any"))
     main = action(rng, "past", again(rng, sub.subject))
-    main = main if main.verb.whither or main.verb.at else replace(main, place=None)
+    main = main if main.verb.has_direction or main.verb.at else replace(main, place=None)
     main = replace(main, time=None) if rng.random() < 0.5 else main
     return _subordinate_first(sub, main, "when", "als", "attributive", "時")
 
@@ -419,8 +423,9 @@ def relative_object(rng: Random) -> Triple:
 
 def purpose(rng: Random) -> Triple:
     """We went to the market to buy ten apples. — Wir sind zum Markt gegangen, um zehn Äpfel zu kaufen."""
-    main = _front(rng, action(rng, rng.choice(("past", "future")), verb=rng.choice([v for v in VERBS if v.whither])))
-    aims = [v for v in VERBS if v.objects and not v.whither and v.en not in UNWANTED]
+    movements = [v for v in VERBS if v.has_direction]
+    main = _front(rng, action(rng, rng.choice(("past", "future")), verb=rng.choice(movements)))
+    aims = [v for v in VERBS if v.objects and not v.has_direction and v.en not in UNWANTED]
     aim = action(rng, "past", main.subject, verb=rng.choice(aims), detail=0.0)
     aim = replace(aim, mood="inf", time=None, gap="subject", place=None)
     insert = japanese(aim, "dict", "") + "ために"

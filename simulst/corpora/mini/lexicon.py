@@ -34,7 +34,7 @@ class Noun:
 
 @dataclass(frozen=True)
 class Place:
-    """Where, and whither; Japanese without particle."""
+    """A place: "in" it and "to" it; Japanese without particle."""
 
     en_in: str
     en_to: str
@@ -71,7 +71,7 @@ class Verb:
     subjects: str = ""
 
     @property
-    def whither(self) -> bool:
+    def has_direction(self) -> bool:
         return self.place.startswith("to ")
 
 

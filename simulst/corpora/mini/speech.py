@@ -1,7 +1,7 @@
 """Stage 1 of `egs/mini`: a synthetic speech translation corpus in MuST-C's layout.
 
-Sentences come from `grammar`, English speech from eSpeak NG (the PyPI package espeakng-loader brings its library), in
-many voices, rates and pitches, in rooms of their own with noise of their own. The same seed gives the same bytes.
+`grammar` makes the sentences, and eSpeak NG (from the PyPI package espeakng-loader) speaks the English ones. Voices,
+rates and pitches vary, and each talk has its own room and noise. The same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from simulst.units import SAMPLE_RATE
 
 SIZES = {"train": 3000, "dev": 150, "tst-COMMON": 300, "tst-HE": 100}  # sentences
 PAIRS = ("en-de", "en-ja")
-# "en-gb" takes no variants. The voices of tst-HE are heard nowhere else.
+# "en-gb" has no variants. The voices of tst-HE occur in no other split.
 # fmt: off
 VOICES = (
     "en-us+f3", "en+m7", "en-gb-x-rp+m4", "en-us+Andy", "en-gb-scotland+f2", "en-us-nyc+m3",
@@ -51,12 +51,12 @@ REVERBERATION = (0.08, 0.35)  # seconds until the echo has fallen by 60 dB
 DIRECT_TO_ECHO = (4.0, 14.0)  # dB
 SIGNAL_TO_NOISE = (15.0, 35.0)  # dB
 STAMP = "mini.json"
-VERSION = 1  # of what is written; another one makes the corpus again
+VERSION = 1  # of the corpus; if it changes, the corpus is made again
 
 
 @dataclass(frozen=True)
 class Talk:
-    """Some sentences of one speaker; written to one WAV."""
+    """Some sentences of one speaker, in one WAV file."""
 
     name: str
     speaker: str
@@ -80,12 +80,16 @@ def make_mini(
     seed: int = 0,
     jobs: int = 1,
 ) -> dict[str, dict[str, float]]:
-    """Write `root/<pair>/data/<split>/{txt,wav}`; all pairs share the speech (hard links where they can be).
+    """Write `root/<pair>/data/<split>/{txt,wav}`. All pairs share the speech, through hard links if possible.
 
-    A split that is there already, made with the same options, is kept; each appears whole or not at all.
-    jobs: processes that synthesise; the result does not depend on it.
+    A split that was made with the same options is kept. Each split appears whole or not at all.
+
+    sizes: split → number of sentences.
+    pairs: of PAIRS.
+    jobs: processes; the result does not depend on them.
+
     Returns: split → talks, sentences, hours.
-    Raises SimulstError: an unknown pair, a size below 1, eSpeak failing.
+    Raises SimulstError: a pair is unknown; a size is below 1; eSpeak fails.
     """
     if unknown := [pair for pair in pairs if pair not in PAIRS]:
         raise SimulstError(f"--pairs: '{unknown[0]}' is not offered; choose from {', '.join(PAIRS)}.")
@@ -102,13 +106,13 @@ def _place(root: Path, pair: str, split: str) -> Path:
 
 
 def _count(place: Path, talks: Sequence[Talk]) -> dict[str, float]:
-    """What a split holds."""
+    """The numbers of talks, sentences and hours of a split."""
     seconds = sum(soundfile.info(str(wav)).duration for wav in (place / "wav").iterdir())
     return {"talks": len(talks), "sentences": sum(len(t.sentences) for t in talks), "hours": seconds / 3600}
 
 
 def plan_talks(splits: Mapping[str, Sequence[Sentence]], seed: int) -> dict[str, list[Talk]]:
-    """Deal the sentences of each split out to talks, the voices in turn."""
+    """Distribute the sentences of each split over talks, with the voices in turn."""
     plan: dict[str, list[Talk]] = {}
     number = 0
     for split, sentences in splits.items():
@@ -131,16 +135,16 @@ def plan_talks(splits: Mapping[str, Sequence[Sentence]], seed: int) -> dict[str,
 
 
 def speak_talk(talk: Talk, path: Path) -> list[Span]:
-    """Synthesise a talk into a WAV (16 kHz, 16 bit, mono); returns where its sentences lie.
+    """Synthesise a talk as a WAV file (16 kHz, 16 bits, mono). Returns the spans of its sentences.
 
-    Raises SimulstError: eSpeak failing.
+    Raises SimulstError: eSpeak fails.
     """
     rng = np.random.default_rng(list(talk.seed.encode()))
     rate, pitch = int(rng.integers(*RATE)), int(rng.integers(*PITCH))
     pieces, segments, at = [], [], 0
     with espeak() as say:
         for sentence in talk.sentences:
-            # A speaker is never quite as fast, or as high, as a sentence ago.
+            # Rate and pitch vary a little from sentence to sentence.
             speech = say(sentence.en, talk.voice, rate + int(rng.integers(-8, 9)), pitch + int(rng.integers(-4, 5)))
             silence = np.zeros(round(rng.uniform(*PAUSE) * SAMPLE_RATE), np.float32)
             pieces += [silence, speech]
@@ -187,10 +191,11 @@ _SYNCHRONOUS, _DONT_EXIT, _UTF8, _RATE, _PITCH = 2, 0x8000, 1, 1, 3
 
 @contextmanager
 def espeak() -> Iterator[Say]:
-    """A fresh eSpeak NG. What it says depends on what it said before (noise, voice flutter), and nothing resets that;
-    so each user loads a copy of the library, and the copy is a library of its own to the linker.
+    """A fresh instance of eSpeak NG.
 
-    Raises SimulstError: the package is missing, or eSpeak does not start.
+    Its output depends on what it said before (noise, voice flutter), and nothing resets that. So each call loads a copy
+    of the library, which the linker treats as a separate library.
+    Raises SimulstError: the package is missing; eSpeak does not start.
     """
     from _ctypes import dlclose
 
@@ -210,7 +215,7 @@ def espeak() -> Iterator[Say]:
 
 
 class Say:
-    """Turns text into speech: `say(text, voice, rate, pitch)` gives samples, shape (n,), float32, 16 kHz."""
+    """Converts text to speech: `say(text, voice, rate, pitch)` returns samples, shape (n,), float32, 16 kHz."""
 
     def __init__(self, library: ctypes.CDLL, data: str) -> None:
         self._library = library
@@ -218,7 +223,7 @@ class Say:
         if self._rate <= 0:
             raise SimulstError(f"{data}: eSpeak NG does not start with it; install espeakng-loader again.")
         self._heard: list[bytes] = []
-        self._callback = _CALLBACK(self._hear)  # must live as long as the library
+        self._callback = _CALLBACK(self._hear)  # kept, as the library calls it
         library.espeak_SetSynthCallback(self._callback)
         library.espeak_ng_SetRandSeed(ctypes.c_long(1))
 
@@ -249,7 +254,7 @@ class Say:
 def _write_split(
     root: Path, split: str, talks: Sequence[Talk], pairs: Sequence[str], jobs: int, stamp: Mapping[str, object]
 ) -> None:
-    """Write a split of each pair that lacks it. Its speech is made once, and linked for all further pairs."""
+    """Write a split for each pair that lacks it. The speech is made once, and linked for further pairs."""
     spoken = [place for place in (_place(root, pair, split) for pair in PAIRS) if _stamp(place) == stamp]
     for pair in pairs:
         place = _place(root, pair, split)
@@ -267,14 +272,14 @@ def _write_split(
 
 
 def _make_speech(part: Path, split: str, talks: Sequence[Talk], jobs: int) -> None:
-    """The talks, and the YAML that tells where their sentences lie."""
+    """Write the talks, and the YAML with the spans of their sentences."""
     (part / "wav").mkdir()
     segments = _speak_all(talks, part / "wav", jobs, split)
     _write_lines(part / "txt" / f"{split}.yaml", _yaml(talks, segments))
 
 
 def _copy_speech(place: Path, part: Path, split: str) -> None:
-    """The same from another pair's split."""
+    """Link or copy the speech of another pair's split."""
     shutil.copytree(place / "wav", part / "wav", copy_function=_link)
     shutil.copy(place / "txt" / f"{split}.yaml", part / "txt")
 

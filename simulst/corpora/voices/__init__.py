@@ -1,1 +1,1 @@
-"""Acted speech with text in several languages, from two games that may be distributed for free; see egs/voices."""
+"""Acted speech with text in several languages, from two games that are free to distribute; see egs/voices."""

@@ -1,4 +1,4 @@
-"""Which lines are of use, and why the others are not."""
+"""Select the usable lines, and record why the others are dropped."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from simulst.corpora.voices.name_code import UNKNOWN
 from simulst.data.text import has_words
 
 LIKENESS = 0.5
-"""Least likeness of what Whisper base hears to the line. It drops 1.2 % of Sky's lines and 4 % of Drascula's, nearly
-all of less than 3 s; of lines that are compared with the text of another, 2 % pass."""
+"""Minimum likeness of Whisper base's transcript and the line. It drops 1.2 % of Sky's lines and 4 % of Drascula's,
+nearly all of less than 3 s. If lines are compared with texts of other lines, 2 % pass."""
 SHORTEST = 0.3  # seconds
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """A line that is left out. what: a pair of languages, a spoken language, or "" for all of it."""
+    """A line that is dropped. what: the language pair or the spoken language it is dropped from, or "" for all."""
 
     line: str
     what: str
@@ -27,9 +27,11 @@ class Dropped:
 
 
 def likeness(heard: str, text: str) -> float:
-    """How like the letters of a text the beginning of what was heard is, between 0 and 1 (Ratcliff and Obershelp 1988).
+    """Likeness of a transcript and a text, from 0 to 1, by their letters (Ratcliff and Obershelp 1988).
 
-    The beginning that is most like it counts, as Whisper repeats short lines many times over.
+    Whisper repeats short lines many times. So each beginning of the transcript is compared, and the best one counts.
+
+    heard: Whisper's transcript.
     """
     letters = bare(text).replace(" ", "")
     best = 0.0
@@ -45,9 +47,10 @@ def likeness(heard: str, text: str) -> float:
 def usable_pairs(
     line: Line, heard: Mapping[str, str], pairs: Iterable[tuple[str, str]]
 ) -> tuple[list[tuple[str, str]], list[Dropped]]:
-    """The pairs of languages for which a line is of use, and what it is left out of.
+    """The language pairs for which a line is usable, and the reasons why it is dropped from others.
 
-    heard: spoken language → what was recognised.
+    heard: spoken language → Whisper's transcript.
+    pairs: source and target language.
     """
     broken = sorted(language for language, text in line.texts.items() if UNKNOWN in text)
     if broken:
@@ -93,5 +96,5 @@ def _pair_fault(line: Line, source: str, target: str) -> Dropped | None:
 
 
 def format_dropped(dropped: Sequence[Dropped]) -> str:
-    """A line for each, fields between tabs."""
+    """One line for each dropped line, with tabs between fields."""
     return "".join(f"{d.line}\t{d.what or 'all'}\t{d.reason}\t{d.detail}\n" for d in dropped)

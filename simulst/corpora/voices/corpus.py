@@ -1,4 +1,4 @@
-"""The acted speech of two games as a corpus in MuST-C's layout: packages in, recordings and texts out.
+"""Write the acted speech of two games as a corpus in MuST-C's layout.
 
 Out: OUT/recordings/*.wav, OUT/<pair>/data/<split>/{txt/<split>.yaml,<split>.<language>...,wav/}, OUT/dropped.log,
 OUT/accents.<language>.tsv (words that lack accents), OUT/counts.tsv
@@ -37,19 +37,23 @@ OTHERS = (
     *("sky-anita", "sky-talk0045", "sky-talk0040"),  # a woman, a judge, a boy
     "drascula-vb",
 )
-"""Speakers whom training does not hear."""
+"""Speakers who are not in the training split."""
 
 
 def all_pairs() -> list[str]:
-    """Such as "en-de", in order."""
+    """All language pairs, such as "en-de", sorted."""
     return sorted({f"{source}-{target}" for pairs in PAIRS.values() for source, target in pairs})
 
 
 def prepare_voices(downloads: Path, out: Path, model: Path, heard: Path, force: bool = False) -> None:
-    """Fetch what is missing and write the corpus, unless it is there.
+    """Fetch missing packages and write the corpus, unless it is there.
 
-    model: where Whisper base is, or goes. heard: a folder for what it recognises, so that a killed run goes on.
-    Raises SimulstError: no network, packages of another version or damaged, and what `written_whole` raises.
+    downloads: folder of the packages.
+    model: folder of Whisper base, which is fetched if it is missing.
+    heard: folder for its transcripts, so that a killed run can be resumed.
+    force: write the corpus again.
+
+    Raises SimulstError: there is no network; a package is damaged or of another version; what `written_whole` raises.
     """
     games = fetch_games(downloads)
     words = fetch_words(downloads)
@@ -69,7 +73,7 @@ def prepare_voices(downloads: Path, out: Path, model: Path, heard: Path, force: 
 
 
 def recognise_all(lines: Sequence[Line], model: Path, folder: Path) -> dict[str, dict[str, str]]:
-    """Spoken language → line → what Whisper hears in it."""
+    """Recognise all lines. Returns spoken language → line → Whisper's transcript."""
     heard: dict[str, dict[str, str]] = {}
     for game, pairs in PAIRS.items():
         for language in dict.fromkeys(source for source, _ in pairs):
@@ -86,7 +90,11 @@ def recognise_all(lines: Sequence[Line], model: Path, folder: Path) -> dict[str,
 def write_corpus(
     lines: Sequence[Line], words: Mapping[str, set[str]], heard: Mapping[str, Mapping[str, str]], out: Path
 ) -> None:
-    """Choose, true-case, split and write, into a folder that is there. heard: spoken language → line → text."""
+    """Select, true-case and split the lines, and write them to the existing folder `out`.
+
+    words: language → list of words.
+    heard: spoken language → line → Whisper's transcript.
+    """
     usable: dict[str, list[tuple[str, str]]] = {}
     dropped: list[Dropped] = []
     for line in lines:
@@ -120,7 +128,7 @@ def write_corpus(
 
 
 def true_cased(lines: Sequence[Line], texts: Mapping[str, Sequence[str]], words: Mapping[str, set[str]]) -> list[Line]:
-    """The lines with their texts in usual letters, in the languages that there are lists of words for."""
+    """The lines with true-cased texts, in the languages that have a list of words."""
     names, acronyms = shared_words(texts, words)
     casers = {la: Truecaser(la, texts[la], words[la], names, acronyms) for la in texts if la in words}
     return [
@@ -132,7 +140,7 @@ def true_cased(lines: Sequence[Line], texts: Mapping[str, Sequence[str]], words:
 def _planned(
     lines: Sequence[Line], chosen: Mapping[str, str], usable: Mapping[str, Sequence[tuple[str, str]]]
 ) -> list[tuple[str, recordings.Recording]]:
-    """The recordings of each split, game and spoken language, of lines that are of use in some pair of it."""
+    """The recordings of each split, game and spoken language, with the lines that are usable in some pair."""
     planned = []
     for game, pairs in PAIRS.items():
         for language in dict.fromkeys(source for source, _ in pairs):
@@ -155,7 +163,7 @@ def _write_split(
     planned: Sequence[recordings.Recording],
     usable: Mapping[str, list[tuple[str, str]]],
 ) -> dict[str, str]:
-    """MuST-C's files of one split of a pair; its recordings are links. Returns the row of counts."""
+    """Write MuST-C's files for one split of a pair, with links to the recordings. Returns the row of counts."""
     source, _, target = pair.partition("-")
     folder = out / pair / "data" / name
     (folder / "txt").mkdir(parents=True)
@@ -191,7 +199,7 @@ def _write_split(
 
 
 def write_accents(texts: Mapping[str, Sequence[str]], words: Mapping[str, set[str]], out: Path) -> None:
-    """List the words that a language writes with accents and the games without."""
+    """List the words that the games write without the accents of the word list."""
     for language in sorted(words.keys() & texts.keys()):
         rows = sorted(without_accents(texts[language], words[language]).items(), key=lambda row: (-row[1], row[0]))
         lines = ["text\tlisted\tuses", *(f"{word}\t{listed}\t{n}" for (word, listed), n in rows)]

@@ -1,4 +1,4 @@
-"""A line of a game: what an actor says, and what it is in each language."""
+"""A line of a game: an actor's speech, and its text in each language."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from simulst.data.text import lower_without_punctuation, one_line
 from simulst.units import SAMPLE_RATE
 
 RATE = 11025
-"""Samples a second, of both games' speech: unsigned, 8 bits, one channel."""
+"""Samples per second of both games' speech: unsigned, 8 bits, one channel."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """name: unique, sorts as the game numbers its lines. section: the part of the game whose lines `number` counts.
+    """A line of a game.
 
-    speaker: a name without spaces, the same for all lines of a character; "unknown" where that is not certain.
-    texts: language → text. speech: language → samples as the game has them (see RATE).
+    name: unique; names sort in the order of the game's numbers.
+    section: part of the game; `number` counts its lines.
+    speaker: a name without spaces, the same for all lines of a character; "unknown" if it is not certain.
+    texts: language → text.
+    speech: language → samples in the game's format (see RATE).
     """
 
     name: str

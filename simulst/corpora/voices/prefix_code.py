@@ -14,14 +14,14 @@ END = ""
 
 @dataclass(frozen=True)
 class Decoded:
-    """A message's symbols, and how many of its bits they took with the end."""
+    """A message's symbols, and the number of bits up to and including its end."""
 
     symbols: tuple[str, ...]
     bits: int
 
 
 class PrefixCode:
-    """A code: words of "0" and "1" → symbols. Raises SimulstError: a word that begins another, or no END."""
+    """A code: words of "0" and "1" → symbols. Raises SimulstError: a word begins another one; there is no END."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
         self.words = dict(words)
@@ -38,7 +38,10 @@ class PrefixCode:
         return sum((Fraction(1, 1 << len(word)) for word in self.words), Fraction(0))
 
     def decode(self, bits: str, where: str) -> Decoded:
-        """The symbols up to END. where: begins the messages. Raises SimulstError: no such word, or no end."""
+        """The symbols up to END. where: begins error messages.
+
+        Raises SimulstError: the code has no such word; the message has no end.
+        """
         symbols: list[str] = []
         start = 0
         for at in range(1, len(bits) + 1):

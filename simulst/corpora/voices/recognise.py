@@ -1,7 +1,8 @@
-"""What Whisper base hears in short recordings, to compare with what the line should be.
+"""Recognise short recordings with Whisper base, to compare the transcripts with the texts of the lines.
 
-Short windows are encoded (the speech and two seconds of silence) and filled with the encoder's output for silence, as a
-decoder that sees only a short window repeats itself. Results are kept in a file as they come: a killed run goes on.
+Only a short window is encoded, the speech and two seconds of silence. The rest is filled with the encoder's output for
+silence, as a decoder that sees only a short window repeats itself. Results are written to a file at once, so that a
+killed run can be resumed.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ TOKENS = 200  # most of a line
 
 
 def recognise(clips: Mapping[str, bytes], language: str, model: Path, cache: Path) -> dict[str, str]:
-    """What Whisper base hears in each clip (samples as the games have them, see `lines`): name → text.
+    """Transcribe clips with Whisper base.
 
-    What is in the cache, a file of JSON lines, is not recognised again; all else is added to it, batch by batch.
-    model: as `whisper_base.fetch_whisper` leaves it; loaded only if it is needed.
-    Raises SimulstError: a model that can't be loaded.
+    clips: name → samples in the games' format (see `lines`).
+    model: folder that `whisper_base.fetch_whisper` wrote. The model is loaded only if it is needed.
+    cache: a file of JSON lines. Clips in it are not recognised again; new results are added batch by batch.
+
+    Returns: name → text.
+    Raises SimulstError: the model can't be loaded.
     """
     digests = {name: hashlib.sha256(clip).hexdigest()[:16] for name, clip in clips.items()}
     known = _read_cache(cache)
@@ -60,7 +64,7 @@ def recognise(clips: Mapping[str, bytes], language: str, model: Path, cache: Pat
 
 
 def _read_cache(cache: Path) -> dict[tuple[str, str], str]:
-    """Name and digest → text; lines that a kill cut off are left out."""
+    """Name and digest → text; half-written lines are ignored."""
     known = {}
     for line in cache.read_text(encoding="utf-8", errors="replace").splitlines() if cache.is_file() else ():
         with suppress(ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
-"""Splits by scene: no line, and none much like it, is in two of them.
+"""Split lines by scene: no line, and no similar line, is in two splits.
 
-A scene is a run of lines with following numbers, as conversations are; long ones are cut. Whole scenes go to the splits
-in the order of a hash of their names, so that most stay where they are when other lines change.
+A scene is a run of lines with consecutive numbers, such as a conversation; long scenes are cut. Whole scenes go to the
+splits in the order of a hash of their names, so most scenes stay in their split when other lines change.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ def split(
     sizes: Mapping[str, Mapping[str, int]],
     others: Collection[str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Line → split, and the usable lines that are in none → why.
+    """Assign lines to splits. Lines in a scene of a test that cannot be tested, and lines like a test line, get none.
 
-    lines: all of the games, so that scenes do not depend on which of them are of use. usable: names of those that are.
-    testable: names of the usable lines that can be in dev and tst. sizes: game → how many lines dev and tst get.
-    others: speakers all of whose lines go to tst-other.
-    Lines that cannot be tested but stand in a scene of a test are in no split, as are those like a line of a test.
+    lines: all lines of the games, so that scenes do not depend on which lines are usable.
+    usable: names of the usable lines.
+    testable: names of the usable lines that can be in dev and tst.
+    sizes: game → split → number of lines, for dev and tst.
+    others: speakers whose lines all go to tst-other.
+
+    Returns: line → split; and usable line without a split → reason.
     """
     chosen: dict[str, str] = {}
     left_out: dict[str, str] = {}
@@ -115,21 +118,21 @@ def _fill(
 
 
 class Alike:
-    """Finds lines whose English or, where both are spoken, Spanish text is much like that of a line that was added."""
+    """Finds lines similar to an added line: in English, or in Spanish if both lines are spoken in Spanish."""
 
     def __init__(self) -> None:
         self._with: dict[str, list[int]] = defaultdict(list)  # trigram → texts that have it
         self._texts: list[tuple[str, int]] = []  # the line's name and its number of trigrams
 
     def add(self, line: Line) -> None:
-        """Keep a line to be found."""
+        """Add a line."""
         for grams in _keys(line):
             for gram in grams:
                 self._with[gram].append(len(self._texts))
             self._texts.append((line.name, len(grams)))
 
     def find(self, line: Line) -> str | None:
-        """The name of a line that was added and is much like this one."""
+        """The name of an added line that is similar to this one; None if there is none."""
         for grams in _keys(line):
             shared = Counter(text for gram in grams for text in self._with.get(gram, ()))
             for text, n in shared.most_common():

@@ -1,4 +1,4 @@
-"""Words in capitals in their usual letters: games print whole lines in capitals, or words that are stressed.
+"""True-casing: the games print whole lines, or stressed words, in capitals; write these words in their usual case.
 
 The rule, for a word of two letters and more that has more capitals than small letters, and for single capitals beside
 such words:

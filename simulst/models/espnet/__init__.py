@@ -1,6 +1,6 @@
-"""ESPnet2 speech translation (or recognition) models, trained by ESPnet and decoded here without its tasks.
+"""ESPnet2 speech translation (or recognition) models. ESPnet trains them; this package decodes them.
 
-options: what a user may choose. Nothing heavy is imported before a model is loaded.
+Nothing heavy is imported before a model is loaded.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ LEAST_WINDOW = 5.0  # seconds
 class ESPnetOptions:
     """Options of an ESPnet model.
 
-    device: for torch.
-    threads: of torch, in the whole process; 0: as many as are worth it for the model's width.
-    checkpoint: a file of weights in the directory; empty: the averaged ones, or else the best.
-    window: seconds of speech that the decoder looks back on, for streams without end; 0: all of it. Blockwise only.
-    precision: float32; bfloat16; or int8, which leaves the encoder as it is (see linear.py).
+    device: the torch device, such as cpu or cuda.
+    threads: torch's threads, in the whole process. 0: as many as speed up a model of this width.
+    checkpoint: the name of the weights file in the directory. Empty: averaged weights if there are any, else the best.
+    window: seconds of speech that the decoder sees, for streams without end. 0: all of it. Blockwise encoders only.
+    precision: float32, bfloat16, or int8. int8 leaves the encoder in float32 (see linear.py).
     """
 
     device: str = "cpu"
@@ -36,7 +36,7 @@ class ESPnetOptions:
 
     def __post_init__(self) -> None:
         if 0 < self.window < LEAST_WINDOW:
-            raise SimulstError(f"window: {self.window:g} s are too few; give {LEAST_WINDOW:g} or more, or 0 for all.")
+            raise SimulstError(f"window: {self.window:g} s is too short; give {LEAST_WINDOW:g} or more, or 0 for all.")
 
 
 def _recognises(path: Path) -> bool:

@@ -1,7 +1,7 @@
-"""The cached decoder for many utterances at once, for work in which nobody waits for a single one.
+"""The cached decoder for many utterances at once. It is for offline work such as prefix extraction.
 
-What `CachedDecoder` does for n hypotheses of one utterance, done for K hypotheses of each of B utterances: keys and
-values lie in one pool per utterance, and what a hypothesis has read is a mask over it.
+`CachedDecoder` decodes n hypotheses of one utterance. This decoder does the same for K hypotheses of each of B
+utterances. Keys and values are in one pool per utterance. A mask over the pool says which tokens a hypothesis has read.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from torch.nn import functional
 from simulst.models.espnet.decoder import CachedDecoder
 from simulst.search.beam import DecoderStep, NextTokens
 
-MOST_LEFT = 0.9  # of the searches: once so many are left, the others' room is given up
+MOST_LEFT = 0.9  # once at most this share of the searches is still running, the memory of the others is freed
 
 
 @dataclass(frozen=True, eq=False)
 class BatchState:
     """What K hypotheses of each of B utterances have read, and what they attend to.
 
-    pool: (layers, 2, B, heads, capacity, d_k), filled up to `visible`'s last dimension.
-    visible: (B, K, slots), 0 where a slot is a token of the hypothesis, else -inf. lengths: (B,) tokens that each
-    hypothesis has read. memory: (layers, 2, B, heads, T, d_k). hidden: (B, 1, 1, T), -inf after an utterance's end.
+    pool: (layers, 2, B, heads, capacity, d_k) keys and values of tokens; as many slots are filled as `visible` has.
+    visible: (B, K, slots) 0 if the slot is a token of the hypothesis, else -inf.
+    lengths: (B,) how many tokens each hypothesis has read.
+    memory: (layers, 2, B, heads, T, d_k) keys and values of encoder frames.
+    hidden: (B, 1, 1, T) -inf after the end of an utterance, else 0.
     """
 
     pool: Tensor
@@ -37,19 +39,22 @@ class BatchState:
     hidden: Tensor
 
     def utterances(self, rows: Tensor) -> BatchState:
-        """Some of the utterances, by their numbers."""
+        """The state of some of the utterances. rows: their numbers."""
         return BatchState(
             self.pool[:, :, rows], self.visible[rows], self.lengths[rows], self.memory[:, :, rows], self.hidden[rows]
         )
 
     def hypotheses(self, rows: Tensor) -> BatchState:
-        """Of each utterance these of its hypotheses, (B, K), in any order and any number of times."""
+        """Select hypotheses of each utterance. rows: (B, K) their numbers, in any order; they may repeat."""
         index = rows[:, :, None].expand(-1, -1, self.visible.shape[2])
         return replace(self, visible=self.visible.gather(1, index))
 
 
 class BatchDecoder:
-    """Reads tokens of many utterances. decoder: whose weights are used, in its precision."""
+    """Reads tokens of many utterances.
+
+    decoder: the decoder whose weights and precision are used.
+    """
 
     def __init__(self, decoder: CachedDecoder) -> None:
         self._decoder = decoder
@@ -58,8 +63,9 @@ class BatchDecoder:
     def start(self, frames: Sequence[Tensor], prefixes: Sequence[Sequence[int]]) -> tuple[Tensor, BatchState]:
         """Read a prefix for each utterance.
 
-        frames: of the encoder, (t, width) each, t >= 1. prefixes: token ids from <sos> on, at least that one each.
-        Returns log p of the next token (B, 1, V) float32, and the state with one hypothesis per utterance.
+        frames: the encoder frames of each utterance, (t, width), t >= 1.
+        prefixes: the token ids of each utterance; the first one is <sos>.
+        Returns: log p of the next token, (B, 1, V) float32, and the state with one hypothesis per utterance.
         """
         decoder, device = self._decoder, frames[0].device
         count, longest = len(frames), max(len(prefix) for prefix in prefixes)
@@ -71,7 +77,7 @@ class BatchDecoder:
         ends = torch.tensor(sizes, device=device)
         hidden = memory.new_zeros(count, 1, 1, memory.shape[4])
         hidden.masked_fill_(torch.arange(memory.shape[4], device=device) >= ends[:, None, None, None], -torch.inf)
-        # Prefixes are padded in front, so that all go on in the same slot.
+        # Prefixes are padded at their start, so that the next token has the same slot in all of them.
         tokens = torch.zeros(count, longest, dtype=torch.long, device=device)
         for row, prefix in enumerate(prefixes):
             tokens[row, longest - len(prefix) :] = torch.tensor(list(prefix), device=device)
@@ -80,7 +86,7 @@ class BatchDecoder:
         real = places >= (longest - lengths)[:, None]
         among = memory.new_zeros(count, longest, longest)
         among.masked_fill_((places[None] > places[:, None]) | ~real[:, None], -torch.inf)
-        among.diagonal(dim1=1, dim2=2).zero_()  # padding sees itself: a softmax over nothing is not a number
+        among.diagonal(dim1=1, dim2=2).zero_()  # padding sees itself: a softmax over nothing would be NaN
         state = BatchState(
             memory.new_empty(layers, 2, count, heads, 2 * longest + 16, d_k),
             memory.new_empty(count, longest, 0),
@@ -94,7 +100,7 @@ class BatchDecoder:
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: BatchState) -> tuple[Tensor, BatchState]:
-        """Read a token of each hypothesis, (B, K) → log p of the next (B, K, V) float32, and the new state."""
+        """Read one token of each hypothesis, (B, K) → log p of the next token (B, K, V) float32, and the new state."""
         width = tokens.shape[1]
         among = state.visible.new_full((width, width), -torch.inf).fill_diagonal_(0).expand(len(tokens), -1, -1)
         positions = state.lengths[:, None].expand(-1, width)
@@ -104,7 +110,11 @@ class BatchDecoder:
     def _read(
         self, tokens: Tensor, positions: Tensor, among: Tensor, state: BatchState, last_only: bool
     ) -> tuple[Tensor, BatchState]:
-        """Tokens (B, M) at `positions` (B, M) see each other as `among` (B, M, M) and the pool as `visible` says."""
+        """Read tokens (B, M) at `positions` (B, M).
+
+        among: (B, M, M) mask: which of the new tokens see each other. `state.visible` says which old tokens they see.
+        last_only: whether to return log p after the last token only.
+        """
         decoder = self._decoder
         batch, many = tokens.shape
         used = state.visible.shape[2]
@@ -137,9 +147,11 @@ def _rows(found: Tensor) -> Tensor:
 
 
 class SharedSteps:
-    """Answers the decoder steps of searches that begin together and grow in step (`simulst.search.calls.together`).
+    """Answers the decoder steps of many searches at once (see `simulst.search.calls.run_together`).
 
-    It is the decoder of each of these searches, and the one that answers them all. decoder: whose weights are used.
+    The searches begin together and grow in step. Each of them has this object as its decoder.
+
+    decoder: the decoder whose weights are used.
     """
 
     def __init__(self, decoder: CachedDecoder) -> None:
@@ -148,11 +160,11 @@ class SharedSteps:
         self._searches: list[int] = []  # their numbers, in the order of the state's rows
 
     def memory(self) -> Frames:
-        """No frames yet."""
+        """A memory without frames."""
         return Frames()
 
     def start(self) -> None:
-        """A state that has read nothing."""
+        """No state: the first answer makes it."""
 
     def step(self, tokens: Tensor, state: Any, memory: Any, *, attention: bool = False) -> tuple[Tensor, Any]:
         raise AssertionError("searches of a batch are answered together")
@@ -161,7 +173,9 @@ class SharedSteps:
         raise AssertionError("searches of a batch are answered together")
 
     def answer(self, calls: dict[int, DecoderStep]) -> dict[int, NextTokens]:
-        """The answers to one step of each search, by the searches' numbers. A search that is missing has ended.
+        """Answer one step of each search: {search number: call} → {search number: answer}.
+
+        A search that is missing in `calls` has ended.
 
         Raises SimulstError: scores that are not numbers.
         """
@@ -186,7 +200,7 @@ class SharedSteps:
     def _step(self, calls: dict[int, DecoderStep]) -> Tensor:
         assert self._state is not None
         width = max(len(call.tokens) for call in calls.values())
-        # Ended searches and shorter beams are filled up.
+        # Searches that have ended and shorter beams are padded.
         parents, tokens = np.zeros((2, len(self._searches), width), dtype=np.int64)
         for row, number in enumerate(self._searches):
             if number in calls:
@@ -199,7 +213,7 @@ class SharedSteps:
         return log_p
 
     def _forget(self, calls: dict[int, DecoderStep]) -> None:
-        """Give up the room of searches that have ended, once it is worth a copy."""
+        """Free the memory of searches that have ended, once there are enough of them to be worth a copy."""
         assert self._state is not None
         left = [row for row, number in enumerate(self._searches) if number in calls]
         if len(left) <= MOST_LEFT * len(self._searches):
@@ -208,7 +222,7 @@ class SharedSteps:
 
 
 class Frames:
-    """The encoder frames of one search, which are projected for all searches together."""
+    """The encoder frames of one search. They are projected later, together with those of the other searches."""
 
     def __init__(self) -> None:
         self.pieces: list[Tensor] = []
@@ -223,7 +237,10 @@ class Frames:
 
 @dataclass(frozen=True)
 class Rows:
-    """The state of one search: the numbers of its hypotheses, (n,), among those of its row in the batch."""
+    """The state of one search.
+
+    numbers: (n,) the numbers of its hypotheses in its row of the batch.
+    """
 
     numbers: np.ndarray
     attention: None = None

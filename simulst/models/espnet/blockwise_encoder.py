@@ -1,13 +1,14 @@
-"""Fast inference of ESPnet's contextual-block encoders, equal to ESPnet's own but for rounding.
+"""Fast inference of ESPnet's contextual-block encoders. Up to rounding, the output equals ESPnet's.
 
 The encoder (Tsunoo et al. 2019, "Transformer ASR with Contextual Block Processing"; 2021, "Streaming Transformer ASR
-with Blockwise Synchronous Beam Search") reads subsampled frames in blocks that overlap. A block has one more row at
-either end. The last is its context vector: at first the average of the block's frames, it goes through the layers with
-them. The first is, at each layer, the context vector that entered this layer in the block before. So a layer needs of
-the block before only what its last layer made of it, and can be computed for many blocks at once.
+with Blockwise Synchronous Beam Search") reads subsampled frames in blocks that overlap. Each block gets one additional
+row at its start and one at its end. The row at the end is the context vector of the block. It is initialised with the
+average of the block's frames and passes through the layers with them. The row at the start is, at each layer, the
+context vector that entered this layer in the previous block. So layer l of a block depends only on the input of layer l
+in the previous block, and each layer can be computed for many blocks at once.
 
-In a block the first row asks nothing and the last one is not asked by any. ESPnet computes all and masks it; here the
-last row is left out of the keys, and the first one's answer is set to zero.
+In self-attention the first row is no query and the last row is no key. ESPnet computes everything and masks it. Here
+the last row is left out of the keys, and the output of the first row is set to zero.
 """
 
 from __future__ import annotations
@@ -23,36 +24,44 @@ from simulst.models.espnet.layers import Layers, Subsampling
 from simulst.models.espnet.linear import dtype_of
 
 SUBSAMPLING = (4, 6, 8)
-GROUP = 16  # blocks computed at once; with more it would only take more memory
+GROUP = 16  # blocks computed at once; more would take more memory and no less time
 
 
 @dataclass(frozen=True)
 class EncoderState:
-    """What the encoder keeps between calls. Its tensors are never changed, so that a state can be used again."""
+    """What the encoder keeps between calls. Its tensors are never changed, so a state can be used again.
 
-    features: torch.Tensor  # (B, n, dims), from the first that the next frame looks at
-    frames: torch.Tensor  # (B, t, width), subsampled, from the first of the next block
-    blocks: int = 0  # that have been encoded
-    contexts: torch.Tensor | None = None  # (layers, B, width), of the last of them at the entry of each layer
+    features: (B, n, dims) the features that the next subsampled frame needs, and those after them.
+    frames: (B, t, width) the subsampled frames from the start of the next block on.
+    blocks: how many blocks have been encoded.
+    contexts: (layers, B, width) the context vector of the last block, at the input of each layer.
+    """
+
+    features: torch.Tensor
+    frames: torch.Tensor
+    blocks: int = 0
+    contexts: torch.Tensor | None = None
 
     def __getitem__(self, rows: list[int]) -> EncoderState:
-        """Of some of the utterances, by their numbers."""
+        """The state of some of the utterances. rows: their numbers."""
         contexts = None if self.contexts is None else self.contexts[:, rows]
         return EncoderState(self.features[rows], self.frames[rows], self.blocks, contexts)
 
 
 class BlockwiseEncoder:
-    """The encoder of an utterance that comes in pieces, or of several that come in pieces of the same length.
+    """Encodes an utterance that comes in pieces, or several utterances that come in pieces of the same length.
 
     encoder: ESPnet's ContextualBlockConformerEncoder or ContextualBlockTransformerEncoder, with its weights, on its
-    device; it is not needed (and must not change) afterwards. precision: of the matrix products; with bfloat16 the
-    output differs by some 0.4 %, and the processor should have instructions for it.
+        device. It is not needed afterwards, and must not be changed.
+    precision: of the matrix products. bfloat16 changes the output by about 0.4 %; it is fast only on processors with
+        bfloat16 instructions.
+
     Raises SimulstError: an option of the encoder that is not implemented here.
     """
 
     def __init__(self, encoder: Any, precision: str = "float32") -> None:
         dtype = dtype_of(precision)
-        _refuse_what_is_missing(encoder)
+        _check_supported(encoder)
         self.block_size, self.hop_size = int(encoder.block_size), int(encoder.hop_size)
         self.width = int(encoder.output_size())
         self._past_size = self.block_size - self.hop_size - int(encoder.look_ahead)
@@ -62,20 +71,23 @@ class BlockwiseEncoder:
             self._subsampling = Subsampling(encoder.embed, dtype)
             self._layers = Layers(encoder, dtype)
         self.subsample, self.least = self._subsampling.factor, self._subsampling.least
-        # With one frame past the first block: an utterance that ends with the block is encoded in another way.
+        # One frame more than the first block: an utterance that ends with its first block is encoded differently.
         self.first_features = self.subsample * self.block_size + self.least
 
     @torch.inference_mode()
     def __call__(
         self, features: torch.Tensor, state: EncoderState | None, final: bool
     ) -> tuple[torch.Tensor, EncoderState | None]:
-        """The encoder frames (B, t, width) that more features bring, and the state for the next call.
+        """Encode more features. Up to rounding, the frames do not depend on how the features are cut into calls.
 
-        features: (B, n, dims), normalised; n may be 0. state: None at the start of utterances. final: no more will
-        come; all frames that are still missing are then given, and the state is None. Otherwise the first block_size -
-        look_ahead come with `first_features`, hop_size more with each subsample * hop_size. (ESPnet's come 5 or more
-        features later, because of how it cuts its input.) However the features are cut, the frames are the same but for
-        rounding.
+        The first block_size - look_ahead frames are returned once there are `first_features` features, and hop_size
+        more after every subsample * hop_size features. (ESPnet needs 5 or more features more, because of how it cuts
+        its input.)
+
+        features: (B, n, dims), normalised; n may be 0.
+        state: the state that the last call returned; None at the start of the utterances.
+        final: whether these are the last features. If so, all remaining frames are returned.
+        Returns: new encoder frames (B, t, width), and the state for the next call (None after the last one).
         """
         state = state or EncoderState(features[:, :0], features.new_zeros(len(features), 0, self.width))
         pieces = features.split(GROUP * self.hop_size * self.subsample, dim=1)
@@ -95,7 +107,7 @@ class BlockwiseEncoder:
         count = frames.shape[1]
         if final and not state.blocks and count <= self.block_size:
             return self._layers(frames), state  # without contexts
-        # Not the block that ends with the last frame: if the utterance ends there, it gives all of its frames.
+        # The block that ends with the last frame waits: if the utterance ends there, the block writes all its frames.
         ready = count - self.block_size + (self.hop_size if final else 0)
         blocks = max(0, -(-ready // self.hop_size))
         if not blocks:
@@ -114,9 +126,10 @@ class BlockwiseEncoder:
     def _encode_blocks(
         self, frames: torch.Tensor, count: int, state: EncoderState
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The next `count` blocks, of (B, t, width) subsampled frames: (B, count, block_size, width), their contexts.
+        """Encode the next `count` blocks of subsampled frames, (B, t, width).
 
-        Behind the end of an utterance come zeros, which are not masked, as in ESPnet.
+        After the end of an utterance the block is padded with zeros. They are not masked, as in ESPnet.
+        Returns: the rows of the blocks (B, count, block_size, width), and the contexts for the next block.
         """
         block, hop, batch = self.block_size, self.hop_size, len(frames)
         last = frames.shape[1] - (count - 1) * hop  # frames of the last block
@@ -127,10 +140,10 @@ class BlockwiseEncoder:
         sizes = frames.new_tensor([block] * (count - 1) + [min(block, last)])
         averages = cut(frames).sum(3) / sizes[:, None]
         x = frames.new_empty(batch, count, block + 2, self.width)
-        x[:, :, 1:-1] = cut(self._layers.placed(frames, hop * state.blocks)).transpose(2, 3)
-        x[:, :, -1] = self._layers.placed(averages, state.blocks) if self._average_has_position else averages
+        x[:, :, 1:-1] = cut(self._layers.add_positions(frames, hop * state.blocks)).transpose(2, 3)
+        x[:, :, -1] = self._layers.add_positions(averages, state.blocks) if self._average_has_position else averages
         contexts = []
-        for i, layer in enumerate(self._layers.each):
+        for i, layer in enumerate(self._layers.layers):
             context = x[:, :, -1]
             x[:, 0, 0] = context[:, 0] if state.contexts is None else state.contexts[i]
             x[:, 1:, 0] = context[:, :-1]
@@ -139,7 +152,7 @@ class BlockwiseEncoder:
         return x[:, :, 1:-1], torch.stack(contexts)
 
 
-def _refuse_what_is_missing(encoder: Any) -> None:
+def _check_supported(encoder: Any) -> None:
     block, hop, ahead = (getattr(encoder, name, 0) for name in ("block_size", "hop_size", "look_ahead"))
     if block <= 0 or hop <= 0 or ahead < 0 or hop + ahead > block:
         raise SimulstError(f"block_size {block}, hop_size {hop} and look_ahead {ahead} cannot be streamed.")

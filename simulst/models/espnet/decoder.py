@@ -1,13 +1,12 @@
-"""The weights of ESPnet's TransformerDecoder, run with cached keys and values (Vaswani et al. 2017, section 3).
+"""ESPnet's TransformerDecoder, run with cached keys and values (Vaswani et al. 2017, section 3).
 
-ESPnet's `batch_score` projects the whole encoder memory again for every hypothesis, layer and step, and all earlier
-tokens too. Here each encoder frame is projected once for all layers, and each token once for each layer. What
-hypotheses share is stored once: the memory by all of them, tokens by those that descend from them. A state is then no
-more than a mask over a common pool of tokens, so that the beam can be re-ordered without moving any keys or values, and
-the attention of n hypotheses is one matrix product per head.
+ESPnet's `batch_score` projects the whole encoder memory and all earlier tokens again, for every hypothesis, layer and
+step. Here each encoder frame is projected once for all layers, and each token once per layer. Hypotheses share the
+memory, and they share the tokens that they have in common. A state is only a mask over a common pool of tokens. So the
+beam is re-ordered without moving keys or values, and the attention of n hypotheses is one matrix product per head.
 
-Keys and values of a token stay as they were when it was read, also if the memory grows afterwards. ESPnet's states mean
-the same: they hold what each layer made of a token with the memory of that time.
+The keys and values of a token are computed when it is read. They do not change if the memory grows later. ESPnet's
+states behave the same way.
 """
 
 from __future__ import annotations
@@ -27,13 +26,17 @@ from simulst.models.espnet.linear import Map, check_precision, dtype_of, joined
 if TYPE_CHECKING:
     from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 
-LEAST_SLOTS = 64  # of a pool of tokens: smaller ones would be copied too often
+LEAST_SLOTS = 64  # the least capacity of a pool of tokens; smaller pools would be copied too often
 
 Norm = Callable[[Tensor], Tensor]
 
 
 class _Slots:
-    """Keys and values of all layers, (layers, 2, heads, capacity, d_k); the first `used` slots are filled."""
+    """Keys and values of all layers.
+
+    data: (layers, 2, heads, capacity, d_k).
+    used: how many slots are filled, from the first on.
+    """
 
     def __init__(self, data: Tensor, used: int = 0) -> None:
         self.data = data
@@ -52,7 +55,7 @@ class _Slots:
 
 
 class Memory:
-    """What the decoder attends to: encoder frames, projected once to the keys and values of all layers."""
+    """The encoder frames that the decoder attends to, projected once to the keys and values of all layers."""
 
     def __init__(self, project: Map, empty: Tensor) -> None:
         self._project = project
@@ -77,17 +80,19 @@ class Memory:
 
     @property
     def keys_values(self) -> Tensor:
-        """(layers, 2, heads, T, d_k), a view."""
+        """The filled part, (layers, 2, heads, T, d_k); a view."""
         return self._slots.data[:, :, :, : self._slots.used]
 
 
 @dataclass(frozen=True, eq=False)
 class DecoderState:
-    """What n hypotheses have read: their tokens among those of a pool, which is only ever appended to.
+    """What n hypotheses have read. Their tokens are in a common pool, and nothing in the pool is overwritten.
 
-    length: tokens that each has read. visible: (n, size), 0 where a slot is a token of the hypothesis, else -inf.
-    attention: source attention of the last token, (layers, n, heads, T) float32, rows that sum to 1; None unless it
-    was asked for.
+    length: how many tokens each hypothesis has read.
+    slots: the pool.
+    visible: (n, size) 0 if the slot is a token of the hypothesis, else -inf.
+    attention: (layers, n, heads, T) float32, source attention of the last token; each row sums to 1. None unless it was
+        asked for.
     """
 
     length: int
@@ -99,12 +104,12 @@ class DecoderState:
         return self.visible.shape[0]
 
     def __getitem__(self, rows: Tensor) -> DecoderState:
-        """Hypotheses by their numbers, (m,) int64, in any order and any number of times."""
+        """Select hypotheses. rows: (m,) int64, their numbers, in any order; they may repeat."""
         attention = None if self.attention is None else self.attention[:, rows]
         return replace(self, visible=self.visible[rows], attention=attention)
 
     def with_room(self, count: int) -> DecoderState:
-        """The same hypotheses in a pool that can take `count` more tokens; one that is full is left to other states."""
+        """The same hypotheses in a pool with room for `count` more tokens. A full pool is copied, not changed."""
         if self.slots.has_room(count):
             return self
         seen = (self.visible == 0).any(0).nonzero()[:, 0]
@@ -114,9 +119,13 @@ class DecoderState:
 
 @dataclass(frozen=True)
 class _Layer:
-    """One decoder layer. before, after: what is done to the input and the sum of each of its three parts."""
+    """One decoder layer.
 
-    self_in: Map  # to queries, keys and values
+    before: the norms of the inputs of its three parts (self-attention, source attention, feed-forward).
+    after: the norms of their outputs, after the residual sum.
+    """
+
+    self_in: Map  # queries, keys and values
     self_out: Map
     source_in: Map
     source_out: Map
@@ -127,15 +136,17 @@ class _Layer:
 
 
 class CachedDecoder:
-    """A decoder that reads a token at a time.
+    """A decoder that reads one token at a time.
 
-    decoder: ESPnet's, with its weights, which are copied; on the CPU or a GPU. precision: of weights and arithmetic:
-    float32, bfloat16, or int8 (linear layers only and CPU only; inputs are scaled by the largest of all hypotheses).
-    Raises SimulstError: an option of ESPnet that is not implemented, or a precision that is not there.
+    decoder: ESPnet's decoder with its weights, on the CPU or a GPU. The weights are copied.
+    precision: of weights and arithmetic: float32, bfloat16, or int8. int8 is for linear layers on the CPU; its inputs
+        are scaled by the largest value of all hypotheses.
+
+    Raises SimulstError: an option of ESPnet that is not implemented; a precision that the device does not have.
     """
 
     def __init__(self, decoder: TransformerDecoder, precision: str = "float32") -> None:
-        _refuse_what_is_missing(decoder, precision)
+        _check_supported(decoder, precision)
         embedding, self._encoding = decoder.embed
         dtype = dtype_of(precision)
         self._embedding = embedding.weight.detach().to(dtype, copy=True)
@@ -145,39 +156,46 @@ class CachedDecoder:
         self._output = joined(precision, decoder.output_layer)
         sources = [layer.src_attn for layer in decoder.decoders]
         keys_values = [part for source in sources for part in (source.linear_k, source.linear_v)]
-        # Not in int8: it is done once, and its outcome would depend on how many frames come at a time.
+        # Never int8: this is computed once per frame, and the result would depend on how many frames come at a time.
         self.project = joined("float32" if precision == "int8" else precision, *keys_values)
         self.empty = self._embedding.new_empty(len(sources), 2, sources[0].h, 0, sources[0].d_k)
 
     def memory(self) -> Memory:
-        """No frames yet."""
+        """A memory without frames."""
         return Memory(self.project, self.empty)
 
     def start(self) -> DecoderState:
-        """One hypothesis that has read nothing."""
+        """The state of one hypothesis that has read nothing."""
         return DecoderState(0, _Slots(self.empty), self._embedding.new_empty(1, 0))
 
     @torch.inference_mode()
     def step(
         self, tokens: Tensor, state: DecoderState, memory: Memory, *, attention: bool = False
     ) -> tuple[Tensor, DecoderState]:
-        """Read one token of each hypothesis, (n,) int64 → log p of the next (n, V) float32, new state.
+        """Read one token of each hypothesis. The old state is not changed.
 
-        attention: whether the new state has the source attention, which takes longer. The old state stays as it was.
-        Raises SimulstError: an empty memory.
+        tokens: (n,) int64.
+        attention: whether the new state has the source attention, which takes longer.
+        Returns: log p of the next token, (n, V) float32, and the new state.
+
+        Raises SimulstError: the memory is empty.
         """
-        apart = self._closed(len(tokens)).fill_diagonal_(0)
-        return self._read(tokens, self.encodings(state.length, 1), apart, state, memory, slice(None), attention)
+        own_only = self._masked(len(tokens)).fill_diagonal_(0)
+        return self._read(tokens, self.encodings(state.length, 1), own_only, state, memory, slice(None), attention)
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, memory: Memory, *, attention: bool = False) -> tuple[Tensor, DecoderState]:
-        """Read a prefix at once, (length,) int64 from <sos> on → log p of the next (1, V) float32, state (n = 1).
+        """Read a prefix at once. The result equals that of steps which read its tokens one by one.
 
-        Equal to steps that read its tokens one by one. Raises SimulstError: an empty memory or prefix.
+        tokens: (length,) int64; the first one is <sos>.
+        attention: as in `step`.
+        Returns: log p of the next token, (1, V) float32, and the state of one hypothesis.
+
+        Raises SimulstError: the memory or the prefix is empty.
         """
         if not len(tokens):
             raise SimulstError("a prefix needs at least one token, <sos>.")
-        causal = self._closed(len(tokens)).triu_(1)
+        causal = self._masked(len(tokens)).triu_(1)
         positions = self.encodings(0, len(tokens))
         return self._read(tokens, positions, causal, self.start(), memory, slice(-1, None), attention)
 
@@ -191,17 +209,19 @@ class CachedDecoder:
         ends: slice,
         attention: bool,
     ) -> tuple[Tensor, DecoderState]:
-        """Read tokens (m,) that see each other as the mask `among` (m, m) says and what their hypothesis has read.
+        """Read tokens, (m,). Each sees what its hypothesis has read.
 
-        positions: encodings (m or 1, width), as many as each hypothesis gets longer. ends: the last token of each.
+        positions: (m or 1, width) encodings of positions, one for each token that a hypothesis gets.
+        among: (m, m) mask: which of the new tokens see each other.
+        ends: the last token of each hypothesis.
         """
         if not len(memory):
-            raise SimulstError("the decoder has no encoder frames to attend to.")
+            raise SimulstError("the decoder has no encoder frames to attend to; append frames to the memory first.")
         count = len(tokens)
         state = state.with_room(count)
         slots = state.slots
         last = slots.used + count
-        mask = state.visible.new_full((count, last), -torch.inf)  # other states may have used the pool in between
+        mask = state.visible.new_full((count, last), -torch.inf)  # other states may have added to the pool meanwhile
         mask[:, : state.visible.shape[1]] = state.visible
         mask[:, slots.used :] = among
         x = self.embed(tokens, positions)
@@ -222,7 +242,7 @@ class CachedDecoder:
         seen = torch.stack(weights) if attention else None
         return log_p, DecoderState(state.length + len(positions), slots, mask[ends], seen)
 
-    def _closed(self, count: int) -> Tensor:
+    def _masked(self, count: int) -> Tensor:
         return self._embedding.new_full((count, count), -torch.inf)
 
     def embed(self, tokens: Tensor, encodings: Tensor) -> Tensor:
@@ -234,10 +254,10 @@ class CachedDecoder:
         return torch.log_softmax(self._output(self._after_norm(x)), -1, dtype=torch.float32)
 
     def encodings(self, first: int, count: int) -> Tensor:
-        """Encodings (count, width) of positions from `first` on."""
+        """The encodings (count, width) of `count` positions, from `first` on."""
         last = first + count
         if last > len(self._positions):
-            # ESPnet's own table, made longer: of the argument, only size, type and device count.
+            # Extend ESPnet's own table. Only the size, type and device of the argument matter.
             self._encoding.extend_pe(self._embedding.new_zeros(1, 2 * last, dtype=torch.float32))
             self._positions = self._encoding.pe[0].to(self._embedding)
         return self._positions[first:last]
@@ -260,7 +280,7 @@ def _layer(layer: Any, precision: str, dtype: torch.dtype) -> _Layer:
 
 
 def _attend(query: Tensor, key_value: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Queries (heads, m, d_k) of tokens that share keys and values (2, heads, T, d_k) → (m, heads * d_k)."""
+    """Attention of queries (heads, m, d_k) over shared keys and values (2, heads, T, d_k) → (m, heads * d_k)."""
     key, value = key_value.unsqueeze(1)
     found = functional.scaled_dot_product_attention(query[None], key, value, mask)
     return found[0].transpose(0, 1).flatten(1)
@@ -282,8 +302,11 @@ def _norm(norm: torch.nn.LayerNorm, dtype: torch.dtype) -> Norm:
     return lambda x: functional.layer_norm(x, shape, weight, bias, eps)
 
 
-def _refuse_what_is_missing(decoder: Any, precision: str) -> None:
-    """Options of training alone, and use_flash_attn, which is only about how it is computed, are never refused."""
+def _check_supported(decoder: Any, precision: str) -> None:
+    """Raise SimulstError if an option changes the output and is not implemented here.
+
+    Options of training do not change the output, nor does use_flash_attn. They are accepted.
+    """
     if type(decoder).__name__ != "TransformerDecoder":
         raise SimulstError(f"decoder: '{type(decoder).__name__}' is not implemented; use 'transformer'.")
     attentions = [attention for layer in decoder.decoders for attention in (layer.self_attn, layer.src_attn)]
@@ -295,5 +318,5 @@ def _refuse_what_is_missing(decoder: Any, precision: str) -> None:
         ("qk_norm", not all(isinstance(attention.q_norm, torch.nn.Identity) for attention in attentions)),
     ):
         if differs:
-            raise SimulstError(f"decoder_conf: {option} is implemented only as it is by default; train without it.")
+            raise SimulstError(f"decoder_conf: {option} is implemented only with its default; train without it.")
     check_precision(precision, decoder.output_layer.weight.device)

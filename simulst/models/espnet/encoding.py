@@ -1,4 +1,4 @@
-"""The encoding half of an ESPnet session: audio in, encoder frames out."""
+"""The encoding part of an ESPnet session: from audio to encoder frames."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from torch import Tensor
 
 from simulst.meter import Meter
 from simulst.models.espnet.blockwise_encoder import GROUP, EncoderState
-from simulst.search.calls import Steps, alone
+from simulst.search.calls import Steps, run_alone
 
 if TYPE_CHECKING:
     from simulst.models.espnet.model import ESPnet
 
-PRICINGS = 3  # measurements of the time that a stream is spared
+PRICINGS = 3  # how often the time to encode some blocks is measured; the median counts
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What the encoder wrote at once.
+    """Encoder frames that were written in one step.
 
-    key: its name in a memo. frames: (t, width). first: the number of the first one.
+    key: their name in a memo.
+    frames: (t, width).
+    first: the number of the first frame, counted from the start of the utterance.
     """
 
     key: Hashable
@@ -44,21 +46,21 @@ class Encoded:
 
 
 class Encoding(ABC):
-    """The audio that may still be needed, and what the encoder has made of all of it.
+    """The audio that may still be needed, and the encoder frames.
 
-    parts: in order. Whoever needs no more of them may remove the first ones.
+    parts: the encoder frames, in order. The session removes the first parts when it no longer needs them.
     """
 
     def __init__(self, model: ESPnet, meter: Meter) -> None:
         self._model, self._meter = model, meter
         self._audio = np.zeros(0, dtype=np.float32)
-        self._start = 0  # number of its first sample
+        self._start = 0  # the number of the first sample in _audio
         self.final = False
         self.parts: list[Encoded] = []
 
     @property
     def length(self) -> int:
-        """Samples taken in."""
+        """How many samples have been taken in."""
         return self._start + self._audio.size
 
     @property
@@ -68,22 +70,26 @@ class Encoding(ABC):
 
     @property
     def end(self) -> int:
-        """Encoder frames written."""
+        """How many encoder frames have been written."""
         return self.parts[-1].end if self.parts else 0
 
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
-        """Take in audio, (n,) float32. final: no audio comes after it."""
+        """Take in audio, (n,) float32. final: whether the audio ends with it."""
         self._audio = np.concatenate([self._audio, samples])
         self.final = final
 
     @abstractmethod
     def encode(self) -> Steps[None]:
-        """Bring `parts` up to date."""
+        """Encode the new audio and add the frames to `parts`."""
 
 
 @dataclass(frozen=True)
 class EncodeAll:
-    """A call: encode an utterance, (n,) float32, at once; encoder frames (t, width)."""
+    """A call: encode an utterance at once.
+
+    audio: (n,) float32.
+    The answer: encoder frames (t, width).
+    """
 
     model: ESPnet
     audio: np.ndarray
@@ -93,7 +99,7 @@ class EncodeAll:
 
 
 class FullContextEncoding(Encoding):
-    """For encoders that see everything: one part, which each step makes again."""
+    """For full-context encoders. There is one part, and each step encodes it again."""
 
     def encode(self) -> Steps[None]:
         key = ("encode", self.length)
@@ -108,9 +114,12 @@ class FullContextEncoding(Encoding):
 
 @dataclass(frozen=True)
 class EncodeBlocks:
-    """A call: what more features of an utterance, (n, dims), bring.
+    """A call: encode more features of an utterance.
 
-    The answer: encoder frames (t, width), and the encoder's state after them.
+    features: (n, dims).
+    state: the encoder's state before them.
+    final: whether they are the last features.
+    The answer: new encoder frames (t, width), and the encoder's state after them.
     """
 
     model: ESPnet
@@ -125,18 +134,25 @@ class EncodeBlocks:
 
 @dataclass(frozen=True)
 class _Resume:
-    """Where the encoder can go on. fed: feature frames that it has had. blocks: that it has written."""
+    """A point from which the encoder can continue.
 
-    fed: int = 0
+    features_read: how many feature frames the encoder has read.
+    blocks: how many blocks it has written.
+    state: its state there.
+    """
+
+    features_read: int = 0
     blocks: int = 0
     state: EncoderState | None = None
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A block, or what comes after the last one: frames (t, width). resume: after it, where that is known.
+    """A block, or the rest after the last block.
 
-    It is known of the last of several blocks that were encoded together, as the encoder tells no state in between.
+    frames: (t, width).
+    resume: the point after this block, if it is known. If several blocks were encoded together, it is known only for
+        the last of them.
     """
 
     frames: Tensor
@@ -144,19 +160,19 @@ class _Block:
 
 
 class BlockwiseEncoding(Encoding):
-    """For encoders that work in blocks: a part for what each step adds, and old audio is let go."""
+    """For blockwise encoders. Each step adds a part, and audio that is no longer needed is dropped."""
 
     def __init__(self, model: ESPnet, meter: Meter) -> None:
         super().__init__(model, meter)
         assert model.blockwise is not None
         self._encoder = model.blockwise
-        self._written = 0  # blocks that the encoder has written, here or in a stream that shares the memo
-        self._resume = _Resume()  # later audio is kept
+        self._written = 0  # blocks that were written, here or by a stream that shares the memo
+        self._resume = _Resume()  # the audio after this point is kept
         self._flushed = False
 
     @property
     def heard(self) -> int:
-        """The blocks that the audio allows, whether they are written or not."""
+        """How many blocks can be encoded from the audio so far, whether they are written already or not."""
         ready = self._model.features.count(self.length, final=False) - self._encoder.first_features
         return 1 + ready // self._hop_features if ready >= 0 else 0
 
@@ -165,13 +181,13 @@ class BlockwiseEncoding(Encoding):
         return self._model.features.samples(self._features_of(self.heard + count))
 
     def length_of(self, frames: int) -> int:
-        """The length (samples) at which the encoder will have written so many frames."""
+        """The length of audio, in samples, with which the encoder has written `frames` frames."""
         encoder = self._encoder
         more = max(0, math.ceil((frames - encoder.first_size) / encoder.hop_size))
         return self._model.features.samples(encoder.first_features + more * encoder.subsample * encoder.hop_size)
 
     def block_sizes(self, part: Encoded) -> list[int]:
-        """How the frames of a part belong to blocks of the encoder."""
+        """How many frames of a part belong to each block of the encoder, in order."""
         first, hop = self._encoder.first_size, self._encoder.hop_size
         bounds = [part.first, *(end for end in range(first, part.end, hop) if end > part.first), part.end]
         return [end - start for start, end in pairwise(bounds)]
@@ -182,13 +198,14 @@ class BlockwiseEncoding(Encoding):
             return
         first, meter = self.end, self._meter
         if all(meter.knows(key) for key in keys):
-            # Others may have encoded more at once, or less, at another price. To measure it costs this stream nothing.
-            with meter.free():
+            # Another stream may have encoded more or fewer blocks at once, in another time. So this stream is charged
+            # the measured time of encoding these blocks together. The measurement itself is not counted.
+            with meter.uncounted():
                 blocks = [meter.shared(key, _unknown) for key in keys]
                 price = seconds_of_blocks(self._model, len(keys))
             meter.charge(price)
         else:
-            # A memo has each block for itself, so that all READs share it; but what it lacks is encoded together.
+            # The memo has each block separately, so all READs share it. Missing blocks are encoded together.
             blocks, made = [], dict[Hashable, _Block]()
             for key in keys:
                 blocks.append((yield from meter.shared_steps(key, functools.partial(self._block, key, made))))
@@ -200,7 +217,7 @@ class BlockwiseEncoding(Encoding):
         self._forget_audio()
 
     def _due(self) -> list[Hashable]:
-        """The names of the blocks that the audio allows and that were not written yet, and of the rest at the end."""
+        """The names of the blocks that can be encoded now, and at the end also of the rest. Marks them as written."""
         keys: list[Hashable] = [("block", number) for number in range(self._written, self.heard)]
         self._written = self.heard
         if self.final and not self._flushed:
@@ -210,16 +227,16 @@ class BlockwiseEncoding(Encoding):
 
     @property
     def _rest(self) -> Hashable:
-        """The name of what comes after the last whole block."""
+        """The name of the frames after the last complete block."""
         return ("rest", self.length)
 
     @property
     def _hop_features(self) -> int:
-        """Feature frames that each block after the first one needs."""
+        """How many feature frames each block after the first one adds."""
         return self._encoder.subsample * self._encoder.hop_size
 
     def _features_of(self, blocks: int) -> int:
-        """Feature frames with which the encoder has written so many blocks."""
+        """How many feature frames the encoder needs for so many blocks."""
         return self._encoder.first_features + (blocks - 1) * self._hop_features if blocks else 0
 
     def _block(self, key: Hashable, made: dict[Hashable, _Block]) -> Steps[_Block]:
@@ -228,10 +245,10 @@ class BlockwiseEncoding(Encoding):
         return made[key]
 
     def _blocks(self) -> Steps[dict[Hashable, _Block]]:
-        """All blocks from where the encoder can go on to where READ is now, encoded together."""
+        """Encode all blocks from the point where the encoder can continue up to the current position, together."""
         model, resume = self._model, self._resume
-        fed = model.features.count(self.length, final=True) if self.final else self._features_of(self._written)
-        features = model.features.frames(self._audio, self._start, resume.fed, fed)
+        count = model.features.count(self.length, final=True) if self.final else self._features_of(self._written)
+        features = model.features.frames(self._audio, self._start, resume.features_read, count)
         frames, state = yield EncodeBlocks(model, features, resume.state, self.final)
         first, hop = self._encoder.first_size, self._encoder.hop_size
         numbers = range(resume.blocks, self._written)
@@ -240,23 +257,26 @@ class BlockwiseEncoding(Encoding):
         keys: list[Hashable] = [("block", number) for number in numbers]
         made = {key: _Block(piece) for key, piece in zip([*keys, self._rest], pieces, strict=True)}
         if not self.final:
-            made[keys[-1]] = _Block(pieces[-2], _Resume(fed, self._written, state))
+            made[keys[-1]] = _Block(pieces[-2], _Resume(count, self._written, state))
         return made
 
     def _forget_audio(self) -> None:
-        keep = self._model.features.keep_from(self._resume.fed) - self._start
+        keep = self._model.features.keep_from(self._resume.features_read) - self._start
         if keep > 0:
             self._audio, self._start = self._audio[keep:], self._start + keep
 
 
 def open_encoding(model: ESPnet, meter: Meter) -> Encoding:
-    """A new utterance."""
+    """Open a new utterance."""
     return BlockwiseEncoding(model, meter) if model.blockwise else FullContextEncoding(model, meter)
 
 
 def seconds_of_blocks(model: ESPnet, blocks: int) -> float:
-    """What encoding so many blocks at once takes, to charge a stream that is spared it; measured at first."""
-    if blocks > GROUP:  # the encoder does no more at once
+    """The seconds that it takes to encode `blocks` blocks at once. A stream that shares the blocks is charged them.
+
+    The time is measured at the first call, and the model remembers it.
+    """
+    if blocks > GROUP:  # the encoder computes at most GROUP blocks at once
         return seconds_of_blocks(model, GROUP) * blocks / GROUP
     known = model.seconds_of_blocks
     if blocks not in known:
@@ -264,7 +284,7 @@ def seconds_of_blocks(model: ESPnet, blocks: int) -> float:
         for count in (1, *[blocks] * PRICINGS):
             encoding.extend(np.zeros(math.ceil(encoding.block_end(count)) - encoding.length, dtype=np.float32))
             started = time.perf_counter()
-            alone(encoding.encode())
+            run_alone(encoding.encode())
             times.append(time.perf_counter() - started)
         known[blocks] = statistics.median(times[1:])
     return known[blocks]

@@ -6,6 +6,7 @@ import hashlib
 import io
 import re
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,41 @@ import torch
 import yaml
 
 from simulst.errors import SimulstError
+from simulst.options import read_fields
 
 CHECKPOINTS = (
     *("chosen.pth", "valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
     *("latest.pth", "*epoch.pth", "model.pth"),
 )
-"""Which weights of a folder are taken: those chosen on dev before averaged, before best, before newest ones."""
+"""File names of weights, in order of preference: chosen on dev, averaged, best, newest."""
+
+
+@dataclass
+class _Config:
+    """What is used here of ESPnet's config.yaml, which has much more."""
+
+    token_list: str | list[Any]
+    token_type: str | None = None
+    bpemodel: str | None = None
+    encoder: str | None = None
+    encoder_conf: dict[str, Any] | None = None
+    decoder: str | None = None
+    decoder_conf: dict[str, Any] | None = None
+    frontend: str | None = None
+    frontend_conf: dict[str, Any] | None = None
+    normalize: str | None = None
+    normalize_conf: dict[str, Any] | None = None
+    model_conf: dict[str, Any] | None = None
+    train_data_path_and_name_and_type: list[list[str]] | None = None
 
 
 class Experiment:
     """The files of a trained model: an experiment directory, or a zip made by espnet2.main_funcs.pack_funcs.
 
-    checkpoint: the file with the weights; empty: the first of CHECKPOINTS, or the zip's own.
-    Raises SimulstError: a file that is missing or not what it should be.
+    path: the directory or the zip.
+    checkpoint: the file with the weights. Empty: the first that matches CHECKPOINTS, or the one that the zip names.
+
+    Raises SimulstError: a file that is missing or has the wrong content.
     """
 
     def __init__(self, path: Path, checkpoint: str = "") -> None:
@@ -40,24 +63,26 @@ class Experiment:
                 config = "config.yaml"
                 self.checkpoint = checkpoint or self._newest()
             self.config = _yaml(self.read(config))
-        except (zipfile.BadZipFile, KeyError, AttributeError, StopIteration) as error:
+        except (zipfile.BadZipFile, KeyError, AttributeError, TypeError, StopIteration) as error:
             raise SimulstError(f"{path}: not a zip that ESPnet packed ({error!r}).") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except yaml.YAMLError as error:
             raise SimulstError(f"{path}: its configuration is not valid YAML ({first_line(error)}).") from error
-        if not isinstance(self.config, dict) or "token_list" not in self.config:
-            raise SimulstError(f"{path}: the configuration has no token_list; give a model that ESPnet trained.")
+        read_fields(_Config, self.config, f"{path}: its configuration", "give a model that ESPnet trained")
 
     def read(self, name: str) -> bytes:
-        """A file that the configuration names: by a path from where training ran, or from the experiment."""
+        """The content of a file that the configuration names.
+
+        name: a path relative to the folder where training ran, or to the experiment.
+        """
         if self._archive is not None:
             names = self._archive.namelist()
-            # Packed from another folder, its path has more or fewer folders before it.
+            # If the model was packed in another folder, the path has more or fewer folders at its start.
             found = [name] if name in names else [other for other in names if _one_ends_in_the_other(name, other)]
             if len(found) > 1:
-                raise SimulstError(f"{self.path}: {name} may be {' or '.join(found)}; pack only one of them.")
+                raise SimulstError(f"{self.path}: {name} could be {' or '.join(found)}; pack only one of them.")
             if found:
                 return self._archive.read(found[0])
-            raise SimulstError(f"{self.path}: the file {name} is not in it; pack it, too (--option {name}).")
+            raise SimulstError(f"{self.path}: the zip does not contain {name}; pack the model with --option {name}.")
         places = [self.path, *self.path.resolve().parents, Path()]
         for file in [place / name for place in places] + [self.path / Path(name).name]:
             if file.is_file():
@@ -73,23 +98,23 @@ class Experiment:
             state = torch.load(io.BytesIO(self.read(self.checkpoint)), map_location="cpu", weights_only=True)
         except SimulstError:
             raise
-        except Exception as error:  # of any kind, by what the bytes look like
+        except Exception as error:  # torch.load raises many kinds of errors, which depend on the bytes
             raise SimulstError(f"{self.path}: {self.checkpoint} cannot be read ({first_line(error)}).") from error
         if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
             raise SimulstError(
                 f"{self.path}: {self.checkpoint} holds more than weights; give a model, as ESPnet saves it."
             )
-        # Here, for later it may not show: a ReLU makes 0 of NaN.
+        # Check this now. Later it may stay unnoticed: a ReLU turns NaN into 0.
         broken = [name for name, tensor in state.items() if not tensor.isfinite().all()]
         if broken:
             raise SimulstError(
                 f"{self.path}: {self.checkpoint} holds weights that are not finite (NaN or infinity), "
-                f"{broken[0]} for one; its training failed, take another checkpoint."
+                f"such as {broken[0]}; the training failed, so name another checkpoint."
             )
         return state
 
     def digest(self) -> str:
-        """A short name of all that makes the output: weights, configuration and pieces."""
+        """A hash of everything that determines the output: weights, configuration and SentencePiece model."""
         whole = hashlib.sha256(self.read(self.checkpoint))
         whole.update(yaml.safe_dump(self.config).encode())
         for name in (self.config.get("bpemodel"), self.config["token_list"]):
@@ -101,7 +126,13 @@ class Experiment:
         """The vocabulary, in order."""
         tokens = self.config["token_list"]
         if isinstance(tokens, str):
-            return [line.rstrip() for line in self.read(tokens).decode().removesuffix("\n").split("\n")]
+            try:
+                text = self.read(tokens).decode()
+            except UnicodeDecodeError as error:
+                raise SimulstError(
+                    f"{self.path}: {tokens} is not UTF-8; give the one that ESPnet trained with."
+                ) from error
+            return [line.rstrip() for line in text.removesuffix("\n").split("\n")]
         return [str(token) for token in tokens]
 
     @staticmethod
@@ -130,10 +161,13 @@ def _one_ends_in_the_other(path: str, other: str) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, for a sentence of ours."""
+    """The first line of an error's message, to be quoted in our own message."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _yaml(data: bytes) -> Any:
-    # The compiled loader: a vocabulary of thousands takes the other a second.
-    return yaml.load(data.decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    try:
+        # The compiled loader, if there is one: the other needs a second for a vocabulary of thousands.
+        return yaml.load(data.decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (ValueError, RecursionError) as error:  # other encodings; a date that there is not; brackets without end
+        raise yaml.YAMLError(str(error)) from error

@@ -1,8 +1,8 @@
-"""Encoders that see all of an utterance (Transformer, Conformer), in two steps.
+"""Full-context encoders (Transformer, Conformer), which see all of an utterance, in two steps.
 
-The first step, `reduce`, looks at a few features at a time, so that the prefixes of an utterance share it. The second
-one looks at everything. For Transformers after convolutions both are computed here, as fast as contextual blocks are;
-of other encoders the first step is nothing, and the second one is ESPnet's module.
+The first step, `reduce`, looks at a few features at a time, so prefixes of the same utterance share it. The second step
+looks at everything. For Transformers with convolutional subsampling, both steps are computed here, with fast layers.
+For other encoders the first step does nothing, and the second step is ESPnet's module.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from simulst.models.espnet.linear import dtype_of
 
 
 class FullContextEncoder:
-    """encoder: ESPnet's TransformerEncoder or ConformerEncoder, with its weights, on its device.
+    """A full-context encoder.
 
-    normalize: what is done to features before. by_frame: whether it does so to each frame by itself. precision: of the
-    matrix products, where they are computed here.
+    encoder: ESPnet's TransformerEncoder or ConformerEncoder, with its weights, on its device.
+    normalize: the normalisation of the features.
+    by_frame: whether it normalises each frame separately.
+    precision: of the matrix products that are computed here.
     """
 
     def __init__(self, encoder: Any, normalize: Normalize, by_frame: bool = True, precision: str = "float32") -> None:
@@ -36,18 +38,21 @@ class FullContextEncoder:
                 self._subsampling = Subsampling(encoder.embed, dtype)
                 self._layers = Layers(encoder, dtype)
             self.factor, self.least = self._subsampling.factor, self._subsampling.least
-            self._encoder = None  # its weights would be twice in memory
+            self._encoder = None  # or else its weights would be in memory twice
 
     @torch.inference_mode()
     def reduce(self, features: Tensor) -> Tensor:
-        """Features (n, dims) → (t, ·): row i is made of `least` features from number i * `factor` on."""
+        """The first step, from features (n, dims) to (t, ·).
+
+        Row i is computed from `least` features, from number i * `factor` on.
+        """
         if self._subsampling is None:
             return features
         return self._subsampling(self._normalize(features[None]))[0]
 
     @torch.inference_mode()
     def __call__(self, reduced: Tensor) -> Tensor:
-        """What `reduce` made of utterances of the same length, (B, t, ·) → encoder frames (B, T, width)."""
+        """The second step, from the results of `reduce` for B utterances (B, t, ·) to encoder frames (B, T, width)."""
         if self._subsampling is not None:
             return self._layers(reduced)
         from espnet.nets.pytorch_backend.transformer.subsampling import TooShortUttError
@@ -60,20 +65,24 @@ class FullContextEncoder:
             frames, *_ = self._encoder(self._normalize(reduced), torch.tensor([count] * batch, device=reduced.device))
         except TooShortUttError:
             return nothing
-        return frames[0] if isinstance(frames, tuple) else frames  # a tuple if inner layers are given too
+        return frames[0] if isinstance(frames, tuple) else frames  # a tuple if ESPnet returns inner layers as well
 
 
 class ReducedPrefixes:
-    """What `FullContextEncoder` makes of the prefixes of an utterance in its first step. audio: (n,) float32."""
+    """The first step of `FullContextEncoder` for the prefixes of one utterance.
+
+    audio: (n,) float32, the whole utterance.
+    """
 
     def __init__(self, features: LogMel, encoder: FullContextEncoder, audio: np.ndarray) -> None:
         self._features, self._encoder, self._audio = features, encoder, audio
         self._shared: Tensor | None = None
 
     def __call__(self, samples: int) -> Tensor:
-        """(t, ·), of the first `samples` samples."""
+        """The result of `reduce`, (t, ·), for the first `samples` samples."""
         features, encoder = self._features, self._encoder
-        # At its end, a prefix is mirrored. For the whole alone, to be made in two parts would only cost time.
+        # The end of a prefix is padded with its mirror image, so its last features differ from those of the whole
+        # utterance. If only the whole utterance is asked for, two parts would only cost time.
         shares = self._shared is not None or samples < self._audio.size
         same = features.count(samples, final=False) if shares else 0
         kept = max(0, (same - encoder.least) // encoder.factor + 1)
@@ -86,7 +95,7 @@ class ReducedPrefixes:
 
 
 def _is_plain(encoder: Any) -> bool:
-    """Whether it is a Transformer of the usual parts."""
+    """Whether it is a Transformer without unusual options."""
     if type(encoder).__name__ != "TransformerEncoder" or not type(encoder.embed).__name__.startswith("Conv2d"):
         return False
     if type(encoder.embed.out[1]).__name__ != "PositionalEncoding":

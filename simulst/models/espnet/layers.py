@@ -14,9 +14,9 @@ from simulst.models.espnet.linear import Linear
 
 
 class Layer:
-    """One layer, (batch, rows, width) to the same, with a norm before each of its parts.
+    """One encoder layer, from (batch, rows, width) to the same shape, with a norm before each of its parts.
 
-    has_contexts: whether the first and last rows are contexts, see blockwise_encoder.py.
+    has_contexts: whether the first and last rows are context vectors (see blockwise_encoder.py).
     """
 
     def __init__(self, layer: Any, dtype: torch.dtype) -> None:
@@ -67,7 +67,7 @@ class Attention:
 
 
 class Convolution:
-    """ESPnet's convolution module, with the batch norm as part of the weights before it."""
+    """ESPnet's convolution module. The batch norm is merged into the weights of the convolution before it."""
 
     def __init__(self, norm: torch.nn.LayerNorm, module: Any, dtype: torch.dtype) -> None:
         self._norm = layer_norm(norm)
@@ -77,7 +77,7 @@ class Convolution:
         bias = (depthwise.bias.double() - batch.running_mean.double()) * scale + batch.bias.double()
         weight = (depthwise.weight.double() * scale[:, None, None]).float()
         self._bias, self._padding = bias.float(), (0, depthwise.padding[0])
-        # As a convolution over two dimensions, one of them of size 1: ten times as fast, as channels can come last.
+        # A 2D convolution with one dimension of size 1 is ten times as fast, because it allows channels to come last.
         self._weight = weight[:, :, None].contiguous(memory_format=torch.channels_last)
         swish = type(module.activation).__name__ == "Swish"
         self._activation = partial(F.silu, inplace=True) if swish else module.activation
@@ -90,9 +90,10 @@ class Convolution:
 
 
 class Subsampling:
-    """Convolutions over time and frequency: features (B, n, dims) to frames (B, t, width).
+    """Convolutions over time and frequency, from features (B, n, dims) to frames (B, t, width).
 
-    factor: features from one frame to the next. least: features that a frame looks at, from its first one.
+    factor: how many features lie between one frame and the next.
+    least: how many features a frame is computed from.
     """
 
     def __init__(self, module: Any, dtype: torch.dtype) -> None:
@@ -105,14 +106,14 @@ class Subsampling:
         self._size, self._stride = first.kernel_size, first.stride
         self._first = Linear(first.weight.flatten(1), first.bias)
         self._others = [(m.weight.contiguous(memory_format=torch.channels_last), m.bias, m.stride) for m in others]
-        # Some of ESPnet's have the encoding of positions in it, after the linear layer.
+        # In some ESPnet modules `out` also contains the positional encoding, after the linear layer.
         out = module.out if isinstance(module.out, torch.nn.Linear) else module.out[0]
         weight = out.weight.unflatten(1, (len(first.bias), -1)).transpose(1, 2).flatten(1)  # channels last
         self._out = Linear(weight, out.bias, dtype)
         self.width = len(out.bias)
 
     def count(self, features: int) -> int:
-        """Frames that so many features make."""
+        """How many frames are computed from so many features."""
         return max(0, (features - self.least) // self.factor + 1)
 
     def __call__(self, features: torch.Tensor) -> torch.Tensor:
@@ -126,42 +127,45 @@ class Subsampling:
 
 
 class Positions:
-    """Rows (..., n, width), scaled, with the sines and cosines of their positions added to them."""
+    """Sinusoidal positional encoding: scales rows (..., n, width) and adds the encodings of their positions."""
 
     def __init__(self, width: int, device: torch.device) -> None:
         self._scale = math.sqrt(width)
-        # On the CPU, as ESPnet does: devices round differently, and late positions magnify it.
+        # Computed on the CPU, as in ESPnet. Devices round differently, and late positions magnify the difference.
         frequencies = torch.exp(torch.arange(0, width, 2).float() * -(math.log(10000.0) / width))
         self._frequencies = frequencies.to(device)
 
     def __call__(self, rows: torch.Tensor, first: int = 0) -> torch.Tensor:
-        """first: position of the first row."""
+        """first: the position of the first row."""
         positions = torch.arange(first, first + rows.shape[-2], dtype=torch.float32, device=rows.device)
         angles = positions[:, None] * self._frequencies
         return rows * self._scale + torch.stack([angles.sin(), angles.cos()], 2).flatten(1)
 
 
 def layer_norm(norm: torch.nn.LayerNorm) -> Callable[[torch.Tensor], torch.Tensor]:
-    # Without the module around it, which takes as long as its work.
+    # Calling the module would double the time.
     return partial(
         F.layer_norm, normalized_shape=norm.normalized_shape, weight=norm.weight, bias=norm.bias, eps=norm.eps
     )
 
 
 class Layers:
-    """What ESPnet's encoders have after their convolutions: positions, layers, a norm. encoder: ESPnet's module."""
+    """The part of ESPnet's encoders after the convolutions: positional encoding, layers, norm.
+
+    encoder: ESPnet's module.
+    """
 
     def __init__(self, encoder: Any, dtype: torch.dtype) -> None:
         norm = encoder.after_norm
-        self.placed = Positions(len(norm.weight), norm.weight.device)
-        self.each = [Layer(layer, dtype) for layer in encoder.encoders]
+        self.add_positions = Positions(len(norm.weight), norm.weight.device)
+        self.layers = [Layer(layer, dtype) for layer in encoder.encoders]
         self.norm = layer_norm(norm)
 
     def __call__(self, frames: torch.Tensor) -> torch.Tensor:
-        """Subsampled frames (B, t, width), all of which see each other, to encoder frames of the same shape."""
+        """Encode subsampled frames (B, t, width) with full context → encoder frames of the same shape."""
         if not frames.shape[1]:
             return frames
-        x = self.placed(frames)
-        for layer in self.each:
+        x = self.add_positions(frames)
+        for layer in self.layers:
             x = layer(x, False)
         return self.norm(x)

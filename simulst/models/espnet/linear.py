@@ -1,4 +1,4 @@
-"""Linear layers, with their weights laid out for fast inference."""
+"""Linear layers, with their weights stored for fast inference."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ class Map(Protocol):
     """A linear layer: (..., inputs) → (..., outputs)."""
 
     def __call__(self, x: Tensor, relu: bool = False, add: Tensor | None = None) -> Tensor:
-        """relu: of the result. add: what is added to it, of its shape."""
+        """relu: whether to apply ReLU to the result. add: a tensor of the result's shape that is added to it."""
 
 
 class Linear:
     """A linear layer, computed in `dtype`.
 
-    On a CPU oneDNN computes it, from weights laid out for it once, by the operators that torch.compile uses too. On
-    some processors it is twice as fast as what torch's own linear layers call, and streaming little else takes time.
-    rows: of the products that the weights are laid out for; None: a few.
+    On a CPU oneDNN computes it. The weights are reordered for oneDNN once, with the operators that torch.compile uses.
+    On some processors this is twice as fast as torch's own linear layers, which take most of the time in streaming.
+
+    weight: (outputs, inputs).
+    bias: (outputs,).
+    rows: the number of input rows that the weights are reordered for; None: a few.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class Linear:
 
     def __call__(self, x: Tensor, relu: bool = False, add: Tensor | None = None) -> Tensor:
         dtype = self._dtype
-        if self._packed and x.dtype == dtype:  # nearly always: these calls are many and short
+        if self._packed and x.dtype == dtype:  # the usual case comes first, as there are many short calls
             ops = torch.ops.mkldnn._linear_pointwise
             if add is None:
                 return ops(x, self._weight, self._bias, "relu" if relu else "none", [], "")
@@ -63,9 +66,10 @@ class Linear:
 
 
 class Int8Linear:
-    """A linear layer of 8-bit weights with a scale for each output. That of the input is found at each call.
+    """A linear layer with 8-bit weights, on the CPU only: (m, inputs) float32 → (m, outputs) float32.
 
-    On the CPU only: (m, inputs) float32 → (m, outputs) float32. Inputs are scaled by the largest of all m rows.
+    Each output has its own scale for the weights. The inputs have one scale, which is computed at each call from the
+    largest value of all m rows.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
@@ -75,14 +79,17 @@ class Int8Linear:
         self._packed = torch.ops.quantized.linear_prepack(quantized, bias)
 
     def __call__(self, x: Tensor, relu: bool = False, add: Tensor | None = None) -> Tensor:
-        # Inputs of 7 bits: with 8, sums overflow on processors without VNNI.
+        # Inputs have 7 bits: with 8 bits, sums overflow on processors without VNNI.
         y = torch.ops.quantized.linear_dynamic(x, self._packed, True)
         y = F.relu_(y) if relu else y
         return y if add is None else y + add
 
 
 def joined(precision: str, *layers: torch.nn.Linear) -> Map:
-    """Linear layers on the same few inputs as one: (m, inputs) → (m, outputs of the first, of the second, ...)."""
+    """Several linear layers with the same input as one layer: (m, inputs) → (m, outputs of all layers, in order).
+
+    precision: "float32", "int8" or "bfloat16".
+    """
     dtype = dtype_of(precision)
     weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
     bias = torch.cat([layer.bias.detach() for layer in layers]).to(dtype)
@@ -90,12 +97,12 @@ def joined(precision: str, *layers: torch.nn.Linear) -> Map:
 
 
 def dtype_of(precision: str) -> torch.dtype:
-    """Of numbers outside of int8 layers."""
+    """The torch type of everything but int8 layers."""
     return torch.bfloat16 if precision == "bfloat16" else torch.float32
 
 
 def check_precision(precision: str, device: Any) -> None:
-    """Raises SimulstError: a precision that is not known, or that the device or this torch does not have."""
+    """Raise SimulstError if the precision is unknown, or if the device or this build of torch does not have it."""
     if precision not in PRECISIONS:
         raise SimulstError(f"precision: '{precision}' is not known; use {', '.join(PRECISIONS)}.")
     if precision == "int8" and torch.device(device).type != "cpu":

@@ -1,4 +1,4 @@
-"""From the files of an ESPnet experiment to a model that runs here."""
+"""Load an ESPnet experiment: from its files to a model that runs here."""
 
 from __future__ import annotations
 
@@ -29,15 +29,18 @@ ENCODERS = {
     "conformer": "conformer_encoder:ConformerEncoder",
     "transformer": "transformer_encoder:TransformerEncoder",
 }
-LEAST_WIDTH = 192  # of layers that are worth a second thread, see docs/benchmarks.md
+LEAST_WIDTH = 192  # narrower layers are not faster with a second thread, see docs/benchmarks.md
 Weights = dict[str, torch.Tensor]
 
 
 def load(path: Path, options: ESPnetOptions, cores: int = 1) -> ESPnet:
-    """A model from an experiment directory, or from a packed zip. cores: processors that it may use.
+    """Load a model.
 
-    Raises SimulstError: a missing or broken file, a part of ESPnet that is not implemented here, a device that is
-    missing.
+    path: an experiment directory, or a zip that ESPnet packed.
+    options: the options of the family.
+    cores: how many processors the model may use.
+
+    Raises SimulstError: a missing or broken file; a part of ESPnet that is not implemented here; a missing device.
     """
     check_device(options.device)
     check_precision(options.precision, options.device)
@@ -48,20 +51,22 @@ def load(path: Path, options: ESPnetOptions, cores: int = 1) -> ESPnet:
         if str(error).startswith(str(path)):
             raise
         raise SimulstError(f"{path}: {error}") from error
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise SimulstError(f"{path}: the weights and config.yaml do not fit ({first_line(error)}).") from error
+    except Exception as error:  # of any kind: ESPnet's classes are made with what config.yaml says
+        raise SimulstError(
+            f"{path}: the weights and config.yaml do not fit ({type(error).__name__}: {first_line(error)})."
+        ) from error
     torch.set_num_threads(options.threads or _worthwhile_threads(model, cores))
     return model
 
 
 def _worthwhile_threads(model: ESPnet, cores: int) -> int:
-    """Where layers are narrow, threads would wait for each other longer than they compute."""
+    """How many threads to use. If layers are narrow, threads wait for each other longer than they compute."""
     return cores if model.encoder.width >= LEAST_WIDTH else 1
 
 
 def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
     config = experiment.config
-    _refuse_what_is_missing(config, options)
+    _check_supported(config, options)
     vocabulary = read_vocabulary(experiment)
     weights = {name: tensor.to(options.device) for name, tensor in experiment.weights().items()}
     features = log_mel_of(config.get("frontend_conf") or {}, _take(weights, "frontend.logmel.melmat"), SAMPLE_RATE)
@@ -104,7 +109,7 @@ def _decoder(
 def _ctc_layer(
     config: dict[str, Any], weights: Weights, vocabulary: Vocabulary, width: int, options: ESPnetOptions
 ) -> torch.nn.Module | None:
-    # An ST model's `ctc` writes the source language; an ASR model's is the one that writes its tokens.
+    # In an ST model, `ctc` predicts the source language and `st_ctc` the target. In an ASR model, `ctc` is the one.
     name = "st_ctc.ctc_lo." if "src_token_list" in config else "ctc.ctc_lo."
     if name + "weight" not in weights:
         return None
@@ -115,7 +120,7 @@ def _is_blockwise(config: dict[str, Any]) -> bool:
     return str(config["encoder"]).startswith("contextual_block")
 
 
-def _refuse_what_is_missing(config: dict[str, Any], options: ESPnetOptions) -> None:
+def _check_supported(config: dict[str, Any], options: ESPnetOptions) -> None:
     if config.get("encoder") not in ENCODERS:
         raise SimulstError(f"encoder: '{config.get('encoder')}' is not implemented; use {', '.join(ENCODERS)}.")
     for name, value in (("decoder", "transformer"), ("frontend", "default")):
@@ -125,13 +130,13 @@ def _refuse_what_is_missing(config: dict[str, Any], options: ESPnetOptions) -> N
         if config.get(name) is not None:
             raise SimulstError(f"{name}: '{config[name]}' is not implemented; train without it.")
     if options.window and not _is_blockwise(config):
-        raise SimulstError(f"window: {options.window:g} s need a blockwise encoder; 0 keeps everything.")
+        raise SimulstError(f"window: {options.window:g} s, but only blockwise encoders have a window; give 0.")
     if _is_blockwise(config) and config.get("normalize") == "utterance_mvn":
         raise SimulstError("normalize: utterance_mvn cannot be streamed; train with global_mvn.")
 
 
 def _normalization(config: dict[str, Any], weights: Weights) -> Normalize:
-    """What ESPnet does to features (..., n, dims) before the encoder; its statistics are stored with the weights."""
+    """ESPnet's normalisation of features (..., n, dims). Its statistics are stored with the weights."""
     kind, conf = config.get("normalize"), config.get("normalize_conf") or {}
     if kind is None:
         return lambda features: features
@@ -147,7 +152,7 @@ def _normalization(config: dict[str, Any], weights: Weights) -> Normalize:
 
 def _class(name: str) -> Any:
     try:
-        # ESPnet's import says on stdout that Flash Attention is missing.
+        # ESPnet prints on stdout that Flash Attention is missing.
         with contextlib.redirect_stdout(None), without_type_checks():
             module, _, attribute = name.partition(":")
             return getattr(importlib.import_module(module), attribute)
@@ -156,7 +161,10 @@ def _class(name: str) -> Any:
 
 
 def _filled(module: torch.nn.Module, weights: Weights, prefix: str) -> Any:
-    """A module in evaluation mode with its part of the weights, all of it and no more."""
+    """Load the weights whose names begin with `prefix` into the module, and put it into evaluation mode.
+
+    Raises SimulstError: a weight is missing, or there is one that the module does not have.
+    """
     part = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
     try:
         module.load_state_dict(part, strict=True)
@@ -167,5 +175,5 @@ def _filled(module: torch.nn.Module, weights: Weights, prefix: str) -> Any:
 
 def _take(weights: Weights, name: str) -> torch.Tensor:
     if name not in weights:
-        raise SimulstError(f"the weights lack '{name}'; give a whole model, not only its encoder.")
+        raise SimulstError(f"the weights lack '{name}'; give a complete model, not only its encoder.")
     return weights[name]

@@ -1,8 +1,8 @@
-"""An ESPnet2 model whose parts are loaded: it opens sessions, and computes what they ask for.
+"""A loaded ESPnet2 model. It opens sessions and computes what they ask for.
 
-Contextual-block encoders (Tsunoo et al. 2021) run incrementally, a block at a time, and each block is encoded as soon
-as its audio is there, so that the output is a function of the audio so far and not of how it came. Encoders that see
-everything (conformer, transformer) encode all audio again at each step.
+Contextual-block encoders (Tsunoo et al. 2021) run incrementally. Each block is encoded as soon as its audio is there,
+so the output depends on the audio so far, and not on how it was cut into pushes. Full-context encoders (conformer,
+transformer) encode all audio again at each step.
 """
 
 from __future__ import annotations
@@ -27,10 +27,18 @@ from simulst.units import SAMPLE_RATE
 
 
 class ESPnet:
-    """A speech translation (or recognition) model. loading.py makes it from files.
+    """A speech translation (or recognition) model. loading.py creates it from files.
 
-    languages: heard and written, "" for what is not known or several. window: seconds of speech that the decoder looks
-    back on; 0: all of it.
+    path: the experiment, for errors.
+    vocabulary: the output tokens.
+    languages: the source and the target language; "" if it is not known, or if there are several.
+    features: computes the filterbank features.
+    normalize: normalises them.
+    encoder: blockwise or full-context.
+    decoder: the cached decoder.
+    ctc_layer: predicts the output text from encoder frames (t, width); None: the model has no such layer.
+    window: seconds of speech that the decoder sees; 0: all of it.
+    device: the torch device.
     """
 
     sample_rate = SAMPLE_RATE
@@ -54,21 +62,30 @@ class ESPnet:
         self.features = features
         self.encoder = encoder
         self.decoder = decoder
-        self.nothing = torch.zeros(0, encoder.width, device=device)
+        self.no_frames = torch.zeros(0, encoder.width, device=device)
         """No encoder frames: (0, width)."""
         self.window_frames = 0
         if isinstance(encoder, BlockwiseEncoder):
             self.window_frames = round(window * SAMPLE_RATE / (features.hop * encoder.subsample))
         self.seconds_of_blocks: dict[int, float] = {}
-        """What it takes to encode so many blocks at once, as far as that was measured (see encoding.py)."""
+        """Seconds that it takes to encode so many blocks at once, as far as measured (see encoding.py)."""
         self._normalize = normalize
         self._ctc_layer = ctc_layer
 
     def session(self, source: str, target: str, meter: Meter | None = None) -> ESPnetSession:
-        """A new utterance. Raises SimulstError: a language that the model was not trained for."""
+        """Open a new utterance.
+
+        source: language spoken, such as "en".
+        target: language written, such as "de".
+        meter: the clock of the stream.
+
+        Raises SimulstError: a language that the model was not trained for.
+        """
         for wanted, trained, what in ((source, self.languages[0], "hear"), (target, self.languages[1], "write")):
             if trained and wanted != trained:
-                raise SimulstError(f"{self.path}: the model was trained to {what} '{trained}', not '{wanted}'.")
+                raise SimulstError(
+                    f"{self.path}: the model was trained to {what} '{trained}', not '{wanted}'; give '{trained}'."
+                )
         try:
             prefix = self.vocabulary.language_prefix(target)
         except SimulstError as error:
@@ -77,12 +94,12 @@ class ESPnet:
 
     @property
     def blockwise(self) -> BlockwiseEncoder | None:
-        """The encoder, if it works in blocks, and so incrementally."""
+        """The encoder if it is blockwise, else None."""
         return self.encoder if isinstance(self.encoder, BlockwiseEncoder) else None
 
     @property
     def full_context(self) -> FullContextEncoder:
-        """The encoder, if it does not."""
+        """The encoder of a model that is not blockwise."""
         assert isinstance(self.encoder, FullContextEncoder)
         return self.encoder
 
@@ -92,28 +109,28 @@ class ESPnet:
         return self._ctc_layer is not None
 
     def text(self, tokens: Tokens) -> str:
-        """Plain text; a word is whole if a space follows it. A character cut in two ends in U+FFFD."""
+        """Plain text. A word is complete if a space follows it. An incomplete character becomes U+FFFD."""
         return self.vocabulary.text(tokens)
 
     def encode_blocks(self, features: Tensor, state: EncoderState | None, final: bool) -> tuple[Tensor, Any]:
-        """The encoder frames (B, t, width) that more features (B, n, dims) bring, and the state for the next call."""
+        """Encode more features (B, n, dims) → new encoder frames (B, t, width), and the state for the next call."""
         assert self.blockwise is not None
         return self.blockwise(self._normalize(features), state, final)
 
     def encode(self, audio: np.ndarray) -> Tensor:
-        """All of an utterance, (n,) float32, by an encoder without blocks: encoder frames (t, width)."""
+        """Encode an utterance, (n,) float32, with a full-context encoder → encoder frames (t, width)."""
         return self.encode_prefixes([self.reduced(audio)], audio.size)[0]
 
     def reduced(self, audio: np.ndarray) -> ReducedPrefixes:
-        """What can be known of the prefixes of an utterance, (n,) float32, before they are encoded."""
+        """The part of the encoder that all prefixes of an utterance, (n,) float32, share."""
         return ReducedPrefixes(self.features, self.full_context, audio)
 
     def encode_prefixes(self, utterances: list[ReducedPrefixes], samples: int) -> Tensor:
-        """The first `samples` samples of each of B utterances: encoder frames (B, t, width)."""
+        """Encode the first `samples` samples of each of B utterances → encoder frames (B, t, width)."""
         return self.full_context(torch.stack([utterance(samples) for utterance in utterances]))
 
     @torch.inference_mode()
     def ctc(self, frames: Tensor) -> Tensor:
-        """Log posteriors (t, vocabulary) of encoder frames (t, width)."""
+        """Log posteriors (t, V) of encoder frames (t, width)."""
         assert self._ctc_layer is not None
         return torch.log_softmax(self._ctc_layer(frames), -1)

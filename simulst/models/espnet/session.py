@@ -1,4 +1,4 @@
-"""One utterance inside an ESPnet model: its encoding half is in encoding.py, this is its searching half."""
+"""One utterance inside an ESPnet model. This file has the search and the window; encoding.py has the encoding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, Found, JointBeamSearch, JointOptions, SearchOptions, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
-from simulst.search.calls import Steps, alone
+from simulst.search.calls import Steps, run_alone
 
 if TYPE_CHECKING:
     from simulst.models.espnet.model import ESPnet
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Step:
-    """What a search found when `end` encoder frames had been written.
+    """What one step's search found.
 
-    found: tokens of its best hypothesis. sure: those of them that it did not hold back, or that were committed.
+    end: how many encoder frames had been written.
+    found: how many tokens the best hypothesis had.
+    sure: how many of them were committed already or not held back.
     """
 
     end: int
@@ -38,7 +40,11 @@ class _Step:
 
 @dataclass(frozen=True)
 class Posteriors:
-    """A call: the CTC layer's log posteriors (t, vocabulary) of encoder frames (t, width)."""
+    """A call: compute the CTC layer's log posteriors.
+
+    frames: (t, width) encoder frames.
+    The answer: (t, V).
+    """
 
     model: ESPnet
     frames: Tensor
@@ -48,7 +54,12 @@ class Posteriors:
 
 
 class ESPnetSession(Session):
-    """language: unwritten tokens that every text begins with."""
+    """One utterance.
+
+    model: the loaded model.
+    language: tokens that every hypothesis begins with and that are never written, such as a language token.
+    meter: the clock of the stream.
+    """
 
     default_search = JointBeamSearch()
 
@@ -57,10 +68,10 @@ class ESPnetSession(Session):
         self._model, self._language = model, language
         self._encoding = open_encoding(model, meter)
         self._search: JointSearch | None = None
-        self._searched = 0  # parts of the encoding that it has
+        self._searched = 0  # how many parts of the encoding it has
         self._blockwise: BlockwiseBeamSearch | IncrementalBlockwiseBeamSearch | None = None
-        self._gone: Tokens = ()  # committed tokens that the window holds no more
-        self._steps: list[_Step] = []  # those whose frames the window holds; kept only where there is a window
+        self._gone: Tokens = ()  # committed tokens that have left the window
+        self._steps: list[_Step] = []  # the steps whose frames are in the window; empty if there is no window
         self.gives = frozenset(
             {Need.STEPS, Need.ATTENTION}
             | ({Need.BLOCKS} if model.blockwise else set())
@@ -87,10 +98,10 @@ class ESPnetSession(Session):
         return self._encoding.block_end(count)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        return alone(self.search_steps(committed, options, stop))
+        return run_alone(self.search_steps(committed, options, stop))
 
     def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
-        """As `search`, but whoever drives it answers its calls (see simulst/search/calls.py)."""
+        """Like `search`, but as steps whose calls the caller answers (see simulst/search/calls.py)."""
         assert isinstance(options, JointOptions)
         yield from self._encoding.encode()
         found = yield from self._search_window(self._language + committed[self.gone :], options, stop)
@@ -109,7 +120,7 @@ class ESPnetSession(Session):
         return len(self._gone)
 
     def limit(self) -> float:
-        """Where half a window would not have been searched, so that it could leave unheard."""
+        """The length at which half a window of frames is unsearched. A later step could lose frames unsearched."""
         most = self._model.window_frames
         if not most:
             return math.inf
@@ -118,18 +129,18 @@ class ESPnetSession(Session):
         return max(self._encoding.length_of(searched + most // 2), self._encoding.block_end(1))
 
     def is_full(self) -> bool:
-        """Whether the next block would be too much."""
+        """Whether the next block would not fit into the window."""
         most, parts = self._model.window_frames, self._encoding.parts
         return bool(most and parts) and self._encoding.end - parts[0].first + self._hop > most
 
     def spoken(self, best: Tokens) -> Tokens:
-        """What the first search that went beyond the leaving audio had found: it had heard a little of what follows."""
+        """The tokens that had been found by the first search that saw more than the leaving audio."""
         edge = self._first_kept()
         found = next((step.found for step in self._steps if step.end > edge), len(best))
         return best[:found]
 
     def slide(self, committed: Tokens) -> None:
-        """Let half of the window go, and of the tokens those that were found in no more than that."""
+        """Drop the older half of the window, and the tokens that were found in it."""
         edge = self._first_kept()
         gone = max([self.gone, *(step.sure for step in self._steps if step.end <= edge)])
         self._gone = committed[:gone]
@@ -140,7 +151,7 @@ class ESPnetSession(Session):
         self._search = self._blockwise = None
 
     def _first_kept(self) -> int:
-        """The first frame that a full window keeps: half of it, with the next block."""
+        """The first frame that stays when the window slides. With the next block, half of the window is used then."""
         parts, end = self._encoding.parts, self._encoding.end + self._hop
         return next((p.first for p in parts if end - p.first <= self._model.window_frames // 2), parts[-1].first)
 
@@ -172,7 +183,7 @@ class ESPnetSession(Session):
             return (yield from self._blockwise.step(committed, stop, final))
         assert isinstance(options, BWBS) and isinstance(self._encoding, BlockwiseEncoding)
         self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
-        # As in ESPnet, every block is searched, also where READ, or the end of the audio, brings several at once.
+        # As in ESPnet, every block is searched, even if several blocks come at once.
         first = True
         for part in self._new_parts():
             sizes = self._encoding.block_sizes(part)
@@ -191,7 +202,7 @@ class ESPnetSession(Session):
         return Found((yield from joint_beam_search(search, committed, stop)))
 
     def _open_search(self, options: JointOptions, stop: Stopping | None) -> JointSearch:
-        """The search over the window's frames; with an encoder that sees everything, they are new ones each time."""
+        """The search over the window's frames. With a full-context encoder all frames are new, and so is the search."""
         if self._search is None or not self._model.blockwise:
             vocabulary = self._model.vocabulary
             with_ctc = stop is not None and Need.CTC in stop.options.needs
@@ -205,7 +216,7 @@ class ESPnetSession(Session):
             search.append(part.frames, log_probs)
 
     def _new_parts(self) -> Iterator[Encoded]:
-        """What the search lacks."""
+        """The parts that the search does not have yet."""
         for part in self._encoding.parts[self._searched :]:
             self._searched += 1
             yield part

@@ -1,4 +1,4 @@
-"""The tokens of an ESPnet model: from token ids to text, and the tokens that mean something else."""
+"""The tokens of an ESPnet model: from token ids to text, and special tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ TYPES = ("bpe", "char", "word")
 class Vocabulary:
     """All tokens of a model.
 
-    tokens: in order. kind: ESPnet's token_type. pieces: the SentencePiece model, for kind bpe. sos, eos: their names.
+    tokens: the tokens, in order of their ids.
+    kind: ESPnet's token_type.
+    pieces: the SentencePiece model if kind is bpe, else None.
+    sos: the name of the start token.
+    eos: the name of the end token.
     """
 
     def __init__(self, tokens: Sequence[str], kind: str, pieces: Any, sos: str, eos: str) -> None:
@@ -33,7 +37,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def text(self, tokens: Tokens) -> str:
-        """Plain text; a word is whole if a space follows it. A character cut in two ends in U+FFFD."""
+        """Plain text. A word is complete if a space follows it. An incomplete character becomes U+FFFD."""
         pieces = [self.tokens[token] for token in tokens if token not in (BLANK, self.sos, self.eos)]
         if self.pieces is not None:
             return self.pieces.decode_pieces(pieces)
@@ -42,7 +46,9 @@ class Vocabulary:
         return "".join(pieces).replace("<space>", " ")
 
     def language_prefix(self, target: str) -> Tokens:
-        """What every text in a language begins with, unwritten: a multilingual model's token for it; else nothing.
+        """The tokens that every hypothesis in a language begins with and that are never written.
+
+        In a multilingual model this is the language token. Other models have none.
 
         Raises SimulstError: a multilingual model that does not write this language.
         """
@@ -58,7 +64,10 @@ class Vocabulary:
 
 
 def read_vocabulary(experiment: Experiment) -> Vocabulary:
-    """Of a trained model. Raises SimulstError: another kind of tokens, or a SentencePiece model that is missing."""
+    """The vocabulary of a trained model.
+
+    Raises SimulstError: a kind of tokens that is not implemented; a missing SentencePiece model.
+    """
     config = experiment.config
     kind = config.get("token_type")
     if kind not in TYPES:
@@ -72,10 +81,10 @@ def read_vocabulary(experiment: Experiment) -> Vocabulary:
 
 
 def trained_languages(config: dict[str, Any]) -> tuple[str, str]:
-    """The languages that a model was trained to hear and to write, as far as the names of its training texts tell.
+    """The source and the target language that a model was trained for, from the names of its training texts.
 
-    `text.tc.<language>` is what it writes, `text.lc.rm.<language>` what it hears; "" for what is not known, and for
-    several.
+    `text.tc.<language>` is the target text, `text.lc.rm.<language>` the source text. A language is "" if it is not
+    known, or if there are several.
     """
     source = target = ""
     for path, name, *_ in config.get("train_data_path_and_name_and_type") or []:
@@ -89,7 +98,10 @@ def trained_languages(config: dict[str, Any]) -> tuple[str, str]:
 
 
 def _sentencepiece(experiment: Experiment, tokens: Sequence[str]) -> Any:
-    """The pieces of these tokens. Raises SimulstError: the file is missing, broken, or another model's."""
+    """The SentencePiece model of these tokens.
+
+    Raises SimulstError: the file is missing or broken, or belongs to another model.
+    """
     from sentencepiece import SentencePieceProcessor
 
     name = experiment.config.get("bpemodel")

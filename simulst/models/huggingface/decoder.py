@@ -168,7 +168,7 @@ def _cache(pairs: Pairs) -> DynamicCache:
     return cache
 
 
-def _pairs(cache: DynamicCache) -> Pairs:
+def _pairs(cache: Any) -> Pairs:
     return tuple((layer.keys, layer.values) for layer in cache.layers)
 
 

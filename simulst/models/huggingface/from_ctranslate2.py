@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import struct
 from collections.abc import Iterator
@@ -32,11 +33,14 @@ def convert_whisper(folder: Path, out: Path) -> None:
     for name in ("model.bin", "config.json", "tokenizer.json"):
         if not (folder / name).is_file():
             raise SimulstError(f"{folder}: the file {name} is missing; bring the model again.")
-    variables, aliases = read_variables(folder / "model.bin")
+    variables = read_variables(folder / "model.bin")
     if not {"encoder/conv1/weight", "decoder/embeddings/weight"} <= variables.keys():
         raise SimulstError(f"{folder}: model.bin holds no Whisper; give a Whisper model in CTranslate2 form.")
-    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config = _config(variables, tied="decoder/projection/weight" in aliases)
+    try:
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SimulstError(f"{folder}: config.json is broken ({error}); bring the model again.") from error
+    config = _config(variables)
     vocabulary = _vocabulary(folder / "tokenizer.json")
     special = {name: vocabulary[f"<|{name}|>"] for name in ("startoftranscript", "endoftext")}
     config.decoder_start_token_id = special["startoftranscript"]
@@ -45,9 +49,8 @@ def convert_whisper(folder: Path, out: Path) -> None:
     model = WhisperForConditionalGeneration(config)
     weights = dict(_weights(variables, config.encoder_layers, config.decoder_layers))
     report = model.load_state_dict(weights, strict=False)
-    lacking = [name for name in report.missing_keys if not (config.tie_word_embeddings and name == "proj_out.weight")]
-    if lacking or report.unexpected_keys:
-        raise SimulstError(f"{folder}: model.bin is not a Whisper that transformers has (see {lacking[:1]}).")
+    if strange := [*report.missing_keys, *report.unexpected_keys]:
+        raise SimulstError(f"{folder}: model.bin is not a Whisper that transformers has (see {strange[0]}).")
     model.tie_weights()
     # A new one: the library does not keep what it does not know in one that was made of the model's configuration.
     model.generation_config = GenerationConfig(**_generation(settings, vocabulary, config))
@@ -60,8 +63,8 @@ def convert_whisper(folder: Path, out: Path) -> None:
         (part / "tokenizer_config.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
-def read_variables(path: Path) -> tuple[Variables, dict[str, str]]:
-    """The variables of a model.bin, and the names that stand for others.
+def read_variables(path: Path) -> Variables:
+    """The variables of a model.bin. Those that are equal are one array.
 
     Raises SimulstError: another version, or a file that ends too early.
     """
@@ -83,9 +86,7 @@ def read_variables(path: Path) -> tuple[Variables, dict[str, str]]:
     try:
         version = number("I")
         if version != VERSION:
-            raise SimulstError(
-                f"{path}: version {version} of CTranslate2's form; convert the model again (to {VERSION})."
-            )
+            raise SimulstError(f"{path}: version {version} of CTranslate2's form; give one of version {VERSION}.")
         text(), number("I")  # the kind of model, and its revision
         variables: Variables = {}
         for _ in range(number("I")):
@@ -95,16 +96,15 @@ def read_variables(path: Path) -> tuple[Variables, dict[str, str]]:
             count = size // np.dtype(kind).itemsize
             variables[name] = np.frombuffer(data, kind, count, place).reshape(shape)
             place += size
-        aliases = {}
         for _ in range(number("I")):
             alias = text()
-            aliases[alias] = text()
+            variables[alias] = variables[text()]
     except (struct.error, KeyError, ValueError, UnicodeDecodeError) as error:
         raise SimulstError(f"{path}: broken, or not CTranslate2's ({error}); bring the model again.") from error
-    return variables, aliases
+    return variables
 
 
-def _config(variables: Variables, tied: bool) -> Any:
+def _config(variables: Variables) -> Any:
     from transformers import WhisperConfig
 
     vocabulary, width = variables["decoder/embeddings/weight"].shape
@@ -123,7 +123,7 @@ def _config(variables: Variables, tied: bool) -> Any:
         decoder_ffn_dim=len(variables["decoder/layer_0/ffn/linear_0/weight"]),
         max_source_positions=states,
         max_target_positions=len(variables["decoder/position_encodings/encodings"]),
-        tie_word_embeddings=tied,
+        tie_word_embeddings=variables["decoder/projection/weight"] is variables["decoder/embeddings/weight"],
     )
 
 
@@ -145,12 +145,9 @@ def _generation(settings: dict[str, Any], vocabulary: dict[str, int], config: An
 
 
 def _count(variables: Variables, side: str) -> int:
-    start = f"{side}/layer_"
-    return 1 + max(
-        int(n.removeprefix(start).split("/")[0])
-        for n in variables
-        if n.startswith(start) and "norm" not in n.split("/")[1]
-    )
+    """The layers of the encoder or the decoder."""
+    found = (re.match(rf"{side}/layer_(\d+)/", name) for name in variables)
+    return 1 + max(int(layer[1]) for layer in found if layer)
 
 
 def _weights(variables: Variables, encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, Tensor]]:
@@ -197,8 +194,7 @@ def _weights(variables: Variables, encoder_layers: int, decoder_layers: int) -> 
     for conv in ("conv1", "conv2"):
         yield from linear(f"model.encoder.{conv}", f"encoder/{conv}")
     yield "model.decoder.embed_tokens.weight", tensor("decoder/embeddings/weight")
-    if "decoder/projection/weight" in variables:
-        yield "proj_out.weight", tensor("decoder/projection/weight")
+    yield "proj_out.weight", tensor("decoder/projection/weight")
 
 
 def _vocabulary(path: Path) -> dict[str, int]:

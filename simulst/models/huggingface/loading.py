@@ -27,13 +27,7 @@ def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
 
     check_device(options.device)
     with quiet():
-        from transformers import (
-            AutoConfig,
-            AutoFeatureExtractor,
-            AutoModelForSpeechSeq2Seq,
-            AutoTokenizer,
-            SpeechEncoderDecoderModel,
-        )
+        from transformers import AutoConfig, AutoFeatureExtractor, AutoModelForSpeechSeq2Seq, AutoTokenizer
 
         folder = find_folder(path)
         trust = {"trust_remote_code": options.trust_remote_code}
@@ -46,14 +40,11 @@ def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
                 "decoder; give one of transformers' speech-to-text models, such as whisper or speech-encoder-decoder."
             )
         weight_files(folder)
-        kind = (
-            SpeechEncoderDecoderModel if model_type(folder) == "speech-encoder-decoder" else AutoModelForSpeechSeq2Seq
-        )
+        kind: Any = AutoModelForSpeechSeq2Seq
         settings = {"dtype": getattr(torch, options.dtype), **trust}
         model = read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
-        extractor = _read(
-            path, "preprocessor_config.json", lambda: AutoFeatureExtractor.from_pretrained(folder, **trust)
-        )
+        features = "preprocessor_config.json"
+        extractor = _read(path, features, lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
         tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust))
     model = model.to(options.device).eval()
     read_last_only(model)

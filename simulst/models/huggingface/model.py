@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
@@ -16,7 +17,7 @@ from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import Found, Hypothesis, JointBeamSearch, SearchOptions, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import Steps, alone
+from simulst.search.calls import Steps, run_alone
 from simulst.units import SAMPLE_RATE
 
 BEAM = 5
@@ -67,7 +68,7 @@ class HuggingFaceSession(WindowedSession):
         return self._model.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        return alone(self.search_steps(committed, options, stop))
+        return run_alone(self.search_steps(committed, options, stop))
 
     def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """As `search`, but whoever drives it answers its calls (see simulst/search/calls.py)."""
@@ -109,7 +110,7 @@ class HuggingFaceSession(WindowedSession):
         return self._offset, self.length
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
-        encoded = alone(self._encoded())
+        encoded = run_alone(self._encoded())
         if not tokens or not encoded.heard:
             return [0.0] * len(tokens)
         model = self._model
@@ -119,7 +120,7 @@ class HuggingFaceSession(WindowedSession):
         memory.append(encoded.frames)
         weights = decoder.spoken(tokens[: model.positions - len(prompt)], memory)
         if model.alignment_heads:
-            shown = sum(weights[layer, head] for layer, head in model.alignment_heads)
+            shown = torch.stack([weights[layer, head] for layer, head in model.alignment_heads]).mean(0)
         else:
             shown = weights.mean((0, 1))
         frames = monotonic_frames(shown.cpu().numpy())

@@ -146,7 +146,7 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
 
 
 class Loud:
-    """A detector to which speech is what is loud."""
+    """A detector for which loud audio is speech."""
 
     def __init__(self, speech: bool = False) -> None:
         self.speech = speech
@@ -208,7 +208,7 @@ def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path)
     with pytest.raises(SimulstError, match=r"search: joint_beam needs a CTC layer.*'ctc_weight: 0\.0'"):
         decode(without, Decoding(Block(), All(), search=JointBeamSearch()), audio, [])
     for option, value, words in (
-        ("window", 1.0, "window: 1 s are too few"),
+        ("window", 1.0, "window: 1 s is too short"),
         ("window", -3.0, "option 'window': Input should be greater than or equal to 0; found -3.0"),
         ("window", "abc", "option 'window': Input should be a valid number; found 'abc'"),
         ("precision", "int4", "option 'precision': Input should be 'float32', 'int8' or 'bfloat16'; found 'int4'"),
@@ -228,7 +228,7 @@ def test_more_beams_than_vocabulary_and_hardly_any_audio(blockwise: ESPnet) -> N
 
 @pytest.mark.parametrize("threshold", [-1e9, 1e9])
 def test_thresholds_that_stop_everything_or_nothing(blockwise: ESPnet, threshold: float) -> None:
-    """Nothing is written before the end, or all is searched to its own end; either way the stream ends."""
+    """Either nothing is written before the end, or each search runs to its end. In both cases the stream ends."""
     how = Decoding(Block(), All(), CTC(threshold), IBWBS(3, max_length_ratio=RATIO))
     committed, reads, emissions = decode(blockwise, how, noise(80000), [])
     assert committed

@@ -68,7 +68,7 @@ class Both:
 
     @torch.no_grad()
     def step(self, tokens: torch.Tensor, seen: torch.Tensor, attention: bool = False) -> tuple[torch.Tensor, ...]:
-        """log p (n, V) by each of both; seen: all frames (T, width), which are in the memory."""
+        """log p (n, V) by both decoders. seen: (T, width) all frames in the memory."""
         self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
         theirs, self.theirs = self.decoder.batch_score(self.tokens, self.theirs, seen.expand(len(tokens), -1, -1))
         ours, self.ours = self.model.step(tokens, self.ours, self.memory, attention=attention)
@@ -105,7 +105,7 @@ def test_equal_to_espnet(seed: int, normalize_before: bool, heads: int, steps: l
 
 
 def test_a_long_wide_beam() -> None:
-    """Many more tokens than a pool has slots at first, most of them of hypotheses that are gone."""
+    """Many more tokens than the initial slots of a pool; most belong to hypotheses that were dropped."""
     decoder = tiny(1)
     model = CachedDecoder(decoder)
     both = Both(decoder, model, memory_of(model, frames(9)))
@@ -171,7 +171,7 @@ def test_what_cannot_be_read() -> None:
 
 
 def test_a_state_can_be_used_again() -> None:
-    """Other states write into the same pool in between, and it grows."""
+    """Other states write into the same pool meanwhile, and the pool grows."""
     model = CachedDecoder(tiny(4))
     memory = memory_of(model, frames(7))
     _, parent = model.prefill(torch.tensor([SOS, 3, 5]), memory)

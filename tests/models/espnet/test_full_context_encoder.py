@@ -1,4 +1,4 @@
-"""Encoders that see everything equal ESPnet's, and prefixes that share work those encoded by themselves."""
+"""Full-context encoders equal ESPnet's, and prefixes that share work equal prefixes that are encoded separately."""
 
 from __future__ import annotations
 

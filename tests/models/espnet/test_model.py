@@ -71,7 +71,7 @@ def noise(samples: int, seed: int = 0) -> np.ndarray:
 
 
 def encoded(session: ESPnetSession, audio: np.ndarray, cuts: list[int]) -> torch.Tensor:
-    """The encoder's frames when the audio comes in pieces, with a look at them after each one."""
+    """The encoder's frames, if the audio comes in pieces and is encoded after each of them."""
     start, seen = 0, 0
     for cut in sorted(c for c in cuts if c <= audio.size):
         session.extend(audio[start:cut])
@@ -83,7 +83,7 @@ def encoded(session: ESPnetSession, audio: np.ndarray, cuts: list[int]) -> torch
 
 
 def espnet_frames(model: Any, audio: np.ndarray, infer: bool) -> torch.Tensor:
-    """ESPnet's own, from the whole utterance at once."""
+    """ESPnet's frames of the whole utterance at once."""
     with torch.no_grad():
         features, lengths = model._extract_feats(torch.from_numpy(audio)[None], torch.tensor([audio.size]))
         features, lengths = model.normalize(features, lengths)
@@ -146,14 +146,14 @@ def test_a_block_comes_as_soon_as_it_can(models: dict[str, ESPnet]) -> None:
     readers=st.lists(st.tuples(st.lists(st.integers(0, 100000), max_size=6), st.integers(0, 20000)), max_size=4),
 )
 def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: list[tuple[list[int], int]]) -> None:
-    """Wherever each one looks, every block is encoded once; where one ends earlier than others, too."""
+    """Readers encode at different positions and may end earlier than others, but each block is encoded only once."""
     model = models["contextual_block_conformer"]
     audio = noise(100000)
     memo = Memo()
-    fed: list[int] = []
+    read: list[int] = []
 
     def encode_blocks(features: torch.Tensor, state: Any, final: bool) -> Any:
-        fed.append(features.shape[1])
+        read.append(features.shape[1])
         return ESPnet.encode_blocks(model, features, state, final)
 
     known: set[int] = set()
@@ -164,15 +164,15 @@ def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: 
             patch.setattr(encoding, "seconds_of_blocks", lambda model, blocks: 0.0)
             ours = encoded(model.session("en", "de", Meter(memo)), audio[:length], cuts)
         torch.testing.assert_close(ours, encoded(model.session("en", "de"), audio[:length], []), atol=1e-4, rtol=0)
-        assert not fed or length not in known
+        assert not read or length not in known
         known.add(length)
-        if len(known) == 1 and fed:
-            assert sum(fed) == model.features.count(length, final=True)
-        fed.clear()
+        if len(known) == 1 and read:
+            assert sum(read) == model.features.count(length, final=True)
+        read.clear()
 
 
 def test_reads_of_all_kinds_share_one_pass(models: dict[str, ESPnet]) -> None:
-    """Offline, blocks and chunks, whoever comes first: as alone, and the encoder runs for the first one only."""
+    """Offline, blocks and chunks in any order give the same as alone, and the encoder runs only for the first."""
     model = models["contextual_block_conformer"]
     hows = [
         Decoding(r, All(), search=JointBeamSearch(2, max_length_ratio=0.3)) for r in (Offline(), Block(), Chunk(700))
@@ -195,7 +195,7 @@ def test_reads_of_all_kinds_share_one_pass(models: dict[str, ESPnet]) -> None:
 def test_shared_blocks_are_charged_as_if_encoded_alone(
     models: dict[str, ESPnet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever reads block by block pays for each call, though another had encoded all blocks in one."""
+    """A stream that reads block by block is charged for each call, even if another encoded all blocks in one call."""
     model = models["contextual_block_conformer"]
     clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
     encode = model.encode_blocks
@@ -221,7 +221,7 @@ def test_shared_blocks_are_charged_as_if_encoded_alone(
     blocks = list(range(0, audio.size, 10240))
     assert price(None, []) == 1.0 and price(None, blocks) > 30
     for _ in range(2):
-        # The last rest may have to be encoded again, as no state is known after the block before it.
+        # The rest may have to be encoded again, because no state is known after the block before it.
         assert price(memo, blocks) == pytest.approx(price(None, blocks), abs=1.0)
     assert price(memo, []) < price(None, blocks) / 5
 
@@ -285,7 +285,7 @@ def test_offline_translation_is_espnets(
 
 @pytest.mark.parametrize("encoder", tiny_espnet.ENCODERS)
 def test_streaming(models: dict[str, ESPnet], encoder: str) -> None:
-    """Any pushes give the same; with a shared memo too, and what is committed stays."""
+    """The result does not depend on pushes or on a shared memo, and committed tokens stay."""
     audio = noise(60000)
     memo = Memo()
     for commit in (LocalAgreement(2), All()):
@@ -377,7 +377,7 @@ def test_a_packed_model(experiments: Any, models: dict[str, ESPnet], tmp_path: P
 
 
 def test_a_model_that_moved(copy: Path) -> None:
-    """Alone in a folder, with its SentencePiece model beside it; the statistics are among the weights."""
+    """A model in its own folder, with its SentencePiece model beside it. The statistics are among the weights."""
     folder = copy.parent.parent.parent / "moved"
     folder.mkdir()
     shutil.copy(copy / "config.yaml", folder)
@@ -464,7 +464,7 @@ def test_a_broken_checkpoint(copy: Path) -> None:
     ],
 )
 def test_weights_that_are_not_finite(copy: Path, name: str, value: float, precision: str) -> None:
-    """A single one, in any part, is refused when the model is loaded."""
+    """A single such weight, in any part, is an error when the model is loaded."""
     weights = torch.load(copy / "3epoch.pth")
     weights[name].view(-1)[-1] = value
     torch.save(weights, copy / "4epoch.pth")

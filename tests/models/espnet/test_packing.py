@@ -1,4 +1,4 @@
-"""Models as one file: what ESPnet's own program packs, simulst and ESPnet open."""
+"""Models as one file: ESPnet's program packs them, and simulst and ESPnet can open them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pack(cwd: Path, out: Path, *options: str, experiment: str = "exp/st") -> Non
 
 @pytest.fixture(scope="module")
 def packed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As the pages tell: from the recipe's folder, with relative paths."""
+    """As the docs say: from the recipe's folder, with relative paths."""
     out = tmp_path_factory.mktemp("packed") / "model.zip"
     pack(recipe, out, "--option", "source/bpe.model", *OPTIONS)
     return out
@@ -76,7 +76,7 @@ def test_packed_by_absolute_paths(recipe: Path, tmp_path: Path, monkeypatch: pyt
 def test_what_the_packer_forgot(recipe: Path, tmp_path: Path) -> None:
     """Another file of the same name is not taken in its place."""
     pack(recipe, tmp_path / "model.zip", "--option", "source/bpe.model")
-    with pytest.raises(SimulstError, match=r"model.zip: the file data/bpe.model is not in it; pack it, too"):
+    with pytest.raises(SimulstError, match=r"model.zip: the zip does not contain data/bpe.model; pack the model with"):
         load_model(tmp_path / "model.zip")
 
 
@@ -85,12 +85,14 @@ def test_two_files_that_could_be_meant(recipe: Path, packed: Path, tmp_path: Pat
         for name in old.namelist():
             for place in ("one", "two") if name == "data/bpe.model" else ("",):
                 new.writestr(str(Path(place) / name), old.read(name))
-    with pytest.raises(SimulstError, match=r"bpe.model may be one/data/bpe.model or two/data/bpe.model; pack only one"):
+    with pytest.raises(
+        SimulstError, match=r"bpe.model could be one/data/bpe.model or two/data/bpe.model; pack only one"
+    ):
         load_model(tmp_path / "model.zip")
 
 
 def test_an_unpacked_model(recipe: Path, packed: Path, tmp_path: Path) -> None:
-    """As model hubs hand it out: the zip's content in a folder."""
+    """As model hubs provide it: the content of the zip in a folder."""
     shutil.unpack_archive(packed, tmp_path / "hub")
     model = load_model(tmp_path / "hub/exp/st")
     assert isinstance(model, ESPnet) and model.vocabulary.pieces.encode("der hund", out_type=str)

@@ -1,4 +1,4 @@
-"""wait-k on real searches: what is written is what whole searches, cut to one word a step, would write."""
+"""wait-k with real searches: the result equals that of complete searches that are cut to one word per step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEPS = [3 * UNIT + i * UNIT for i in range((SAMPLES - 3 * UNIT - 1) // UNIT + 1
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ESPnet]:
-    """Random ones, made to heed the audio and to begin words."""
+    """Random models that depend on the audio and begin words often."""
     made = {}
     for seed, encoder in enumerate(("transformer", "contextual_block_conformer")):
         folder = tmp_path_factory.mktemp(encoder)
@@ -53,9 +53,9 @@ def noise(seed: int) -> np.ndarray:
 
 
 def literal(model: Model, audio: np.ndarray, options: Any) -> list[tuple[float, Tokens]]:
-    """wait-3 by the book: decode all of the audio so far to the end of the sentence, keep the first new word.
+    """wait-3 by definition: decode the audio so far to the end of the sentence, and keep the first new word.
 
-    Where the encoder has written nothing new, nothing is decoded.
+    If the encoder has written nothing new, nothing is decoded.
     """
     committed: Tokens = ()
     steps, decoded = [], steps_of(model, audio)

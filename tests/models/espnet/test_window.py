@@ -1,4 +1,4 @@
-"""The window of a blockwise session, on an oracle that hears a token every 160 ms, as long as the window holds it."""
+"""The window of a blockwise session, with an oracle that finds one token per 160 ms of audio in the window."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Oracle(BlockwiseEncoding):
 
 
 class Frames:
-    """In place of `JointSearch`: the numbers of the frames that it has, and how many came at a time."""
+    """A replacement for `JointSearch` that records the numbers of its frames, and how many came at a time."""
 
     pieces: ClassVar[list[int]] = []
 
@@ -74,7 +74,7 @@ class Frames:
 
 
 def heard(search: Frames, prefix: Tokens, stop: Stopping | None = None) -> Steps[list[Hypothesis]]:
-    """Token number n is in frames 4 n to 4 n + 3; what the window has lost can't be heard any more."""
+    """Token n is in frames 4 n to 4 n + 3. Tokens whose frames have left the window can't be found any more."""
     if search.rows:
         first, last = search.rows[0], search.rows[-1]
         following = prefix[-1] + 1 if prefix else 0
@@ -136,7 +136,7 @@ def test_nothing_is_lost(window: float, commit: Commit, read: Read) -> None:
 
 
 def test_words_leave_before_their_audio() -> None:
-    """None is written later than the window lasts after it was spoken."""
+    """Each word is written at most one window after it was spoken."""
     for commit in (Hold(12), Hold(1000), LocalAgreement(9)):
         stream = decode(5.0, Block(), commit)
         lags = [e.delay_ms - (int(e.text) + 1) * EVERY * 40 for e in stream.emissions]
@@ -154,7 +154,7 @@ def test_the_window_is_bounded() -> None:
 
 @pytest.mark.parametrize("read", [Block(), Block(2), Chunk(2000)])
 def test_bwbs_searches_whole_blocks_in_every_window(read: Read) -> None:
-    """Blocks keep their places where the window slides."""
+    """The boundaries of blocks do not change when the window slides."""
     decode(5.0, read, All(), search=BWBS())
     assert set(Frames.pieces[:-1]) <= {FIRST, HOP}
 
@@ -162,7 +162,7 @@ def test_bwbs_searches_whole_blocks_in_every_window(read: Read) -> None:
 @pytest.mark.parametrize("seconds", [11.0, 14.0, 17.0, 20.0, 23.0])
 @pytest.mark.parametrize("commit", [Hold(20), Hold(40), Hold(1000), LocalAgreement(3)])
 def test_a_sweep_does_not_mix_windows(commit: Commit, seconds: float) -> None:
-    """Configurations whose windows begin elsewhere receive no hypotheses of each other."""
+    """Configurations do not share hypotheses if their windows start at different positions."""
     memo = Memo()
     decode(6.0, Chunk(640), commit, seconds, memo=memo)
     for ms in (1280, 1920, 2560, 3200):
@@ -173,7 +173,7 @@ def test_a_sweep_does_not_mix_windows(commit: Commit, seconds: float) -> None:
 
 
 def test_the_key_of_a_shared_search_names_the_window() -> None:
-    """Two sessions of the same length and prefix, one of which has let audio go."""
+    """Two sessions have the same length and prefix, but the window of one has slid."""
     memo = Memo()
     for slid in (False, True):
         one = session(5.0, memo)

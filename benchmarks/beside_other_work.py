@@ -1,0 +1,63 @@
+"""How much slower a command is beside a busy process, with threads that sleep or that spin while they wait.
+
+    python benchmarks/beside_other_work.py [--rounds 3] -- simulst evaluate ... --force
+
+The command runs in turns: alone and beside a loop that keeps one processor busy, with OMP_WAIT_POLICY=PASSIVE (which
+simulst sets) and ACTIVE (the threads of OpenMP spin). It must do the same work each time, so give it `--force`.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import click
+from processor import processor
+
+from simulst.command import run_command
+from simulst.errors import SimulstError
+
+BUSY = "while True: pass"
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1), help="Runs of each kind.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def main(rounds: int, command: tuple[str, ...]) -> None:
+    """Time COMMAND alone and beside a busy process."""
+    print(processor())
+    kinds = [(policy, beside) for policy in ("PASSIVE", "ACTIVE") for beside in (False, True)]
+    seconds: dict[tuple[str, bool], list[float]] = {kind: [] for kind in kinds}
+    for number in range(rounds):
+        for policy, beside in kinds:
+            seconds[policy, beside].append(_time(command, policy, beside))
+            where = "beside a busy process" if beside else "alone"
+            print(f"round {number + 1}, {policy}, {where}: {seconds[policy, beside][-1]:.1f} s", file=sys.stderr)
+    print("| threads | alone (s) | beside a busy process (s) | speed kept |")
+    print("|---|---:|---:|---:|")
+    for policy, name in (("PASSIVE", "sleep (default)"), ("ACTIVE", "spin")):
+        alone, beside_it = (statistics.median(seconds[policy, beside]) for beside in (False, True))
+        print(f"| {name} | {alone:.1f} | {beside_it:.1f} | {100 * alone / beside_it:.0f} % |")
+
+
+def _time(command: tuple[str, ...], policy: str, beside: bool) -> float:
+    """Seconds of wall time. Raises SimulstError: the command fails."""
+    other = subprocess.Popen([sys.executable, "-c", BUSY]) if beside else None
+    try:
+        started = time.perf_counter()
+        done = subprocess.run(command, env={**os.environ, "OMP_WAIT_POLICY": policy}, stdout=subprocess.DEVNULL)
+        taken = time.perf_counter() - started
+    finally:
+        if other is not None:
+            other.kill()
+            other.wait()
+    if done.returncode:
+        raise SimulstError(f"'{' '.join(command)}' ended with exit code {done.returncode}; try it by itself first.")
+    return taken
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,33 @@
+"""The processor that a benchmark ran on: ratios differ between processors, so every benchmark prints it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+EXTENSIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+"""Instruction sets that matrix products use."""
+
+
+def processor() -> str:
+    """One line: name, family and model, number of processors that this process may use, instruction sets."""
+    known = _cpuinfo()
+    name = known.get("model name") or platform.processor() or platform.machine()
+    kind = ", ".join(f"{key.removeprefix('cpu ')} {known[key]}" for key in ("cpu family", "model") if key in known)
+    flags = known.get("flags", "").split()
+    sets = " ".join(extension for extension in EXTENSIONS if extension in flags)
+    cores = f"{len(os.sched_getaffinity(0))} processors"
+    return "; ".join(part for part in (f"{name} ({kind})" if kind else name, cores, sets) if part)
+
+
+def _cpuinfo() -> dict[str, str]:
+    """The description of the first processor in /proc/cpuinfo; empty if there is none."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").split("\n\n")[0].splitlines() if path.is_file() else []
+    pairs = (line.partition(":") for line in lines)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+if __name__ == "__main__":
+    print(processor())

@@ -1,0 +1,44 @@
+"""The scene that every case begins with."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "models")]
+
+import good  # noqa: E402
+from cases import Case  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def all_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with good data, models, configurations and runs (good.py)."""
+    folder = tmp_path_factory.mktemp("good")
+    good.write(folder)
+    return folder
+
+
+@pytest.fixture
+def scene(all_good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it to break, and the current folder. What is large are links, which `cases.Change` makes copies of."""
+    here = tmp_path / "scene"
+    here.mkdir()
+    for path in all_good.iterdir():
+        if path.name in good.SHARED:
+            (here / path.name).symlink_to(path)
+        elif path.is_dir():
+            shutil.copytree(path, here / path.name)
+        else:
+            shutil.copy(path, here)
+    monkeypatch.chdir(here)
+    monkeypatch.syspath_prepend(here)  # for classes of one's own
+    return here
+
+
+@pytest.fixture
+def check(scene: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Callable[[Case], None]:
+    """Runs a case in the scene."""
+    return lambda case: case.check(capfd, caplog)

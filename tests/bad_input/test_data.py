@@ -1,0 +1,135 @@
+"""Bad data directories and bad audio."""
+
+import struct
+
+import numpy as np
+import pytest
+from cases import Case, Change, Check, all_of, audio, cut, folder, own, removed, replaced, table, written
+
+EVALUATE = "simulst evaluate --model fake:FakeModel --source-lang es --target-lang en --decoding la2.yaml --out out"
+DIRECTORIES = table(
+    f"{EVALUATE} --data data",
+    ("", "data: no such data directory", removed("data")),
+    ("", "data: no such data directory", all_of(removed("data"), written("data", "u0"))),
+    ("", "data/wav.scp: no such file", removed("data/wav.scp")),
+    ("", "data/wav.scp: cannot be read (Is a directory)", all_of(removed("data/wav.scp"), folder("data/wav.scp"))),
+    ("", "data/wav.scp: not UTF-8 (byte 0)", written("data/wav.scp", b"\xff\xfe")),
+    ("", "data/wav.scp, line 2: 'u0' stands there twice", replaced("data/wav.scp", "u1 ", "u0 ")),
+    ("", "data/wav.scp, line 1: 'u0' has no value", replaced("data/wav.scp", "u0 u0.wav", "u0")),
+    ("", "data/wav.scp: pipes ('sox u0.wav |') are not run", replaced("data/wav.scp", "u0.wav", "sox u0.wav |")),
+    ("", "names recording 'u0', which wav.scp lacks", replaced("data/wav.scp", "u0 ", "v0 ")),
+    (
+        "",
+        "data/segments: there is no utterance in it",
+        all_of(*(written(f"data/{n}", "") for n in ("wav.scp", "segments", "text.en"))),
+    ),
+    ("", "data: no text in language 'en'; it has ", removed("data/text.en", "data/text.lc.rm.en")),
+    ("--text fr", "data: no text in language 'fr'; it has "),
+    ("--text ../text.en", "data: no text in language '../text.en'"),
+    (
+        "",
+        "data/text.en: 2 lines against 3 in segments, first odd one 'u0'",
+        replaced("data/text.en", "u0 the cat sat on\n", ""),
+    ),
+    ("", "data/text.en: 4 lines against 3 in segments, first odd one 'u9'", replaced("data/text.en", "u0", "u9 x\nu0")),
+    ("", "first odd one 'U0'", replaced("data/text.en", "u0", "U0")),
+    ("", "data/text.en, line 3: 'u1' stands there twice", replaced("data/text.en", "u2", "u1")),
+    ("", "data/text.en: not UTF-8", written("data/text.en", "café".encode("utf-16"))),
+    ("", "'u0 u0 0.0' is not '<recording> <start> <end>'", replaced("data/segments", "u0 u0 0.0 1.0", "u0 u0 0.0")),
+    ("", "'u0 u0 a b' is not '<recording> <start> <end>'", replaced("data/segments", "0.0 1.0", "a b")),
+    ("", "'u0' runs from 1 to 0 s", replaced("data/segments", "0.0 1.0", "1.0 0.0")),
+    ("", "'u0' runs from -1 to 1 s", replaced("data/segments", "0.0", "-1")),
+    ("", "'u0' runs from nan to 1 s", replaced("data/segments", "0.0", "nan")),
+    ("", "'u0' runs from 0 to inf s", replaced("data/segments", "1.0", "inf")),
+    ("", "u0.wav: the segment 0-77 s ends after the audio", replaced("data/segments", "1.0", "77.0")),
+    ("", "u0.wav: the segment 50-51 s ends after the audio", replaced("data/segments", "0.0 1.0", "50.0 51.0")),
+    ("", "1 of 3 utterances failed ... u1: ... u1.wav: no such audio file", removed("data/u1.wav")),
+    ("--max-seconds 0.5", "there is no utterance to decode"),
+    ("--max-seconds -1", "'--max-seconds'", lambda: None, 2),
+    ("--max-seconds nan", "'--max-seconds'", lambda: None, 2),
+    ("--max-seconds soon", "'--max-seconds': 'soon' is not a valid float", lambda: None, 2),
+    ("--max-seconds 5", "u1.wav: not readable as audio", all_of(removed("data/segments"), removed("data/u1.wav"))),
+    ("--limit 0", "'--limit': 0 is not in the range", lambda: None, 2),
+)
+EXPORT = table(
+    "simulst export --data data --target-lang en --out files",
+    ("", "data: no such data directory", removed("data")),
+    ("--text fr", "data: no text in language 'fr'"),
+    ("--limit 0", "'--limit'", lambda: None, 2),
+    (
+        "",
+        "data/segments: there is no utterance in it",
+        all_of(*(written(f"data/{n}", "") for n in ("wav.scp", "segments", "text.en"))),
+    ),
+    ("", "u2.wav: truncated", cut("data/u2.wav", 1000)),
+    (
+        *("", "the utterance 'a/b' cannot name a file"),
+        all_of(replaced("data/segments", "u0", "a/b"), replaced("data/text.en", "u0", "a/b")),
+    ),
+    ("", "files/wav: cannot be used (Not a directory)", written("files", "")),
+)
+
+
+def without_segments() -> None:
+    own("data/segments").unlink(missing_ok=True)
+
+
+SINE = np.sin(np.arange(16000) / 20) / 3
+FILES: list[tuple[str, Change]] = [
+    ("no such audio file", removed("data/u0.wav")),
+    ("no such audio file", all_of(removed("data/u0.wav"), folder("data/u0.wav"))),
+    ("the file is empty (0 bytes)", written("data/u0.wav", "")),
+    ("not readable as audio", written("data/u0.wav", "no audio at all")),
+    ("not readable as audio", written("data/u0.wav", bytes(5000))),
+    ("not readable as audio", cut("data/u0.wav", 20)),
+    ("not readable as audio", written("data/u0.wav", b"ID3\x04" + bytes(100))),
+    ("truncated", cut("data/u0.wav", 5000)),
+    ("truncated", cut("data/u0.wav", -2)),
+    ("no audio between 0 s and", all_of(without_segments, audio("data/u0.wav", []))),
+    ("has samples that are NaN or infinite", audio("data/u0.wav", [0.1, np.nan, *SINE])),
+    ("has samples that are NaN or infinite", audio("data/u0.wav", [*SINE, -np.inf])),
+    ("its samples reach 1e+30, but full scale is 1", audio("data/u0.wav", [*SINE, 1e30])),
+    ("its samples reach 10922", audio("data/u0.wav", SINE * 32768)),
+    ("its 2 channels cancel each other", audio("data/u0.wav", np.stack([SINE, -SINE], 1))),
+    ("its 4 channels cancel each other", audio("data/u0.wav", np.stack([SINE, -SINE, SINE, -SINE], 1))),
+    ("a sample rate of 4000000 Hz cannot be", audio("data/u0.wav", SINE, 4_000_000)),
+    ("a sample rate of 10 Hz cannot be", audio("data/u0.wav", SINE[:20], 10)),
+    (
+        "truncated",
+        written(
+            "data/u0.wav",
+            b"RIFF"
+            + struct.pack("<I", 10**9)
+            + b"WAVEfmt "
+            + struct.pack("<IHHIIHH", 16, 1, 1, 16000, 32000, 2, 16)
+            + b"data"
+            + struct.pack("<I", 10**9)
+            + bytes(100),
+        ),
+    ),
+]
+TRANSLATE = "simulst translate data/u0.wav --model fake:FakeModel --source-lang es --target-lang en --decoding la2.yaml"
+SIMULEVAL = (
+    "simuleval --no-progress-bar --agent-class simulst.agents.simuleval.StreamAgent --model fake:FakeModel "
+    "--source-lang es --target-lang en --decoding la2.yaml --source source.txt --target target.txt --output out "
+    "--source-segment-size 100"
+)
+AUDIO = [
+    *(Case(TRANSLATE, f"data/u0.wav: {words}", broken) for words, broken in FILES),
+    *(
+        Case(
+            f"{EVALUATE} --data data",
+            f"1 of 3 utterances failed ... u0: data/u0.wav: {words}".replace("data/u0.wav", "/data/u0.wav", 1).replace(
+                "u0: /", "u0: ... /"
+            ),
+            all_of(without_segments, broken),
+        )
+        for words, broken in FILES[::3]
+    ),
+    *(Case("simulst export --data data --target-lang en --out files", words, broken) for words, broken in FILES[1::4]),
+]
+
+
+@pytest.mark.parametrize("case", [*DIRECTORIES, *EXPORT, *AUDIO], ids=str)
+def test_data(case: Case, check: Check) -> None:
+    check(case)

@@ -1,0 +1,262 @@
+"""Bad models: folders, weights, options, classes of one's own, language pairs."""
+
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from cases import Case, Change, Check, all_of, cut, own, removed, replaced, table, written
+
+AUDIO = "simulst translate data/u0.wav --decoding la2.yaml"
+LANGUAGES = "--source-lang es --target-lang en"
+FAKE = table(
+    f"{AUDIO} {LANGUAGES}",
+    ("--model nowhere", "nowhere: no such model folder"),
+    (
+        "--model data",
+        "data: not a model that simulst knows; give an ESPnet experiment ... or a CTranslate2 Whisper",
+    ),
+    ("--model la2.yaml", "la2.yaml: no such model folder"),
+    ("--model data/u0.wav", "data/u0.wav: "),
+    ("--model ''", ": "),
+    ("--model fake:Nothing", "fake:Nothing: cannot import the model"),
+    ("--model fake:WORDS", "fake:WORDS: not a model"),
+    ("--model fake:FakeSession", "fake:FakeSession: not a model"),
+    ("--model no_such_module:Model", "no_such_module:Model: cannot import the model"),
+    ("--model json:loads", "json:loads: not a model"),
+    ("--model .x:Model", ".x:Model: cannot import the model"),
+    (
+        "--model fake:FakeModel --model-option size=3",
+        "fake:FakeModel: the model has no option 'size'; it has vocabulary",
+    ),
+    ("--model fake:FakeModel --model-option seed", "--model-option seed: give it as NAME=VALUE"),
+    ("--model fake:FakeModel --model-option =3", "--model-option =3: give it as NAME=VALUE"),
+    ("--model fake:FakeModel --model-option 'seed=[1, 2]'", "the value must be a number, a word"),
+    ("--model fake:FakeModel --model-option 'seed={a: 2}'", "the value must be a number, a word"),
+    (
+        "--model fake:FakeModel --model-option token_ms=x",
+        "fake:FakeModel: the model cannot be made with these options (TypeError",
+    ),
+    (
+        "--model fake:FakeModel --model-option vocabulary=none",
+        "fake:FakeModel: the model cannot be made with these options (KeyError",
+    ),
+    (
+        "--model own:Broken",
+        "own:Broken: cannot import the model (ZeroDivisionError: division by zero, ... own.py, line 1)",
+        written("own.py", "1 / 0"),
+    ),
+    ("--model own2:Broken", "own2:Broken: cannot import the model (SyntaxError", written("own2.py", "class Broken(")),
+    (
+        "--model own3:Model",
+        "own3:Model: the model cannot be made ... no weights here",
+        written(
+            "own3.py",
+            "class Model:\n    def __init__(self): raise OSError('no weights here')\n"
+            "    def session(self, source, target, meter=None): return 3\n",
+        ),
+    ),
+    (
+        "--model own4:Model",
+        "int is not a session; derive the class from",
+        written(
+            "own4.py",
+            "class Model:\n    sample_rate = 16000\n    def session(self, source, target, meter=None): return 3\n",
+        ),
+    ),
+    (
+        "--model own5:Model",
+        "own5:Model: not a model; write a class like Model",
+        written("own5.py", "class Model:\n    def session(self): pass\n"),
+    ),
+)
+ARGUMENTS = [
+    *table(
+        AUDIO,
+        ("--model fake:FakeModel --source-lang es", "Missing option '--target-lang'", lambda: None, 2),
+        (f"{LANGUAGES}", "Missing option '--model'", lambda: None, 2),
+        ("--model fake:FakeModel --source-lang xx --target-lang en", "the fake has no language 'xx'; it has es, fr"),
+        ("--model fake:FakeModel --source-lang es --target-lang xx", "'xx' is not the code of a language"),
+        ("--model fake:FakeModel --source-lang es --target-lang en --unit line", "'--unit'", lambda: None, 2),
+        ("--model whisper --source-lang de --target-lang en", "whisper: the model has no language 'de'; it has en, es"),
+        ("--model whisper --source-lang '' --target-lang en", "whisper: the model has no language ''"),
+        (
+            "--model whisper --source-lang es --target-lang ja",
+            "Whisper writes the source language or English, not 'ja'",
+        ),
+        ("--model espnet --source-lang en --target-lang fr", "espnet: the model was trained to write 'de', not 'fr'"),
+    ),
+    Case("simulst translate", "Missing argument 'AUDIO'", status=2),
+    Case("simulst dekode", "No such command 'dekode'", status=2),
+    Case("simulst -x", "No such option '-x'", status=2),
+]
+
+
+def config(name: str, **changes: Any) -> Change:
+    """ESPnet's configuration with other values; None: without the key."""
+
+    def change() -> None:
+        path = own(f"{name}/config.yaml")
+        values = yaml.safe_load(path.read_text()) | changes
+        path.write_text(yaml.safe_dump({key: value for key, value in values.items() if value is not None}))
+
+    return change
+
+
+def weights(change: Callable[[dict[str, Any]], Any]) -> Change:
+    def changed() -> None:
+        path = own("espnet/valid.acc.ave.pth")
+        content = torch.load(path)
+        torch.save(change(content) or content, path)
+
+    return changed
+
+
+def zipped(**files: str) -> Change:
+    def change() -> None:
+        with zipfile.ZipFile("model.zip", "w") as archive:
+            for name, content in files.items():
+                archive.writestr(name.replace("_", "."), content)
+
+    return change
+
+
+PTH = "espnet/valid.acc.ave.pth"
+ESPNET = table(
+    f"{AUDIO} --model espnet --source-lang en --target-lang de",
+    ("", "espnet: not a model that simulst knows", removed("espnet/config.yaml")),
+    ("", "espnet: not a model that simulst knows", written("espnet/config.yaml", "")),
+    ("", "espnet: its configuration is not valid YAML", written("espnet/config.yaml", "a: [1\ntoken_list: x\n")),
+    ("", "espnet: its configuration: token_list: Field required", written("espnet/config.yaml", "a: '\ntoken_list: '")),
+    ("", "espnet: ", written("espnet/config.yaml", b"token_list: \xff\xfe\n")),
+    ("", "espnet: no weights (such as valid.acc.ave.pth)", removed(PTH)),
+    ("--model-option checkpoint=no.pth", "espnet: the file no.pth is missing"),
+    ("--model-option checkpoint=3", "option 'checkpoint': ... string ... 3"),
+    ("--model-option checkpoint=tokens.txt", "espnet: tokens.txt cannot be read"),
+    ("", f"espnet: {PTH.split('/')[1]} cannot be read", written(PTH, "")),
+    ("", "valid.acc.ave.pth cannot be read", cut(PTH, 2000)),
+    ("", "valid.acc.ave.pth cannot be read", written(PTH, b"RIFF" + bytes(5000))),
+    ("", "valid.acc.ave.pth holds more than weights", weights(lambda w: {"model": w, "epoch": 3})),
+    ("", "valid.acc.ave.pth holds more than weights", weights(lambda w: [1, 2])),
+    ("", "the weights lack", weights(lambda w: {1: torch.zeros(2)})),
+    ("", "holds weights that are not finite", weights(lambda w: w["normalize.mean"].fill_(float("nan")) is None)),
+    ("", "espnet: the weights lack 'frontend.logmel.melmat'", weights(lambda w: {"a": torch.zeros(2)})),
+    (
+        "",
+        "the weights 'decoder.*' do not fit config.yaml",
+        weights(lambda w: {k: v for k, v in w.items() if "decoder.embed" not in k}),
+    ),
+    ("", "espnet: the file tokens.txt is missing", removed("espnet/tokens.txt")),
+    ("", "do not fit", written("espnet/tokens.txt", "<blank>\n<unk>\n<sos/eos>\n")),
+    ("", "espnet: tokens.txt is not UTF-8", written("espnet/tokens.txt", b"\xff\xfe")),
+    ("", "espnet: the file bpe.model is missing", removed("espnet/bpe.model")),
+    ("", "espnet: bpe.model is not a SentencePiece model", written("espnet/bpe.model", "no model")),
+    ("", "espnet: ", written("espnet/bpe.model", "")),
+    ("", "bpe.model is not the SentencePiece model of these tokens", replaced("espnet/tokens.txt", "▁", "X")),
+    ("", "token_type: 'phn' is not implemented", config("espnet", token_type="phn")),
+    ("", "config.yaml names no bpemodel", config("espnet", bpemodel=None)),
+    ("", "espnet: ", config("espnet", token_list=5)),
+    ("", "espnet: ", config("espnet", token_list=[])),
+    ("", "encoder: 'branchformer' is not implemented; use contextual", config("espnet", encoder="branchformer")),
+    ("", "encoder: 'None' is not implemented", config("espnet", encoder=None)),
+    ("", "espnet: its configuration: encoder: Input should be a valid string", config("espnet", encoder=["x"])),
+    ("", "decoder: 'rnn' is not implemented", config("espnet", decoder="rnn")),
+    ("", "frontend: 's3prl' is not implemented", config("espnet", frontend="s3prl")),
+    ("", "normalize: utterance_mvn cannot be streamed", config("espnet", normalize="utterance_mvn")),
+    ("", "normalize: 'other' with", config("espnet", normalize="other")),
+    ("", "espnet: ", config("espnet", normalize_conf=[1])),
+    ("", "the weights and config.yaml do not fit", config("espnet", encoder_conf={"sizes": 3})),
+    ("", "espnet: ", config("espnet", encoder_conf={"output_size": "x"})),
+    ("", "espnet: ", config("espnet", encoder_conf=[3])),
+    ("", "espnet: ", config("espnet", decoder_conf="x")),
+    ("", "espnet: ", config("espnet", model_conf=[1])),
+    ("", "frontend: the model was trained on audio of 8000 Hz", config("espnet", frontend_conf={"fs": "8k"})),
+    ("", "espnet: ", config("espnet", frontend_conf={"fs": "fast"})),
+    ("", "espnet: ", config("espnet", frontend_conf={"n_fft": 100})),
+    ("", "espnet: ", config("espnet", frontend_conf={"hop_length": 0, "win_length": 400})),
+    ("", "espnet: ", config("espnet", train_data_path_and_name_and_type=3)),
+    ("--model-option threads=-1", "espnet: the model, option 'threads': ... greater than or equal to 0; found -1"),
+    ("--model-option threads=abc", "option 'threads': ... integer; found 'abc'"),
+    ("--model-option threads=1.5", "option 'threads': ... integer; found 1.5"),
+    ("--model-option threads=true", "option 'threads': ... integer; found True"),
+    ("--model-option threads=", "option 'threads': ... integer; found None"),
+    ("--model-option window=abc", "option 'window': ... number; found 'abc'"),
+    ("--model-option window=.nan", "option 'window': ... finite number"),
+    ("--model-option window=-5", "option 'window': ... greater than or equal to 0"),
+    ("--model-option window=2", "window: 2 s is too short"),
+    ("--model-option precision=int4", "option 'precision': ... 'float32'"),
+    ("--model-option device=abc", "this machine has no device 'abc'"),
+    ("--model-option device=cuda:99", "this machine has no device 'cuda:99'"),
+    ("--model-option device=", "option 'device': ... string"),
+    ("--model-option beam=3", "the model has no option 'beam'; it has device, threads, checkpoint"),
+    ("--model model.zip", "model.zip: not a zip that ESPnet packed", written("model.zip", "PK")),
+    ("--model model.zip", "model.zip: not a zip that ESPnet packed", written("model.zip", "")),
+    ("--model model.zip", "model.zip: not a zip that ESPnet packed", zipped(a="1")),
+    ("--model model.zip", "model.zip: ", zipped(meta_yaml="[1]")),
+    ("--model model.zip", "model.zip: ", zipped(meta_yaml="{")),
+    ("--model model.zip", "model.zip: ", zipped(meta_yaml="yaml_files: {}\nfiles: {}")),
+    (
+        "--model model.zip",
+        "model.zip: ",
+        zipped(meta_yaml="yaml_files: {st_train_config: a}\nfiles: {st_model_file: b}"),
+    ),
+)
+WINDOW = [
+    Case(
+        f"{AUDIO} --model offline --source-lang en --target-lang de --model-option window=9",
+        "only blockwise encoders have a window",
+    )
+]
+WHISPER = table(
+    f"{AUDIO} --model whisper {LANGUAGES}",
+    ("", "whisper: not a model that simulst knows", removed("whisper/model.bin")),
+    ("", "whisper: not a model that simulst knows", removed("whisper/vocabulary.json")),
+    ("", "whisper: the file tokenizer.json is missing", removed("whisper/tokenizer.json")),
+    ("", "whisper: the file config.json is missing", removed("whisper/config.json")),
+    ("", "whisper: vocabulary.json and tokenizer.json do not fit", written("whisper/vocabulary.json", "[]")),
+    ("", "whisper: vocabulary.json is broken", written("whisper/vocabulary.json", "{}")),
+    ("", "whisper: vocabulary.json is broken", written("whisper/vocabulary.json", "")),
+    ("", "whisper: vocabulary.json is broken", written("whisper/vocabulary.json", "[1, 2]")),
+    ("", "whisper: vocabulary.json and tokenizer.json do not fit", written("whisper/vocabulary.json", '["a", "b"]')),
+    ("", "whisper: config.json is broken", written("whisper/config.json", "{")),
+    ("", "whisper: config.json is broken", written("whisper/config.json", "[]")),
+    ("", "whisper: config.json is broken: lang_ids: Field required", written("whisper/config.json", '{"a": 1}')),
+    ("", "whisper: config.json is broken", written("whisper/config.json", '{"lang_ids": 3}')),
+    ("", "whisper: config.json is broken", written("whisper/config.json", '{"lang_ids": ["es"]}')),
+    ("", "whisper: config.json is broken", written("whisper/config.json", b"\xff\xfe")),
+    ("", "whisper: tokenizer.json is broken", written("whisper/tokenizer.json", "{}")),
+    ("", "whisper: tokenizer.json is broken", cut("whisper/tokenizer.json", 900)),
+    ("", "no token <|startofprev|>", replaced("whisper/tokenizer.json", "<|startofprev|>", "<|start|>")),
+    ("", "whisper: CTranslate2 cannot load the model", written("whisper/model.bin", "")),
+    ("", "whisper: CTranslate2 cannot load the model", written("whisper/model.bin", b"RIFF" + bytes(5000))),
+    ("", "whisper: CTranslate2 cannot load the model", cut("whisper/model.bin", 9000)),
+    ("--model-option threads=-1", "whisper: the model, option 'threads': ... greater than or equal to 0"),
+    ("--model-option threads=abc", "option 'threads': ... integer; found 'abc'"),
+    ("--model-option padding_seconds=abc", "option 'padding_seconds': ... number; found 'abc'"),
+    ("--model-option padding_seconds=.nan", "option 'padding_seconds': ... found nan"),
+    ("--model-option padding_seconds=-1", "option 'padding_seconds': ... greater than or equal to 0"),
+    ("--model-option silence_seconds=1e9", "option 'silence_seconds': ... found"),
+    ("--model-option silence_seconds=1000000000", "option 'silence_seconds': ... less than or equal to 30"),
+    ("--model-option silence_seconds=.inf", "option 'silence_seconds': ... less than or equal to 30"),
+    ("--model-option compute_type=int3", "whisper: CTranslate2 cannot load the model"),
+    ("--model-option compute_type=8", "option 'compute_type': ... string"),
+    ("--model-option device=tpu", "whisper: CTranslate2 cannot load the model"),
+    ("--model-option device=cuda", "whisper: CTranslate2 cannot load the model"),
+    ("--model-option window=3", "the model has no option 'window'; it has device, compute_type"),
+)
+RUNS = [  # the same through a run, before any audio is decoded
+    Case(
+        f"simulst {command} la2.yaml --data data --out out {case.command.removeprefix(AUDIO)}",
+        case.words,
+        all_of(case.broken, removed("data/u0.wav")),
+    )
+    for command, cases in (("evaluate --decoding", [*FAKE[::4], *ESPNET[::5]]), ("sweep --decodings", WHISPER[::4]))
+    for case in cases
+]
+
+
+@pytest.mark.parametrize("case", [*FAKE, *ARGUMENTS, *ESPNET, *WINDOW, *WHISPER, *RUNS], ids=str)
+def test_models(case: Case, check: Check) -> None:
+    check(case)

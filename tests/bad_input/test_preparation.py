@@ -1,0 +1,230 @@
+"""Bad corpora, and bad options of the commands that prepare them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from cases import Case, Change, Check, all_of, cut, removed, replaced, table, written
+
+YAML, DE = "corpus/en-de/data/dev/txt/dev.yaml", "corpus/en-de/data/dev/txt/dev.de"
+MUST_C = table(
+    "local/prepare_must_c.py --root corpus --out prepared --splits 'train dev'",
+    ("--root nowhere", "nowhere: no such folder; --root is the folder that holds en-de/data"),
+    ("--root corpus/en-de", "corpus/en-de: no en-de/data in it; give --root"),
+    ("--pairs en-fr", "corpus: no language pair 'en-fr'; it has en-de"),
+    ("--pairs ''", "'--pairs': give at least one word", lambda: None, 2),
+    ("--pairs ende", "corpus: no language pair 'ende'"),
+    ("--pairs ../en-de", "corpus: no ../en-de/data in it"),
+    ("--splits test", "corpus/en-de/data: no split 'test'; it has dev, train"),
+    ("--splits ' '", "'--splits': give at least one word", lambda: None, 2),
+    ("--splits 'dev ../dev'", "split"),
+    ("--version 4", "'--version'", lambda: None, 2),
+    ("--version 2", "train.yaml: MuST-C version 1 (its segments have no rW), not 2"),
+    ("--on-error keep", "--on-error: 'keep' is not offered"),
+    ("--punctuation none", "--punctuation: 'none' is not offered"),
+    ("--max-ratio 0.5", "--max-ratio: 0.5 would drop everything"),
+    ("--max-ratio nan", "--max-ratio: nan would drop everything"),
+    ("--max-ratio much", "'--max-ratio'", lambda: None, 2),
+    ("--min-seconds -1", "--min-seconds -1"),
+    ("--min-seconds nan", "--min-seconds nan"),
+    ("--min-seconds 9 --max-seconds 3", "--min-seconds 9, --max-seconds 3: nothing lies between"),
+    ("--max-seconds 0.5", "train.yaml: no segment can be used (too long: 3; the first: "),
+    ("", "no folder wav", removed("corpus/en-de/data/dev/wav")),
+    ("", "dev.yaml: cannot be read (No such file or directory)", removed(YAML)),
+    ("", "dev.de: cannot be read (No such file or directory)", removed(DE)),
+    ("", "dev.de, line 1: not UTF-8", written(DE, b"\xff\xfe")),
+    ("", "3 segments, but 2 lines in dev.de, so line 3 has no partner", replaced(DE, "der Hund\n", "")),
+    ("", "3 segments, but 4 lines in dev.de, so line 4 has no partner", replaced(DE, "die", "die\ndie")),
+    ("", "dev.yaml, line 3: not YAML", written(YAML, "- {}\n- {}\n- {a: [\n")),
+    ("", "dev.yaml, line 1: not YAML", replaced(YAML, "0.9", "2020-13-45")),
+    ("", "dev.yaml, line 1: no list of segments", written(YAML, "a: 1\n")),
+    ("", "0 segments, but 3 lines", written(YAML, "")),
+    ("--on-error stop", "dev.yaml, line 1: 'offset' is missing", replaced(YAML, "offset: 0.0", "begin: 0.0")),
+    ("--on-error stop", "dev.yaml, line 1: start or duration is no number", replaced(YAML, "0.9", "long")),
+    ("--on-error stop", "dev.yaml, line 1: a segment at 0 s of -0.9 s cannot be", replaced(YAML, "0.9", "-0.9")),
+    ("--on-error stop", "dev.yaml, line 1: a segment at 0 s of nan s cannot be", replaced(YAML, "0.9", ".nan")),
+    (
+        "--on-error stop",
+        "dev.yaml, line 1: the segment ends at 9.00 s, dev.wav at 3.00 s",
+        replaced(YAML, "0.9", "9.0"),
+    ),
+    (
+        "--on-error stop",
+        "dev.yaml, line 1: '../dev.wav' is no plain file name",
+        replaced(YAML, "dev.wav", "../dev.wav"),
+    ),
+    ("--on-error stop", "no.wav is missing", replaced(YAML, "dev.wav", "no.wav")),
+    (
+        "--on-error stop",
+        "dev.yaml, line 1: this is no segment",
+        replaced(YAML, "{duration: 0.9, offset: 0.0, speaker_id: spk.1, wav: dev.wav}", "3"),
+    ),
+    ("--on-error stop", "dev.wav: truncated", cut("corpus/en-de/data/dev/wav/dev.wav", 9000)),
+    ("--on-error stop", "dev.de, line 1: there are no words", replaced(DE, "der Hund", "...")),
+    ("", "no segment can be used (no audio: 3; the first: ", removed("corpus/en-de/data/dev/wav/dev.wav")),
+    ("--out la2.yaml", "la2.yaml", lambda: None),
+)
+TSV = table(
+    "local/prepare_tsv.py --pair en-de --out prepared",
+    ("", "Missing argument 'SPLIT=TSV...'", lambda: None, 2),
+    ("table.tsv", "'table.tsv': give SPLIT=TSV"),
+    ("train=", "'train=': give SPLIT=TSV"),
+    ("=table.tsv", "'=table.tsv': give SPLIT=TSV"),
+    ("train=table.tsv train=table.tsv", "each split once"),
+    ("a/b=table.tsv", "'a/b' cannot name a split"),
+    ("train=none.tsv", "none.tsv: "),
+    ("train=data", "data: "),
+    ("train=table.tsv --audio nowhere", "nowhere: no such folder; --audio is where"),
+    ("train=table.tsv --pair ende", "'ende' is no language pair"),
+    (
+        "train=table.tsv --audio data --audio-column file",
+        "table.tsv: no column 'file'; the first line names path, sentence",
+    ),
+    ("train=table.tsv --audio data --start-column begin", "--start-column: goes with one of --end-column"),
+    (
+        "train=table.tsv --audio data",
+        "table.tsv: more than one column 'path'",
+        replaced("table.tsv", "sentence", "path\tsentence"),
+    ),
+    (
+        "train=table.tsv --audio data",
+        "separate the columns by tabs",
+        replaced("table.tsv", "path\tsentence\ttranslation", "path,sentence,translation"),
+    ),
+    (
+        "train=table.tsv --audio data",
+        "table.tsv, line 2: not UTF-8",
+        written("table.tsv", b"path\tsentence\ttranslation\n\xff\n"),
+    ),
+    ("train=table.tsv --audio data", "no column 'path'; the first line names none", written("table.tsv", "")),
+    ("train=table.tsv", "no segment can be used (no audio: 3"),
+    (
+        "train=table.tsv --audio data --on-error stop",
+        "table.tsv, line 2: 2 fields, but the header has 3",
+        replaced("table.tsv", "on\tder", "on der"),
+    ),
+    (
+        "train=table.tsv --audio data --on-error stop",
+        "table.tsv, line 2: no audio file is named",
+        replaced("table.tsv", "u0.wav", ""),
+    ),
+    (
+        "train=table.tsv --audio data --on-error stop",
+        "table.tsv, line 2: there are no words in 'translation'",
+        replaced("table.tsv", "der Hund", "-"),
+    ),
+    ("train=table.tsv --audio data --on-error stop", "u0.wav: truncated", cut("data/u0.wav", 5000)),
+    ("train=table.tsv --audio data --max-seconds inf --min-seconds inf", "--min-seconds inf"),
+)
+PAIRS = table(
+    "local/combine_pairs.py --data corpora --split train --out both",
+    ("", "Missing argument 'PAIRS...'", lambda: None, 2),
+    ("en-de", "pairs en-de: give two or more pairs with the same source language"),
+    ("en-de en-de", "pairs en-de en-de: give two or more pairs"),
+    ("en-de fr-de", "pairs en-de fr-de: give two or more pairs with the same source"),
+    ("en-de en-fr", "corpora/en-de/train: no such data directory"),
+    ("de nl", "give two or more pairs with the same source"),
+)
+
+
+def deb(name: str, content: bytes | None = None) -> Change:
+    """A file that is called like a package; apt-get is not there to fetch what lacks."""
+    return written(f"downloads/{name}_1_all.deb", b"!<arch>\n" if content is None else content)
+
+
+def debs(*names: str) -> Change:
+    return all_of(*(deb(name) for name in names))
+
+
+SOUNDS = [f"asterisk-core-sounds-{name}" for name in ("en", "es", "es-wav")]
+PROMPTS = table(
+    "local/prepare_prompts.py --downloads downloads --out prompts --languages es",
+    ("--languages xx", "--languages: 'xx' is not offered; choose from es, fr, it, ru"),
+    ("--languages ''", "'--languages': give at least one word", lambda: None, 2),
+    ("--min-words many", "'--min-words'", lambda: None, 2),
+    ("--min-words 0", "'--min-words'", lambda: None, 2),
+    ("", "downloads: apt-get could not get asterisk-core-sounds-en, ... (there is no apt-get); download the .deb"),
+    ("", "asterisk-core-sounds-en_1_all.deb: cannot be unpacked ... delete it and run again", debs(*SOUNDS)),
+    ("", "cannot be unpacked ... delete it", all_of(debs(*SOUNDS), deb(SOUNDS[0], b""))),
+    (
+        "",
+        "cannot be unpacked ... delete it",
+        all_of(debs(*SOUNDS), deb(SOUNDS[0], b"!<arch>\n" + b"data.tar.xz/".ljust(48) + b"100       `\n")),
+    ),
+    ("--downloads la2.yaml", "la2.yaml: cannot be used (File exists)"),
+)
+GAMES = ["beneath-a-steel-sky", "drascula", "drascula-spanish"]
+VOICES = [
+    *table(
+        "local/prepare_voices.py --downloads downloads --out voices --model whisper --heard heard",
+        ("", "downloads: apt-get could not get beneath-a-steel-sky, drascula, drascula-spanish (there is no apt-get)"),
+        ("", "beneath-a-steel-sky_1_all.deb: cannot be unpacked", debs(*GAMES)),
+        ("", "has no beneath-a-steel-sky/sky.dnr, so it is another version of the game; delete", lambda: unpacked()),
+        (
+            "",
+            "sky.dnr: changed, or of another version of the game; delete",
+            lambda: unpacked("beneath-a-steel-sky/sky.dnr"),
+        ),
+    ),
+    *table(
+        "local/derive_sky_code.py --downloads downloads --heard heard.jsonl",
+        ("", "downloads: apt-get could not get"),
+        ("--lines 0", "'--lines'", lambda: None, 2),
+    ),
+    *table(
+        "local/fetch_whisper.py --downloads downloads --out model",
+        ("--model nowhere", "--model nowhere: no such folder, and no hub name"),
+        ("--model /a/b", "--model /a/b: no such folder, and no hub name"),
+        ("--model ../a", "--model ../a: no such folder, and no hub name"),
+        ("--model data", "data: has no config.json; give a Whisper model in CTranslate2 form"),
+        ("--model whisper", "whisper/config.json: not JSON", written("whisper/config.json", "{")),
+        ("--model whisper", "whisper/config.json: not JSON", written("whisper/config.json", b"\xff")),
+        ("--model whisper", "whisper/config.json: has no 'lang_ids'", written("whisper/config.json", "[]")),
+        ("--model whisper", "whisper: has no tokenizer.json", removed("whisper/tokenizer.json")),
+        ("--model whisper --out data", "data: holds 'segments', which is no part of a model"),
+        ("--model whisper --out la2.yaml", "la2.yaml: holds 'la2.yaml'"),
+    ),
+]
+
+
+def unpacked(*files: str) -> None:
+    """The games as if they had been unpacked, with these files, of another content."""
+    for name in GAMES:
+        deb(name)()
+        written(f"downloads/unpacked/{name}/.done", f"{name}_1_all.deb")()
+    for file in files:
+        written(f"downloads/unpacked/{file.split('/')[0]}/usr/share/scummvm/{file}", "other")()
+
+
+MINI = table(
+    "local/make_mini.py --out mini --train 3 --dev 2 --tst-common 2 --tst-he 2",
+    ("--pairs en-fr", "--pairs: 'en-fr' is not offered; choose from en-de, en-ja"),
+    ("--pairs ''", "'--pairs': give at least one word", lambda: None, 2),
+    ("--train 0", "'--train': 0 is not in the range", lambda: None, 2),
+    ("--dev -3", "'--dev': -3 is not in the range", lambda: None, 2),
+    ("--train 100000000", "'--train': 100000000 is not in the range", lambda: None, 2),
+    ("--train few", "'--train'", lambda: None, 2),
+    ("--jobs 0", "'--jobs'", lambda: None, 2),
+    ("--out la2.yaml", "la2.yaml"),
+)
+NEW = table(
+    "local/new_recipe.py",
+    ("", "Missing argument 'NAME'", lambda: None, 2),
+    ("mine", "Missing option '--pair'", lambda: None, 2),
+    ("mini --pair de-en", "egs/mini: is there already"),
+    ("My_Recipe --pair de-en", "'My_Recipe' cannot name a recipe"),
+    ("../mine --pair de-en", "'../mine' cannot name a recipe"),
+    ("mine --pair de", "'de' is no language pair"),
+    ("mine --pair DE-EN", "'DE-EN' is no language pair"),
+    ("mine --pair de-en --template csv", "there is no template 'csv'; choose from tsv"),
+)
+
+
+@pytest.mark.parametrize("case", [*MUST_C, *TSV, *PAIRS, *PROMPTS, *VOICES, *MINI, *NEW], ids=str)
+def test_preparation(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No command can be found but dpkg, so that nothing is fetched."""
+    (tmp_path / "bin").mkdir()
+    if dpkg := shutil.which("dpkg"):
+        (tmp_path / "bin/dpkg").symlink_to(dpkg)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin")
+    check(case)

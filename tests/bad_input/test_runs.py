@@ -1,0 +1,238 @@
+"""Bad runs: folders that hold something else, tables and pictures of them, where the work is done."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask
+import pytest
+from cases import Case, Change, Check, all_of, cut, folder, removed, replaced, table, written
+
+from simulst import cluster
+
+EVALUATE = "simulst evaluate --data data --model fake:FakeModel --source-lang es --target-lang en --decoding la2.yaml"
+NOT_OURS = "run/config.yaml: not the config.yaml of a simulst run"
+SCORES = '{"BLEU": 20.0, "BLEU_low": 10, "BLEU_high": 30, "chrF": 50, "AL": 1000, "LAAL": 1100, "unit": "word"}'
+
+
+def link(name: str) -> Change:
+    return lambda: Path(name).symlink_to("/nowhere/at/all")
+
+
+CONFIGS: list[tuple[str, Change]] = [
+    (NOT_OURS, removed("run/config.yaml")),
+    (NOT_OURS, written("run/config.yaml", "")),
+    (NOT_OURS, written("run/config.yaml", "a: [")),
+    (NOT_OURS, written("run/config.yaml", "- 1")),
+    (NOT_OURS, written("run/config.yaml", b"\xff\xfe\x00")),
+    (NOT_OURS, cut("run/config.yaml", 100)),
+    (NOT_OURS, replaced("run/config.yaml", "label:", "label: 1\nlabel:")),
+    (
+        f"{NOT_OURS}: label: Input should be a valid string",
+        replaced("run/config.yaml", "label: LA", "label: [LA]\nx: LA"),
+    ),
+    (f"{NOT_OURS}: decoding.read: Field required", replaced("run/config.yaml", "  read:", "  red:")),
+    (
+        f"{NOT_OURS}: decoding.read.type: Field required",
+        replaced("run/config.yaml", "    type: chunk", "    kind: chunk"),
+    ),
+    (NOT_OURS, replaced("run/config.yaml", "task:", "task: 2020-13-45\ntusk:")),
+]
+RESUMED = [
+    *table(
+        f"{EVALUATE} --out run",
+        *(("", words, change) for words, change in CONFIGS[1:]),
+        ("", "run: holds an instances.log without config.yaml", removed("run/config.yaml")),
+        ("--limit 2", "run: holds a run whose 'utterances' is 3, not 2; give another --out, or use --force"),
+        ("--unit char", "run: holds a run whose 'task' is"),
+        ("--source-lang fr", "run: holds a run whose 'task' is"),
+        ("--model-option seed=1", "run: holds a run whose 'task' is"),
+        ("--decoding sweep.yaml", "option 'ms' has several values, [500, 800]"),
+        ("", "run: holds a run whose 'decoding' is", replaced("la2.yaml", "500", "600")),
+        (
+            "",
+            "run: holds a run with another reference for 'u1'",
+            replaced("data/text.en", "unbelievable", "believable"),
+        ),
+        ("--text de", "run: holds a run with another reference for 'u0'"),
+        ("", "run: holds a run of other audio for 'u0'", replaced("data/wav.scp", "u0.wav", "u2.wav")),
+        ("", "run: holds a run of other audio for 'u0'", replaced("data/segments", "u0 0.0 1.0", "u0 0.1 1.0")),
+        (
+            "",
+            "run: holds a run of other utterances",
+            all_of(*(replaced(f"data/{n}", "u1", "u9") for n in ("segments", "text.en"))),
+        ),
+        ("", "u1.wav: cannot be read (No such file or directory); check wav.scp", removed("data/u1.wav")),
+        (
+            "",
+            "run/instances.log: index 7 is not from this data",
+            replaced("run/instances.log", '"index": 0', '"index": 7'),
+        ),
+        ("", "run/instances.log, line 2: not an entry", replaced("run/instances.log", '\n{"index": 1', "\n{index: 1")),
+        ("", "delays[0] should be a finite number", replaced("run/instances.log", '"delays": [', '"delays": [NaN, ')),
+        ("", "run", all_of(removed("run"), written("run", ""))),
+        ("", "run", all_of(removed("run"), link("run"))),
+        ("", "run/instances.log", all_of(removed("run/instances.log"), folder("run/instances.log"))),
+    ),
+    *table(
+        f"{EVALUATE} --out /proc/nothing",
+        ("", "/proc/nothing: cannot be used (No such file or directory)"),
+    ),
+    *table(
+        "simulst sweep --data data --model fake:FakeModel --source-lang es --target-lang en --decodings sweep.yaml",
+        ("", "Missing option '--out'", lambda: None, 2),
+        ("--out la2.yaml", "la2.yaml/LA-2_500ms: cannot be used (Not a directory)"),
+        (
+            "--out .",
+            "not the config.yaml of a simulst run",
+            all_of(folder("LA-2_500ms"), written("LA-2_500ms/config.yaml", "3")),
+        ),
+        ("--out . --decoding la2.yaml", "No such option '--decoding'", lambda: None, 2),
+    ),
+]
+REPORTS = [
+    *table(
+        "simulst table",
+        ("", "Missing argument 'RUNS...'", lambda: None, 2),
+        ("nowhere", "nowhere: no such folder"),
+        ("run/config.yaml", "run/config.yaml: no such folder"),
+        ("data", "data: no run in it has a scores.json"),
+        ("run", "run: no run in it has a scores.json", removed("run/scores.json")),
+        ("run", "run/scores.json: not valid JSON", written("run/scores.json", "{")),
+        ("run", "run/scores.json: not valid JSON", written("run/scores.json", b"\xff\xfe")),
+        ("run", "run/scores.json: not the scores of a run", written("run/scores.json", "[1]")),
+        ("run", "run/scores.json: BLEU is 'high', which is no number", written("run/scores.json", '{"BLEU": "high"}')),
+        ("run", "run/scores.json: AL is nan, which is no number", written("run/scores.json", '{"AL": NaN}')),
+        ("run", "run/scores.json: RTF is [1], which is no number", written("run/scores.json", '{"RTF": [1]}')),
+        ("run", "–", written("run/scores.json", "{}"), 0),
+        *(("run", words, change) for words, change in CONFIGS),
+    ),
+    *table(
+        "simulst plot run",
+        ("", "Missing option '--out'", lambda: None, 2),
+        ("--out x.jpg", "x.jpg: pictures are .png, .svg, .pdf"),
+        ("--out x", "x: pictures are .png, .svg, .pdf"),
+        ("--out x.png --x ALL", "run: its scores have no 'ALL'; choose from AL, LAAL"),
+        ("--out x.png --x unit", "run: its scores have no 'unit'; choose from AL, LAAL"),
+        ("--out x.png --x ''", "run: its scores have no ''; choose from AL"),
+        (
+            "--out x.png",
+            "x.png: none of the runs has both BLEU and a latency",
+            written("run/scores.json", '{"AL": null, "LAAL": null}'),
+        ),
+        ("--out x.png", "run: its scores have no 'AL'", written("run/scores.json", "{}")),
+        ("--out la2.yaml/x.png", "la2.yaml: cannot be used (File exists)"),
+        *(("--out x.png", words, change) for words, change in CONFIGS[::3]),
+    ),
+    Case("simulst plot nowhere --out x.svg", "nowhere: no such folder"),
+    *table(
+        "local/write_results.py run --section s --command c",
+        ("", "Missing option '--page'", lambda: None, 2),
+        ("--page README.md", "README.md: needs the markers", written("README.md", "<!-- results: s -->\n")),
+        (
+            "--page README.md",
+            "README.md: needs the markers",
+            written("README.md", "<!-- end results: s --><!-- results: s -->\n"),
+        ),
+        ("--page README.md", "README.md: not UTF-8", written("README.md", b"\xff\xfe")),
+        ("--page README.md", NOT_OURS, removed("run/config.yaml")),
+    ),
+    Case("local/write_results.py nowhere --section s --command c --page README.md", "nowhere: no such folder"),
+    *table(
+        "local/write_prefix_tables.py --pairs pairs --filters all --predictor predictor --page README.md "
+        "--section s --command c",
+        ("", "pairs/all/train/pairs.json: no such file; run stages 13 and 14"),
+        ("", "pairs/all/train/pairs.json: not valid JSON", written("pairs/all/train/pairs.json", "{")),
+        ("", "pairs/all/train/pairs.json: another kind of file", written("pairs/all/train/pairs.json", "[]")),
+        ("", "pairs/all/train/pairs.json: ", written("pairs/all/train/pairs.json", '{"kept": "x", "pairs": 0}')),
+        ("", "predictor/scores.json: no such file", written("pairs/all/train/pairs.json", '{"kept": 1, "pairs": 2}')),
+        (
+            "",
+            "predictor/scores.json: ",
+            all_of(
+                written("pairs/all/train/pairs.json", '{"kept": 1, "pairs": 2}'), written("predictor/scores.json", "{}")
+            ),
+        ),
+        ("--filters ''", "'--filters': give at least one word", lambda: None, 2),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", [*RESUMED, *REPORTS], ids=str)
+def test_runs(case: Case, check: Check) -> None:
+    check(case)
+
+
+@contextlib.contextmanager
+def listening(answer: bytes | None) -> Iterator[int]:
+    """A port that sends this to whoever comes, and closes; None: says nothing and keeps the connection."""
+    held: list[socket.socket] = []
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):  # in the end the socket is closed
+            while True:
+                connection, _ = listener.accept()
+                held.append(connection)
+                if answer is not None:
+                    connection.sendall(answer)
+                    connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+    for connection in held:
+        connection.close()
+
+
+STRANGER = "does not answer as a Dask scheduler does"
+ANSWERS = {"silent": None, "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n", "zeros": bytes(64), "noise": bytes(range(256))}
+EXTRACT = "local/extract_prefixes.py --data data --model offline --source-lang en --target-lang de --out pairs"
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("command", [f"{EVALUATE} --out out", EXTRACT], ids=["evaluate", "extract"])
+def test_what_answers_is_no_scheduler(command: str, answer: str, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
+    with listening(ANSWERS[answer]) as port:
+        check(
+            Case(f"{command} --scheduler tcp://127.0.0.1:{port}", f"what listens at tcp://127.0.0.1:{port} {STRANGER}")
+        )
+
+
+PLACES = table(
+    f"{EVALUATE} --out out",
+    ("--scheduler tcp://127.0.0.1:1", "no Dask scheduler answers at tcp://127.0.0.1:1"),
+    ("--scheduler 127.0.0.1:1", "no Dask scheduler answers at 127.0.0.1:1"),
+    ("--scheduler tcp://127.0.0.1:port", "no Dask scheduler answers at tcp://127.0.0.1:port"),
+    ("--scheduler tcp://127.0.0.1:99999", "no Dask scheduler answers at"),
+    ("--scheduler tcp://127.0.0.1", "no Dask scheduler answers at"),
+    ("--scheduler nonsense://x:1", "no Dask scheduler answers at nonsense://x:1"),
+    ("--scheduler ''", "no Dask scheduler answers at "),
+    ("--scheduler ' '", "no Dask scheduler answers at "),
+    ("--scheduler http://127.0.0.1:1/status", "no Dask scheduler answers at"),
+    ("--scheduler scheduler.json", "no Dask scheduler answers at scheduler.json"),
+    ("--scheduler tcp://127.0.0.1:1 --slurm", "--slurm and --scheduler: give one of them"),
+    ("--slurm", "--slurm needs the program sbatch"),
+    ("--jobs 0", "'--jobs': 0 is not in the range", lambda: None, 2),
+    ("--jobs many", "'--jobs': 'many' is not a valid integer", lambda: None, 2),
+)
+
+
+@pytest.mark.parametrize("case", PLACES, ids=str)
+def test_places(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with dask.config.set({"scheduler-address": None}):
+        check(case)
+
+
+def test_a_run_that_another_holds(check: Check, scene: Path) -> None:
+    from simulst.lock import locked
+
+    with locked(Path("out")):
+        check(Case(f"{EVALUATE} --out out", "out: another run is at work there (process "))

@@ -1,0 +1,243 @@
+"""Bad input of the commands that train: audio archives, tokens, ESPnet, averaging; prefix pairs, the predictor."""
+
+import json
+
+import pytest
+from cases import Case, Change, Check, all_of, audio, cut, folder, removed, replaced, table, written
+
+DUMP = table(
+    "local/dump_audio.py data dump --texts 'en lc.rm.en'",
+    ("--texts ''", "'--texts': give at least one word", lambda: None, 2),
+    ("--texts fr", "data: no text in language 'fr'; it has de, en"),
+    ("--speeds fast", "'--speeds': 'fast'", lambda: None, 2),
+    ("--speeds ''", "'--speeds': give at least one number", lambda: None, 2),
+    ("--speeds '1.0 0'", "'--speeds': '1.0 0': give numbers above 0", lambda: None, 2),
+    ("--speeds -1", "'--speeds': '-1': give numbers above 0", lambda: None, 2),
+    ("--speeds nan", "'--speeds': 'nan': give numbers above 0", lambda: None, 2),
+    ("--speeds inf", "'--speeds': 'inf': give numbers above 0", lambda: None, 2),
+    ("", "data: no such data directory", removed("data")),
+    ("", "data/utt2spk: no such file", removed("data/utt2spk")),
+    ("", "data/utt2spk: has no line for 'u1'", replaced("data/utt2spk", "u1 u1\n", "")),
+    ("", "data/text.lc.rm.en: has no line for 'u2'", replaced("data/text.lc.rm.en", "u2", "u3")),
+    ("", "u1.wav: truncated", cut("data/u1.wav", 900)),
+    ("", "has samples that are NaN", audio("data/u1.wav", [float("nan")] * 16000)),
+    ("", "dump: is there already, without made_of.json; use --force", folder("dump")),
+    (
+        "",
+        "dump: was begun with texts ['de'], not ['en', 'lc.rm.en']",
+        written("dump/made_of.json", '{"texts": ["de"]}'),
+    ),
+    ("", "dump/made_of.json: damaged; use --force", written("dump/made_of.json", "[]")),
+    ("", "dump/made_of.json: damaged; use --force", written("dump/made_of.json", "{")),
+)
+TOKENS = table(
+    "local/train_tokens.py data/text.en --out tokens --size 20",
+    ("--kind words", "'--kind': 'words' is not one of", lambda: None, 2),
+    ("--size 0", "'--size': 0 is not in the range", lambda: None, 2),
+    ("--size 3", "data/text.en: 3 unigram pieces are too few"),
+    ("--size 100000", "data/text.en: the text does not support 100000 unigram pieces"),
+    ("--symbol ''", "data/text.en: SentencePiece failed"),
+    ("", "data/text.en: no such file", removed("data/text.en")),
+    ("", "data/text.en: no text to learn tokens from", written("data/text.en", "u0\nu1\n")),
+    ("", "data/text.en: not UTF-8", written("data/text.en", b"u0 \xff")),
+    ("", "tokens: is there already, without made_of.json", folder("tokens")),
+)
+TRAIN = "--config conf.yaml --train dump --valid dump --text tc.de --tokens tokens --out exp"
+ESPNET = [
+    *table(
+        f"local/train.py train {TRAIN}",
+        ("", "--stats is missing"),
+        ("--stats stats", "conf.yaml: no such training configuration"),
+        ("--stats stats --encoder no.pth", "no.pth: no such weights to begin with; do the ASR pre-training first"),
+        ("--stats stats --model no.pth", "no.pth: no such weights to begin with; train that model first"),
+        ("--stats stats --ngpu -1", "'--ngpu'", lambda: None, 2),
+        ("--stats stats --num-nodes 0", "'--num-nodes'", lambda: None, 2),
+        ("--stats stats --task mt", "'--task': 'mt' is not one of", lambda: None, 2),
+        (
+            "--stats stats --num-nodes 2 --hosts a,b",
+            "--num-nodes and --hosts: give one of them",
+            written("conf.yaml", "a: 1"),
+        ),
+        ("--stats stats --num-nodes 2", "--num-nodes needs the program srun", written("conf.yaml", "a: 1")),
+        ("--stats stats --hosts a,b", "--hosts needs the program ssh", written("conf.yaml", "a: 1")),
+        ("--stats stats", "conf.yaml: not valid YAML", written("conf.yaml", b"\xff\xfe")),
+        ("--stats stats", "conf.yaml: not valid YAML (the key 'a' stands twice", written("conf.yaml", "a: 1\na: 2\n")),
+        ("--stats stats", "conf.yaml: not a mapping of ESPnet's options", written("conf.yaml", "- 1\n")),
+        (
+            "--stats stats",
+            "exp: was begun with other options",
+            all_of(written("conf.yaml", "a: 1"), written("exp/simulst.json", "{}")),
+        ),
+        (
+            "--stats stats",
+            "exp/simulst.json: damaged",
+            all_of(written("conf.yaml", "a: 1"), written("exp/simulst.json", "{")),
+        ),
+        (
+            "--stats stats",
+            "exp/simulst.json: damaged",
+            all_of(written("conf.yaml", "a: 1"), written("exp/simulst.json", "[]")),
+        ),
+    ),
+    Case(f"local/train.py decode {TRAIN}", "'{stats|train}': 'decode' is not one of", status=2),
+    Case("local/train.py stats --config conf.yaml", "Missing option", status=2),
+]
+AVERAGE = table(
+    "local/average.py espnet --data data --text de --target-lang de",
+    ("", "espnet/simulst.log: no such file; train the model first"),
+    ("", "espnet: no checkpoint of a finished epoch", written("espnet/simulst.log", "")),
+    ("", "espnet: no checkpoint of a finished epoch", written("espnet/simulst.log", "1epoch results: [valid] acc=0.5")),
+    (
+        "",
+        "espnet: no checkpoint of a finished epoch",
+        all_of(written("espnet/simulst.log", "x"), written("espnet/1epoch.pth", "x")),
+    ),
+    (
+        *("", "1epoch.pth: not a readable checkpoint"),
+        all_of(written("espnet/simulst.log", "1epoch results: [valid] acc=0.5"), written("espnet/1epoch.pth", "x")),
+    ),
+    (
+        *("", "1epoch.pth: not a readable checkpoint"),
+        all_of(
+            written("espnet/simulst.log", "1epoch results: [valid] acc=0.5"),
+            lambda: __import__("torch").save([1], "espnet/1epoch.pth"),
+        ),
+    ),
+    (
+        "",
+        "1epoch.pth: not a readable checkpoint",
+        all_of(
+            written("espnet/simulst.log", b"\xff1epoch results: [valid] acc=0.5\n"), written("espnet/1epoch.pth", "x")
+        ),
+    ),
+    ("--data data", "--data, --text, --target-lang: give them equally often"),
+    ("--counts 0", "'--counts': '0': give numbers above 0", lambda: None, 2),
+    ("--counts -1", "'--counts': '-1': give numbers above 0", lambda: None, 2),
+    ("--counts few", "'--counts': 'few'", lambda: None, 2),
+    ("--limit 0", "'--limit': 0 is not in the range", lambda: None, 2),
+    ("--limit -1", "'--limit': -1 is not in the range", lambda: None, 2),
+)
+
+
+def prefixes(text: str) -> Change:
+    return written("prefixes.jsonl", text)
+
+
+GOOD = {"utterance": "u0", "tau": 8, "frames": 100, "offline": "der Hund", "pairs": [{"frames": 40, "text": "der"}]}
+
+
+def line(**changes: object) -> Change:
+    return prefixes(json.dumps(GOOD | changes) + "\n")
+
+
+BROKEN: list[tuple[str, Change]] = [
+    ("prefixes.jsonl: no such file", removed("prefixes.jsonl")),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", prefixes("{\n")),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", prefixes("[1]\n")),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", prefixes('{"utterance": "u0"}\n')),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(pairs=[3])),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(pairs="der")),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(pairs=[{"frames": "many", "text": "der"}])),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(pairs=[{"frames": 40, "text": None}])),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(pairs=[{"frames": -40, "text": "der"}])),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(tau="8")),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(tau=0)),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(frames=None)),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(offline=3)),
+    ("prefixes.jsonl, line 1: not a line of prefix extraction", line(utterance=["u0"])),
+    ("prefixes.jsonl: not UTF-8", written("prefixes.jsonl", b"\xff\xfe\n")),
+    ("prefixes.jsonl: 'u9' is not in data", line(utterance="u9")),
+]
+PAIRS = table(
+    "local/write_pairs.py --data data --prefixes prefixes.jsonl --target-lang de --out pairs",
+    ("--max-ratio 0", "'--max-ratio'", lambda: None, 2),
+    ("--max-ratio nan", "'--max-ratio'", lambda: None, 2),
+    ("--max-ratio 1", "no pair is left of 6; raise --max-ratio"),
+    ("--target-lang xx", "data: no text in language 'xx'"),
+    ("", "prefixes.jsonl: has no pairs", line(pairs=[])),
+    ("", "data/utt2spk: no such file", removed("data/utt2spk")),
+    ("", "data/utt2spk: has no line for 'u1'", replaced("data/utt2spk", "u1 u1\n", "")),
+    ("", "pairs: is there already", folder("pairs")),
+    *(("", words, change) for words, change in BROKEN),
+)
+PREDICTOR = table(
+    "local/train_predictor.py --data data --prefixes prefixes.jsonl --valid-data data --valid-prefixes prefixes.jsonl "
+    "--out p",
+    ("--mels 0", "boundary predictor: mels is 0"),
+    ("--hidden -5", "boundary predictor: hidden is -5"),
+    ("--learning-rate 0", "boundary predictor: learning_rate is 0"),
+    ("--learning-rate nan", "boundary predictor: learning_rate is nan"),
+    ("--warmup 0", "boundary predictor: warmup is 0"),
+    ("--patience 0", "boundary predictor: patience is 0"),
+    ("--batch-frames -1", "boundary predictor: batch_frames is -1"),
+    ("--max-epochs 0", "boundary predictor: max_epochs is 0"),
+    ("--seed x", "'--seed'", lambda: None, 2),
+    ("", "data: no such data directory", removed("data")),
+    ("", "'u0' has 100 frames, fewer than in its extraction", line(frames=500, pairs=[{"frames": 480, "text": "der"}])),
+    ("", "tau", line(tau=10)),
+    ("--valid-prefixes la2.yaml", "la2.yaml, line 1: not a line of prefix extraction"),
+    ("", "p: holds other files", written("p/x", "")),
+    ("", "p/simulst.json: damaged", written("p/simulst.json", "[]")),
+    ("", "p: was begun with", written("p/simulst.json", "{}")),
+    *(("", words, change) for words, change in BROKEN),
+)
+EXTRACT = table(
+    "local/extract_prefixes.py --data data --model offline --source-lang en --target-lang de --out pairs",
+    ("--tau 0", "--tau 0, --beam 10, --limit 0: give 1 or more"),
+    ("--beam 0", "--tau 100, --beam 0"),
+    ("--beam 1000000000", "beam is 1000000000"),
+    ("--limit -1", "--limit -1: give 1 or more"),
+    ("--jobs 0", "'--jobs'", lambda: None, 2),
+    ("--data nowhere", "nowhere: no such data directory"),
+    ("--model nowhere", "nowhere: no such model folder"),
+    ("--model whisper --source-lang es --target-lang en", "whisper: prefix pairs are extracted with an ESPnet model"),
+    ("--model fake:FakeModel --source-lang es --target-lang en", "fake:FakeModel: prefix pairs are extracted with"),
+    ("--target-lang fr", "data: no text in language 'fr'"),
+    ("--target-lang en", "offline: the model was trained to write 'de', not 'en'"),
+    ("--model-option threads=-1", "offline: the model, option 'threads'"),
+    ("--model-option threads", "--model-option threads: give it as NAME=VALUE"),
+    ("", "1 of 1 shards failed ... u9.wav: no such audio file", replaced("data/wav.scp", "u1.wav", "u9.wav")),
+    ("", "u1.wav: not readable as audio", all_of(removed("data/segments"), written("data/u1.wav", "x"))),
+    ("", "pairs: was begun with model", written("pairs/extraction.json", '{"model": "x"}')),
+    ("", "pairs/extraction.json: damaged", written("pairs/extraction.json", "3")),
+    (
+        "",
+        "data/segments: there is no utterance in it",
+        all_of(*(written(f"data/{n}", "") for n in ("wav.scp", "segments", "text.de"))),
+    ),
+)
+SIMULEVAL = (
+    "simuleval --no-progress-bar --agent-class simulst.agents.simuleval.StreamAgent --model fake:FakeModel "
+    "--source-lang es --decoding la2.yaml --source source.txt --target target.txt --output out "
+    "--source-segment-size 100"
+)
+AGENT = table(
+    SIMULEVAL,
+    ("", "the following arguments are required: --target-lang", lambda: None, 2),
+    ("--target-lang zh", "--eval-latency-unit is 'word', but the agent writes chars for 'zh'"),
+    ("--target-lang en --unit char", "give --eval-latency-unit char"),
+    ("--target-lang en --unit line", "argument --unit: invalid choice: 'line'", lambda: None, 2),
+    ("--target-lang en --eval-latency-unit char", "give --eval-latency-unit word"),
+    ("--target-lang xx", "'xx' is not the code of a language"),
+    ("--target-lang en --source-lang de", "the fake has no language 'de'"),
+    ("--target-lang en --model nowhere", "nowhere: no such model folder"),
+    ("--target-lang en --model-option seed", "--model-option seed: give it as NAME=VALUE"),
+    ("--target-lang en --model-option size=3", "the model has no option 'size'"),
+    ("--target-lang en --device cuda", "the model has no option 'device'"),
+    ("--target-lang en --decoding no.yaml", "no.yaml: no such configuration file"),
+    ("--target-lang en --decoding sweep.yaml", "option 'ms' has several values, [500, 800]"),
+    (
+        *("--target-lang en", "the source has 2 channels and SimulEval does not mix them"),
+        all_of(
+            written("source.txt", "s.wav\n"),
+            written("target.txt", "the cat\n"),
+            audio("s.wav", [[0.1, 0.1]] * 16000),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", [*DUMP, *TOKENS, *ESPNET, *AVERAGE, *PAIRS, *PREDICTOR, *EXTRACT, *AGENT], ids=str)
+def test_training(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    check(case)

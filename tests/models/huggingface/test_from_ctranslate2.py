@@ -1,0 +1,97 @@
+"""The same Whisper weights in both forms give the same logits."""
+
+import shutil
+from pathlib import Path
+
+import ctranslate2
+import numpy as np
+import pytest
+import torch
+from ctranslate2.converters import TransformersConverter
+from tiny_huggingface import noise
+
+from simulst.errors import SimulstError
+from simulst.models import load_model
+from simulst.models.huggingface.from_ctranslate2 import convert_whisper
+from simulst.search import BeamSearch, JointBeamSearch
+
+
+@pytest.fixture(scope="module")
+def ctranslate2_folder(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny Hugging Face model as CTranslate2's own program writes it."""
+    out = tmp_path_factory.mktemp("ct2") / "model"
+    source = Path(shutil.copytree(folders["whisper"], out.with_name("source")))
+    TransformersConverter(str(source), copy_files=["tokenizer.json"]).convert(str(out))
+    return out
+
+
+@pytest.fixture(scope="module")
+def back(ctranslate2_folder: Path) -> Path:
+    out = ctranslate2_folder.with_name("back")
+    convert_whisper(ctranslate2_folder, out)
+    return out
+
+
+def test_there_and_back(back: Path, folders: dict[str, Path]) -> None:
+    before, after = (load_model(folder, threads=1).architecture.model for folder in (folders["whisper"], back))  # type: ignore[attr-defined]
+    expected, found = before.state_dict(), after.state_dict()
+    assert expected.keys() == found.keys()
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name], rtol=0, atol=0)
+    for name in ("suppress_tokens", "begin_suppress_tokens", "lang_to_id", "alignment_heads", "eos_token_id"):
+        assert getattr(after.generation_config, name) == getattr(before.generation_config, name), name
+
+
+def test_logits(ctranslate2_folder: Path, back: Path) -> None:
+    model = load_model(back, threads=1, padding_seconds=30.0).architecture  # type: ignore[attr-defined]
+    other = ctranslate2.models.Whisper(str(ctranslate2_folder), compute_type="float32", intra_threads=1)
+    features = model.extractor(noise(1.3), sampling_rate=16000, return_tensors="np").input_features
+    prompt = list(model.prompt("es", "en"))
+    result = other.generate(
+        ctranslate2.StorageView.from_array(features),
+        [prompt],
+        beam_size=1,
+        max_length=12,
+        suppress_tokens=[],
+        suppress_blank=False,
+        return_logits_vocab=True,
+    )[0]
+    with torch.inference_mode():
+        for step, theirs in enumerate(result.logits[0][:6]):
+            ids = torch.tensor([prompt + result.sequences_ids[0][:step]])
+            ours = model.model(torch.from_numpy(features), decoder_input_ids=ids).logits[0, -1]
+            np.testing.assert_allclose(ours.numpy(), np.array(theirs)[: len(ours)], atol=2e-3)
+
+
+def test_texts(ctranslate2_folder: Path, back: Path) -> None:
+    """Both families write the same, also with their shorter windows."""
+    texts = []
+    for folder, search in (
+        (back, JointBeamSearch(beam=1, ctc_weight=0.0)),
+        (ctranslate2_folder, BeamSearch(beam=1, max_tokens_per_second=50)),
+    ):
+        options = {} if folder is back else {"compute_type": "float32"}
+        session = load_model(folder, threads=1, **options).session("es", "en")
+        session.extend(noise(0.6))
+        texts.append(session.search((), search, None).best[:15])
+    assert texts[0] == texts[1] and len(texts[0]) > 5
+
+
+def test_bad_folders(ctranslate2_folder: Path, tmp_path: Path) -> None:
+    def spoilt(name: str, content: bytes | None) -> Path:
+        folder = Path(shutil.copytree(ctranslate2_folder, tmp_path / f"{len(list(tmp_path.iterdir()))}"))
+        if content is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_bytes(content)
+        return folder
+
+    data = (ctranslate2_folder / "model.bin").read_bytes()
+    for folder, words in (
+        (spoilt("config.json", None), "config.json is missing"),
+        (spoilt("model.bin", data[:5000]), "broken, or not CTranslate2's"),
+        (spoilt("model.bin", b"\x05" + data[1:]), "version 5 of CTranslate2's form; give one of version 6"),
+        (spoilt("config.json", b"{"), "config.json"),
+    ):
+        with pytest.raises(SimulstError, match=words):
+            convert_whisper(folder, tmp_path / "out")

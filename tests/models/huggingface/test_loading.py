@@ -1,0 +1,138 @@
+"""What is recognised, and what ends in a sentence."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tiny_huggingface
+import transformers
+
+from simulst.errors import SimulstError
+from simulst.models import digest_of_weights, load_model, option_names
+from simulst.models.huggingface.model import HuggingFace
+
+
+@pytest.fixture
+def copy(folders: dict[str, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folders["mbart"], tmp_path / "copy"))
+
+
+def test_folders_are_recognised(folders: dict[str, Path], models: dict[str, HuggingFace]) -> None:
+    digests = set()
+    for kind, folder in folders.items():
+        assert isinstance(models[kind], HuggingFace)
+        assert "trust_remote_code" in option_names(folder)
+        digests.add(digest_of_weights(folder, {}))
+    assert len(digests) == len(folders)
+
+
+def test_a_digest_is_that_of_the_weights(copy: Path, folders: dict[str, Path], tmp_path: Path) -> None:
+    assert digest_of_weights(copy, {}) == digest_of_weights(folders["mbart"], {})
+    other = tiny_huggingface.write(tmp_path / "other", "mbart", seed=1)
+    assert digest_of_weights(other, {}) != digest_of_weights(copy, {})
+
+
+def change(name: str, **values: object) -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        content = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps({**content, **values}))
+
+    return changed
+
+
+def remove(*names: str) -> Callable[[Path], None]:
+    return lambda folder: [(folder / name).unlink() for name in names] and None
+
+
+def truncate(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:1000]) and None
+
+
+def encoder_only(folder: Path) -> None:
+    tiny = transformers.Wav2Vec2Config(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, conv_dim=(8,) * 7,
+        num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2,
+    )  # fmt: skip
+    transformers.Wav2Vec2Model(tiny).save_pretrained(folder)
+
+
+def text_only(folder: Path) -> None:
+    tiny = transformers.BartConfig(
+        vocab_size=50, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16,
+    )  # fmt: skip
+    transformers.BartForConditionalGeneration(tiny).save_pretrained(folder)
+
+
+def own_code(folder: Path) -> None:
+    (folder / "mine.py").write_text("raise RuntimeError('was run')")
+    config = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModelForSpeechSeq2Seq": "mine.M"}}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+BAD: list[tuple[Callable[[Path], None], str]] = [
+    (remove("config.json"), "not a model that simulst knows"),
+    (lambda folder: (folder / "config.json").write_text("{") and None, "not a model that simulst knows"),
+    (remove("model.safetensors"), r"has no weights \(model.safetensors\); copy the whole model"),
+    (truncate("model.safetensors"), "the weights cannot be read"),
+    (remove("preprocessor_config.json"), "preprocessor_config.json cannot be read"),
+    (remove("tokenizer.json", "tokenizer_config.json"), "tokeniser"),
+    (remove("tokenizer.json"), "tokeniser"),
+    (truncate("tokenizer.json"), "the tokeniser cannot be read"),
+    (encoder_only, "a model of type 'wav2vec2' does not turn speech into text"),
+    (text_only, "a model of type 'bart' does not turn speech into text"),
+    (change("config.json", model_type="unheard_of"), "config.json cannot be read"),
+    (own_code, "wants to run Python code of its own.*--model-option trust_remote_code=true"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "words"), BAD)
+def test_what_is_no_speech_model(copy: Path, spoil: Callable[[Path], None], words: str) -> None:
+    spoil(copy)
+    with pytest.raises(SimulstError, match=words) as caught:
+        load_model(copy, threads=1)
+    assert str(copy) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_weights_of_another_model(copy: Path) -> None:
+    config = transformers.SpeechEncoderDecoderConfig.from_pretrained(copy)
+    config.decoder.decoder_layers = config.decoder.num_hidden_layers = 3
+    config.save_pretrained(copy)
+    with pytest.raises(SimulstError, match=r"the weights lack 'decoder.*not whole"):
+        load_model(copy, threads=1)
+
+
+def test_options_that_are_not_there(folders: dict[str, Path]) -> None:
+    for option, words in (
+        ({"dtype": "int4"}, "option 'dtype'"),
+        ({"window": 1.0}, "option 'window'"),
+        ({"device": "tpu"}, "the device 'tpu' is not there"),
+        ({"colour": 1}, "has no option 'colour'; it has device, threads, dtype"),
+    ):
+        with pytest.raises(SimulstError, match=words):
+            load_model(folders["mbart"], **option)
+
+
+def test_a_hub_name_without_a_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import huggingface_hub
+
+    def offline(*args: object, **options: object) -> str:
+        raise ConnectionError("Name or service not known.\nand more")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    monkeypatch.chdir(tmp_path)
+    for ask in (lambda: load_model("owner/name"), lambda: digest_of_weights("owner/name", {})):
+        with pytest.raises(SimulstError, match=r"owner/name: no such folder, and the .* hub .*\(Name or .* known\)"):
+            ask()
+    (tmp_path / "exp").mkdir()  # a path that was mistyped is not looked for on the hub
+    with pytest.raises(SimulstError, match="exp/gone: no such model folder"):
+        load_model("exp/gone")
+
+
+def test_a_hub_name(monkeypatch: pytest.MonkeyPatch, folders: dict[str, Path]) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **options: str(folders["speech_to_text"]))
+    assert isinstance(load_model("owner/name", threads=1), HuggingFace)
