@@ -7,7 +7,7 @@ no model of ours has: phonemes (g2p_en, inflect), Hugging Face's models, and sci
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -40,17 +40,17 @@ def without_type_checks() -> Iterator[None]:
         typeguard.typechecked = checked
 
 
-def leave_out_unused(keep_transformers: bool = False) -> None:
+def leave_out_unused(keep: Collection[str] = ()) -> None:
     """Let later imports in this process do without packages that the recipes' trainings never use.
 
-    keep_transformers: don't leave out Hugging Face's models: a configuration names them.
+    keep: those of `UNUSED` that are used all the same, such as "transformers" where a configuration names it.
     """
     # ESPnet imports it without asking whether it is there, and uses it only for phonemes.
     phonemes = ModuleType("g2p_en")
     phonemes.__spec__ = ModuleSpec("g2p_en", None)  # others do ask
     sys.modules.setdefault("g2p_en", phonemes)
     for name in UNUSED:
-        if not (keep_transformers and name == "transformers"):
+        if name not in keep:
             sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulst.light_import import leave_out_unused, skip_type_checks
+from simulst.light_import import UNUSED, leave_out_unused, skip_type_checks
 
 SLOW = ("test_mini.py", "test_must_c.py", "test_new_pair.py", "test_machines.py", "test_recognise.py", "test_runs.py")
 """Files whose tests take minutes, the slowest first: begun last, they would keep the other workers waiting."""
@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Every worker imports ESPnet.
 skip_type_checks()
-leave_out_unused(keep_transformers=True)
+leave_out_unused(keep=UNUSED)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

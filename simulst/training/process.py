@@ -60,7 +60,7 @@ if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imp
     torch.save = save  # type: ignore[assignment]
     atexit.register(leave)
     skip_type_checks()
-    leave_out_unused(keep_transformers=names_hugging_face(sys.argv))
+    leave_out_unused(keep=["transformers"] if names_hugging_face(sys.argv) else [])
 
 if __name__ == "__main__":
     sys.argv = sys.argv[1:]

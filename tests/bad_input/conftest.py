@@ -41,4 +41,5 @@ def scene(all_good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 @pytest.fixture
 def check(scene: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Callable[[Case], None]:
     """Runs a case in the scene."""
+    caplog.set_level("WARNING")  # whatever an earlier test has done to the logs
     return lambda case: case.check(capfd, caplog)
