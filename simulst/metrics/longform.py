@@ -201,6 +201,15 @@ def _in_order(
             f"{path}: has {len(more)} recordings that {segmentation} does not name, first {more[0]}; take "
             "the segmentation of these recordings."
         )
+    for sentence in sentences:
+        if sentence.offset >= by_name[sentence.recording].source_length / 1000:
+            logger.warning(
+                "%s: %s ends after %.0f s, before its last sentences; was it decoded to its end?",
+                path,
+                sentence.recording,
+                by_name[sentence.recording].source_length / 1000,
+            )
+            break
     return [by_name[name] for name in names]
 
 

@@ -236,6 +236,14 @@ def test_overlaps_are_told(talks: Talks, caplog: pytest.LogCaptureFixture) -> No
     assert "1 segments begin before the one in front of them has ended, first in first at 4 s" in caplog.text
 
 
+def test_recordings_that_were_cut_off_are_told(talks: Talks, caplog: pytest.LogCaptureFixture) -> None:
+    whole = read_log(talks.ours)
+    score_recordings([whole[0], replace(whole[1], source_length=21_000.0)], talks.segmentation, talks.references)
+    assert "ends after" not in caplog.text
+    score_recordings([whole[0], replace(whole[1], source_length=19_000.0)], talks.segmentation, talks.references)
+    assert "second ends after 19 s, before its last sentences" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
