@@ -468,7 +468,7 @@ def test_weights_that_are_not_finite(copy: Path, name: str, value: float, precis
     weights = torch.load(copy / "3epoch.pth")
     weights[name].view(-1)[-1] = value
     torch.save(weights, copy / "4epoch.pth")
-    with pytest.raises(SimulstError, match=rf"st: 4epoch.pth holds weights that are not finite.*, {name} for one; "):
+    with pytest.raises(SimulstError, match=rf"st: 4epoch.pth holds weights that are not finite.*, such as {name}; "):
         load_model(copy, checkpoint="4epoch.pth", precision=precision)
 
 

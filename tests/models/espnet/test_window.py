@@ -38,6 +38,11 @@ class Oracle(BlockwiseEncoding):
     def length(self) -> int:
         return self._samples
 
+    @property
+    def heard(self) -> int:
+        frames = self._samples // FRAME
+        return 1 + (frames - FIRST) // HOP if frames >= FIRST else 0
+
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         self._samples += samples.size
         self.final = final
