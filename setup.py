@@ -31,6 +31,8 @@ setup(
         "mini": ["espeakng-loader", "scipy"],
         "parallel": ["dask", "dask-jobqueue", "distributed"],
         "simuleval": ["simuleval"],
+        "simulstream": ["simulstream"],
+        "longform": ["OmniSTEval", "simulstream", "mweralign"],
         "plot": ["matplotlib"],
         "vad": ["silero-vad", "torch"],
         "hub": ["huggingface_hub"],

@@ -127,19 +127,49 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
     help="Resamples for confidence intervals; 0: none.",
 )
 @click.option("--against", type=click.Path(path_type=Path), help="Another log: test the difference (paired bootstrap).")
+@click.option(
+    "--segmentation", type=click.Path(path_type=Path), help="The log holds whole recordings: their sentences (YAML)."
+)
+@click.option("--references", type=click.Path(path_type=Path), help="A line for each segment of --segmentation.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def score(log: Path, target_lang: str, unit: str | None, bootstrap: int, against: Path | None, as_json: bool) -> None:
-    """Score an instances.log of simulst or SimulEval.
+def score(
+    log: Path,
+    target_lang: str,
+    unit: str | None,
+    bootstrap: int,
+    against: Path | None,
+    segmentation: Path | None,
+    references: Path | None,
+    as_json: bool,
+) -> None:
+    """Score a log of simulst, SimulEval or simulstream.
 
     LOG is the file or the folder that holds it. The file may be a pipe, or compressed with gzip.
+
+    OmniSTEval scores whole recordings, with --segmentation and --references. In a run's folder, these scores replace
+    those of scores.json.
     """
+    from simulst.errors import SimulstError
+    from simulst.languages import unit_of
     from simulst.log import read_log
     from simulst.metrics.score import compare, format_scores, score_instances
+    from simulst.runs import CONFIG, write_scores
 
-    instances = read_log(log)
-    scores = score_instances(instances, language=target_lang, unit=unit, bootstrap=bootstrap, path=log)
+    unit = unit or unit_of(target_lang)
+    instances = read_log(log, unit)
+    if segmentation is not None and references is not None and against is None:
+        from simulst.metrics.longform import score_recordings
+
+        scores = score_recordings(instances, segmentation, references, target_lang, unit, bootstrap, path=log)
+        if (log / CONFIG).is_file():
+            write_scores(log, scores)
+    elif segmentation is not None or references is not None:
+        raise SimulstError("give --segmentation and --references together, and without --against.")
+    else:
+        scores = score_instances(instances, language=target_lang, unit=unit, bootstrap=bootstrap, path=log)
     if against is not None:
-        scores["against"] = compare(read_log(against), instances, language=target_lang, unit=unit, paths=(against, log))
+        baseline, paths = read_log(against, unit), (against, log)
+        scores["against"] = compare(baseline, instances, language=target_lang, unit=unit, paths=paths)
     click.echo(json.dumps(scores, ensure_ascii=False) if as_json else format_scores(scores))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 import logging
 import zlib
@@ -18,7 +17,7 @@ import yaml
 from pydantic import BeforeValidator, Field, Strict, TypeAdapter, ValidationError
 
 from simulst.errors import SimulstError
-from simulst.words import split
+from simulst.words import completed_by
 
 if TYPE_CHECKING:
     from simulst.data.datadir import Utterance
@@ -56,6 +55,8 @@ class Instance:
     waited_ms: part of the computation time that was spent waiting for a processor, in ms (ours).
     audio: digest of the audio, to notice that it has changed (ours).
     segments: first and last ms of source of each utterance that the stream was cut into (ours).
+    chunk_elapsed: for each target unit, its delay plus the computation time of its step alone, in ms (simulstream's
+        convention; ours). Empty if only `elapsed` is known.
     """
 
     index: Annotated[int, Strict(), Field(ge=0, le=1e9)]
@@ -72,6 +73,7 @@ class Instance:
     waited_ms: Annotated[Time, Field(ge=0)] | None = None
     audio: Text = ""
     segments: list[Annotated[list[Time], Field(min_length=2, max_length=2)]] = field(default_factory=list)
+    chunk_elapsed: list[Time] = field(default_factory=list)
 
     def units(self, unit: str) -> list[str]:
         """The prediction in words or characters, as SimulEval counts them."""
@@ -88,7 +90,7 @@ class Instance:
 
     def to_json(self) -> str:
         """One line of the log, without optional fields that are not set."""
-        optional = ("name", "reads", "compute_ms", "waited_ms", "audio", "segments")
+        optional = ("name", "reads", "compute_ms", "waited_ms", "audio", "segments", "chunk_elapsed")
         row = {key: value for key, value in asdict(self).items() if key not in optional or value}
         return json.dumps(row, ensure_ascii=False)
 
@@ -102,22 +104,14 @@ def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: 
     source_ms: duration of the audio, in ms.
     audio: digest of the audio.
     """
-    text = "".join(emission.text for emission in stream.emissions)
-    delays, elapsed = [], []
-    ends = itertools.accumulate(len(emission.text) for emission in stream.emissions)
-    pieces = zip(ends, stream.emissions, strict=True)
-    written = -1
-    for end in itertools.accumulate(map(len, split(text, stream.unit))):
-        while written < end:
-            written, emission = next(pieces)
-        delays.append(emission.delay_ms)
-        elapsed.append(emission.elapsed_ms)
+    pieces = [emission.text for emission in stream.emissions]
+    last = [stream.emissions[number] for number in completed_by(pieces, stream.unit)]
     return Instance(
         index=index,
-        prediction=text,
-        delays=delays,
-        elapsed=elapsed,
-        prediction_length=len(delays),
+        prediction="".join(pieces),
+        delays=[emission.delay_ms for emission in last],
+        elapsed=[emission.elapsed_ms for emission in last],
+        prediction_length=len(last),
         reference=utterance.reference,
         source=[str(utterance.wav)],
         source_length=source_ms,
@@ -128,13 +122,14 @@ def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: 
     )
 
 
-def read_log(path: str | Path) -> list[Instance]:
-    """Read a whole log, ours or SimulEval's, in the order of `index`.
+def read_log(path: str | Path, unit: str = "word") -> list[Instance]:
+    """Read a whole log, ours, SimulEval's or simulstream's, in the order of `index`.
 
     Warns of faults that can be scored: missing indices; delays that fall or are negative; elapsed times that are
     missing, 0 or less than the delays. Elapsed times that are all 0 were not measured, so they are removed.
 
     path: the log, or a folder with instances.log. The log may be a pipe, or compressed with gzip.
+    unit: "word" or "char", the unit of the delays, which a log of simulstream does not tell.
 
     Raises SimulstError: the log is missing or empty; a line is not a log entry; a field has the wrong type, or a time
         is NaN or infinite; an index appears twice; the numbers of delays and elapsed times differ; times are in
@@ -143,9 +138,14 @@ def read_log(path: str | Path) -> list[Instance]:
     path = Path(path)
     if path.is_dir():
         path = path / "instances.log"
-    instances: dict[int, Instance] = {}
     # Not splitlines(): the text may hold U+2028 and similar separators.
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+    lines = _read_text(path).split("\n")
+    if _is_simulstream(lines):
+        from simulst.serve.log import read_simulstream
+
+        return read_simulstream(lines, unit, path)
+    instances: dict[int, Instance] = {}
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             instance = _parse(line, f"{path}, line {number}")
             if instance.index in instances:
@@ -182,6 +182,16 @@ def check_units(instances: Sequence[Instance], unit: str, path: str | Path) -> N
                 f"{path}, index {instance.index}: {units} {unit}s but {len(instance.delays)} delays; "
                 f"the log is broken or was written in another unit (--unit)."
             )
+
+
+def _is_simulstream(lines: Sequence[str]) -> bool:
+    """Whether these are the lines of simulstream's log, by the first that is not empty."""
+    first = next((line for line in lines if line.strip()), "")
+    try:
+        row = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "index" not in row and ("model_loading_time" in row or "id" in row)
 
 
 def _read_text(path: Path) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from simulst.search import Tokens
 
@@ -15,6 +16,17 @@ _UNIT = {"word": re.compile(r"\s*\S+"), "char": re.compile(r"\s*\S")}
 def split(text: str, unit: str) -> list[str]:
     """The words (or characters) of a text, each with the space before it. unit: "word" or "char"."""
     return _UNIT[unit].findall(text)
+
+
+def completed_by(pieces: Sequence[str], unit: str) -> list[int]:
+    """For each word (character) of the text that the pieces make up, the number of the piece with which it is whole."""
+    ends = enumerate(itertools.accumulate(map(len, pieces)))
+    found, number, written = [], -1, -1
+    for end in itertools.accumulate(map(len, split("".join(pieces), unit))):
+        while written < end:
+            number, written = next(ends)
+        found.append(number)
+    return found
 
 
 class Words:

@@ -762,7 +762,7 @@ def test_what_a_model_does_not_give_is_told_when_a_stream_is_opened() -> None:
     session = FakeModel().session()
     for how, words in (
         (Decoding(Chunk(1000), All(), CTC(0.0)), "stop: ctc needs a decoder that is driven token by token, which this"),
-        (Decoding(Chunk(1000), All(), AlignAtt(3)), "stop: align_att needs a decoder that is driven"),
+        (Decoding(Chunk(1000), All(), AlignAtt(3)), "stop: align_att needs the decoder's attention to the source"),
         (Decoding(Chunk(1000), All(), AnyOf((CTC(0.0), MaxTokens(2)))), "stop: any_of needs a decoder"),
         (Decoding(Chunk(1000), All(), search=JointBeamSearch()), "search: joint_beam needs a decoder.*'search: "),
     ):

@@ -6,6 +6,9 @@
 
 (or `--agent-class simulst.agents.simuleval.StreamAgent`). `simulst export` writes source.txt and target.txt.
 Targets counted in characters (zh, ja, ...) also need SimulEval's `--eval-latency-unit char`.
+
+simulstream's SimulEvalWrapper runs the agent too; its YAML then holds the same options with `_` for `-`. (Our own
+processor, simulst/serve/simulstream.py, loads the model once for all clients and writes no space twice.)
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 import soxr
 from simuleval.agents import SpeechToTextAgent
 from simuleval.agents.actions import Action, ReadAction, WriteAction
+from simuleval.agents.states import AgentStates
 from simuleval.utils import entrypoint
 
 from simulst.config import load_decoding
@@ -43,14 +47,15 @@ class StreamAgent(SpeechToTextAgent):
     """
 
     def __init__(self, args: Namespace) -> None:
-        self._unit = args.unit or unit_of(args.target_lang)
-        counted = getattr(args, "eval_latency_unit", self._unit)
+        # Without SimulEval's parser there may be no defaults.
+        self._unit = getattr(args, "unit", None) or unit_of(args.target_lang)
+        counted = getattr(args, "eval_latency_unit", None) or getattr(args, "latency_unit", self._unit)
         if counted not in (self._unit, "spm"):
             raise SimulstError(
                 f"--eval-latency-unit is '{counted}', but the agent writes {self._unit}s for '{args.target_lang}'; "
                 f"give --eval-latency-unit {self._unit}, or another --unit."
             )
-        options = parse_options(args.model_option)
+        options = parse_options(getattr(args, "model_option", None) or [])
         if getattr(args, "device", "cpu") != "cpu":
             options.setdefault("device", args.device)
         self._decoding = load_decoding(args.decoding)
@@ -87,8 +92,29 @@ class StreamAgent(SpeechToTextAgent):
         self._resampler: soxr.ResampleStream | None = None
         self._pushed = 0  # how many items of states.source have been pushed
 
-    def policy(self) -> Action:
-        """Push the new audio and write the words that became final."""
+    @property
+    def tgt_lang(self) -> str:
+        """The language written. It can be set between utterances, as simulstream's wrapper does."""
+        return self._languages[1]
+
+    @tgt_lang.setter
+    def tgt_lang(self, language: str) -> None:
+        if language == self.tgt_lang:
+            return
+        if self._pushed:
+            raise SimulstError(f"the utterance is being written in '{self.tgt_lang}'; name '{language}' before it.")
+        if unit_of(language) != self._unit:
+            raise SimulstError(f"the agent writes {self._unit}s, and '{language}' is not counted in {self._unit}s.")
+        self._languages = self._languages[0], language
+        self.reset()
+
+    def policy(self, states: AgentStates | None = None) -> Action:
+        """Push what is new in the source; write what became final.
+
+        states: our own, which SimulEval does not need to give; simulstream's wrapper does.
+        """
+        if states is not None and states is not self.states:
+            raise SimulstError("the agent follows one utterance in its own states; give each stream its own agent.")
         if not self.states.source:
             return WriteAction("", finished=True) if self.states.source_finished else ReadAction()
         finished = self.states.source_finished

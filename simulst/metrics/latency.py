@@ -17,6 +17,9 @@ from simulst.log import SAME_MS, Instance
 METRICS = ("AL", "AL_original", "AL_steps", "LAAL", "AP", "DAL")
 """Keys of `instance_latency`; `corpus_latency` has each of them with the suffix _CA too, and RTF."""
 
+LONG_METRICS = ("LongYAAL", "LongLAAL", "StreamLAAL")
+"""Those of whole recordings (longform.py), each also with the suffix _CA."""
+
 
 def average_lagging(times: Sequence[float], source_length: float, target_length: int) -> float:
     """AL in ms: the mean lag behind a policy that spreads `target_length` units evenly over the source.

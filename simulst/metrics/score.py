@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
 from simulst.log import Instance, check_units
-from simulst.metrics.latency import METRICS, corpus_latency
+from simulst.metrics.latency import LONG_METRICS, METRICS, corpus_latency
 
 logger = logging.getLogger(__name__)
+
+LONG_MS = 120_000  # no sentence takes as long, ms
 
 
 def score_instances(
@@ -46,6 +49,15 @@ def score_instances(
     if not instances:
         raise SimulstError(f"{path}: no sentences to score.")
     check_units(instances, unit, path)
+    if long := sum(instance.source_length > LONG_MS for instance in instances):
+        logger.warning(
+            "%s: %d of %d entries are longer than %g minutes, as whole recordings are; AL, LAAL, AP and DAL of them "
+            "mean nothing: score them with --segmentation and --references.",
+            path,
+            long,
+            len(instances),
+            LONG_MS / 60_000,
+        )
     references = _references(instances, path)
     if not references:
         logger.warning("%s: has no references; no BLEU and chrF, and lags use the lengths of the predictions.", path)
@@ -57,11 +69,11 @@ def score_instances(
     prediction_units = sum(len(i.units(unit)) for i in instances)
     latency = corpus_latency(instances, unit)
     return {
-        **_quality([i.prediction for i in instances], references, language, bootstrap),
-        **{name: _round(value, 4 if name == "RTF" else 3) for name, value in latency.items()},
+        **quality_of([i.prediction for i in instances], references, language, bootstrap),
+        **{name: rounded(value, 4 if name == "RTF" else 3) for name, value in latency.items()},
         "sentences": len(instances),
         "empty": sum(not i.delays for i in instances),
-        "length_ratio": _round(prediction_units / reference_units) if reference_units else None,
+        "length_ratio": rounded(prediction_units / reference_units) if reference_units else None,
         "unit": unit,
     }
 
@@ -113,9 +125,9 @@ def compare(
     )
     result: dict[str, Any] = {}
     for metric, difference in differences.items():
-        result[f"{metric}_baseline"] = _round(difference.baseline)
-        result[f"{metric}_system"] = _round(difference.system)
-        result[f"{metric}_difference"] = _round(difference.system - difference.baseline)
+        result[f"{metric}_baseline"] = rounded(difference.baseline)
+        result[f"{metric}_system"] = rounded(difference.system)
+        result[f"{metric}_difference"] = rounded(difference.system - difference.baseline)
         result[f"{metric}_p"] = round(difference.p, 4)
         result[f"{metric}_signature"] = difference.signature
     result["sentences"] = len(first)
@@ -130,13 +142,14 @@ def format_scores(scores: dict[str, Any]) -> str:
         interval = "" if low is None else f"  95 %: {low:.2f} to {high:.2f}"
         lines.append(f"{name:<12}{_cell(scores[name], 2)}{interval}")
     lines.append(f"{'':<12}{'plain':>10}{'with computation':>18}")
-    for name in METRICS:
+    for name in (name for name in (*METRICS, *LONG_METRICS) if name in scores):
         digits = 3 if name == "AP" else 1
         lines.append(f"{name:<12}{_cell(scores[name], digits)}{_cell(scores[f'{name}_CA'], digits):>18}")
     lines.append(f"{'RTF':<12}{_cell(scores['RTF'], 3)}")
     lines.append(f"{'length ratio':<12}{_cell(scores['length_ratio'], 3)}")
+    recordings = f"{scores['recordings']} recordings, " if "recordings" in scores else ""
     lines.append(
-        f"{scores['sentences']} sentences, {scores['empty']} with an empty prediction; "
+        f"{recordings}{scores['sentences']} sentences, {scores['empty']} with an empty prediction; "
         f"lags in ms, counted by the {scores['unit']}."
     )
     if "against" in scores:
@@ -166,7 +179,8 @@ def _references(instances: Sequence[Instance], path: str | Path) -> list[str]:
     return known
 
 
-def _quality(predictions: Sequence[str], references: Sequence[str], language: str, bootstrap: int) -> dict[str, Any]:
+def quality_of(predictions: Sequence[str], references: Sequence[str], language: str, bootstrap: int) -> dict[str, Any]:
+    """BLEU and chrF as `score_instances` gives them."""
     from simulst.metrics.quality import bleu, chrf
 
     scores: dict[str, Any] = {}
@@ -176,16 +190,17 @@ def _quality(predictions: Sequence[str], references: Sequence[str], language: st
             quality = bleu(predictions, references, language, bootstrap)
         elif references:
             quality = chrf(predictions, references, bootstrap)
-        scores[name] = _round(quality.score) if quality else None
+        scores[name] = rounded(quality.score) if quality else None
         if bootstrap > 1:
-            scores[f"{name}_low"] = _round(quality.low) if quality else None
-            scores[f"{name}_high"] = _round(quality.high) if quality else None
+            scores[f"{name}_low"] = rounded(quality.low) if quality else None
+            scores[f"{name}_high"] = rounded(quality.high) if quality else None
         scores[f"{name}_signature"] = quality.signature if quality else None
     return scores
 
 
-def _round(value: float | None, digits: int = 3) -> float | None:
-    return None if value is None else round(float(value), digits)
+def rounded(value: float | None, digits: int = 3) -> float | None:
+    """For JSON, which knows no NaN either."""
+    return None if value is None or math.isnan(value) else round(float(value), digits)
 
 
 def _cell(value: float | None, digits: int) -> str:

@@ -10,6 +10,7 @@ says where they end (CTranslate2's `align`). The decoder still gets them as prev
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -176,15 +177,18 @@ class Whisper:
             Hypothesis(self._plain(ids), score) for ids, score in zip(result.sequences_ids, result.scores, strict=True)
         ]
 
-    def end_times(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> list[float]:
-        """The end time of each token, in seconds from the start of the window, from the decoder's attention."""
+    def begins(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> list[int]:
+        """The encoder frame (20 ms) at which each token begins, and the frame at which the last one ends.
+
+        They come from the decoder's attention. frames: how many frames of log_mel (10 ms) are audio.
+        """
         if not tokens:
-            return []
+            return [0]
         alignment = self._model.align(encoded, list(start[:-1]), [list(tokens)], frames)[0].alignments
-        starts = [0] * (len(tokens) + 1)
+        begins = [0] * (len(tokens) + 1)
         for token, frame in reversed(alignment):
-            starts[token] = frame
-        return [frame * STATE_SECONDS for frame in starts[1:]]
+            begins[token] = frame
+        return begins
 
     def text(self, tokens: Tokens) -> str:
         """Plain text. An incomplete character at the end becomes U+FFFD."""
@@ -233,7 +237,7 @@ class WhisperSession(WindowedSession):
     start: the tokens that name the languages and the task.
     """
 
-    gives = frozenset({Need.LIBRARY_SEARCH})
+    gives = frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION})
 
     def __init__(self, model: Whisper, start: Tokens, meter: Meter) -> None:
         super().__init__(WINDOW_SECONDS, meter)
@@ -252,16 +256,31 @@ class WhisperSession(WindowedSession):
 
     def _stopped_beam(self, prefix: Tokens, options: BeamSearch, most: int, stop: Stopping | None) -> Beam:
         """The beam, cut where STOP would have ended the search. (CTranslate2's search can't be stopped by STOP.)"""
-        if stop is None:
-            return self._generated(prefix, options, most)
-        enough = min(stop.options.enough_tokens or most, most)
+        enough = most if stop is None else min(stop.options.enough_tokens or most, most)
         beam = self._generated(prefix, options, enough)
-        cut = [_until(stop, h.tokens, len(prefix)) for h in beam]
-        full = bool(cut) and len(cut[0]) == len(prefix) + enough
-        if enough < most and full and not stop.ends(TokensView(cut[0][len(prefix) :])):
+        if stop is None or not beam:
+            return beam
+        end = self._end(stop, beam[0].tokens, len(prefix))
+        if enough < most and end is None and len(beam[0].tokens) == len(prefix) + enough:
             beam = self._generated(prefix, options, most)
-            cut = [_until(stop, h.tokens, len(prefix)) for h in beam]
-        return [replace(h, tokens=tokens) for h, tokens in zip(beam, cut, strict=True)]
+            end = self._end(stop, beam[0].tokens, len(prefix))
+        return [replace(h, tokens=h.tokens[:end]) for h in beam]
+
+    def _end(self, stop: Stopping, best: Tokens, given: int) -> int | None:
+        """Of how many tokens the best hypothesis is where STOP ends its search; None where it does not.
+
+        given: how many of them were committed before.
+        """
+        left = functools.cache(lambda: self._frames_left(best)[given:])
+        for end in range(given, len(best)):
+            if stop.ends(TokensView(best[given:end], left)):
+                return max(given, end - stop.discard)
+        return None
+
+    def _frames_left(self, tokens: Tokens) -> list[int]:
+        """Encoder frames of audio after the one at which each token begins, the window's last text included."""
+        last = self._audio.size // FRAME // 2 - 1
+        return [last - begin for begin in self._begins(tokens)]
 
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
         previous = self._gone[-PREVIOUS_TOKENS:]
@@ -284,19 +303,17 @@ class WhisperSession(WindowedSession):
             self._states = (key, self.meter.shared(key, lambda: self._model.encode(self._audio)))
         return self._states[1]
 
+    def _begins(self, tokens: Tokens) -> list[int]:
+        key = ("align", self._offset, self.length, self._begin, tokens)
+        encoded, frames = self._encoded(), self._audio.size // FRAME
+        return self.meter.shared(key, lambda: self._model.begins(encoded, self._begin, tokens, frames))
+
     def _end_times(self, tokens: Tokens) -> list[float]:
-        return self._model.end_times(self._encoded(), self._begin, tokens, self._audio.size // FRAME)
+        """A token has been spoken when the next one begins."""
+        return [frame * STATE_SECONDS for frame in self._begins(tokens)[1:]]
 
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
         return self._model.begins_word(tokens[place])
-
-
-def _until(stop: Stopping, tokens: Tokens, given: int) -> Tokens:
-    """The hypothesis up to the token where STOP would have ended its search. given: how many tokens are committed."""
-    for end in range(given, len(tokens)):
-        if stop.ends(TokensView(tokens[given:end])):
-            return tokens[: max(given, end - stop.discard)]
-    return tokens
 
 
 def loops(tokens: Tokens, times: int = 3, longest: int = 8) -> bool:

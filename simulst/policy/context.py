@@ -50,7 +50,7 @@ class View(ABC):
         raise NotImplementedError(f"{Need.CTC} was not declared in STOP's needs")
 
     def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
-        """Encoder frames after the one that the next token attends to most.
+        """Encoder frames of the audio after the one that the next token attends to most, or at which it begins.
 
         layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all.
         heads: the heads in them, counted the same way; empty: all.
@@ -63,11 +63,20 @@ class View(ABC):
 
 
 class TokensView(View):
-    """A hypothesis of which only the tokens are known."""
+    """The beginning of a hypothesis that a search has ended.
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
+    left: for each new token of the whole hypothesis, the encoder frames after the one at which it begins; only a
+    session that gives `Need.ATTENTION` is asked.
+    """
+
+    def __init__(self, tokens: Tokens, left: Callable[[], Sequence[float]] | None = None) -> None:
+        self._tokens, self._left = tokens, left
 
     @property
     def tokens(self) -> Tokens:
         return self._tokens
+
+    def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
+        if self._left is None:
+            return super().frames_left(layers, heads)
+        return self._left()[len(self._tokens)]

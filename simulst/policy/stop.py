@@ -221,8 +221,10 @@ class CTC(Stop):
 class AlignAtt(Stop):
     """AlignAtt (Papi et al. 2023): end before a token that attends most to one of the last `frames` encoder frames.
 
-    frames: how many encoder frames at the end of the audio count as the last.
-    layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all.
+    frames: how many encoder frames at the end of the audio count as the last. A frame is 20 ms in Whisper and 40 ms in
+        most other models.
+    layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all. Whisper
+        aligns its text by heads of its own choice, so `layers` and `heads` stay empty.
     heads: the heads in them, counted the same way; empty: all.
     """
 
@@ -230,7 +232,7 @@ class AlignAtt(Stop):
     layers: tuple[int, ...] = ()
     heads: tuple[int, ...] = ()
 
-    needs = frozenset({Need.ATTENTION, Need.STEPS})
+    needs = frozenset({Need.ATTENTION})
 
     def __post_init__(self) -> None:
         if self.frames < 1:
@@ -254,6 +256,8 @@ class AlignAtt(Stop):
 
     def open(self, context: Context) -> Stopping:
         for name, chosen, size in (("layers", self.layers, context.layers), ("heads", self.heads, context.heads)):
+            if chosen and not size:
+                raise SimulstError(f"stop: this model chooses the heads that align its text; leave '{name}' out.")
             for number in chosen:
                 if not -size <= number < size:
                     raise SimulstError(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulst.errors import SimulstError
+from simulst.metrics.latency import LONG_METRICS
 from simulst.report.table import ScoredRun, is_number, load_runs
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,8 @@ def draw_curve(folders: Sequence[Path], out: Path, latencies: Sequence[str] = ("
     runs = load_runs(folders)
     for run, metric in itertools.product(runs, latencies):
         if metric not in run.scores or not (run.scores[metric] is None or is_number(run.scores[metric])):
-            have = [key for key in ("AL", "LAAL", "AP", "DAL", "AL_CA", "LAAL_CA") if key in run.scores]
+            known = ("AL", "LAAL", "AP", "DAL", "AL_CA", "LAAL_CA", *LONG_METRICS)
+            have = [key for key in known if key in run.scores]
             raise SimulstError(f"{run.folder}: its scores have no '{metric}'; choose from {', '.join(have)}, ...")
     offline = [run for run in runs if run.offline and run.scores.get("BLEU") is not None]
     lines: dict[str, list[ScoredRun]] = {}

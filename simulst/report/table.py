@@ -29,10 +29,14 @@ COLUMNS = {
     "AP": ("AP", 2),
     "DAL": ("DAL", 0),
     "AL_CA": ("AL_CA", 0),
+    "LongYAAL": ("LongYAAL", 0),
+    "LongLAAL": ("LongLAAL", 0),
+    "StreamLAAL": ("StreamLAAL", 0),
+    "LongYAAL_CA": ("LongYAAL_CA", 0),
     "RTF": ("RTF", 3),
     "length_ratio": ("Length", 2),
 }
-"""Key of scores.json → heading and decimals."""
+"""Key of scores.json → heading and decimals. Runs of sentences and runs of recordings have different lags."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +121,13 @@ def runs_table(folders: Sequence[Path]) -> str:
 
     Raises SimulstError: as `load_runs`.
     """
-    rows = [["Configuration", "BLEU", "95 %", *(heading for heading, _ in COLUMNS.values())]]
-    for run in load_runs(folders):
+    runs = load_runs(folders)
+    columns = {key: column for key, column in COLUMNS.items() if any(key in run.scores for run in runs)}
+    rows = [["Configuration", "BLEU", "95 %", *(heading for heading, _ in columns.values())]]
+    for run in runs:
         low, high = run.scores.get("BLEU_low"), run.scores.get("BLEU_high")
         interval = "–" if low is None or high is None else f"[{low:.1f}, {high:.1f}]"
-        numbers = [_number(run.scores.get(key), digits) for key, (_, digits) in COLUMNS.items()]
+        numbers = [_number(run.scores.get(key), digits) for key, (_, digits) in columns.items()]
         rows.append([run.name, _number(run.scores.get("BLEU"), 1), interval, *numbers])
     return markdown(rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulst.runs.decode import decode_utterance, run
-from simulst.runs.folder import CONFIG, LOG, SCORES, read_run_config, score_run
+from simulst.runs.folder import CONFIG, LOG, SCORES, read_run_config, score_run, write_scores
 from simulst.runs.task import Task, model_of
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "read_run_config",
     "run",
     "score_run",
+    "write_scores",
 ]

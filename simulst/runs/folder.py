@@ -207,5 +207,10 @@ def score_run(folder: Path, language: str, unit: str | None = None, bootstrap: i
     scores = score_instances(
         read_log(folder / LOG), language=language, unit=unit, bootstrap=bootstrap, path=folder / LOG
     )
-    write_atomically(folder / SCORES, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+    write_scores(folder, scores)
     return scores
+
+
+def write_scores(folder: Path, scores: dict[str, Any]) -> None:
+    """A run's scores.json."""
+    write_atomically(folder / SCORES, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")

@@ -56,6 +56,10 @@ NOT_RUN = {
     ): "the model is written by the line above; tests/models/huggingface runs such models",
     ("docs/models.md", "hf auth login"): "it needs an account",
     ("docs/models.md", "hf upload"): "the same",
+    **{
+        ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"
+        for begin in ("simulst score", "simulstream_", "python -m simulstream", "omnisteval", "type: simul")
+    },
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
 }
 """The blocks and commands, by their beginnings, that can't be run here, and why."""
@@ -63,6 +67,7 @@ NOT_RUN = {
 OTHERS_OPTIONS = {
     "--computation-aware": "SimulEval",
     "--local-dir": "Hugging Face",
+    "--fix_simuleval_emission_ca": "OmniSTEval",
     **dict.fromkeys(("--encoder_conf", "--batch_bins", "--accum_grad"), "ESPnet"),
     **dict.fromkeys(("--nodes", "--ntasks-per-node", "--gres", "--cpus-per-task"), "Slurm"),
 }
@@ -71,7 +76,8 @@ OTHERS_OPTIONS = {
 COLUMNS = {f"--{column.name.replace('_', '-')}-column" for column in dataclasses.fields(Columns)}
 """The options that local/prepare_tsv.py makes of a dataclass."""
 
-PROGRAMS = ("simulst", "python", "hf", "simuleval")
+SIMULSTREAM = ("simulstream_server", "simulstream_wavs_client", "simulstream_inference", "simulstream_score_latency")
+PROGRAMS = ("simulst", "python", "hf", "simuleval", "omnisteval", *SIMULSTREAM)
 SCRIPTS = ("run.sh", "test.sh", "tools/install.sh")
 WHISPER = "egs/prompts/models/whisper-base"
 RECORDING = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav"

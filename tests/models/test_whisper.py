@@ -24,12 +24,14 @@ from simulst.longform.segment import Pause, Whole
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
 from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperSession, log_mel, loops
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
+from simulst.policy.context import Context
 from simulst.policy.read import Chunk, Offline, Read
-from simulst.policy.stop import MaxTokens
+from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords
 from simulst.search import Beam, BeamSearch, Hypothesis, Tokens
 from simulst.stream import Stream
 from simulst.streams import open_stream
+from simulst.words import Words
 
 RATE = 16000
 POSITIONS = tiny_whisper.POSITIONS
@@ -200,28 +202,28 @@ def test_prompts_as_long_as_the_decoder(endless: Whisper, previous: int, left: i
     assert tokens[:length] == prefix_of(length)
     assert max(left - 1, 0) <= len(tokens) - length <= max(left, 0)
     if left > 0:
-        assert len(endless.end_times(encoded, START, tokens, 300)) == len(tokens)
+        assert len(endless.begins(encoded, START, tokens, 300)) == len(tokens) + 1
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.05, 0.4, 3, 30])
 @pytest.mark.parametrize("count", [0, 1, 4, 60])
-def test_end_times(whisper: Whisper, seconds: float, count: int) -> None:
+def test_begins(whisper: Whisper, seconds: float, count: int) -> None:
     audio = noise(seconds)
-    ends = whisper.end_times(whisper.encode(audio), START, prefix_of(count), audio.size // 160)
-    assert len(ends) == count
-    assert all(0 <= end <= seconds for end in ends)
-    assert ends == sorted(ends)
+    begins = whisper.begins(whisper.encode(audio), START, prefix_of(count), audio.size // 160)
+    assert len(begins) == count + 1
+    assert all(0 <= begin * 0.02 <= seconds for begin in begins)
+    assert begins == sorted(begins)
 
 
-def test_end_times_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
+def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
     """`align` adds <|notimestamps|> after the start sequence itself."""
     encoded, tokens = whisper.encode(sounds(5)), prefix_of(20)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     start = [tokenizer.token_to_id(token) for token in ("<|startoftranscript|>", "<|es|>", "<|translate|>")]
     model = ctranslate2.models.Whisper(str(folder), compute_type="float32", intra_threads=1)
     pairs = model.align(encoded, start, [list(tokens)], 500)[0].alignments
-    begins = [min(frame for token, frame in pairs if token == i) for i in range(1, len(tokens) + 1)]
-    assert whisper.end_times(encoded, START, tokens, 500) == pytest.approx([frame * 0.02 for frame in begins])
+    begins = [min(frame for token, frame in pairs if token == i) for i in range(len(tokens) + 1)]
+    assert whisper.begins(encoded, START, tokens, 500) == begins
 
 
 def test_text(folder: Path, whisper: Whisper) -> None:
@@ -371,7 +373,7 @@ def test_slide(endless: Whisper) -> None:
     assert session.is_full()
     best = session.search((), BeamSearch(2), MaxTokens(60)).best
     spoken = session.spoken(best)
-    ends = endless.end_times(endless.encode(audio), START, best, 3000)
+    ends = [begin * 0.02 for begin in endless.begins(endless.encode(audio), START, best, 3000)[1:]]
     assert spoken == best[: sum(end <= 29 for end in ends)] and 0 < len(spoken) < 60
     session.slide(spoken)
     assert not session.is_full() and session.length == 30 * RATE
@@ -400,7 +402,7 @@ def test_a_third_of_the_window_stays(
 ) -> None:
     session, audio = endless.session("es", "en"), sounds(30)
     session.extend(audio)
-    monkeypatch.setattr(endless, "end_times", lambda *_: ends)
+    monkeypatch.setattr(endless, "begins", lambda *_: [0, *(end / 0.02 for end in ends)])
     monkeypatch.setattr(endless, "begins_word", lambda token: True)
     session.slide(prefix_of(6))
     assert session.limit() / RATE - 30 == pytest.approx(cut)
@@ -431,6 +433,80 @@ def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.Mo
     for previous, prefix in seen:
         together = (*previous, *prefix)
         assert any(stream.committed[i : i + len(together)] == together for i in range(len(stream.committed) + 1))
+
+
+# AlignAtt
+
+
+@pytest.mark.parametrize("frames", [1, 10, 25, 60, 200])
+@pytest.mark.parametrize("given", [0, 3])
+def test_align_att_ends_before_the_first_token_that_begins_in_the_last_frames(
+    folder: Path, endless: Whisper, frames: int, given: int
+) -> None:
+    audio = sounds(3)
+    session = endless.session("es", "en")
+    session.extend(audio)
+    options = BeamSearch(2)
+    whole = session.search(prefix_of(given), options, None).beam
+    best = whole[0].tokens
+    expected = next((i for i in range(given, len(best)) if begin_of(endless, audio, best, i) >= 150 - frames), None)
+    assert (expected is not None) == (frames > 1)
+    found = session.search(prefix_of(given), options, AlignAtt(frames)).beam
+    assert [h.tokens for h in found] == [h.tokens[:expected] for h in whole]
+
+
+def begin_of(model: Whisper, audio: np.ndarray, tokens: Tokens, number: int) -> int:
+    """The frame of a token by the definition: the first that CTranslate2 pairs with it."""
+    encoded = model.encode(audio)
+    pairs = model._model.align(encoded, list(START[:-1]), [list(tokens)], audio.size // 160)[0].alignments
+    return min(frame for token, frame in pairs if token == number)
+
+
+def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    begins, aligned = whisper.begins, []
+
+    def spy(encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> list[int]:
+        aligned.append(tokens)
+        return begins(encoded, start, tokens, frames)
+
+    monkeypatch.setattr(whisper, "begins", spy)
+    session = whisper.session("es", "en")
+    session.extend(sounds(3))
+    best = session.search((), BeamSearch(2), MaxTokens(9)).best
+    session.search((), BeamSearch(2), MaxWords(2).open(context_of(session)))
+    assert aligned == []
+    stop = AnyOf((MaxTokens(50), AlignAtt(10))).open(context_of(session))
+    session.search((), BeamSearch(2), stop)
+    assert len(aligned) == 1 and aligned[0][: len(best)] == best[: len(aligned[0])]
+    whole = session.search((), BeamSearch(2), None).best
+    session.search(whole, BeamSearch(2, max_tokens_per_second=1e-9), AlignAtt(10))
+    session.search((*whole, *prefix_of(POSITIONS)), BeamSearch(2), AlignAtt(10))  # no position is left
+    assert all(len(tokens) > len(whole) for tokens in aligned[1:])
+
+
+def context_of(session: WhisperSession) -> Context:
+    return Context(Words(session.text), session.meter, RATE, session.block_end)
+
+
+def test_align_att_in_a_stream(whisper: Whisper) -> None:
+    """More frames write later, and at the end all is written; pushes do not matter."""
+    audio, written = sounds(6), []
+    for frames in (5, 100, 400):
+        how = Decoding(Chunk(1000), WholeWords(All()), AlignAtt(frames), BeamSearch(2))
+        stream = run(whisper.session("es", "en"), how, audio)
+        again = Stream(whisper.session("es", "en"), how)
+        for start in range(0, audio.size, 7000):
+            again.push(audio[start : start + 7000], start + 7000 >= audio.size)
+        assert [(e.text, e.delay_ms) for e in again.emissions] == [(e.text, e.delay_ms) for e in stream.emissions]
+        written.append([e.delay_ms for e in stream.emissions])
+    assert written[0][0] < 6000, "it writes something on the way"
+    assert set(written[2]) == {6000.0}, "within 8 s of its end no token of 6 s may begin"
+
+
+def test_align_att_takes_whispers_own_heads(whisper: Whisper) -> None:
+    for stop in (AlignAtt(10, layers=(0,)), AlignAtt(10, heads=(1,))):
+        with pytest.raises(SimulstError, match=r"chooses the heads that align its text; leave .(layers|heads). out"):
+            Stream(whisper.session("es", "en"), Decoding(Chunk(1000), All(), stop))
 
 
 # Streams

@@ -84,7 +84,7 @@ def test_ctc() -> None:
 
 def test_align_att() -> None:
     stop = AlignAtt(4, (-1,), (0, 2))
-    assert (stop.label, stop.needs, stop.discard) == ("AlignAtt4-L-1-H0+2", {Need.ATTENTION, Need.STEPS}, 0)
+    assert (stop.label, stop.needs, stop.discard) == ("AlignAtt4-L-1-H0+2", {Need.ATTENTION}, 0)
     assert AlignAtt(4).label == "AlignAtt4"
     assert [stop.ends(Known(left=x)) for x in (0, 3, 4, 9, math.nan)] == [True, True, False, False, False]
     view = Known(left=1.0)

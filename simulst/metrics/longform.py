@@ -1,0 +1,272 @@
+"""Scores of whole recordings: OmniSTEval cuts their text at the sentences of the references, and scores these.
+
+Average lagging of a whole recording means nothing: the ideal writer that it compares with speaks at one rate from the
+first word to the last, through all pauses. So each sentence is given the words that were meant for it (Polák et al.
+2025, SoftSegmenter), and lags count from its beginning.
+"""
+
+from __future__ import annotations
+
+import logging
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from simulst.data.must_c import read_segments
+from simulst.errors import SimulstError
+from simulst.languages import code_of, unit_of
+from simulst.log import Instance, Text, Time, check_units
+from simulst.metrics.latency import real_time_factor
+from simulst.metrics.score import quality_of, rounded
+
+logger = logging.getLogger(__name__)
+
+SAME_SECONDS = 1e-3  # by which segments may overlap: times are rounded
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One reference: its recording, where it begins, how long it is (seconds), and its text."""
+
+    wav: Annotated[Text, Field(min_length=1)]
+    offset: Annotated[Time, Field(ge=0)]
+    duration: Annotated[Time, Field(gt=0)]
+    text: str = ""
+
+    @property
+    def recording(self) -> str:
+        return Path(self.wav).stem
+
+
+def score_recordings(
+    instances: Sequence[Instance],
+    segmentation: Path,
+    references: Path,
+    language: str = "en",
+    unit: str | None = None,
+    bootstrap: int = 0,
+    path: str | Path = "the log",
+) -> dict[str, Any]:
+    """Quality and latency of a log whose entries are whole recordings.
+
+    segmentation: a YAML list of {wav, offset, duration} (seconds), as MuST-C has it; recordings are found by the names
+        of their files without folder and suffix. references: a line for each of its segments.
+    language, unit, bootstrap, path: as in `score_instances`.
+    Returns: BLEU and chrF as `score_instances` does; LongYAAL, LongLAAL (OmniSTEval's), StreamLAAL (simulstream's, with
+        the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was written, or no elapsed times were
+        logged): with the computation of each step alone, whatever the log adds up; RTF; recordings; sentences; empty,
+        how many sentences were given no word; length_ratio; unit.
+    Raises SimulstError: what `read_segmentation` raises, recordings that only the log or only the segmentation has,
+        predictions that don't match their delays, OmniSTEval or simulstream missing.
+    """
+    _check_installed()
+    from omnisteval.data import load_reference
+    from omnisteval.resegment import resegment
+    from omnisteval.scoring import evaluate_instances
+
+    unit = unit or unit_of(language)
+    check_units(instances, unit, path)
+    sentences = read_segmentation(segmentation, references)
+    ordered = _in_order(instances, sentences, path, segmentation)
+    by_character = unit == "char"
+    texts = [_words(instance, unit) for instance in ordered]
+    reference_words, layout, lines = load_reference(str(segmentation), str(references), by_character, False)
+    found, _ = resegment(
+        reference_words, texts, layout, lines, char_level=by_character, lang=None if by_character else code_of(language)
+    )
+    # Quality is sacreBLEU's, as OmniSTEval's is, but with intervals.
+    lags, _, _ = evaluate_instances(found, compute_quality=False, fix_emission_ca_flag=True)
+    stream_laal = _stream_laal(texts, sentences, unit)
+    words = sum(len(instance.delays) for instance in ordered)
+    reference_units = sum(len(line.replace(" ", "") if by_character else line.split()) for line in lines)
+    return {
+        **quality_of([f.prediction for f in found], lines, language, bootstrap),
+        "LongYAAL": rounded(lags.get("long_yaal")),
+        "LongLAAL": rounded(lags.get("long_laal")),
+        "StreamLAAL": rounded(stream_laal[0]),
+        "LongYAAL_CA": rounded(lags.get("ca_long_yaal")),
+        "LongLAAL_CA": rounded(lags.get("ca_long_laal")),
+        "StreamLAAL_CA": rounded(stream_laal[1]),
+        "RTF": rounded(real_time_factor(ordered), 4),
+        "recordings": len(ordered),
+        "sentences": len(sentences),
+        "empty": sum(not f.prediction.strip() for f in found),
+        "length_ratio": rounded(words / reference_units) if reference_units else None,
+        "unit": unit,
+    }
+
+
+def read_segmentation(segmentation: Path, references: Path) -> list[Sentence]:
+    """The sentences of all recordings, in the order of both files. Segments that overlap end in a warning.
+
+    Raises SimulstError: a file that is missing or broken, an entry without wav, offset or duration, other numbers of
+        segments and lines, segments of a recording that are apart from each other or go back in time, a recording
+        whose references are all empty.
+    """
+    if segmentation.suffix not in (".yaml", ".yml"):
+        raise SimulstError(f"{segmentation}: a segmentation is a .yaml file; give one that ends so.")
+    _, items = read_segments(segmentation)
+    listed = list(items)
+    try:
+        with references.open(encoding="utf-8") as file:  # lines end where OmniSTEval sees their ends
+            lines = [line.strip() for line in file]
+    except OSError as error:
+        raise SimulstError(f"{references}: cannot be read ({error.strerror}); give a text file.") from error
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{references}: not UTF-8 (byte {error.start}); convert the file.") from error
+    if len(listed) != len(lines) or not lines:
+        raise SimulstError(
+            f"{segmentation}: {len(listed)} segments, but {len(lines)} lines in {references}; give a line for each."
+        )
+    sentences = [
+        _sentence(f"{segmentation}, line {number}", item, text)
+        for (number, item), text in zip(listed, lines, strict=True)
+    ]
+    _check_order(sentences, segmentation)
+    for name in {sentence.recording for sentence in sentences}:
+        if not any(sentence.text for sentence in sentences if sentence.recording == name):
+            raise SimulstError(f"{references}: all lines of {name} are empty; leave it out, or give its text.")
+    return sentences
+
+
+@cache
+def _entry() -> TypeAdapter[Sentence]:
+    return TypeAdapter(Sentence)
+
+
+def _sentence(where: str, item: object, text: str) -> Sentence:
+    row = item if isinstance(item, dict) else {}
+    fields = {name: row[name] for name in ("wav", "offset", "duration") if name in row}
+    try:
+        return _entry().validate_python({**fields, "text": text})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise SimulstError(
+            f"{where}: '{first['loc'][0]}': {first['msg']}; a segment is {{wav: ..., offset: ..., duration: ...}}."
+        ) from None
+
+
+def _check_order(sentences: Sequence[Sentence], path: Path) -> None:
+    seen: set[str] = set()
+    overlaps = []
+    for before, after in pairwise(sentences):
+        seen.add(before.recording)
+        if after.recording != before.recording:
+            if after.recording in seen:
+                raise SimulstError(f"{path}: the segments of {after.recording} are apart; put them together.")
+        elif after.offset < before.offset:
+            raise SimulstError(
+                f"{path}: {after.recording} goes back from {before.offset:g} s to {after.offset:g} s; sort them."
+            )
+        elif after.offset < before.offset + before.duration - SAME_SECONDS:
+            overlaps.append(after)
+    if overlaps:
+        first = overlaps[0]
+        logger.warning(
+            "%s: %d segments begin before the one in front of them has ended, first in %s at %g s.",
+            path,
+            len(overlaps),
+            first.recording,
+            first.offset,
+        )
+
+
+def _in_order(
+    instances: Sequence[Instance], sentences: Sequence[Sentence], path: str | Path, segmentation: Path
+) -> list[Instance]:
+    """The instances as the segmentation names them."""
+    by_name: dict[str, Instance] = {}
+    for instance in instances:
+        source = instance.source[0] if isinstance(instance.source, list) and instance.source else instance.source
+        name = Path(source).stem if isinstance(source, str) and source else instance.name
+        if name in by_name:
+            raise SimulstError(
+                f"{path}: several entries are of {name}; a log of segments is scored without --segmentation."
+            )
+        by_name[name] = instance
+    names = list(dict.fromkeys(sentence.recording for sentence in sentences))
+    if missing := [name for name in names if name not in by_name]:
+        raise SimulstError(
+            f"{segmentation}: names {len(missing)} recordings that {path} has not, first {missing[0]}; decode them, or "
+            "leave them out."
+        )
+    if more := sorted(by_name.keys() - set(names)):
+        raise SimulstError(
+            f"{path}: has {len(more)} recordings that {segmentation} does not name, first {more[0]}; take "
+            "the segmentation of these recordings."
+        )
+    for sentence in sentences:
+        if sentence.offset >= by_name[sentence.recording].source_length / 1000:
+            logger.warning(
+                "%s: %s ends after %.0f s, before its last sentences; was it decoded to its end?",
+                path,
+                sentence.recording,
+                by_name[sentence.recording].source_length / 1000,
+            )
+            break
+    return [by_name[name] for name in names]
+
+
+def _words(instance: Instance, unit: str) -> list[Any]:
+    """OmniSTEval's units, in ms. It counts spaces between characters, too; a space leaves with what follows it.
+
+    `elapsed` adds up all computation since the recording began. Of that, a word is charged what came since the one
+    before it, as OmniSTEval does for SimulEval's logs. Where the log says what each step took, it is charged that.
+    """
+    from omnisteval.alignment import Word
+    from omnisteval.data import fix_emission_ca
+
+    units = list(instance.prediction.strip()) if unit == "char" else instance.prediction.split()
+    elapsed = instance.chunk_elapsed or instance.elapsed
+    words, number = [], 0
+    for text in units:
+        words.append(Word(text, emission_cu=instance.delays[number], emission_ca=elapsed[number] if elapsed else None))
+        number += text != " "
+    return fix_emission_ca(words) if elapsed and not instance.chunk_elapsed else words
+
+
+def _stream_laal(
+    texts: Sequence[Sequence[Any]], sentences: Sequence[Sentence], unit: str
+) -> tuple[float | None, float | None]:
+    """StreamLAAL 2.0 in ms (Papi et al. 2024), plain and computation-aware; None where it can't be computed."""
+    from simulstream.metrics.readers import OutputWithDelays, ReferenceSentenceDefinition
+    from simulstream.metrics.scorers.latency import LatencyScoringSample
+    from simulstream.metrics.scorers.latency.stream_laal import StreamLaal
+
+    by_name: dict[str, list[Any]] = {}
+    for one in sentences:
+        definition = ReferenceSentenceDefinition(one.text, one.offset, one.duration)
+        by_name.setdefault(one.recording, []).append(definition)
+    if not any(texts):
+        return None, None
+    timed = all(word.emission_ca is not None for words in texts for word in words)
+    samples = []
+    for (name, definitions), words in zip(by_name.items(), texts, strict=True):
+        plain = [word.emission_cu / 1000 for word in words]
+        aware = [word.emission_ca / 1000 for word in words] if timed else plain
+        text = ("" if unit == "char" else " ").join(word.text for word in words)
+        samples.append(LatencyScoringSample(name, OutputWithDelays(text, plain, aware), definitions))
+    try:
+        scores = StreamLaal(Namespace(latency_unit=unit)).score(samples)
+    except AssertionError as error:
+        logger.warning("no StreamLAAL: simulstream cannot divide this text (%s).", error)
+        return None, None
+    return scores.ideal_latency * 1000, scores.computational_aware_latency * 1000 if timed else None
+
+
+def _check_installed() -> None:
+    try:
+        import mweralign  # noqa: F401
+        import omnisteval  # noqa: F401
+        import simulstream  # noqa: F401
+    except ImportError as error:
+        raise SimulstError(
+            f"whole recordings are scored by OmniSTEval, simulstream and mweralign ({error}); pip install "
+            "OmniSTEval simulstream mweralign, or run tools/install.sh."
+        ) from error

@@ -1,0 +1,1 @@
+"""What hands our loop to other programs."""

@@ -1,0 +1,275 @@
+"""Whole recordings: our figures are OmniSTEval's and simulstream's own, from our logs and from theirs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from simulst.cli import main
+from simulst.errors import SimulstError
+from simulst.log import Instance, read_log
+from simulst.metrics.longform import score_recordings
+from simulst.metrics.score import score_instances
+
+pytest.importorskip("omnisteval")
+pytest.importorskip("simulstream")
+pytest.importorskip("mweralign")
+from omnisteval import cli as omnisteval
+from simulstream.metrics import score_latency
+
+WORDS = ["the", "cat", "sat", "on", "mat", "and", "dog,", "who", "was", "old.", "slept", "by", "it", "all", "day"]
+CHINESE = ["你好", "，", "我用 iPhone", " 打", "电话", "。", "世界 is", " big", "吗", "？"]
+TALKS = ("first", "second")
+NAMES = {
+    "LongYAAL (CU)": "LongYAAL",
+    "LongYAAL (CA)": "LongYAAL_CA",
+    "LongLAAL (CU)": "LongLAAL",
+    "LongLAAL (CA)": "LongLAAL_CA",
+    "BLEU": "BLEU",
+    "chrF": "chrF",
+}
+
+
+class Talks:
+    """Two talks of a few sentences: segmentation, references, and the same output as two logs, simulstream's and ours.
+
+    Each chunk of a second takes half a second to decode and may write something.
+    """
+
+    def __init__(self, folder: Path, pieces: list[str], glue: str, unit: str) -> None:
+        self.folder, self.unit = folder, unit
+        chance = random.Random(3)
+        segments, lines = [], []
+        simulstream: list[dict[str, Any]] = [{"model_loading_time": 1.0}]
+        ours = []
+        for number, talk in enumerate(TALKS):
+            said: list[str] = []
+            for sentence in range(4):
+                text = [chance.choice(pieces) for _ in range(chance.randrange(4, 9))]
+                said += text
+                lines.append(glue.join(text).strip())
+                segments.append({"wav": f"{talk}.wav", "offset": 6.5 * sentence, "duration": 5.0, "speaker_id": "x"})
+            written = [piece for piece in said if chance.random() > 0.2]
+            simulstream.append({"id": number, "metadata": {"wav_name": f"/audio/{talk}.wav"}})
+            tokens: list[tuple[str, int]] = []
+            for second in range(1, 28):
+                count = len(written) * second // 27 - len(tokens)
+                new = [glue + piece for piece in written[len(tokens) : len(tokens) + count]]
+                if not tokens and new:
+                    new[0] = new[0].lstrip()
+                tokens += [(token, second) for token in new]
+                chunk = {"total_audio_processed": second * 1.0, "computation_time": 0.5}
+                simulstream.append({"id": number, **chunk, "generated_tokens": new, "deleted_tokens": []})
+            text = "".join(token for token, _ in tokens).strip()
+            counted = [t for token, t in tokens for _ in (token.replace(" ", "") if unit == "char" else token.split())]
+            ours.append(
+                Instance(
+                    index=number,
+                    prediction=text,
+                    delays=[t * 1000.0 for t in counted],
+                    elapsed=[t * 1500.0 for t in counted],
+                    prediction_length=len(counted),
+                    reference=None,
+                    source=[f"/audio/{talk}.wav"],
+                    source_length=27000.0,
+                    compute_ms=13500.0,
+                )
+            )
+        self.segmentation = folder / "talks.yaml"
+        self.segmentation.write_text(yaml.safe_dump(segments))
+        self.references = folder / "talks.txt"
+        self.references.write_text("".join(f"{line}\n" for line in lines))
+        self.theirs = folder / "metrics.jsonl"
+        self.theirs.write_text("".join(json.dumps(row) + "\n" for row in simulstream))
+        self.ours = folder / "instances.log"
+        self.ours.write_text("".join(instance.to_json() + "\n" for instance in reversed(ours)))
+        self.config = folder / "config.yaml"
+        self.config.write_text("detokenizer_type: simuleval\nlatency_unit: char\n")
+
+    def score(self, log: Path, language: str) -> dict[str, Any]:
+        return score_recordings(read_log(log, self.unit), self.segmentation, self.references, language, path=log)
+
+    def omnisteval(self, monkeypatch: pytest.MonkeyPatch, *options: str) -> dict[str, float]:
+        """The scores of its command `omnisteval longform`."""
+        fixed = {"speech_segmentation": self.segmentation, "ref_sentences_file": self.references}
+        fixed["output_folder"] = self.folder / "out"
+        arguments = [word for name, value in fixed.items() for word in (f"--{name}", str(value))]
+        monkeypatch.setattr(sys, "argv", ["omnisteval", "longform", *arguments, *options])
+        omnisteval.main()
+        with (self.folder / "out" / "scores.tsv").open() as file:
+            rows = {row["metric"]: row["value"] for row in csv.DictReader(file, delimiter="\t")}
+        return {NAMES[name]: float(value) for name, value in rows.items() if name in NAMES}
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> Talks:
+    return Talks(tmp_path, WORDS, " ", "word")
+
+
+@pytest.fixture
+def chinese(tmp_path: Path) -> Talks:
+    return Talks(tmp_path, CHINESE, "", "char")
+
+
+def close(mine: dict[str, Any], theirs: dict[str, float]) -> None:
+    assert theirs.keys() == set(NAMES.values())
+    for name, value in theirs.items():
+        assert mine[name] == pytest.approx(value, abs=2e-3), name
+
+
+def test_words(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = talks.score(talks.theirs, "de")
+    options = ("--word_level", "--lang", "de")
+    simulstream = ("--hypothesis_format", "simulstream", "--simulstream_config_file", str(talks.config))
+    close(mine, talks.omnisteval(monkeypatch, "--hypothesis_file", str(talks.theirs), *options, *simulstream))
+    assert 0 < mine["LongYAAL_CA"] - mine["LongYAAL"] <= 500  # words after the recording's end count in neither
+    assert mine["RTF"] == 0.5
+    assert (mine["recordings"], mine["sentences"]) == (2, 8)
+    # Our log adds up computation, as SimulEval's: a word is charged all steps since the one before it.
+    cumulative = talks.score(talks.ours, "de")
+    fixed = ("--hypothesis_file", str(talks.ours), "--fix_simuleval_emission_ca")
+    close(cumulative, talks.omnisteval(monkeypatch, *fixed, *options))
+    same = [name for name in mine if not name.endswith("_CA")]
+    assert {name: cumulative[name] for name in same} == {name: mine[name] for name in same}
+    assert cumulative["LongYAAL_CA"] > mine["LongYAAL_CA"]
+
+
+def test_characters_of_mixed_scripts(chinese: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OmniSTEval counts the spaces between characters, our log does not; scores are the same."""
+    mine = chinese.score(chinese.theirs, "zh")
+    options = ("--char_level", "--bleu_tokenizer", "zh")
+    simulstream = ("--hypothesis_format", "simulstream", "--simulstream_config_file", str(chinese.config))
+    theirs = chinese.omnisteval(monkeypatch, "--hypothesis_file", str(chinese.theirs), *options, *simulstream)
+    assert any(" " in i.prediction for i in read_log(chinese.theirs, "char"))
+    close(mine, theirs)
+    cumulative = chinese.score(chinese.ours, "zh")
+    same = [name for name in mine if not name.endswith("_CA")]
+    assert {name: cumulative[name] for name in same} == {name: mine[name] for name in same}
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_simulstreams_own_scorers(
+    tmp_path: Path, unit: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talks = Talks(tmp_path, WORDS if unit == "word" else CHINESE, " " if unit == "word" else "", unit)
+    mine = talks.score(talks.theirs, "de" if unit == "word" else "zh")
+    arguments = ["--eval-config", str(talks.config), "--log-file", str(talks.theirs), "--latency-unit", unit]
+    arguments += ["--audio-definition", str(talks.segmentation), "--scorer"]
+    reference = str(talks.references)
+    monkeypatch.setattr(sys, "argv", ["score", *arguments, "stream_laal", "--reference", reference])
+    score_latency.cli_main()
+    said = capsys.readouterr().out
+    plain, aware = (float(part.split("=")[1].strip(" )\n")) for part in said.split("LatencyScores(")[1].split(","))
+    assert (mine["StreamLAAL"], mine["StreamLAAL_CA"]) == pytest.approx((plain * 1000, aware * 1000), abs=1e-3)
+    # Its quality scorers all load together, and COMET's needs a package whose versions do not fit ours.
+    comet = SimpleNamespace(download_model=None, load_from_checkpoint=None)
+    monkeypatch.setitem(sys.modules, "comet", comet)
+    from simulstream.metrics import score_quality
+
+    tokenizer = ["--tokenizer", "13a" if unit == "word" else "zh"]
+    monkeypatch.setattr(sys, "argv", ["score", *arguments, "sacrebleu", "--references", reference, *tokenizer])
+    score_quality.cli_main()
+    assert 20 < float(capsys.readouterr().out.split(":")[-1]) < 100
+
+
+def test_command_writes_scores_for_tables_and_curves(talks: Talks) -> None:
+    run = talks.folder / "run"
+    run.mkdir()
+    talks.ours.rename(run / "instances.log")
+    decoding = {"read": {"type": "chunk", "ms": 1000}, "commit": {"type": "local_agreement", "n": 2}}
+    config = {"label": "LA-2_1000ms", "strategy": "LA-2", "curve": ["LA-2", 1000], "decoding": decoding}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    options = ["--segmentation", str(talks.segmentation), "--references", str(talks.references), "--target-lang", "de"]
+    result = CliRunner().invoke(main, ["score", str(run), *options, "--bootstrap", "50"])
+    assert result.exit_code == 0, result.output
+    assert "LongYAAL" in result.output and "2 recordings, 8 sentences" in result.output
+    scores = json.loads((run / "scores.json").read_text())
+    assert scores["BLEU_low"] < scores["BLEU"] < scores["BLEU_high"]
+    table = CliRunner().invoke(main, ["table", str(run)]).output
+    assert "LongYAAL" in table and " AL " not in table
+    picture = run / "curve.svg"
+    drawn = CliRunner().invoke(main, ["plot", str(run), "--out", str(picture), "--x", "LongYAAL"])
+    assert drawn.exit_code == 0, drawn.output
+    assert "LongYAAL (ms)" in picture.read_text()
+    for wrong in (options[:2], [*options, "--against", str(run)]):
+        assert isinstance(CliRunner().invoke(main, ["score", str(run), *wrong]).exception, SimulstError)
+
+
+def test_silence(talks: Talks) -> None:
+    silent = [replace(i, prediction="", delays=[], elapsed=[]) for i in read_log(talks.ours)]
+    scores = score_recordings(silent, talks.segmentation, talks.references, "de")
+    assert scores["BLEU"] == 0 and scores["empty"] == 8
+    assert scores["LongYAAL"] is scores["StreamLAAL"] is None
+    one = score_recordings([silent[0], read_log(talks.ours)[1]], talks.segmentation, talks.references, "de")
+    assert one["empty"] >= 4 and one["LongYAAL"] > 0
+
+
+def test_whole_recordings_without_segmentation_are_told(talks: Talks, caplog: pytest.LogCaptureFixture) -> None:
+    instances = read_log(talks.ours)
+    score_instances(instances)
+    assert "whole recordings" not in caplog.text
+    score_instances([replace(i, source_length=130_000.0) for i in instances])
+    assert "2 of 2 entries are longer than 2 minutes, as whole recordings are" in caplog.text
+
+
+def edited(talks: Talks, change: Any) -> None:
+    segments = yaml.safe_load(talks.segmentation.read_text())
+    change(segments)
+    talks.segmentation.write_text(yaml.safe_dump(segments))
+
+
+def test_overlaps_are_told(talks: Talks, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    edited(talks, lambda segments: segments[1].update(offset=4.0))
+    talks.score(talks.ours, "de")
+    assert "1 segments begin before the one in front of them has ended, first in first at 4 s" in caplog.text
+
+
+def test_recordings_that_were_cut_off_are_told(talks: Talks, caplog: pytest.LogCaptureFixture) -> None:
+    whole = read_log(talks.ours)
+    score_recordings([whole[0], replace(whole[1], source_length=21_000.0)], talks.segmentation, talks.references)
+    assert "ends after" not in caplog.text
+    score_recordings([whole[0], replace(whole[1], source_length=19_000.0)], talks.segmentation, talks.references)
+    assert "second ends after 19 s, before its last sentences" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.pop(), "7 segments, but 8 lines in .*talks.txt; give a line for each"),
+        (lambda s: [e.update(wav="third.wav") for e in s[4:]], "names 1 recordings that .* has not, first third"),
+        (lambda s: [e.update(wav="first.wav", offset=e["offset"] + 30) for e in s[4:]], "does not name, first second"),
+        (lambda s: s.insert(0, s.pop()), "the segments of second are apart"),
+        (lambda s: s.insert(0, s.pop(2)), "first goes back from 13 s to 0 s"),
+        (lambda s: s[3].pop("offset"), "line .*: 'offset': Field required"),
+        (lambda s: s[3].update(duration=0.0), "'duration': Input should be greater than 0"),
+    ],
+)
+def test_bad_segmentations(talks: Talks, change: Any, message: str) -> None:
+    edited(talks, change)
+    with pytest.raises(SimulstError, match=message):
+        talks.score(talks.ours, "de")
+
+
+def test_bad_files(talks: Talks) -> None:
+    instances = read_log(talks.ours)
+    with pytest.raises(SimulstError, match="several entries are of first"):
+        score_recordings([instances[0], instances[0]], talks.segmentation, talks.references)
+    with pytest.raises(SimulstError, match=r"is a \.yaml file"):
+        score_recordings(instances, talks.references, talks.references)
+    with pytest.raises(SimulstError, match="cannot be read"):
+        score_recordings(instances, talks.segmentation, talks.folder / "nowhere.txt")
+    talks.references.write_text("\n" * 4 + "a b\n" * 4)
+    with pytest.raises(SimulstError, match="all lines of first are empty"):
+        score_recordings(instances, talks.segmentation, talks.references)

@@ -1,0 +1,326 @@
+"""Our processor inside simulstream's own programs: their text, delays and scores are those of our runs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import json
+import logging
+import time
+import urllib.request
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import FakeModel
+
+import simulst
+from simulst.config import load_decoding, parse_decoding
+from simulst.data.audio import load_audio
+from simulst.data.datadir import Utterance
+from simulst.errors import SimulstError
+from simulst.log import Instance, instance_of, read_log
+from simulst.runs import decode_utterance
+from simulst.streams import open_stream
+
+pytest.importorskip("simulstream")
+import tiny_whisper
+import websockets as ws
+from servers import FAKE, LA2, close_metrics, http, websockets, write_wavs, write_yaml
+from simulstream import inference
+from simulstream.client import wav_reader_client
+from simulstream.config import yaml_config
+from simulstream.metrics.readers import LogReader
+from simulstream.server.speech_processors import build_speech_processor
+
+from simulst.serve.simulstream import read_options
+
+SIZES = (84800, 33600, 46400)  # simulstream tells the end after the last chunk: no step lies there
+
+
+def ours(folder: Path, twice: bool = False, source: str = "es", target: str = "en", **options: Any) -> list[Instance]:
+    """Our own runs. twice: simulstream's wav client sends the last 100 ms of each file twice."""
+    instances = []
+    for i in range(len(SIZES)):
+        stream = open_stream(FakeModel(**options), parse_decoding(LA2, "test"), source, target)
+        audio = load_audio(folder / f"talk{i}.wav")
+        audio = np.concatenate([audio, audio[-1600:]]) if twice else audio
+        stream.push(audio, finished=True)
+        utterance = Utterance(f"talk{i}", folder / f"talk{i}.wav", None)
+        instances.append(instance_of(stream, utterance, i, audio.size / 16))
+    return instances
+
+
+def same(log: list[Instance], expected: list[Instance]) -> None:
+    assert [i.name for i in log] == [i.name for i in expected]
+    assert [i.prediction for i in log] == [i.prediction for i in expected]
+    assert [i.source_length for i in log] == pytest.approx([i.source_length for i in expected])
+    for theirs, mine in zip(log, expected, strict=True):
+        assert theirs.delays == pytest.approx(mine.delays)
+    assert sum(len(i.delays) for i in log) > 10
+
+
+def infer(folder: Path, processor: dict[str, Any], source: str | None = None, target: str | None = None) -> Path:
+    """What `simulstream_inference` writes."""
+    log = folder / "inference.jsonl"
+    arguments = Namespace(
+        speech_processor_config=str(write_yaml(folder / "inference.yaml", processor)),
+        wav_list_file=str(folder / "wavs.txt"),
+        src_lang=source,
+        tgt_lang=target,
+        metrics_log_file=str(log),
+    )
+    inference.main(arguments)
+    close_metrics()
+    return log
+
+
+def send(uri: str, wavs: Path, source: str | None = None, target: str | None = None) -> None:
+    """What `simulstream_wavs_client` does."""
+    arguments = Namespace(uri=uri, wav_list_file=str(wavs), chunk_duration_ms=100, tgt_lang=target, src_lang=source)
+    asyncio.run(wav_reader_client.main(arguments))
+
+
+def test_server_and_wav_client(tmp_path: Path) -> None:
+    with websockets(tmp_path, FAKE) as uri:
+        send(uri, write_wavs(tmp_path, SIZES), "fr", "de")
+    log = read_log(tmp_path / "metrics.jsonl")
+    same(log, ours(tmp_path, twice=True, source="fr", target="de"))
+    for instance in log:
+        times = zip(instance.elapsed, instance.chunk_elapsed, instance.delays, strict=True)
+        assert all(elapsed >= alone >= delay for elapsed, alone, delay in times)
+
+
+def test_inference_and_http_agree(tmp_path: Path) -> None:
+    """The scorers' reader and ours find the same words at the same times."""
+    write_wavs(tmp_path, SIZES)
+    log = infer(tmp_path, FAKE)
+    same(read_log(log), ours(tmp_path))
+    theirs = LogReader(yaml_config(str(tmp_path / "inference.yaml")), str(log)).final_outputs_and_latencies()
+    for instance in read_log(log):
+        found = theirs[instance.name]
+        assert found.final_text == instance.prediction
+        assert [1000 * seconds for seconds in found.ideal_delays] == pytest.approx(instance.delays)
+        assert [1000 * seconds for seconds in found.computational_aware_delays] == pytest.approx(instance.chunk_elapsed)
+    log.unlink()
+    with http(tmp_path, FAKE) as proxy:
+        same(read_log(infer(tmp_path, proxy, "fr", "de")), ours(tmp_path, source="fr", target="de"))
+
+
+def test_characters(tmp_path: Path) -> None:
+    """The scorers count spaces as characters, we do not; the text is the same."""
+    write_wavs(tmp_path, SIZES)
+    options = {"vocabulary": "chars"}
+    log = infer(tmp_path, {**FAKE, "model_options": options, "target_lang": "zh"})
+    same(read_log(log, "char"), ours(tmp_path, target="zh", **options))
+    reader = LogReader(yaml_config(str(tmp_path / "inference.yaml")), str(log), latency_unit="char")
+    for instance in read_log(log, "char"):
+        found = reader.final_outputs_and_latencies()[instance.name]
+        assert found.final_text == instance.prediction
+        pairs = zip(found.ideal_delays, found.final_text, strict=True)
+        kept = [seconds for seconds, character in pairs if character != " "]
+        assert [1000 * seconds for seconds in kept] == pytest.approx(instance.delays)
+
+
+def test_a_real_model(tmp_path: Path) -> None:
+    write_wavs(tmp_path, SIZES)
+    whisper = tiny_whisper.write(tmp_path / "whisper", eos=7.0)
+    options = {"compute_type": "float32", "threads": 1}
+    processor = {**FAKE, "model": str(whisper), "model_options": options}
+    log = read_log(infer(tmp_path, processor))
+    decoding = parse_decoding(LA2, "test")
+    for i, instance in enumerate(log):
+        utterance = Utterance(f"talk{i}", tmp_path / f"talk{i}.wav", None)
+        [mine] = decode_utterance(tiny_whisper.load(whisper), ("es", "en"), utterance, i, [decoding])
+        assert (instance.prediction, instance.delays) == (mine.prediction, mine.delays)
+    assert any(instance.prediction for instance in log)
+
+
+def test_the_agent_inside_simulstreams_wrapper(tmp_path: Path) -> None:
+    pytest.importorskip("simuleval")
+    write_wavs(tmp_path, SIZES)
+    decoding = write_yaml(tmp_path / "la2.yaml", LA2)
+    wrapper = {
+        "type": "simulstream.server.speech_processors.simuleval_wrapper.SimulEvalWrapper",
+        "simuleval_agent": "simulst.agents.simuleval.StreamAgent",
+        "model": "fake:FakeModel",
+        "decoding": str(decoding),
+        "source_lang": "es",
+        "target_lang": "en",
+        "speech_chunk_size": 0.1,
+        "detokenizer_type": "simuleval",
+        "latency_unit": "word",
+    }
+    same(read_log(infer(tmp_path, wrapper, target="de")), ours(tmp_path, target="de"))
+    agent = build_speech_processor(yaml_config(str(tmp_path / "inference.yaml")))
+    agent.process_chunk(np.zeros(1600, dtype=np.float32))
+    with pytest.raises(SimulstError, match="being written in 'en'"):
+        agent.set_target_language("de")
+    agent.clear()
+    with pytest.raises(SimulstError, match="'zh' is not counted in words"):
+        agent.set_target_language("zh")
+
+
+def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[FakeModel] = []
+    opened: list[tuple[str, str]] = []
+    begin, session = FakeModel.__init__, FakeModel.session
+
+    @functools.wraps(begin)
+    def make(self: FakeModel, **options: Any) -> None:
+        made.append(self)
+        begin(self, **options)
+
+    def listen(self: FakeModel, source: str, target: str, *more: Any) -> Any:
+        opened.append((source, target))
+        return session(self, source, target, *more)
+
+    monkeypatch.setattr(FakeModel, "__init__", make)
+    monkeypatch.setattr(FakeModel, "session", listen)
+    write_wavs(tmp_path, SIZES)
+    audio = (load_audio(tmp_path / "talk0.wav") * 2**15).astype(np.int16)
+
+    async def speak(uri: str, name: str, languages: dict[str, str]) -> str:
+        text = ""
+        async with ws.connect(uri) as socket:
+            await socket.send(json.dumps({"metrics_metadata": {"wav_name": name}, **languages}))
+            for start in range(0, audio.size, 1600):
+                await socket.send(audio[start : start + 1600].tobytes())
+                await asyncio.sleep(0)
+            await socket.send(json.dumps({"end_of_stream": True}))
+            async for message in socket:
+                if "end_of_processing" in message:
+                    return text
+                text += json.loads(message)["new"]
+        return text
+
+    async def both(uri: str) -> list[str]:
+        named = {"target_lang": "de", "source_lang": "fr"}
+        return await asyncio.gather(speak(uri, "talk0", {}), speak(uri, "talk1", named), speak(uri, "talk2", {}))
+
+    options = {"seed": 7}  # a model that no other test has loaded
+    with websockets(tmp_path, {**FAKE, "model_options": options}, pool=2) as uri:
+        texts = asyncio.run(both(uri))
+    assert len(made) == 1
+    assert texts == [ours(tmp_path, seed=7)[0].prediction] * 3
+    assert sorted(opened[2:5]) == [("es", "en"), ("es", "en"), ("fr", "de")]
+
+
+def test_a_server_goes_on_after_bad_clients(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Garbage, an unknown language, other languages on the way, an end within a word: a sentence each."""
+    caplog.set_level(logging.INFO)
+    loud = np.full(1600, 1000, dtype=np.int16).tobytes()
+
+    async def misbehave(uri: str) -> None:
+        async with ws.connect(uri) as socket:  # text that is no JSON, a number, languages in between
+            for message in ("{", "5", json.dumps({"sample_rate": "fast"})):
+                await socket.send(message)
+            await socket.send(loud)
+            await socket.recv()
+            await socket.send(json.dumps({"target_lang": "de"}))
+            await socket.send(loud)
+            await socket.recv()  # it goes on as before
+        async with ws.connect(uri) as socket:
+            await socket.send(b"odd")
+            await socket.send(loud)
+            with pytest.raises(ws.exceptions.ConnectionClosed):
+                await socket.recv()
+        async with ws.connect(uri) as socket:
+            await socket.send(json.dumps({"source_lang": "ru"}))
+            await socket.send(loud)
+            with pytest.raises(ws.exceptions.ConnectionClosed):
+                await socket.recv()
+        idle = await ws.connect(uri)  # sends a part of a word, and nothing more
+        await idle.send(loud)
+        await asyncio.to_thread(send, uri, wavs)
+        await idle.close()
+
+    wavs = write_wavs(tmp_path, SIZES)
+    with websockets(tmp_path, FAKE, pool=2) as uri:
+        asyncio.run(misbehave(uri))
+        assert "the stream is es-en and can't become es-de on the way; end it first" in caplog.text
+        [unknown] = [r for r in caplog.records if "no language 'ru'" in r.getMessage()]
+        assert unknown.exc_info is None
+    rows = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    named = {json.loads(row)["id"] for row in rows if "metadata" in row}
+    kept = [row for row in rows if "model_loading_time" in row or json.loads(row)["id"] in named]
+    (tmp_path / "kept.jsonl").write_text("\n".join(kept))
+    same(read_log(tmp_path / "kept.jsonl"), ours(tmp_path, twice=True))
+
+
+def test_48_khz(tmp_path: Path) -> None:
+    """simulstream resamples each chunk; the words come when they would at 16 kHz."""
+    write_wavs(tmp_path, tuple(3 * size for size in SIZES), rate=48000)
+    log = read_log(infer(tmp_path, FAKE))
+    assert [i.prediction for i in log] == [i.prediction for i in ours(tmp_path)]
+    assert [i.delays for i in log] == [pytest.approx(i.delays) for i in ours(tmp_path)]
+
+
+CHUNK = np.full(48000, 0.1, dtype=np.float32).tobytes()
+
+
+def post(proxy: dict[str, Any], session: str, waveform: str | bytes = CHUNK) -> dict[str, Any]:
+    """A chunk for a session of the HTTP server, and its answer. Text is sent as it is."""
+    coded = waveform if isinstance(waveform, str) else base64.b64encode(waveform).decode()
+    body = json.dumps({"session_id": session, "waveform": coded}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{proxy['port']}/process_chunk", body, method="POST")
+    with urllib.request.urlopen(request) as response:
+        return dict(json.load(response))
+
+
+def test_garbage_over_http_ends_no_other_session(tmp_path: Path) -> None:
+    with http(tmp_path, FAKE) as proxy:
+        first = post(proxy, "a")["new_string"]
+        assert first
+        for waveform in (np.full(16, np.nan, dtype=np.float32).tobytes(), b"odd", "garbage"):
+            with pytest.raises(OSError):
+                post(proxy, "b", waveform)
+        assert post(proxy, "a")["new_string"] not in ("", first)
+        assert post(proxy, "b")["new_string"] == first, "no bad chunk was kept"
+
+
+def test_a_silent_session_over_http_leaves_its_place(tmp_path: Path) -> None:
+    with http(tmp_path, FAKE, pool=1, ttl=0.05) as proxy:
+        first = post(proxy, "a")["new_string"]
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                assert post(proxy, "b")["new_string"] == first
+                break
+            except OSError:
+                assert time.monotonic() < deadline, "the session has not expired"
+
+
+def test_the_configurations_that_come_with_it() -> None:
+    root = Path(simulst.__file__).parents[1]
+    options = read_options(yaml_config(str(root / "conf/simulstream/whisper.yaml")))
+    assert load_decoding(root / str(options.decoding)).label == "LA-2w_1000ms"
+    for name, keys in (
+        ("server", {"hostname", "port", "pool_size", "acquire_timeout", "metrics"}),
+        ("http_server", {"hostname", "port", "pool_size", "ttl"}),
+    ):
+        assert vars(yaml_config(str(root / f"conf/simulstream/{name}.yaml"))).keys() == keys
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "/nowhere"}, "/nowhere: no such model folder"),
+        ({"decoding": "/nowhere.yaml"}, "/nowhere.yaml: no such configuration file"),
+        ({"decoding": {"read": {"type": "chunk", "ms": 100}}}, "the key 'commit' is missing"),
+        ({"target_lang": None}, "'target_lang'"),
+        ({"source_lang": "de"}, "no language 'de'"),
+        ({"latency_unit": "word"}, "'latency_unit'.*should be 'char'"),
+        ({"model_options": {"wings": 2}}, "no option 'wings'"),
+        ({"speech_chunk": 1.0}, "no option 'speech_chunk'; it has type, model"),
+        ({"speech_chunk_size": 0}, "'speech_chunk_size'.*greater than 0"),
+    ],
+)
+def test_bad_configurations_end_the_command(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    write_wavs(tmp_path, SIZES)
+    with pytest.raises(SystemExit, match=f"error: .*{message}") as error:
+        infer(tmp_path, {**FAKE, **change})
+    assert "\n" not in str(error.value)
