@@ -293,7 +293,7 @@ class WhisperSession(WindowedSession):
 
 def _until(stop: Stopping, tokens: Tokens, given: int) -> Tokens:
     """The hypothesis up to the token where STOP would have ended its search. given: how many tokens are committed."""
-    for end in range(given, len(tokens)):
+    for end in range(given, len(tokens) + 1):  # a search asks before each token, also before <eos>
         if stop.ends(TokensView(tokens[given:end])):
             return tokens[: max(given, end - stop.discard)]
     return tokens

@@ -358,7 +358,7 @@ class BestHypothesis(View):
                 return -math.inf
             if exact:
                 # As p(g...) = p(g·<eos>) + Σ_c p(g·c...), the sum over the vocabulary is a difference.
-                return complete - _log_difference(float(best.score), complete)
+                return complete - log_difference(float(best.score), complete)
             favourite = next(token for token in self._next.tokens[0].tolist() if token != self._search.eos)
             return complete - float(ctc.score(best, torch.tensor([[favourite]], device=ctc.device)))
 
@@ -476,7 +476,7 @@ def texts(running: Running) -> list[Hypothesis]:
     return [Hypothesis(tuple(tokens), score) for tokens, score in rows]
 
 
-def _log_difference(more: float, less: float) -> float:
+def log_difference(more: float, less: float) -> float:
     """log(e^more - e^less)."""
     if less >= more:
         return -math.inf

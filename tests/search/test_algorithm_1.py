@@ -24,7 +24,7 @@ from simulst.models.espnet.session import ESPnetSession
 from simulst.search import IBWBS, Found, Tokens
 from simulst.search.beam import JointSearch
 from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
-from simulst.search.calls import alone
+from simulst.search.calls import run_alone
 
 LONGEST = 3  # tokens of a hypothesis, at most, for each block so far
 
@@ -96,7 +96,7 @@ def in_blocks(blocks: list[Scores], how: IBWBS, hold: int) -> list[Tokens]:
     actives: list[Tokens] = [()]
     for _ in blocks:
         search.append(torch.zeros(1, 1))
-        actives.append(committed(actives[-1], alone(incremental.step(actives[-1], None, False)), hold))
+        actives.append(committed(actives[-1], run_alone(incremental.step(actives[-1], None, False)), hold))
     return actives[1:]
 
 
@@ -181,7 +181,7 @@ def test_the_final_block_ranks_as_it_is_told(seed: int, per_token: bool) -> None
     how = IBWBS(200, 0.0, max_length_ratio=longest, final="per_token" if per_token else "raw")
     search = JointSearch(Script(block), how, END, END)
     search.append(torch.zeros(1, 1))
-    found = alone(IncrementalBlockwiseBeamSearch(search, how).step((), None, True)).beam
+    found = run_alone(IncrementalBlockwiseBeamSearch(search, how).step((), None, True)).beam
     best = sorted(ranks, key=lambda text: -ranks[text])
     assert [h.tokens for h in found[:4]] == best[:4]
     assert [h.score for h in found[:4]] == pytest.approx([ranks[text] for text in best[:4]], abs=1e-4)
@@ -200,4 +200,4 @@ def test_the_final_rank_changes_the_text() -> None:
         how = IBWBS(2, 0.0, max_length_ratio=9.0, final=final)  # type: ignore[arg-type]
         search = JointSearch(Script(script), how, END, END)
         search.append(torch.zeros(1, 1))
-        assert alone(IncrementalBlockwiseBeamSearch(search, how).step((), None, True)).best == best
+        assert run_alone(IncrementalBlockwiseBeamSearch(search, how).step((), None, True)).best == best
