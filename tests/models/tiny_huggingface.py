@@ -65,7 +65,9 @@ def _whisper(tokenizer: Any) -> tuple[Any, Any]:
         init_std=SPREAD,
     )
     model = transformers.WhisperForConditionalGeneration(config)
-    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in tiny_whisper.SPECIALS}
+    languages = (f"<|{language}|>" for language in tiny_whisper.LANGUAGES)
+    whisper_names = ("<|endoftext|>", "<|startoftranscript|>", *languages, *tiny_whisper.TASKS)
+    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in whisper_names}
     model.generation_config = transformers.GenerationConfig(
         decoder_start_token_id=start,
         **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
