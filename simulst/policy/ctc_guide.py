@@ -55,12 +55,14 @@ class CTCGuide(Stop):
 
     model: the guide's folder, from where simulst runs; a small blockwise model with ST-CTC in the paper.
     threshold, exact: as of STOP `ctc`. name: of the guide in tables and curves, where several are compared.
+    checkpoint: the guide's file of weights in the folder; empty: as of any model.
     """
 
     model: str
     threshold: float
     exact: bool = False
     name: str = ""
+    checkpoint: str = ""
 
     needs = frozenset({Need.AUDIO})
     whole_words = True
@@ -72,7 +74,7 @@ class CTCGuide(Stop):
 
     @property
     def files(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (self.model,)
+        return (f"{self.model}/{self.checkpoint}" if self.checkpoint else self.model,)
 
     @property
     def label(self) -> str:
@@ -89,8 +91,8 @@ class CTCGuide(Stop):
     def open(self, context: Context) -> Stopping:
         """Raises SimulstError: no such model, one without a CTC layer, of other languages or another sample rate."""
         try:
-            rate, open_guide = _load(self.model)
-            guide = open_guide(*context.languages, context.meter.part(("guide", self.model)))
+            rate, open_guide = _load(self.model, self.checkpoint)
+            guide = open_guide(*context.languages, context.meter.part(("guide", *self.files)))
         except SimulstError as error:
             raise SimulstError(f"stop: the guide {error}") from error
         if rate != context.sample_rate:
@@ -170,7 +172,7 @@ class Guided(Stopping):
 
 
 @lru_cache(maxsize=4)
-def _load(path: str) -> tuple[int, Callable[[str, str, Meter], Guide]]:
+def _load(path: str, checkpoint: str) -> tuple[int, Callable[[str, str, Meter], Guide]]:
     """A model's sample rate, and what opens its guide; loaded once a process.
 
     Raises SimulstError: it can't be loaded, or is of a kind that has no guide.
@@ -180,7 +182,7 @@ def _load(path: str) -> tuple[int, Callable[[str, str, Meter], Guide]]:
     from simulst.models import load_model
 
     threads = torch.get_num_threads()
-    model = load_model(path)
+    model = load_model(path, **({"checkpoint": checkpoint} if checkpoint else {}))
     torch.set_num_threads(threads)  # the large model's, as torch has one number for both
     open_guide = getattr(model, "guide", None)
     if open_guide is None:

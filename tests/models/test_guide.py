@@ -177,6 +177,22 @@ def test_a_guide_of_other_languages(whisper: Whisper, tmp_path: Path, source: st
     assert open_stream(whisper, how, "es", "en")
 
 
+def test_the_guides_checkpoint(full: ESPnet, guide: str) -> None:
+    """Other weights give another text; weights that are not there end in a sentence."""
+    torch.manual_seed(0)
+    weights = torch.load(Path(guide) / "3epoch.pth")
+    others = {name: w + 0.3 * torch.randn(w.shape) if "ctc" in name else w for name, w in weights.items()}
+    torch.save(others, Path(guide) / "other.pth")
+    found = []
+    for checkpoint in ("", "3epoch.pth", "other.pth"):
+        stop = CTCGuide(guide, 5.0, checkpoint=checkpoint)
+        found.append(decode(full, Decoding(Chunk(600), WholeWords(All()), stop, GREEDY), []))
+    assert found[0] == found[1] != found[2]
+    with pytest.raises(SimulstError, match=r"stop: the guide .*none\.pth"):
+        stop = CTCGuide(guide, 5.0, checkpoint="none.pth")
+        open_stream(full, Decoding(Chunk(600), WholeWords(All()), stop, GREEDY), "es", "en")
+
+
 def test_a_run_knows_its_guide(tmp_path: Path) -> None:
     """Trained again, the guide is another one, and the run is not resumed."""
     tiny_espnet.write(tmp_path, "contextual_block_transformer")

@@ -184,6 +184,7 @@ def test_labels_and_options() -> None:
     assert how.files == ("exp/st",) == Decoding(Chunk(1000), WholeWords(All()), AnyOf((how.stop, MaxTokens(3)))).files
     assert CTCGuide("a", 1, True, "small").label == "guide-small-exact+1"
     assert CTCGuide("a", 1, True, "small").curve == "guide-small-exact-n"
+    assert CTCGuide("exp/st", 0.0, checkpoint="chosen.pth").files == ("exp/st/chosen.pth",)
     for changes, words in (
         ({"threshold": math.nan}, "stop: threshold is not a number"),
         ({"name": "a/b"}, "stop: name is 'a/b'"),
