@@ -27,6 +27,7 @@ from simulst.needs import Need
 from simulst.options import build_options
 from simulst.policy import commit, read, stop
 from simulst.policy.commit import Commit, WholeWords
+from simulst.policy.ctc_guide import CTCGuide
 from simulst.policy.read import Read
 from simulst.policy.stop import Stop
 from simulst.prefix.boundary_read import Boundary
@@ -55,6 +56,7 @@ TYPES: dict[str, dict[str, type]] = {
         "max_words": stop.MaxWords,
         "ctc": stop.CTC,
         "align_att": stop.AlignAtt,
+        "ctc_guide": CTCGuide,
         "any_of": stop.AnyOf,
     },
     "commit": {

@@ -45,7 +45,7 @@ class Meter:
     def part(self, name: Hashable) -> Meter:
         """A meter for one part of the stream. It has the same clock; in the memo, results of this part are separate."""
         part = Meter(self._memo)
-        part._clock, part._name = self._clock, name
+        part._clock, part._name = self._clock, (self._name, name)
         return part
 
     @property

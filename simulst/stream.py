@@ -73,7 +73,16 @@ class Stream:
         self.decoding.check(self._search, self.session.gives)
         self._words = Words(self.session.text, self.unit)
         session = self.session
-        context = Context(self._words, self.meter, session.sample_rate, self._block_end, session.layers, session.heads)
+        context = Context(
+            words=self._words,
+            meter=self.meter,
+            sample_rate=session.sample_rate,
+            block_end=self._block_end,
+            layers=session.layers,
+            heads=session.heads,
+            committed=lambda: self._committed,
+            languages=session.languages,
+        )
         self._reading = self.decoding.read.open(context)
         self._stopping = self.decoding.stop.open(context)
         self._committed: Tokens = ()
@@ -92,6 +101,11 @@ class Stream:
     def committed(self) -> Tokens:
         """All tokens committed so far."""
         return self._committed
+
+    @property
+    def best(self) -> Tokens:
+        """The best hypothesis of the last step: the committed tokens, and others that may still change."""
+        return max(self._best, self._committed, key=len)
 
     def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
         """Take in more audio and return the words that became final.

@@ -36,6 +36,7 @@ def open_stream(
             raise SimulstError(
                 f"{type(session).__name__} is not a session; derive the class from simulst.models.base.Session."
             )
+        session.languages = source, target
         return session
 
     if decoding.segment.pause_seconds:

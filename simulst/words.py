@@ -37,8 +37,7 @@ class Words:
     """
 
     def __init__(self, text: Callable[[Tokens], str], unit: str = "word") -> None:
-        self.unit = unit
-        self._text = text
+        self.text, self.unit = text, unit
         self._written = 0  # tokens that have been written
         self._context: Tokens = ()  # the last of the written tokens
         self._space = ""  # space at the end of the written text, which belongs to the next word
@@ -51,6 +50,10 @@ class Words:
         """The number of tokens, from the first on, that form whole words."""
         return next((end for end in range(len(tokens), 0, -1) if self._is_boundary(tokens, end)), 0)
 
+    def ends(self, tokens: Tokens, after: int = 0) -> list[int]:
+        """All numbers of tokens above `after` that form whole words."""
+        return [end for end in range(after + 1, len(tokens) + 1) if self._is_boundary(tokens, end)]
+
     def first(self, tokens: Tokens, most: int) -> int:
         """The number of tokens that form the first `most` words; all tokens if there are at most `most` words.
 
@@ -58,21 +61,21 @@ class Words:
         """
         if self._units(tokens) <= most:
             return len(tokens)
-        bounds = [end for end in range(1, len(tokens) + 1) if self._is_boundary(tokens, end)]
+        bounds = self.ends(tokens)
         fitting = [end for end in bounds if self._units(tokens[:end]) <= most]
         return (fitting[-1:] or bounds[:1] or [len(tokens)])[0]
 
     def without_punctuation(self, tokens: Tokens) -> int:
         """The number of tokens without the punctuation at their end."""
         end = len(tokens)
-        while end and not any(c.isalnum() or c == CUT for c in self._text(tokens[end - 1 : end])):
+        while end and not any(c.isalnum() or c == CUT for c in self.text(tokens[end - 1 : end])):
             end -= 1
         return end
 
     def whole_characters(self, tokens: Tokens) -> int:
         """The number of tokens, from the first on, that form whole characters."""
         end = len(tokens)
-        while end and self._text(tokens[:end]).endswith(CUT):
+        while end and self.text(tokens[:end]).endswith(CUT):
             end -= 1
         return end
 
@@ -102,14 +105,14 @@ class Words:
 
     def _continued(self, new: Tokens) -> str:
         """The text that these tokens add to the written text."""
-        known = self._text(self._context)
-        both = self._text(self._context + new)
+        known = self.text(self._context)
+        both = self.text(self._context + new)
         self._context = (self._context + new)[-CONTEXT:]
-        return both[len(known) :] if both.startswith(known) else self._text(new)
+        return both[len(known) :] if both.startswith(known) else self.text(new)
 
     def _is_boundary(self, tokens: Tokens, end: int) -> bool:
         """Whether tokens[:end] are whole words: the next token begins a word, or they end in a space."""
-        text = self._text(tokens[:end])
+        text = self.text(tokens[:end])
         if self.unit == "word" and text[-1:].isspace():
             return True
         if end == len(tokens) or (self.unit == "char" and text.endswith(CUT)):
@@ -118,4 +121,4 @@ class Words:
 
     def _units(self, tokens: Tokens) -> int:
         """The number of words, whole or not."""
-        return len(split(self._text(tokens), self.unit))
+        return len(split(self.text(tokens), self.unit))

@@ -122,3 +122,11 @@ def test_parts_have_one_clock_and_results_of_their_own(clock: Any) -> None:
     assert again.shared("a", slow(clock, 9, "")) == "first"
     assert whole.seconds == one.seconds == other.seconds == 6
     assert again.seconds == 4
+
+
+def test_parts_of_parts_are_apart_too(clock: Any) -> None:
+    memo = Memo()
+    one, other, again = (Meter(memo).part(name).part("guide") for name in (1, 2, 1))
+    assert one.shared("a", slow(clock, 4, "first")) == "first"
+    assert other.shared("a", slow(clock, 2, "second")) == "second"
+    assert again.shared("a", slow(clock, 9, "")) == "first"

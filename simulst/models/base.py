@@ -28,6 +28,7 @@ class Session(ABC):
     default_search: the search that is used if the decoding configuration names none.
     layers: how many decoder layers have source attention, if `gives` has Need.ATTENTION.
     heads: how many heads each of them has.
+    languages: spoken and written; `open_stream` sets them.
 
     A model that can't process endless audio has a window. The loop makes a step when the window's `limit` is reached.
     Once the window `is_full`, the loop commits what was `spoken` in the audio that leaves and calls `slide`. A model
@@ -39,6 +40,7 @@ class Session(ABC):
     default_search: SearchOptions = BeamSearch()
     layers: int = 0
     heads: int = 0
+    languages: tuple[str, str] = ("", "")
 
     def __init__(self, meter: Meter | None = None) -> None:
         self.meter = meter or Meter()

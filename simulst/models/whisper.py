@@ -271,8 +271,9 @@ class WhisperSession(WindowedSession):
 
         given: how many of them were committed before.
         """
-        left = functools.cache(lambda: self._frames_left(best)[given:])
-        for end in range(given, len(best)):
+        # A search asks before each token, also before <eos>, which begins nowhere.
+        left = functools.cache(lambda: [*self._frames_left(best)[given:], math.inf])
+        for end in range(given, len(best) + 1):
             if stop.ends(TokensView(best[given:end], left)):
                 return max(given, end - stop.discard)
         return None

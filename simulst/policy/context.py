@@ -22,6 +22,8 @@ class Context:
     block_end: block_end(n) is the position (ms of source) at which the encoder will have written n more blocks.
     layers: how many decoder layers have source attention; 0 if the model does not show it.
     heads: how many heads each of them has.
+    committed: committed() are all tokens committed so far.
+    languages: spoken and written.
     """
 
     words: Words
@@ -30,6 +32,8 @@ class Context:
     block_end: Callable[[int], float]
     layers: int = 0
     heads: int = 0
+    committed: Callable[[], Tokens] = tuple
+    languages: tuple[str, str] = ("", "")
 
 
 class View(ABC):

@@ -228,7 +228,7 @@ class WaitStride(Read):
         return decoded_ms + self.s * FRAME_MS if decoded_ms > 0 else float(self.k * FRAME_MS)
 
 
-def check_name(name: str) -> None:
-    """Raise SimulstError if the name can't be part of a folder's name."""
+def check_name(name: str, key: str = "read") -> None:
+    """Raise SimulstError if the name can't be part of a folder's name. key: the part of the configuration."""
     if "/" in name:
-        raise SimulstError(f"read: name is '{name}', but it becomes part of a folder's name; write it without '/'.")
+        raise SimulstError(f"{key}: name is '{name}', but it becomes part of a folder's name; write it without '/'.")

@@ -22,6 +22,7 @@ from simulst.errors import SimulstError
 from simulst.folder import unwritable, write_atomically
 from simulst.lock import digest
 from simulst.log import Instance, read_unfinished
+from simulst.models import digest_of_weights
 from simulst.options import read_fields
 from simulst.runs.task import Task
 from simulst.yaml_files import load_yaml
@@ -133,6 +134,11 @@ def audio_digest(utterance: Utterance) -> str:
     return digest([_file_digest(utterance.wav), f"{utterance.start} {utterance.end}"])
 
 
+def _digest_of(path: Path) -> str:
+    """Of what a policy reads: a file, or a model's folder."""
+    return digest_of_weights(path, {}) if path.is_dir() else _file_digest(path)
+
+
 def _file_digest(path: Path) -> str:
     try:
         status = path.stat()
@@ -158,7 +164,7 @@ def _record(decoding: Decoding, task: Task, weights: str, utterances: Sequence[U
         "curve": list(decoding.curve),
         "task": {**asdict(task), "options": dict(task.options)},
         "weights": weights,
-        "files": {str(path): _file_digest(Path(path)) for path in decoding.files if Path(path).is_file()},
+        "files": {path: _digest_of(Path(path)) for path in decoding.files if Path(path).exists()},
         "utterances": len(utterances),
         "names": digest(utterance.name for utterance in utterances),
     }
@@ -169,7 +175,9 @@ def _compare(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
         # The config.yaml of an older version may lack some keys.
         if old.get(key, value) != value:
             if key in ("weights", "files", "names"):
-                what = {"weights": "another model", "files": "another predictor", "names": "other utterances"}[key]
+                what = {"weights": "another model", "files": "another predictor or guide", "names": "other utterances"}[
+                    key
+                ]
                 raise SimulstError(f"{folder}: holds a run of {what} under the same name; {AGAIN}")
             raise SimulstError(f"{folder}: holds a run whose '{key}' is {old.get(key)!r}, not {value!r}; {AGAIN}")
 

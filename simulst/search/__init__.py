@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from simulst.errors import SimulstError
 from simulst.needs import Need
@@ -163,17 +163,19 @@ class BWBS(JointOptions):
 class IBWBS(JointOptions):
     """Improved incremental blockwise beam search (CUNI-KIT 2023, algorithm 1; simulst/search/blockwise.py).
 
+    If the encoder sees everything, it encodes all audio again at each step, and a block is all of its frames.
+
     step_back: how many of the last tokens are held back and searched again in the next block; <eos> counts as one of
         them. If STOP ended the search, the tokens that STOP drops are searched again instead.
-    repetition: whether a hypothesis that repeats one of its tokens counts as unreliable.
+    repetition: whether a hypothesis that repeats one of its tokens counts as unreliable. The paper has it so in
+        blockwise models (section 3.2).
+    final: how the last block ranks its hypotheses: by score ("raw") or by score per token ("per_token"). All other
+        blocks rank by score per token. Algorithm 1 (line 17) does so in every block.
     """
 
     step_back: int = 2
     repetition: bool = False
-
-    @property
-    def needs(self) -> frozenset[Need]:  # type: ignore[override]
-        return super().needs | {Need.BLOCKS}
+    final: Literal["raw", "per_token"] = "raw"
 
     @property
     def _kind(self) -> str:
@@ -187,11 +189,15 @@ class IBWBS(JointOptions):
 
 _JOINT_LABELS = {
     **{"beam": "beam", "ctc_weight": "ctc", "length_bonus": "bonus", "max_length_ratio": "ratio"},
-    **{"step_back": "back", "repetition": "rep"},
+    **{"step_back": "back", "repetition": "rep", "final": "final"},
 }
 
 
 def _label(options: Any, **names: str) -> str:
     """The options that are not at their default, with short names."""
     changed = [f for f in fields(options) if getattr(options, f.name) != f.default]
-    return "-".join(f"{names[f.name]}{float(getattr(options, f.name)):g}" for f in changed)
+    return "-".join(names[f.name] + _short(getattr(options, f.name)) for f in changed)
+
+
+def _short(value: Any) -> str:
+    return value.replace("_", "") if isinstance(value, str) else f"{float(value):g}"

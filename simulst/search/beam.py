@@ -358,7 +358,7 @@ class BestHypothesis(View):
                 return -math.inf
             if exact:
                 # As p(g...) = p(g·<eos>) + Σ_c p(g·c...), the sum over the vocabulary is a difference.
-                return complete - _log_difference(float(best.score), complete)
+                return complete - log_difference(float(best.score), complete)
             favourite = next(token for token in self._next.tokens[0].tolist() if token != self._search.eos)
             return complete - float(ctc.score(best, torch.tensor([[favourite]], device=ctc.device)))
 
@@ -381,6 +381,7 @@ def joint_beam_search(
     attention: np.ndarray | None = None,
     results: int | None = None,
     give_up: Callable[[Running, list[Hypothesis]], bool] | None = None,
+    per_token: bool = False,
 ) -> Steps[list[Hypothesis]]:
     """Find the best hypotheses that begin with `prefix`, over the frames of `search`.
 
@@ -389,9 +390,10 @@ def joint_beam_search(
     attention: the decoder's log probabilities of the prefix, see `JointSearch.start`.
     results: how many hypotheses are wanted; None: options.beam. The search ends once they are known.
     give_up: give_up(running, ended) is asked after each step. If it is true, the search ends without a result.
-    Returns: at most `results` hypotheses, best first, without <sos> and <eos>. Scores are conditional on the prefix. If
-        nothing can follow the prefix (no frames, no room, too few frames for the prefix), or after `give_up`, the
-        prefix alone.
+    per_token: whether hypotheses are ranked by score per token, prefix and <eos> included.
+    Returns: at most `results` hypotheses, best first, without <sos> and <eos>. Scores are conditional on the prefix,
+        unless they are per token. If nothing can follow the prefix (no frames, no room, too few frames for the prefix),
+        or after `give_up`, the prefix alone.
 
     Raises SimulstError: a score is NaN.
     """
@@ -402,7 +404,7 @@ def joint_beam_search(
     running = search.start(prefix, attention)
     if np.isneginf(running.scores[0]):
         return [Hypothesis(prefix)]
-    given = float(running.scores[0])
+    given = 0.0 if per_token else float(running.scores[0])
     ended: list[Hypothesis] = []
     best_at: dict[int, float] = {}  # step → best score that ended there
     for step in range(room):
@@ -410,21 +412,23 @@ def joint_beam_search(
         if scored is None:
             assert stop is not None
             kept = max(len(prefix), running.length - stop.discard)
-            ended += [replace(h, tokens=h.tokens[:kept]) for h in texts(running)]
+            ended += [replace(h, tokens=h.tokens[:kept]) for h in _ranked_texts(running, per_token)]
             break
         chosen = search.choose(scored)
         running = chosen.running
         if len(chosen.ended):
-            ended += texts(chosen.ended)
+            ended += _ranked_texts(chosen.ended, per_token, ended=True)
             best_at[step] = float(chosen.ended.scores[0])
-        if not len(running) or is_over(best_at, step) or _are_beaten(running, ended, search.options, results):
+        if not len(running) or is_over(best_at, step):
+            break
+        if not per_token and _are_beaten(running, ended, search.options, results):
             break
         if give_up and give_up(running, ended):
             return [Hypothesis(prefix)]
     else:
         if not ended and stop is None:  # before the end of the audio (with STOP) this is normal
             _tell_of_no_end()
-        ended += texts(running)
+        ended += _ranked_texts(running, per_token)
     best = ranked(ended, results)
     return [replace(h, score=h.score - given) for h in best] or [Hypothesis(prefix)]
 
@@ -460,13 +464,19 @@ def ranked(hypotheses: Iterable[Hypothesis], count: int) -> list[Hypothesis]:
     return list(best.values())[:count]
 
 
+def _ranked_texts(running: Running, per_token: bool, ended: bool = False) -> list[Hypothesis]:
+    """The hypotheses with the scores that rank them. ended: whether they end in <eos>, which counts as a token."""
+    size = max(1, running.length + ended) if per_token else 1
+    return texts(replace(running, scores=running.scores / size))
+
+
 def texts(running: Running) -> list[Hypothesis]:
     """The running hypotheses as plain hypotheses."""
     rows = zip(running.tokens.tolist(), running.scores.tolist(), strict=True)
     return [Hypothesis(tuple(tokens), score) for tokens, score in rows]
 
 
-def _log_difference(more: float, less: float) -> float:
+def log_difference(more: float, less: float) -> float:
     """log(e^more - e^less)."""
     if less >= more:
         return -math.inf

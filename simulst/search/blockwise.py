@@ -122,10 +122,12 @@ class IncrementalBlockwiseBeamSearch:
     In algorithm 1 the active hypothesis is the part of the best one that the policy keeps (line 19), without its last
     two tokens (line 20). Committed tokens are final here, so these two are not committed (see `Found.held_back`). If
     STOP ended the search, `stop.discard` tokens are dropped instead.
+
+    search: the frames so far. If they are encoded again at each step, set it before each step.
     """
 
     def __init__(self, search: JointSearch, options: IBWBS) -> None:
-        self._search = search
+        self.search = search
         self._options = options
         self._best: _Stopped | None = None  # the best hypothesis of the last block
         self._seen: set[Tokens] = set()  # hypotheses that left a search without <eos>
@@ -136,10 +138,11 @@ class IncrementalBlockwiseBeamSearch:
         If STOP ends the search of a block, the best hypothesis is kept. The final block is searched to the end of the
         sentence. The beam is ranked by score per token.
         """
-        search = self._search
+        search = self.search
         attention = self._attention(committed)
         if final:
-            return Found((yield from joint_beam_search(search, committed, attention=attention)))
+            per_token = self._options.final == "per_token"
+            return Found((yield from joint_beam_search(search, committed, attention=attention, per_token=per_token)))
         if search.frames == 0 or search.room <= len(committed):
             return Found([Hypothesis(committed)])
         stopped = yield from self._stopped(search.start(committed, attention), len(committed), stop)
@@ -160,7 +163,7 @@ class IncrementalBlockwiseBeamSearch:
 
     def _stopped(self, running: Running, given: int, stop: Stopping | None) -> Steps[list[_Stopped]]:
         """Lines 4 to 15 of algorithm 1: all hypotheses that leave the search, one after the other."""
-        search = self._search
+        search = self.search
         stopped: list[_Stopped] = []
         least = -np.inf  # minScore
         while len(running) and running.length < search.room:

@@ -16,7 +16,7 @@ FAKE = table(
     ("--model nowhere", "nowhere: no such model folder"),
     (
         "--model data",
-        "data: not a model that simulst knows; give an ESPnet experiment ... or a CTranslate2 Whisper",
+        "data: not a model that simulst knows; give ... an ESPnet experiment ... or a CTranslate2 Whisper",
     ),
     ("--model la2.yaml", "la2.yaml: no such model folder"),
     ("--model data/u0.wav", "data/u0.wav: "),

@@ -15,7 +15,7 @@ from simulst.models.registry import families, parse_options
 
 
 def test_families() -> None:
-    assert [family.name for family in families()] == ["espnet", "huggingface", "whisper"]
+    assert [family.name for family in families()] == ["cascade", "espnet", "huggingface", "whisper"]
 
 
 def test_the_registry_names_no_family() -> None:
@@ -74,7 +74,7 @@ def test_finding_families_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("ask", [load_model, option_names, lambda path: digest_of_weights(path, {})])
 def test_what_is_no_model(tmp_path: Path, ask: object) -> None:
     for path, words in (
-        (tmp_path, r"not a model that simulst knows; give an ESPnet experiment.*, or a CTranslate2 Whisper"),
+        (tmp_path, r"not a model that simulst knows; give .*, or an ESPnet experiment.*, or a CTranslate2 Whisper"),
         (tmp_path / "gone", "no such model folder; fetch or train the model first"),
         ("nowhere:Model", r"cannot import the model .*check the path and PYTHONPATH"),
         ("json:loads", "not a model; write a class like Model"),

@@ -65,7 +65,7 @@ def _whisper(tokenizer: Any) -> tuple[Any, Any]:
         init_std=SPREAD,
     )
     model = transformers.WhisperForConditionalGeneration(config)
-    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in tiny_whisper.SPECIALS}
+    ids = tokenizer.get_vocab()
     model.generation_config = transformers.GenerationConfig(
         decoder_start_token_id=start,
         **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
@@ -167,6 +167,32 @@ _MAKERS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "seamless": _seamless,
 }
 KINDS = tuple(_MAKERS)
+
+
+def write_text_model(folder: Path, kind: str, seed: int = 0) -> Path:
+    """kind: marian (one pair), marian_many (the target is named in the source text) or m2m (tokens on both sides)."""
+    torch.manual_seed(seed)
+    names = {"marian": (), "marian_many": (">>deu<<", ">>fra<<"), "m2m": ("eng_Latn", "deu_Latn", "zho_Hans")}[kind]
+    tokenizer = sentence_pieces(names)
+    many = kind == "m2m"
+    config = (transformers.M2M100Config if many else transformers.MarianConfig)(
+        **_sizes(tokenizer),
+        max_position_embeddings=64,
+        bos_token_id=0,
+        pad_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=2 if many else 1,
+        init_std=SPREAD,
+    )
+    model = (transformers.M2M100ForConditionalGeneration if many else transformers.MarianMTModel)(config)
+    model.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=2 if many else 1, eos_token_id=2, pad_token_id=1, bad_words_ids=[[1]]
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 PAIRS = {"whisper": ("es", "en"), "mbart": ("en", "de"), "speech_to_text": ("en", "fr"), "seamless": ("en", "de")}
 
 

@@ -15,6 +15,7 @@ import torch
 from fake import ScriptedSession
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scripted import END, A, B, C, D, Script
 from tiny_search import EOS, SIZE, WIDTH, Tiny
 
 logging.disable(logging.WARNING)
@@ -149,48 +150,6 @@ def test_results_begin_with_what_is_committed(seed: int, frames: int, beam: int,
 
 
 # ---- scripted scores ----
-
-A, B, C, D, END = range(1, 6)
-
-
-class Script:
-    """A decoder with scripted scores: for each number of frames and each text, log p of the next tokens.
-
-    Tokens that are not named have so little that they never come.
-    """
-
-    def __init__(self, *blocks: Mapping[Tokens, Mapping[int, float]]) -> None:
-        self.blocks = blocks
-
-    class Memory(list[torch.Tensor]):
-        pass
-
-    class State(list[Tokens]):
-        attention: torch.Tensor | None = None
-
-        def __getitem__(self, rows: Any) -> Any:
-            return Script.State(list.__getitem__(self, row) for row in rows.tolist())
-
-    def memory(self) -> Any:
-        return Script.Memory()
-
-    def start(self) -> Any:
-        return Script.State([()])
-
-    def step(self, tokens: torch.Tensor, state: Any, memory: Any, *, attention: bool = False) -> Any:
-        pairs = zip(list(state), tokens.tolist(), strict=True)
-        read = Script.State([*text, token] if token != END else list(text) for text, token in pairs)
-        log_p = torch.full((len(read), END + 1), -1000.0)
-        for row, text in enumerate(list(read)):
-            for token, value in self.blocks[len(memory) - 1].get(tuple(text), {END: -0.01}).items():
-                log_p[row, token] = value
-        return log_p, read
-
-    def prefill(self, tokens: torch.Tensor, memory: Any, *, attention: bool = False) -> Any:
-        state = self.start()
-        for token in tokens:
-            log_p, state = self.step(token[None], state, memory)
-        return log_p, state
 
 
 class Run:

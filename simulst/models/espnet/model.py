@@ -20,6 +20,7 @@ from simulst.meter import Meter
 from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder, EncoderState
 from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.full_context_encoder import FullContextEncoder, ReducedPrefixes
+from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.session import ESPnetSession
 from simulst.models.espnet.vocabulary import Vocabulary
 from simulst.search import Tokens
@@ -81,16 +82,33 @@ class ESPnet:
 
         Raises SimulstError: a language that the model was not trained for.
         """
+        return ESPnetSession(self, self._language(source, target), meter or Meter())
+
+    def guide(self, source: str, target: str, meter: Meter | None = None) -> ESPnetGuide:
+        """Open a new utterance for the CTC layer alone (see simulst/policy/ctc_guide.py).
+
+        The arguments are those of `session`.
+
+        Raises SimulstError: there is no CTC layer, or a language that the model was not trained for.
+        """
+        if not self.has_ctc:
+            raise SimulstError(
+                f"{self.path}: the model has no CTC layer for the translation; train it with st_mtlalpha above 0, or "
+                "give another one."
+            )
+        return ESPnetGuide(self, self._language(source, target), meter or Meter())
+
+    def _language(self, source: str, target: str) -> Tokens:
+        """The unwritten tokens that every text begins with."""
         for wanted, trained, what in ((source, self.languages[0], "hear"), (target, self.languages[1], "write")):
             if trained and wanted != trained:
                 raise SimulstError(
                     f"{self.path}: the model was trained to {what} '{trained}', not '{wanted}'; give '{trained}'."
                 )
         try:
-            prefix = self.vocabulary.language_prefix(target)
+            return self.vocabulary.language_prefix(target)
         except SimulstError as error:
             raise SimulstError(f"{self.path}: {error}") from error
-        return ESPnetSession(self, prefix, meter or Meter())
 
     @property
     def blockwise(self) -> BlockwiseEncoder | None:

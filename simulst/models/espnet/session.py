@@ -69,7 +69,8 @@ class ESPnetSession(Session):
         self._encoding = open_encoding(model, meter)
         self._search: JointSearch | None = None
         self._searched = 0  # how many parts of the encoding it has
-        self._blockwise: BlockwiseBeamSearch | IncrementalBlockwiseBeamSearch | None = None
+        self._blockwise: BlockwiseBeamSearch | None = None
+        self._incremental: IncrementalBlockwiseBeamSearch | None = None
         self._gone: Tokens = ()  # committed tokens that have left the window
         self._steps: list[_Step] = []  # the steps whose frames are in the window; empty if there is no window
         self.gives = frozenset(
@@ -148,7 +149,7 @@ class ESPnetSession(Session):
         parts = self._encoding.parts
         while parts[0].first < edge:
             parts.pop(0)
-        self._search = self._blockwise = None
+        self._search = self._blockwise = self._incremental = None
 
     def _first_kept(self) -> int:
         """The first frame that stays when the window slides. With the next block, half of the window is used then."""
@@ -179,8 +180,10 @@ class ESPnetSession(Session):
         final = self._encoding.final
         if isinstance(options, IBWBS):
             yield from self._append_all(search)
-            self._blockwise = self._blockwise or IncrementalBlockwiseBeamSearch(search, options)
-            return (yield from self._blockwise.step(committed, stop, final))
+            if self._incremental is None:
+                self._incremental = IncrementalBlockwiseBeamSearch(search, options)
+            self._incremental.search = search
+            return (yield from self._incremental.step(committed, stop, final))
         assert isinstance(options, BWBS) and isinstance(self._encoding, BlockwiseEncoding)
         self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
         # As in ESPnet, every block is searched, even if several blocks come at once.

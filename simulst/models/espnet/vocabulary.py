@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from simulst.models.espnet.experiment import Experiment
 from simulst.search import Tokens
 
 BLANK = 0  # of ESPnet's CTC layers
+WORD_BEGIN = "\u2581"  # SentencePiece's
 TYPES = ("bpe", "char", "word")
 
 
@@ -45,6 +47,17 @@ class Vocabulary:
             return "".join(piece + " " for piece in pieces)
         return "".join(pieces).replace("<space>", " ")
 
+    def spell(self, text: str) -> Tokens:
+        """A text in these tokens, as training spells it. What there are no tokens for is left out.
+
+        A word that can't be spelled as it stands is tried in lower and in upper case.
+        """
+        spelled: list[Tokens] = [word for word in map(self._spell_word, text.split()) if word]
+        if self.kind == "char" and "<space>" in self._numbers:
+            space = (self._numbers["<space>"],)
+            spelled = [*spelled[:1], *(space + word for word in spelled[1:])]
+        return tuple(token for word in spelled for token in word)
+
     def language_prefix(self, target: str) -> Tokens:
         """The tokens that every hypothesis in a language begins with and that are never written.
 
@@ -58,6 +71,26 @@ class Vocabulary:
         if language_token(target) not in written or self.pieces is None:
             raise SimulstError(f"the model does not write '{target}'; it has {', '.join(t[2:-1] for t in written)}.")
         return tuple(self.tokens.index(piece) for piece in self.pieces.encode(language_token(target), out_type=str))
+
+    def _spell_word(self, word: str) -> Tokens:
+        """The tokens of what can be spelled of a word; none if that is nothing."""
+        ways = [self._pieces_of(way) for way in (word, word.lower(), word.upper())]
+        known = [[piece for piece in pieces if piece in self._numbers] for pieces in ways]
+        most = max(range(len(ways)), key=lambda way: (known[way] == ways[way], sum(map(len, known[way]))))
+        if not "".join(known[most]).strip(WORD_BEGIN):
+            return ()
+        return tuple(self._numbers[piece] for piece in known[most])
+
+    def _pieces_of(self, word: str) -> list[str]:
+        if self.pieces is not None:
+            return self.pieces.encode(word, out_type=str)
+        return [word] if self.kind == "word" else list(word)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The tokens that text is made of."""
+        strange = {BLANK, self.sos, self.eos}
+        return {token: n for n, token in enumerate(self.tokens) if n not in strange and token not in ("<unk>", "<UNK>")}
 
     def _special(self, token: str) -> int:
         return self.tokens.index(token) if token in self.tokens else len(self.tokens) - 1

@@ -6,7 +6,6 @@ is in architectures.py.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simulst.models.base import Family, Model
-from simulst.models.huggingface.folder import find_folder, is_hub_name, model_type, weight_files
+from simulst.models.huggingface.folder import digest_of_folder, is_hub_name, model_type
 
 LEAST_WINDOW = 5.0  # seconds
 
@@ -23,11 +22,13 @@ LEAST_WINDOW = 5.0  # seconds
 class HuggingFaceOptions:
     """Options of a Hugging Face model.
 
-    device: for torch. threads: of torch, in the whole process; 0: all that are available. dtype: of weights and
-    arithmetic. window: the most seconds of speech that are encoded at once; a model that hears less, such as Whisper
-    (30), has that. padding_seconds: Whisper alone: silence that is encoded with the speech, see
-    simulst/models/whisper.py; 30 encodes the full window. trust_remote_code: run the Python code that the model's
-    folder brings.
+    device: the torch device, such as cpu or cuda.
+    threads: torch's threads, in the whole process. 0: all that are available.
+    dtype: of the weights and the arithmetic.
+    window: the most seconds of speech that are encoded at once. Whisper has at most 30.
+    padding_seconds: silence that is encoded after the speech. Whisper only (see simulst/models/whisper.py); 30 encodes
+        the full window.
+    trust_remote_code: whether Python code in the model's folder may be run.
     """
 
     device: str = "cpu"
@@ -48,19 +49,11 @@ def _load(path: Path, options: HuggingFaceOptions, cores: int) -> Model:
     return load(path, options, cores)
 
 
-def _digest(path: Path, options: HuggingFaceOptions) -> str:
-    whole = hashlib.sha256()
-    for part in weight_files(find_folder(path)):
-        with part.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()[:16]
-
-
 family = Family(
     name="huggingface",
     looks_like="a Hugging Face model (config.json with a model_type, model.safetensors) or its name on the hub",
     recognises=_recognises,
     options=HuggingFaceOptions,
     load=_load,
-    digest=_digest,
+    digest=lambda path, options: digest_of_folder(path),
 )

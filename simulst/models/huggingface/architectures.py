@@ -1,8 +1,8 @@
-"""What differs between architectures: how they are fed, what stands before every text, how much they hear at once.
+"""What differs between architectures: the input of the encoder, the tokens before every text, the length of the window.
 
-`Architecture` does for those that take the features of their own extractor, and begin a text with a token of the
-language if they are multilingual (wav2vec 2.0 + mBART-50, Speech2Text, ...). Another one is a subclass with what is
-different, named in `ARCHITECTURES`.
+`Architecture` serves models that take the features of their own extractor, whose texts begin with a language token if
+they are multilingual (wav2vec 2.0 + mBART-50, Speech2Text, ...). For another architecture, write a subclass and name it
+in `ARCHITECTURES`.
 """
 
 from __future__ import annotations
@@ -83,6 +83,10 @@ class Architecture:
             return (start, *self.languages.prefix(target))
         return (start,) if forced is None else (start, forced)
 
+    def text(self, tokens: Tokens) -> str:
+        """Plain text; a character cut in two ends in U+FFFD."""
+        return self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
     def encode(self, samples: np.ndarray) -> Encoded:
         """Encoder frames of a window of audio, (n,) float32."""
         if samples.size < LEAST_SAMPLES:
@@ -120,6 +124,8 @@ class Seamless(Architecture):
 
 class Whisper(Architecture):
     """Whisper writes the source language or English; its encoder takes 30 s, see simulst/models/whisper.py."""
+
+    tokens_per_frame = 0.5  # 25 a second, as in the search of CTranslate2
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)

@@ -28,8 +28,8 @@ Pairs = tuple[tuple[Tensor, Tensor], ...]
 class State:
     """What n hypotheses have read.
 
-    pairs: of their tokens; none before the first. attention: source attention of the last token, (layers, n, heads, T)
-    float32, if it was asked for.
+    pairs: keys and values of their tokens; empty before the first one.
+    attention: source attention of the last token, (layers, n, heads, T) float32, if it was asked for.
     """
 
     pairs: Pairs = ()
@@ -54,8 +54,10 @@ class State:
 class Memory:
     """The encoder's frames, (1, T, width), and what the decoder made of them: keys and values, computed once.
 
-    heard: the first frames that are speech and no padding; attention to others is not shown. `read` and `state` are
-    the last hypothesis that was read at once: what a next one has in common with it is not read again.
+    heard: how many frames are of speech; the others are padding, and attention to them is not shown. None: all.
+
+    `read` and `state` are the last hypothesis that was read at once. What the next one has in common with it is not
+    read again.
     """
 
     def __init__(self, heard: int | None = None) -> None:
@@ -78,8 +80,10 @@ class Memory:
 class SteppedDecoder:
     """A decoder for one search: see `simulst.search.beam.Decoder`.
 
-    prompt: tokens that stand before every text; they take the place of the search's <sos>. never: tokens that are not
-    to be written; never_first: nor right after the prompt. heard: see `Memory`.
+    prompt: the tokens before every text. They replace the search's <sos>.
+    never: tokens that must not be written.
+    never_first: tokens that must not be written right after the prompt.
+    heard: see `Memory`.
     """
 
     def __init__(
@@ -155,6 +159,14 @@ class SteppedDecoder:
 def read_last_only(model: Any) -> None:
     """Have a model compute logits of the last position alone: those of a long prefix would cost more than the rest."""
     model.get_output_embeddings().register_forward_pre_hook(lambda module, inputs: (inputs[0][:, -1:], *inputs[1:]))
+
+
+def sizes_of(model: Any) -> tuple[int, int]:
+    """The layers of a model's decoder, and the heads of each."""
+    config = model.get_decoder().config
+    layers = getattr(config, "decoder_layers", None) or config.num_hidden_layers
+    heads = getattr(config, "decoder_attention_heads", None) or config.num_attention_heads
+    return layers, heads
 
 
 def _cache(pairs: Pairs) -> DynamicCache:

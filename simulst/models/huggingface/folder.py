@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -59,3 +60,12 @@ def weight_files(folder: Path) -> list[Path]:
     if not files:
         raise SimulstError(f"{folder}: has no weights (model.safetensors); copy the whole model again.")
     return files
+
+
+def digest_of_folder(path: Path) -> str:
+    """A short name of the weights of a model in a folder or on the hub. Raises SimulstError: there are none."""
+    whole = hashlib.sha256()
+    for part in weight_files(find_folder(path)):
+        with part.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()[:16]

@@ -31,7 +31,7 @@ def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
 
         folder = find_folder(path)
         trust = {"trust_remote_code": options.trust_remote_code}
-        config = _read(path, "config.json", lambda: AutoConfig.from_pretrained(folder, **trust))
+        config = read_part(path, "config.json", lambda: AutoConfig.from_pretrained(folder, **trust))
         remote = getattr(config, "auto_map", None) or {}
         known = type(config) in AutoModelForSpeechSeq2Seq._model_mapping or "AutoModelForSpeechSeq2Seq" in remote
         if not known or not config.is_encoder_decoder:
@@ -44,7 +44,7 @@ def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
         settings = {"dtype": getattr(torch, options.dtype), **trust}
         model = read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
         features = "preprocessor_config.json"
-        extractor = _read(path, features, lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
+        extractor = read_part(path, features, lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
         tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust))
     model = model.to(options.device).eval()
     read_last_only(model)
@@ -55,7 +55,7 @@ def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
 
 def read_weights(path: Path, load: Callable[[], tuple[Any, dict[str, Any]]]) -> Any:
     """A model whose weights are all there. Raises SimulstError: they are missing, broken, or do not fit config.json."""
-    model, report = _read(path, "the weights", load)
+    model, report = read_part(path, "the weights", load)
     missing = sorted(report["missing_keys"])
     if missing:
         raise SimulstError(
@@ -67,13 +67,14 @@ def read_weights(path: Path, load: Callable[[], tuple[Any, dict[str, Any]]]) -> 
 
 def read_tokenizer(path: Path, load: Callable[[], Any]) -> Any:
     """Raises SimulstError: its files are missing or broken."""
-    tokenizer = _read(path, "the tokeniser", load)
+    tokenizer = read_part(path, "the tokeniser", load)
     if not tokenizer or len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         raise SimulstError(f"{path}: has no tokeniser (tokenizer.json, or its SentencePiece model); copy it there.")
     return tokenizer
 
 
-def _read(path: Path, what: str, load: Callable[[], Any]) -> Any:
+def read_part(path: Path, what: str, load: Callable[[], Any]) -> Any:
+    """What `load` gives. what: for errors. Raises SimulstError: it cannot be loaded."""
     try:
         return load()
     except ImportError as error:

@@ -11,12 +11,13 @@ import torch
 from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
-from simulst.models.huggingface.decoder import SteppedDecoder
+from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
 from simulst.models.window import WindowedSession
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import Found, Hypothesis, JointBeamSearch, SearchOptions, Tokens
+from simulst.search import IBWBS, Found, Hypothesis, JointBeamSearch, JointOptions, SearchOptions, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
 from simulst.search.calls import Steps, run_alone
 from simulst.units import SAMPLE_RATE
 
@@ -58,22 +59,32 @@ class HuggingFaceSession(WindowedSession):
         self._model, self._languages = architecture, (source, target)
         ratio = architecture.tokens_per_frame
         self.default_search = JointBeamSearch(beam=BEAM, ctc_weight=0.0, max_length_ratio=ratio)
-        config = architecture.model.get_decoder().config
-        self.layers = next(n for name in ("decoder_layers", "num_hidden_layers") if (n := getattr(config, name, None)))
-        heads = ("decoder_attention_heads", "num_attention_heads")
-        self.heads = next(n for name in heads if (n := getattr(config, name, None)))
-        self._open: tuple[Encoded, JointBeamSearch, JointSearch] | None = None  # the last search, and over what it was
+        self.layers, self.heads = sizes_of(architecture.model)
+        self._incremental: IncrementalBlockwiseBeamSearch | None = None
+        self._final = False
+        self._open: tuple[Encoded, JointOptions, JointSearch] | None = None  # the last search, and over what it was
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        super().extend(samples, final)
+        self._final = final
+
+    def slide(self, committed: Tokens) -> None:
+        super().slide(committed)
+        self._incremental = None  # what it knows begins with tokens that have left the window
 
     def text(self, tokens: Tokens) -> str:
-        return self._model.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return self._model.text(tokens)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
         return run_alone(self.search_steps(committed, options, stop))
 
     def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """As `search`, but whoever drives it answers its calls (see simulst/search/calls.py)."""
-        assert isinstance(options, JointBeamSearch)
         prefix = self._in_window(committed)
+        if isinstance(options, IBWBS):
+            found = yield from self._ibwbs(prefix, options, stop)
+            return replace(found, beam=[replace(h, tokens=self._gone + h.tokens) for h in found.beam])
+        assert isinstance(options, JointBeamSearch)
         key = ("search", self._key, self._gone, prefix, options, stop.options if stop else None)
         beam = yield from self.meter.shared_steps(key, lambda: self._joint(prefix, options, stop))
         return Found([Hypothesis(self._gone + h.tokens, h.score) for h in beam])
@@ -84,13 +95,23 @@ class HuggingFaceSession(WindowedSession):
             return [Hypothesis(prefix)]
         return (yield from joint_beam_search(self._search_over(encoded, options), prefix, stop))
 
+    def _ibwbs(self, prefix: Tokens, options: IBWBS, stop: Stopping | None) -> Steps[Found]:
+        encoded = yield from self._encoded()
+        if not encoded.heard:
+            return Found([Hypothesis(prefix)])
+        search = self._search_over(encoded, options)
+        if self._incremental is None:
+            self._incremental = IncrementalBlockwiseBeamSearch(search, options)
+        self._incremental.search = search
+        return (yield from self._incremental.step(prefix, stop, self._final))
+
     def _encoded(self) -> Steps[Encoded]:
         return (yield from self.meter.shared_steps(("encode", self._key), self._encode))
 
     def _encode(self) -> Steps[Encoded]:
         return (yield Encode(self._model, self._audio))
 
-    def _search_over(self, encoded: Encoded, options: JointBeamSearch) -> JointSearch:
+    def _search_over(self, encoded: Encoded, options: JointOptions) -> JointSearch:
         """A search whose decoder knows what it has read of these frames before."""
         if self._open is None or self._open[0] is not encoded or self._open[1] != options:
             model = self._model

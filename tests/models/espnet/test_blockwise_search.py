@@ -34,8 +34,8 @@ STOPS = [EndOfSentence(), MaxTokens(2), CTC(-1.0), CTC(1.0, exact=True), AlignAt
 SEARCHES: list[JointOptions] = [
     BWBS(3, max_length_ratio=RATIO),
     BWBS(2, 0.0, max_length_ratio=RATIO, repetition=False),
-    IBWBS(3, max_length_ratio=RATIO),
-    IBWBS(1, max_length_ratio=RATIO, repetition=True),
+    IBWBS(3, max_length_ratio=RATIO, repetition=False),
+    IBWBS(1, max_length_ratio=RATIO, final="per_token"),
     JointBeamSearch(2, max_length_ratio=RATIO),
 ]
 
@@ -121,6 +121,19 @@ def test_full_context_models_have_the_policies_too(full: ESPnet, stop: Stop, bea
     assert decode(full, how, noise(50000), []) == decode(full, how, noise(50000), [777, 30000])
 
 
+@pytest.mark.parametrize("stop", [EndOfSentence(), CTC(4.0), MaxTokens(2)])
+def test_full_context_models_have_ibwbs_too(full: ESPnet, stop: Stop) -> None:
+    """All that was heard is encoded again at each chunk, as the large models of CUNI-KIT 2023 are."""
+    stream = Stream(full.session("en", "de"), Decoding(Chunk(640), Hold(1), stop, IBWBS(3, max_length_ratio=RATIO)))
+    counts = []
+    for _ in range(6):
+        stream.push(noise(10240))
+        counts.append(len(stream.committed))
+    assert stream.reads == [640.0 * n for n in range(1, 7)]
+    assert counts == sorted(counts) and len(set(counts)) > 2
+    assert decode(full, stream.decoding, noise(50000), []) == decode(full, stream.decoding, noise(50000), [777, 30000])
+
+
 @pytest.mark.parametrize("search", SEARCHES)
 def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path, search: JointOptions) -> None:
     """Two minutes with a window of 6 s: the session holds no more than that, and goes on writing."""
@@ -187,12 +200,8 @@ def test_after_a_pause_the_model_starts_anew(
 
 def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path) -> None:
     audio = noise(40000)
-    for search in (BWBS(), IBWBS()):
-        with pytest.raises(
-            SimulstError,
-            match=r"search: i?bwbs needs an encoder that works in blocks.*joint_beam",
-        ):
-            decode(full, Decoding(Chunk(640), All(), search=search), audio, [])
+    with pytest.raises(SimulstError, match=r"search: bwbs needs an encoder that works in blocks.*joint_beam"):
+        decode(full, Decoding(Chunk(640), All(), search=BWBS()), audio, [])
     with pytest.raises(SimulstError, match=r"read: block needs an encoder that works in blocks.*'read: \{type: chunk"):
         decode(full, Decoding(Block(), All(), search=JointBeamSearch()), audio, [])
     tiny_espnet.write(
@@ -242,11 +251,11 @@ def test_configurations() -> None:
             "read": {"type": "block"},
             "stop": {"type": "align_att", "frames": 4, "layers": [-1], "heads": [0, 1]},
             "commit": {"type": "all"},
-            "search": {"type": "ibwbs", "step_back": 1},
+            "search": {"type": "ibwbs", "step_back": 1, "final": "per_token"},
         },
         "here",
     )
-    assert how.label == "all_AlignAtt4-L-1-H0+1_IBWBS-back1_1block"
+    assert how.label == "all_AlignAtt4-L-1-H0+1_IBWBS-back1-finalpertoken_1block"
     assert how.stop == AlignAtt(4, (-1,), (0, 1))
     with pytest.raises(SimulstError, match=r"'stop' of type 'align_att', option 'layers': .*found 'last'"):
         parse_decoding({**how.raw, "stop": {"type": "align_att", "frames": 4, "layers": "last"}}, "here")

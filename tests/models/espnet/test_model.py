@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_espnet
+import tiny_pieces
 import torch
 import yaml
 from hypothesis import given, settings
@@ -27,6 +28,7 @@ from simulst.models import load_model, option_names
 from simulst.models.espnet import encoding
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.session import ESPnetSession
+from simulst.models.espnet.vocabulary import Vocabulary
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline
 from simulst.policy.stop import MaxTokens
@@ -337,6 +339,59 @@ def test_text_of_other_tokens(tmp_path: Path, token_type: str, tokens: str, text
     model = load_model(tmp_path / "exp" / "st")
     assert isinstance(model, ESPnet)
     assert model.text(tuple(model.vocabulary.tokens.index(token) for token in tokens.split())) == text
+
+
+def pieces_of(folder: Path) -> Vocabulary:
+    pieces = tiny_pieces.train(folder)
+    middle = [pieces.id_to_piece(i) for i in range(3, pieces.get_piece_size())]
+    return Vocabulary(["<blank>", "<unk>", *middle, "<sos/eos>"], "bpe", pieces, "<sos/eos>", "<sos/eos>")
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled"),
+    [
+        ("der hund", "der hund"),
+        ("  der\n hund ", "der hund"),
+        ("Der HUND", "der hund"),  # there are small letters only
+        ("der, Hund.", "der hund"),
+        ("der \u2013 hund", "der hund"),
+        ("der h\u4e16und", "der hund"),
+        ("\u4e16\u754c der 99 hund", "der hund"),
+        ("<sos/eos> der <unk>", "sses der unk"),
+        ("\u4e16 \u2026", ""),
+        ("", ""),
+    ],
+)
+def test_spelling(tmp_path: Path, text: str, spelled: str) -> None:
+    """In pieces and in characters; what can't be spelled is left out."""
+    letters = ("<blank>", "<unk>", "<space>", *"abcdefghiklmnrstuw", "<sos/eos>")
+    for vocabulary in (pieces_of(tmp_path), Vocabulary(letters, "char", None, "<sos/eos>", "<sos/eos>")):
+        tokens = vocabulary.spell(text)
+        assert vocabulary.text(tokens) == spelled
+        assert not {0, 1, vocabulary.eos} & set(tokens)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(tiny_pieces.TEXT.split()), max_size=6))
+def test_spelling_is_trainings(vocabularies: tuple[Vocabulary, Any], words: list[str]) -> None:
+    """As SentencePiece cuts the whole text; and word by word it is the same."""
+    vocabulary, pieces = vocabularies
+    tokens = vocabulary.spell(" ".join(words))
+    assert [vocabulary.tokens[token] for token in tokens] == pieces.encode(" ".join(words), out_type=str)
+    assert tokens == tuple(token for word in words for token in vocabulary.spell(word))
+
+
+def test_spelling_in_other_cases_and_words() -> None:
+    capitals = Vocabulary(("<blank>", "A", "B", "<space>", "<eos>"), "char", None, "<eos>", "<eos>")
+    assert capitals.spell("ab Ba c") == (1, 2, 3, 2, 1)
+    whole = Vocabulary(("<blank>", "<unk>", "the", "Cat", "dog", "<eos>"), "word", None, "<eos>", "<eos>")
+    assert whole.spell("The Cat DOG cat") == (2, 3, 4)
+
+
+@pytest.fixture(scope="module")
+def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Vocabulary, Any]:
+    vocabulary = pieces_of(tmp_path_factory.mktemp("pieces"))
+    return vocabulary, vocabulary.pieces
 
 
 def test_utterance_normalisation(tmp_path: Path) -> None:

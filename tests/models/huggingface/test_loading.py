@@ -108,7 +108,7 @@ def test_options_that_are_not_there(folders: dict[str, Path]) -> None:
     for option, words in (
         ({"dtype": "int4"}, "option 'dtype'"),
         ({"window": 1.0}, "option 'window'"),
-        ({"device": "tpu"}, "the device 'tpu' is not there"),
+        ({"device": "tpu"}, "has no device 'tpu'"),
         ({"colour": 1}, "has no option 'colour'; it has device, threads, dtype"),
     ):
         with pytest.raises(SimulstError, match=words):

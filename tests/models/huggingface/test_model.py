@@ -51,17 +51,20 @@ def test_greedy_search_is_the_librarys(kind: str, seed: int, folders: dict[str, 
     assert found[: len(theirs)] == theirs
 
 
+SEARCH = {"beam": 2, "ctc_weight": 0.0, "max_length_ratio": 0.4}
 POLICIES: list[dict[str, Any]] = [
     {"commit": {"type": "hold", "n": 3}},
     {"commit": {"type": "local_agreement", "n": 2}},
     {"commit": {"type": "shared_prefix", "n": 1}},
     {"commit": {"type": "hold", "n": 1, "whole_words": True}, "stop": {"type": "max_words", "n": 1}},
     {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4, "layers": [-1]}},
+    {"commit": {"type": "hold", "n": 1}, "search": {"type": "ibwbs", **SEARCH}},
+    {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4}, "search": {"type": "ibwbs", **SEARCH}},
 ]
 
 
 def decoding(policy: dict[str, Any], ms: int = 600) -> Any:
-    search = {"type": "joint_beam", "beam": 2, "ctc_weight": 0.0, "max_length_ratio": 0.4}
+    search = {"type": "joint_beam", **SEARCH}
     return parse_decoding({"read": {"type": "chunk", "ms": ms}, "search": search, **policy}, "test")
 
 
@@ -74,7 +77,7 @@ def run(model: HuggingFace, policy: dict[str, Any], samples: np.ndarray, cut: in
 
 
 @pytest.mark.parametrize(
-    "policy", POLICIES, ids=lambda policy: policy["commit"]["type"] + policy.get("stop", {"type": ""})["type"]
+    "policy", POLICIES, ids=lambda policy: "-".join(str(policy[key]["type"]) for key in sorted(policy))
 )
 def test_policies(model: HuggingFace, policy: dict[str, Any]) -> None:
     """Each works, whatever the pieces, and two streams on one model do not see each other."""
@@ -150,10 +153,11 @@ def test_languages_that_are_not_there(models: dict[str, HuggingFace]) -> None:
 # The window
 
 
-@pytest.mark.parametrize("kind", ["mbart", "whisper"])
-def test_audio_beyond_the_window_slides(kind: str, folders: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("kind", "search"), [("mbart", "joint_beam"), ("whisper", "joint_beam"), ("mbart", "ibwbs")])
+def test_audio_beyond_the_window_slides(kind: str, search: str, folders: dict[str, Any]) -> None:
     model: Any = load_model(folders[kind], threads=1, window=5.0)
-    stream: Any = open_stream(model, decoding({"commit": {"type": "local_agreement"}}, ms=1000), *PAIRS[kind])
+    policy = {"commit": {"type": "local_agreement"}, "search": {"type": search, **SEARCH}}
+    stream: Any = open_stream(model, decoding(policy, ms=1000), *PAIRS[kind])
     session: HuggingFaceSession = stream.session
     sizes = []
     for second in range(13):

@@ -1,0 +1,122 @@
+"""A text-to-text model of transformers (Marian, NLLB, M2M-100, mBART-50, MADLAD, T5) under our own search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from simulst.errors import SimulstError
+from simulst.models.base import check_device
+from simulst.models.cascade import beside
+from simulst.models.cascade.translators import Opener, Translation, Translator
+from simulst.needs import Need
+from simulst.policy.stop import Stopping
+from simulst.search import Beam, Hypothesis, JointBeamSearch, SearchOptions, Tokens
+from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.calls import run_alone
+
+TARGET_FIRST = (">>", "<2")  # how tokens begin that stand in the source text and name the target language
+TOKENS_PER_TOKEN = 3.0  # the most that a translation may have of each of the source
+MORE_TOKENS = 10  # ... and so many for short ones
+
+
+@dataclass(frozen=True)
+class HuggingFaceText(Translator):
+    """Options of a text model.
+
+    model: a folder, relative to the cascade's file, or a name on the hub.
+    The others are as in HuggingFaceOptions.
+    """
+
+    model: str
+    device: str = "cpu"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    trust_remote_code: bool = False
+
+    def load(self, path: Path, cores: int) -> Opener:
+        """Raises SimulstError: no such model, or none that turns text into text."""
+        import torch
+
+        from simulst.models.huggingface import HuggingFaceOptions
+        from simulst.models.huggingface.architectures import Architecture
+        from simulst.models.huggingface.decoder import read_last_only
+        from simulst.models.huggingface.folder import find_folder, model_type, weight_files
+        from simulst.models.huggingface.loading import quiet, read_part, read_tokenizer, read_weights
+
+        check_device(self.device)
+        place = Path(beside(path, self.model))
+        with quiet():
+            from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer
+
+            folder = find_folder(place)
+            trust = {"trust_remote_code": self.trust_remote_code}
+            config = read_part(place, "config.json", lambda: AutoConfig.from_pretrained(folder, **trust))
+            remote = getattr(config, "auto_map", None) or {}
+            if type(config) not in AutoModelForSeq2SeqLM._model_mapping and "AutoModelForSeq2SeqLM" not in remote:
+                raise SimulstError(
+                    f"{place}: a model of type '{model_type(folder)}' does not turn text into text with an encoder and "
+                    "a decoder; give one such as marian, m2m_100 or mbart."
+                )
+            weight_files(folder)
+            settings = {"dtype": getattr(torch, self.dtype), **trust}
+            kind: Any = AutoModelForSeq2SeqLM
+            model = read_weights(place, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
+            tokenizer = read_tokenizer(place, lambda: AutoTokenizer.from_pretrained(folder, **trust))
+        read_last_only(model.to(self.device).eval())
+        torch.set_num_threads(cores)
+        parts = Architecture(place, model, None, tokenizer, HuggingFaceOptions(device=self.device))
+        return lambda source, target: TextTranslation(parts, source, target)
+
+
+class TextTranslation(Translation):
+    """parts: a `simulst.models.huggingface.architectures.Architecture`."""
+
+    gives = frozenset({Need.STEPS, Need.ATTENTION})
+    default_search = JointBeamSearch(beam=5, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
+
+    def __init__(self, parts: Any, source: str, target: str) -> None:
+        from simulst.models.huggingface.decoder import sizes_of
+
+        self._parts = parts
+        self.layers, self.heads = sizes_of(parts.model)
+        self._prompt: Tokens = parts.prompt(source, target)
+        self._front: Tokens = ()
+        if parts.languages:
+            number, token = parts.languages.find(target)
+            if token.startswith(TARGET_FIRST):
+                self._front, self._prompt = (number,), self._prompt[:1]
+            else:
+                self._front = parts.languages.prefix(source)
+        self._open: tuple[str, SearchOptions, JointSearch] | None = None
+
+    def text(self, tokens: Tokens) -> str:
+        return self._parts.text(tokens)
+
+    def continued(self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Beam:
+        assert isinstance(options, JointBeamSearch)
+        # A sentence that has not grown keeps its encoding, and what the decoder has read of its translation.
+        if self._open is None or self._open[:2] != (sentence, options):
+            self._open = (sentence, options, self._search(sentence, options))
+        return run_alone(joint_beam_search(self._open[2], prefix, stop)) or [Hypothesis(prefix)]
+
+    def _search(self, sentence: str, options: JointBeamSearch) -> JointSearch:
+        import torch
+
+        from simulst.models.huggingface.decoder import SteppedDecoder
+
+        parts = self._parts
+        if self._front:
+            ids = [*self._front, *parts.tokenizer.encode(sentence, add_special_tokens=False), parts.eos]
+        else:
+            ids = parts.tokenizer.encode(sentence)
+            ids = ids if ids[-1:] == [parts.eos] else [*ids, parts.eos]
+        ids = ids[: parts.positions]
+        with torch.inference_mode():
+            source = torch.tensor([ids], device=parts.model.device)
+            frames = parts.model.get_encoder()(input_ids=source).last_hidden_state[0]
+        decoder = SteppedDecoder(parts.model, self._prompt, parts.never, parts.never_first)
+        most = min(options.max_length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
+        search = JointSearch(decoder, replace(options, max_length_ratio=most / len(ids)), parts.eos, parts.eos)
+        search.append(frames)
+        return search

@@ -1,0 +1,115 @@
+"""One utterance inside a cascade.
+
+The source grows sentence by sentence. Once the recogniser has committed a sentence and begun the next one, all of its
+translation is committed. Then the sentence leaves with its tokens, as audio leaves the window of other models. So only
+new sentences are translated, and the committed tokens that have not left are the beginning of the first one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulst.config import Decoding
+from simulst.languages import unit_of
+from simulst.meter import Meter
+from simulst.models.base import Model, Session
+from simulst.models.cascade import Settings
+from simulst.models.cascade.sentences import split_sentences
+from simulst.models.cascade.translators import Opener, Translation
+from simulst.policy.stop import Stopping
+from simulst.search import Beam, Found, Hypothesis, SearchOptions, Tokens
+from simulst.stream import Stream
+
+
+class Cascade:
+    """A recogniser under `decoding`, and what opens the translation of its text."""
+
+    def __init__(self, recogniser: Model, decoding: Decoding, translate: Opener, settings: Settings) -> None:
+        self.sample_rate = recogniser.sample_rate
+        self._recogniser, self._decoding = recogniser, decoding
+        self._translate, self._settings = translate, settings
+
+    def session(self, source: str, target: str, meter: Meter | None = None) -> CascadeSession:
+        """A new utterance. Raises SimulstError: a language that one of the two does not have."""
+        meter = meter or Meter()
+        translation = self._translate(source, target)
+        session = self._recogniser.session(source, source, meter.part("recogniser"))
+        stream = Stream(session, self._decoding, unit_of(source))
+        return CascadeSession(stream, translation, self._settings, meter)
+
+
+class CascadeSession(Session):
+    """stream: the recogniser's."""
+
+    def __init__(self, stream: Stream, translation: Translation, settings: Settings, meter: Meter) -> None:
+        super().__init__(meter)
+        self._stream, self._translation, self._settings = stream, translation, settings
+        self.sample_rate = stream.session.sample_rate
+        self.gives = translation.gives
+        self.default_search = translation.default_search
+        self.layers, self.heads = translation.layers, translation.heads
+        self._length = 0
+        self._final = False
+        self._gone: Tokens = ()  # committed tokens of sentences that have left
+        self._heard = ""  # what the recogniser has written of later ones
+        self._ended: tuple[int, int] = (0, 0)  # characters and tokens of the sentences that ended in the last search
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        self._length += samples.size
+        self._final = final
+        self._heard += "".join(word.text for word in self._stream.push(samples, final))
+
+    def text(self, tokens: Tokens) -> str:
+        return self._translation.text(tokens)
+
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
+        ended, rest = split_sentences(self._heard, self._settings.most_words)
+        before = self._gone
+        prefix = committed[len(self._gone) :]
+        for sentence in ended:
+            [best, *_] = self._translated(sentence, prefix, options, None)
+            before, prefix = before + best.tokens, ()
+        self._ended = sum(map(len, ended)), len(before)
+        beam = self._translated(rest + self._unstable(rest), prefix, options, stop)
+        return Found([Hypothesis(before + h.tokens, h.score) for h in beam])
+
+    def _translated(self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Beam:
+        sentence = sentence.strip()
+        if not sentence:
+            return [Hypothesis(prefix)]
+        key = ("translation", sentence, prefix, options, stop.options if stop else None)
+        return self.meter.shared(key, lambda: self._translation.continued(sentence, prefix, options, stop))
+
+    def _unstable(self, rest: str) -> str:
+        """What follows in the recogniser's best hypothesis, up to the end of the sentence."""
+        if self._final or not self._settings.unstable:
+            return ""
+        whole = self._stream.session.text(self._stream.best)
+        written = "".join(word.text for word in self._stream.emissions)
+        if not whole.lstrip().startswith(written.lstrip()):
+            return ""
+        more = whole.lstrip()[len(written.lstrip()) :]
+        ended, last = split_sentences(rest + more, self._settings.most_words)
+        return (ended[0] if ended else last)[len(rest) :]
+
+    # ---- what leaves: sentences, not audio ----
+
+    @property
+    def gone(self) -> int:
+        return len(self._gone)
+
+    def is_full(self) -> bool:
+        return self._ended[0] > 0
+
+    def spoken(self, best: Tokens) -> Tokens:
+        return best[: self._ended[1]]
+
+    def slide(self, committed: Tokens) -> None:
+        characters, tokens = self._ended
+        self._heard = self._heard[characters:]
+        self._gone = committed[:tokens]
+        self._ended = 0, 0

@@ -1,0 +1,74 @@
+"""A recogniser that hears a word of a given text every 200 ms, and is not sure of the last ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from simulst.meter import Meter
+from simulst.models.base import Session
+from simulst.needs import Need
+from simulst.search import Found, Hypothesis, Tokens
+
+RATE = 16000
+STEP = RATE // 5
+
+
+class Speaker:
+    """say: the text. unsure: so many of the last words are heard wrongly at first."""
+
+    sample_rate = RATE
+
+    def __init__(self, say: str, unsure: int = 1) -> None:
+        self.words = say.split()
+        self.unsure = unsure
+
+    def session(self, source: str, target: str, meter: Meter | None = None) -> SpeakerSession:
+        assert source == target, "it recognises"
+        return SpeakerSession(self, meter or Meter())
+
+
+class SpeakerSession(Session):
+    gives = frozenset({Need.LIBRARY_SEARCH})
+
+    def __init__(self, speaker: Speaker, meter: Meter) -> None:
+        super().__init__(meter)
+        self.speaker, self.samples, self.final = speaker, 0, False
+
+    @property
+    def length(self) -> int:
+        return self.samples
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        self.samples += samples.size
+        self.final = final
+
+    def search(self, committed: Tokens, options: Any, stop: Any) -> Found:
+        heard = min(self.samples // STEP, len(self.speaker.words))
+        sure = heard if self.final else max(0, heard - self.speaker.unsure)
+        words = tuple(range(sure)) + tuple(range(1000 * heard + sure, 1000 * heard + heard))
+        return Found([Hypothesis(committed + words[len(committed) :])])
+
+    def text(self, tokens: Tokens) -> str:
+        return "".join(" " + (self.speaker.words[t] if t < 1000 else "um") for t in tokens)
+
+
+def audio(text: str) -> np.ndarray:
+    return np.zeros(STEP * len(text.split()), np.float32)
+
+
+def write(folder: Path, translator: dict[str, Any], say: str, **settings: Any) -> Path:
+    """A cascade's file. JSON is YAML. settings: also `unsure`, of the speaker."""
+    recogniser = {
+        "model": "speaker:Speaker",
+        "options": {"say": say, "unsure": settings.pop("unsure", 1)},
+        "decoding": {"read": {"type": "chunk", "ms": 200}, "commit": {"type": "local_agreement", "n": 2}},
+    }
+    path = folder / "cascade.yaml"
+    content = {"recogniser": recogniser, "translator": translator, **settings}
+
+    path.write_text(yaml.safe_dump(content))
+    return path

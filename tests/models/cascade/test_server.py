@@ -1,0 +1,136 @@
+"""A server with OpenAI's interface: a small one on loopback, which behaves well or badly."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import speaker
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.models import load_model
+from simulst.streams import open_stream
+
+SAY = "The cat sat down. It was on the mat."
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers in capitals, or as `server.answer` says."""
+
+    server: Any
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, dict(self.headers), body))
+        status, answer = self.server.answer(body)
+        try:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(answer)
+        except OSError:  # the client has gone
+            pass
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def loud(body: dict[str, Any]) -> tuple[int, bytes]:
+    messages = {message["role"]: message["content"] for message in body["messages"]}
+    text = messages["user"].upper()
+    begin = messages.get("assistant", "")
+    if not text.startswith(begin):
+        return 400, b"it goes on with something else"
+    return 200, json.dumps({"choices": [{"message": {"role": "assistant", "content": text[len(begin) :]}}]}).encode()
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    started: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    started.daemon_threads = True
+    started.asked, started.answer = [], loud
+    threading.Thread(target=started.serve_forever, daemon=True).start()
+    yield started
+    started.shutdown()
+    started.server_close()
+
+
+def opened(server: Any, folder: Path, **options: Any) -> Any:
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    translator = {"type": "server", "url": url, "model": "tiny", **options}
+    model = load_model(speaker.write(folder, translator, SAY, unsure=0))
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 1}}, "test")
+    return open_stream(model, decoding, "en", "de")
+
+
+def test_the_committed_text_is_gone_on_with(server: Any, tmp_path: Path) -> None:
+    stream = opened(server, tmp_path)
+    stream.push(speaker.audio(SAY), finished=True)
+    assert "".join(e.text for e in stream.emissions) == SAY.upper()
+    assert len({e.delay_ms for e in stream.emissions}) > 2
+    path, _, first = server.asked[0]
+    assert path == "/v1/chat/completions" and first["model"] == "tiny" and first["temperature"] == 0
+    assert "from en to de" in first["messages"][0]["content"] and "continue_final_message" not in first
+    begun = [body for _, _, body in server.asked if len(body["messages"]) == 3]
+    assert begun and all(body["continue_final_message"] and not body["add_generation_prompt"] for body in begun)
+
+
+def test_a_server_that_begins_again(server: Any, tmp_path: Path) -> None:
+    """It does not know that the assistant's answer has begun."""
+    server.answer = lambda body: loud({"messages": body["messages"][:2]})
+    stream = opened(server, tmp_path)
+    stream.push(speaker.audio(SAY), finished=True)
+    assert "".join(e.text for e in stream.emissions) == SAY.upper()
+
+
+def test_a_key(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "abc")
+    opened(server, tmp_path, key="MY_KEY").push(speaker.audio(SAY), finished=True)
+    assert all(headers["Authorization"] == "Bearer abc" for _, headers, _ in server.asked)
+    monkeypatch.delenv("MY_KEY")
+    with pytest.raises(SimulstError, match="the environment has no MY_KEY"):
+        opened(server, tmp_path, key="MY_KEY")
+
+
+def slowly(body: dict[str, Any]) -> tuple[int, bytes]:
+    time.sleep(1)
+    return loud(body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (slowly, "no answer within 0.2 s; give it a longer 'timeout'"),
+        (lambda body: (500, b"oops"), "answered with status 500; see its log"),
+        (lambda body: (200, b"<html>"), "the answer is not JSON"),
+        (lambda body: (200, b"\xff\xfe\xfa"), "the answer is not JSON"),
+        (lambda body: (200, b'{"choices": []}'), "the answer holds no text"),
+        (lambda body: (200, b'{"choices": [{"message": {"content": null}}]}'), "the answer holds no text"),
+        (lambda body: (200, b"[1]"), "the answer holds no text"),
+    ],
+)
+def test_bad_answers(server: Any, tmp_path: Path, answer: Any, words: str) -> None:
+    """One sentence, and the stream's words so far are kept."""
+    stream = opened(server, tmp_path, timeout=0.2)
+    samples = speaker.audio(SAY)
+    server.answer = loud
+    stream.push(samples[: len(samples) // 2])
+    written = len(stream.emissions)
+    server.answer = answer
+    with pytest.raises(SimulstError, match=words) as caught:
+        stream.push(samples[len(samples) // 2 :], finished=True)
+    assert written and len(stream.emissions) >= written and "\n" not in str(caught.value)
+
+
+def test_no_server(server: Any, tmp_path: Path) -> None:
+    stream = opened(server, tmp_path)
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(SimulstError, match=r"the server cannot be reached .*; is it running"):
+        stream.push(np.zeros(32000, np.float32), finished=True)
+    with pytest.raises(SimulstError, match="'url' must begin with http"):
+        load_model(speaker.write(tmp_path, {"type": "server", "url": "localhost:1", "model": "x"}, SAY))

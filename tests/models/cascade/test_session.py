@@ -1,0 +1,221 @@
+"""What a cascade does with the words of its recogniser."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import speaker
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.models import digest_of_weights, load_model
+from simulst.models.cascade.sentences import split_sentences
+from simulst.models.cascade.translators import place_of
+from simulst.streams import open_stream
+
+SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
+LOUD = "tee -a {log} | tr a-z A-Z"
+
+
+def decoding(commit: dict[str, Any], ms: int = 400) -> Any:
+    return parse_decoding({"read": {"type": "chunk", "ms": ms}, "commit": commit}, "test")
+
+
+def cascade(folder: Path, code: str = LOUD, say: str = SAY, **options: Any) -> tuple[Any, Path]:
+    log = folder / "asked"
+    program = folder / "translate.sh"
+    program.write_text(code.replace("{log}", str(log)))
+    command = {"type": "command", "command": f"sh {program}"}
+    return load_model(speaker.write(folder, command, say, **options)), log
+
+
+def run(model: Any, commit: dict[str, Any], say: str = SAY, cut: int = 3200) -> tuple[str, list[float]]:
+    stream = open_stream(model, decoding(commit), "en", "es")
+    samples = speaker.audio(say)
+    for start in range(0, len(samples), cut):
+        stream.push(samples[start : start + cut])
+    stream.push(np.zeros(0, np.float32), finished=True)
+    return "".join(e.text for e in stream.emissions), [e.delay_ms for e in stream.emissions]
+
+
+COMMITS = ({"type": "local_agreement", "n": 2}, {"type": "hold", "n": 2}, {"type": "all"})
+
+
+@pytest.mark.parametrize("commit", COMMITS[:2], ids=("agreement", "hold"))
+def test_all_of_it_is_translated(tmp_path: Path, commit: dict[str, Any]) -> None:
+    model, _ = cascade(tmp_path)
+    text, delays = run(model, commit)
+    assert text == SAY.upper()
+    assert delays[0] < delays[-1] and len(set(delays)) > 4
+    assert run(model, commit, cut=50000) == (text, delays)
+
+
+def test_sentences_leave(tmp_path: Path) -> None:
+    """A sentence that has ended and been committed is never translated again; nothing beyond it is asked with it."""
+    model, log = cascade(tmp_path)
+    run(model, COMMITS[1])
+    asked = log.read_text().splitlines()
+    assert max(len(line) for line in asked) <= len("Then the dog came in, and all was well.")
+    last_of_first = max(i for i, line in enumerate(asked) if line.startswith("The cat"))
+    assert not any(line.startswith("The cat") for line in asked[last_of_first + 1 :])
+    assert asked[-1] == "Then the dog came in, and all was well."
+
+
+def test_unstable_words_are_translated_earlier(tmp_path: Path) -> None:
+    delays = {}
+    for unstable in (True, False):
+        model, log = cascade(tmp_path, unstable=unstable, unsure=2)
+        text, delays[unstable] = run(model, {"type": "local_agreement", "n": 2})
+        assert text == SAY.upper()
+        assert ("um" in log.read_text()) == unstable
+        log.unlink()
+    assert sum(delays[True]) < sum(delays[False])
+
+
+def test_what_is_committed_stays(tmp_path: Path) -> None:
+    """Also where the translator changes its mind with every word."""
+    model, _ = cascade(
+        tmp_path, """awk '{for (i = NF; i > 0; i--) printf $i " "}'""", say="one two three four five six"
+    )
+    stream = open_stream(model, decoding({"type": "hold", "n": 1}), "en", "es")
+    before = ""
+    for _ in range(6):
+        stream.push(np.zeros(3200, np.float32))
+        now = "".join(e.text for e in stream.emissions)
+        assert now.startswith(before)
+        before = now
+    stream.push(np.zeros(0, np.float32), finished=True)
+    assert "".join(e.text for e in stream.emissions).startswith(before) and before
+
+
+def test_text_without_punctuation_is_cut(tmp_path: Path) -> None:
+    say = " ".join(f"w{i}" for i in range(24))
+    model, log = cascade(tmp_path, say=say, most_words=6)
+    assert run(model, {"type": "hold", "n": 1}, say)[0] == say.upper()
+    assert max(len(line.split()) for line in log.read_text().splitlines()) <= 7
+
+
+def test_chinese_is_written_in_characters(tmp_path: Path) -> None:
+    model, _ = cascade(tmp_path, "sed 's/[^ ]* */你/g'", say="a b c")
+    stream = open_stream(model, decoding({"type": "hold", "n": 1}), "en", "zh")
+    stream.push(speaker.audio("a b c"), finished=True)
+    assert [e.text for e in stream.emissions] == ["你", "你", "你"]
+
+
+# Sentences
+
+
+def test_split_sentences() -> None:
+    for text, ended, rest in (
+        ("", [], ""),
+        ("One. Two", ["One. "], "Two"),
+        ("One.", [], "One."),
+        ("One. ", [], "One. "),
+        ("e.g. this one. That", ["e.g. this one. "], "That"),
+        ("So? “Yes!” He went", ["So? ", "“Yes!” "], "He went"),
+        ("3.5 metres", [], "3.5 metres"),
+        ("你好。我很好。", ["你好。"], "我很好。"),
+    ):
+        assert split_sentences(text, 80) == (ended, rest), text
+    assert split_sentences("a b c d e f g", 3) == (["a b c ", "d e f "], "g")
+
+
+@given(st.text("aB. !?。 ", max_size=30), st.integers(1, 4))
+@settings(max_examples=50)
+def test_nothing_is_lost(text: str, most: int) -> None:
+    ended, rest = split_sentences(text, most)
+    assert "".join(ended) + rest == text and all(ended)
+
+
+# Translators that can't be told how to begin
+
+
+def edits(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    if not left or not right:
+        return len(left) + len(right)
+    least = min(edits(left[1:], right), edits(left, right[1:])) + 1
+    return min(least, edits(left[1:], right[1:]) + (left[0] != right[0]))
+
+
+short = st.lists(st.integers(0, 2), max_size=4).map(tuple)
+
+
+@given(short, short)
+@settings(max_examples=60)
+def test_place_of(prefix: tuple[int, ...], tokens: tuple[int, ...]) -> None:
+    place = place_of(prefix, tokens)
+    costs = [edits(prefix, tokens[:end]) for end in range(len(tokens) + 1)]
+    assert costs[place] == min(costs)
+    if tokens[: len(prefix)] == prefix:
+        assert place == len(prefix)
+
+
+# Commands
+
+
+def test_bad_commands(tmp_path: Path) -> None:
+    for code, words in (
+        ("echo no such pair >&2; exit 1", r"failed with status 1 \(no such pair\); try it in a shell"),
+        ("true", r"failed with status 0 \(it wrote nothing\)"),
+        ("echo '  '", "it wrote nothing"),
+    ):
+        model, _ = cascade(tmp_path, code)
+        with pytest.raises(SimulstError, match=words):
+            run(model, {"type": "all"})
+    slow = {"type": "command", "command": "sleep 9", "timeout": 0.1}
+    with pytest.raises(SimulstError, match=r"gave no translation within 0.1 s; give it a longer 'timeout'"):
+        run(load_model(speaker.write(tmp_path, slow, SAY)), {"type": "all"})
+    for command, words in (("no_such_program x", "there is no program"), ("'", "cannot be read"), ("", "no program")):
+        path = speaker.write(tmp_path, {"type": "command", "command": command}, SAY)
+        with pytest.raises(SimulstError, match=words):
+            load_model(path)
+
+
+def test_words_before_an_error_are_kept(tmp_path: Path) -> None:
+    code = 'read line; case "$line" in *dog*) exit 1;; esac; echo "$line"'
+    model, _ = cascade(tmp_path, code)
+    stream = open_stream(model, decoding({"type": "hold", "n": 1}), "en", "es")
+    with pytest.raises(SimulstError, match="failed with status 1"):
+        stream.push(speaker.audio(SAY), finished=True)
+    assert "".join(e.text for e in stream.emissions).startswith("The cat sat down.")
+
+
+@pytest.mark.skipif(not shutil.which("apertium"), reason="apertium is not installed")
+def test_apertium(tmp_path: Path) -> None:
+    command = {"type": "command", "command": "apertium -u {source}-{target}"}
+    path = speaker.write(tmp_path, command, "the cat is on the table")
+    model = load_model(path)
+    stream = open_stream(model, decoding({"type": "all"}, 60000), "eng", "spa")
+    stream.push(speaker.audio("the cat is on the table"), finished=True)
+    assert "gato" in "".join(e.text for e in stream.emissions)
+    stream = open_stream(model, decoding({"type": "all"}, 60000), "eng", "tlh")
+    with pytest.raises(SimulstError, match="'apertium -u eng-tlh' failed"):
+        stream.push(speaker.audio("the cat is on the table"), finished=True)
+
+
+# The file
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    command = {"type": "command", "command": "cat"}
+    good = speaker.write(tmp_path, command, SAY).read_text()
+    assert digest_of_weights(tmp_path / "cascade.yaml", {})
+    for old, new, words in (
+        ("type: command", "type: babelfish", "'translator' has no type 'babelfish'; choose from command, huggingface"),
+        ("command: cat", "comand: cat", "has no option 'comand'; it has command, timeout"),
+        ("model: speaker:Speaker", "modell: x", "'recogniser' has no option 'modell'"),
+        ("translator:", "translater:", "a cascade has no option 'translater'"),
+        ("type: chunk", "type: chunks", "'read' has no type 'chunks'"),
+        ("speaker:Speaker", "gone", "no such model folder"),
+    ):
+        assert old in good
+        (tmp_path / "cascade.yaml").write_text(good.replace(old, new))
+        with pytest.raises(SimulstError, match=words):
+            load_model(tmp_path / "cascade.yaml")
+    (tmp_path / "cascade.yaml").write_text(good)
+    with pytest.raises(SimulstError, match="has no option 'device'; it has no options"):
+        load_model(tmp_path / "cascade.yaml", device="cuda")

@@ -1,0 +1,108 @@
+"""Text models of transformers behind a recogniser, tiny and random."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import speaker
+import tiny_huggingface
+import torch
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.models import digest_of_weights, load_model
+from simulst.models.cascade.huggingface import HuggingFaceText
+from simulst.search import JointBeamSearch
+from simulst.streams import open_stream
+
+GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
+SENTENCE = "the cat sat on the mat"
+KINDS = {"marian": ("en", "de"), "marian_many": ("en", "fr"), "m2m": ("en", "de")}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("text")
+    return {kind: tiny_huggingface.write_text_model(place / kind, kind) for kind in KINDS}
+
+
+@functools.cache
+def opener(folder: Path) -> Any:
+    return HuggingFaceText(str(folder)).load(folder / "cascade.yaml", 1)
+
+
+def translation(folder: Path, kind: str) -> Any:
+    return opener(folder)(*KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> None:
+    ours = translation(folders[kind], kind)
+    parts = ours._parts
+    ids = parts.tokenizer.encode(SENTENCE, add_special_tokens=False)
+    number = {"marian": [], "marian_many": [">>fra<<"], "m2m": ["eng_Latn"]}[kind]
+    source = [*parts.tokenizer.convert_tokens_to_ids(number), *ids, 2]
+    forced = {"forced_bos_token_id": parts.tokenizer.convert_tokens_to_ids("deu_Latn")} if kind == "m2m" else {}
+    [theirs] = parts.model.generate(
+        input_ids=torch.tensor([source]), num_beams=1, do_sample=False, max_new_tokens=16, **forced
+    ).tolist()
+    theirs = theirs[2 if kind == "m2m" else 1 :]
+    theirs = tuple(theirs[: theirs.index(2)] if 2 in theirs else theirs)
+    [best] = ours.continued(SENTENCE, (), GREEDY, None)
+    assert best.tokens[: len(theirs)] == theirs and len(theirs) > 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_translation_goes_on_from_its_beginning(kind: str, folders: dict[str, Path]) -> None:
+    """Whether the sentence is new, or was translated before from another beginning."""
+    ours = translation(folders[kind], kind)
+    whole = ours.continued(SENTENCE, (), GREEDY, None)[0].tokens
+    for prefix in (whole[:3], (10, 11), whole[:1], ()):
+        [again] = ours.continued(SENTENCE, prefix, GREEDY, None)
+        [fresh] = translation(folders[kind], kind).continued(SENTENCE, prefix, GREEDY, None)
+        assert again.tokens == fresh.tokens and again.tokens[: len(prefix)] == prefix
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"commit": {"type": "local_agreement", "n": 2}},
+        {"commit": {"type": "hold", "n": 2}},
+        {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 2}},
+    ],
+    ids=("agreement", "hold", "align_att"),
+)
+def test_policies(policy: dict[str, Any], folders: dict[str, Path], tmp_path: Path) -> None:
+    say = "The cat sat. On the mat it sat and the dog"
+    path = speaker.write(tmp_path, {"type": "huggingface", "model": str(folders["marian"])}, say)
+    model, found = load_model(path), []
+    for cut in (3200, 20000):
+        decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, **policy}, "test")
+        stream = open_stream(model, decoding, "en", "de")
+        samples = speaker.audio(say)
+        for start in range(0, len(samples), cut):
+            stream.push(samples[start : start + cut])
+        stream.push(samples[:0], finished=True)
+        found.append([(e.text, e.delay_ms) for e in stream.emissions])
+    assert found[0] == found[1] and found[0]
+
+
+def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:
+    speech = tiny_huggingface.write(tmp_path / "speech", "mbart")
+    for model, words in (
+        (str(speech), "does not turn text into text"),
+        (str(tmp_path / "gone"), "no such folder; check the path"),
+    ):
+        path = speaker.write(tmp_path, {"type": "huggingface", "model": model}, SENTENCE)
+        with pytest.raises(SimulstError, match=words):
+            load_model(path)
+    for kind, pair in (("m2m", ("en", "fr")), ("marian_many", ("en", "es"))):
+        path = speaker.write(tmp_path, {"type": "huggingface", "model": str(folders[kind])}, SENTENCE)
+        with pytest.raises(SimulstError, match=f"has no language '{pair[1]}'; it has de"):
+            load_model(path).session(*pair)
+    digests = {
+        digest_of_weights(speaker.write(tmp_path, {"type": "huggingface", "model": str(f)}, SENTENCE), {})
+        for f in folders.values()
+    }
+    assert len(digests) == 3

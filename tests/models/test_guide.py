@@ -1,0 +1,209 @@
+"""The CTC guide end to end: large models of two families, guided by a small blockwise one."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_espnet
+import torch
+
+from simulst.config import Decoding
+from simulst.data.datadir import Utterance
+from simulst.errors import SimulstError
+from simulst.meter import Memo, Meter
+from simulst.models import load_model
+from simulst.models.base import Model
+from simulst.models.espnet.guide import ESPnetGuide
+from simulst.models.espnet.model import ESPnet
+from simulst.models.whisper import Whisper
+from simulst.policy.commit import All, LocalAgreement, WholeWords
+from simulst.policy.ctc_guide import CTCGuide
+from simulst.policy.read import Chunk
+from simulst.policy.stop import AnyOf, EndOfSentence, MaxTokens, Stop
+from simulst.runs.folder import RunFolder
+from simulst.runs.task import Task
+from simulst.search import IBWBS, BeamSearch, JointBeamSearch
+from simulst.stream import Stream
+from simulst.streams import open_stream
+
+torch.set_num_threads(1)
+GREEDY: Any = JointBeamSearch(1, 0.0, max_length_ratio=0.5)
+
+
+@pytest.fixture(scope="module")
+def guide(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small blockwise model, untrained."""
+    folder = tmp_path_factory.mktemp("guide")
+    tiny_espnet.write(folder, "contextual_block_transformer", 3, token_type="char")
+    return str(folder / "exp" / "st")
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> ESPnet:
+    """A model that sees everything, and likes to begin words."""
+    folder = tmp_path_factory.mktemp("full")
+    tiny_espnet.write(folder, "transformer", 0)
+    path = folder / "exp" / "st"
+    weights = torch.load(path / "3epoch.pth")
+    for token, piece in enumerate(load_model(path).vocabulary.tokens):
+        weights["decoder.output_layer.bias"][token] += 4 * (piece.startswith("▁") and piece != "▁")
+    torch.save(weights, path / "wordy.pth")
+    return load_model(path, checkpoint="wordy.pth")
+
+
+def noise(samples: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
+
+
+def large(name: str, full: ESPnet, endless: Whisper) -> tuple[Model, Any]:
+    return (full, GREEDY) if name == "espnet" else (endless, BeamSearch(1, max_tokens_per_second=10))
+
+
+def decode(model: Model, how: Decoding, cuts: list[int], memo: Memo | None = None, samples: int = 60000) -> Any:
+    stream = open_stream(model, how, "es", "en", meter=Meter(memo))
+    assert isinstance(stream, Stream)
+    for start, end in pairwise([0, *cuts, samples]):
+        stream.push(noise(samples)[start:end], finished=end == samples)
+    return stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]
+
+
+@pytest.mark.parametrize("name", ["espnet", "whisper"])
+def test_guided(name: str, full: ESPnet, endless: Whisper, guide: str) -> None:
+    """However the audio comes and whatever is shared; a bound of -inf lets nothing through, and one of inf all."""
+    model, search = large(name, full, endless)
+    memo, counts = Memo(), []
+    for threshold in (-math.inf, -5.0, 5.0, math.inf):
+        how = Decoding(Chunk(600), WholeWords(All()), CTCGuide(guide, threshold), search)
+        found = decode(model, how, [], memo)
+        assert found == decode(model, how, [333, 10000, 40001], memo) == decode(model, how, [20000])
+        early = [text for text, delay in found[2] if delay < 3750]
+        counts.append(len(early))
+        assert found[1] == [600.0 * n for n in range(1, 7)] + [3750.0]
+    assert counts[0] == 0 < counts[-1] and len(set(counts)) > 2
+    unguided = decode(model, Decoding(Chunk(600), WholeWords(All()), search=search), [])
+    assert found == unguided
+
+
+def test_nothing_is_written_before_the_guide_has_heard_a_block(full: ESPnet, guide: str) -> None:
+    """1.67 s, by its encoder; the large model alone writes at once."""
+    for stop, early in ((CTCGuide(guide, 1e9), False), (EndOfSentence(), True)):
+        how = Decoding(Chunk(300), WholeWords(All()), stop, GREEDY)
+        assert (min(delay for _, delay in decode(full, how, [])[2]) < 1600) == early
+
+
+@pytest.mark.parametrize("threshold", [-10.0, 0.0, 10.0])
+def test_a_lower_threshold_writes_less_in_a_step(threshold: float, full: ESPnet, guide: str) -> None:
+    lengths = []
+    for bound in (threshold, threshold + 5):
+        stream = Stream(full.session("", ""), Decoding(Chunk(3000), WholeWords(All()), CTCGuide(guide, bound), GREEDY))
+        stream.push(noise(50000))
+        lengths.append(len(stream.committed))
+    assert lengths == sorted(lengths)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        Decoding(Chunk(700), WholeWords(LocalAgreement(2)), CTCGuide("", 20.0), IBWBS(3, max_length_ratio=0.5)),
+        Decoding(Chunk(700), WholeWords(All()), AnyOf((MaxTokens(5), CTCGuide("", 0.0, exact=True))), GREEDY),
+        Decoding(Chunk(700), All(last_word=True), CTCGuide("", 20.0), GREEDY),
+    ],
+)
+def test_with_other_policies(how: Decoding, full: ESPnet, guide: str) -> None:
+    def named(stop: Stop) -> Stop:
+        if isinstance(stop, AnyOf):
+            return AnyOf(tuple(map(named, stop.of)))
+        return dataclasses.replace(stop, model=guide) if isinstance(stop, CTCGuide) else stop
+
+    how = dataclasses.replace(how, stop=named(how.stop))
+    found = decode(full, how, [])
+    assert found == decode(full, how, [5, 31000], Memo())
+    assert found[2]
+
+
+def test_the_guides_time_is_the_streams(full: ESPnet, guide: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where another stream has paid for it already."""
+    heard = []
+    hear = ESPnetGuide.hear
+    monkeypatch.setattr(
+        ESPnetGuide, "hear", lambda self, samples: (heard.append(samples.size), time.sleep(0.02), hear(self, samples))
+    )
+    stream = Stream(full.session("", ""), Decoding(Chunk(500), WholeWords(All()), CTCGuide(guide, 0.0), GREEDY))
+    stream.push(noise(44000), finished=True)
+    assert heard == [8000] * 5  # what comes last is not asked about
+    assert stream.meter.seconds >= 0.1
+    monkeypatch.undo()
+    memo = Memo()
+    for slow in (True, False):
+        with monkeypatch.context() as patched:
+            ctc = ESPnet.ctc
+            patched.setattr(ESPnet, "ctc", lambda self, frames: (time.sleep(0.02 * slow), ctc(self, frames))[1])  # noqa: B023
+            how = Decoding(Chunk(2000), WholeWords(All()), CTCGuide(guide, 0.0 + slow), GREEDY)
+            stream = Stream(full.session("", "", Meter(memo)), how)
+            stream.push(noise(44000), finished=True)
+            assert stream.meter.seconds >= 0.02
+
+
+def test_bad_guides(full: ESPnet, whisper: Whisper, folder: Path, guide: str, tmp_path: Path) -> None:
+    tiny_espnet.write(
+        tmp_path, model_conf={"st_mtlalpha": 0.0, "asr_weight": 0.3, "mtlalpha": 1.0, "report_bleu": False}
+    )
+    for path, words in (
+        (str(tmp_path / "exp" / "st"), r"the guide .*st: the model has no CTC layer for the translation; train it"),
+        (str(folder), "the guide .*ends: this kind of model has no CTC layer; give an ESPnet model"),
+        (str(tmp_path / "nothing"), "the guide .*nothing: no such model folder"),
+    ):
+        with pytest.raises(SimulstError, match=f"stop: {words}"):
+            open_stream(full, Decoding(Chunk(1000), WholeWords(All()), CTCGuide(path, 0.0)), "es", "en")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "what"), [("es", "es", "write 'en', not 'es'"), ("ja", "en", "hear 'es'")]
+)
+def test_a_guide_of_other_languages(whisper: Whisper, tmp_path: Path, source: str, target: str, what: str) -> None:
+    texts = [["dump/train/text.tc.en", "text", "text"], ["dump/train/text.lc.rm.es", "src_text", "text"]]
+    tiny_espnet.write(tmp_path, "contextual_block_transformer", train_data_path_and_name_and_type=texts)
+    stop = CTCGuide(str(tmp_path / "exp" / "st"), 0.0)
+    how = Decoding(Chunk(1000), WholeWords(All()), stop, BeamSearch(1))
+    with pytest.raises(SimulstError, match=f"stop: the guide .*st: the model was trained to {what}"):
+        open_stream(whisper, how, source, target)
+    assert open_stream(whisper, how, "es", "en")
+
+
+def test_the_guides_checkpoint(full: ESPnet, guide: str) -> None:
+    """Other weights give another text; weights that are not there end in a sentence."""
+    torch.manual_seed(0)
+    weights = torch.load(Path(guide) / "3epoch.pth")
+    others = {name: w + 0.3 * torch.randn(w.shape) if "ctc" in name else w for name, w in weights.items()}
+    torch.save(others, Path(guide) / "other.pth")
+    found = []
+    for checkpoint in ("", "3epoch.pth", "other.pth"):
+        stop = CTCGuide(guide, 5.0, checkpoint=checkpoint)
+        found.append(decode(full, Decoding(Chunk(600), WholeWords(All()), stop, GREEDY), []))
+    assert found[0] == found[1] != found[2]
+    with pytest.raises(SimulstError, match=r"stop: the guide .*none\.pth"):
+        stop = CTCGuide(guide, 5.0, checkpoint="none.pth")
+        open_stream(full, Decoding(Chunk(600), WholeWords(All()), stop, GREEDY), "es", "en")
+
+
+def test_a_run_knows_its_guide(tmp_path: Path) -> None:
+    """Trained again, the guide is another one, and the run is not resumed."""
+    tiny_espnet.write(tmp_path, "contextual_block_transformer")
+    guide = tmp_path / "exp" / "st"
+    how = Decoding(Chunk(1000), WholeWords(All()), CTCGuide(str(guide), 0.0), raw={"read": {"type": "chunk"}})
+    utterance = Utterance("one", tmp_path / "one.wav", "reference")
+    run = RunFolder.read(tmp_path / "run", how, Task("large", "es", "en"), "weights", [utterance])
+    (tmp_path / "run").mkdir()
+    run.begin()
+    assert RunFolder.read(run.path, how, Task("large", "es", "en"), "weights", [utterance]).record == run.record
+    weights = torch.load(guide / "valid.acc.ave.pth")
+    torch.save({name: weight + 1 for name, weight in weights.items()}, guide / "valid.acc.ave.pth")
+    with pytest.raises(SimulstError, match="run: holds a run of another predictor or guide under the same name"):
+        RunFolder.read(run.path, how, Task("large", "es", "en"), "weights", [utterance])

@@ -1,0 +1,196 @@
+"""The CTC guide on hand-made vocabularies, by enumeration of all alignments."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.config import Decoding, parse_decoding
+from simulst.errors import SimulstError
+from simulst.meter import Meter
+from simulst.models.espnet.guide import ESPnetGuide
+from simulst.models.espnet.vocabulary import Vocabulary
+from simulst.policy import ctc_guide
+from simulst.policy.commit import All, WholeWords
+from simulst.policy.context import Context, TokensView
+from simulst.policy.ctc_guide import CTCGuide, Guided
+from simulst.policy.read import Chunk
+from simulst.policy.stop import AnyOf, MaxTokens
+from simulst.search import Tokens
+from simulst.words import Words
+
+FRAME = 100  # samples
+# The large model's vocabulary, and the guide's: words split differently, in another case, without é and full stops.
+LARGE = (" ab", " a", "b", " B", "a", ".", " é", " aé")
+LETTERS = ("<blank>", "<unk>", "a", "b", "<space>", "<sos/eos>")
+SPACED = ("a ", "b ", "ab ", "é ")
+
+
+def guide_of(log_probs: torch.Tensor, tokens: tuple[str, ...] = LETTERS, kind: str = "char") -> ESPnetGuide:
+    """A guide that hears a frame every 100 samples, with these log posteriors (T, V)."""
+    model: Any = SimpleNamespace(
+        blockwise=None,
+        encode=lambda audio: torch.zeros(audio.size // FRAME, 1),
+        ctc=lambda frames: log_probs[: len(frames)],
+        vocabulary=Vocabulary(tokens, kind, None, "<sos/eos>", "<sos/eos>"),
+    )
+    return ESPnetGuide(model, (), Meter())
+
+
+def posteriors(seed: int, frames: int, size: int = len(LETTERS)) -> torch.Tensor:
+    return torch.log_softmax(3 * torch.randn(frames, size, generator=torch.Generator().manual_seed(seed)), -1).double()
+
+
+def enumerated(log_probs: torch.Tensor, tokens: Tokens, given: int, exact: bool) -> list[float]:
+    """The odds by their definition: over all alignments of T frames."""
+    p_of: dict[Tokens, float] = {}
+    rows = log_probs.exp().tolist()
+    for labels in itertools.product(range(log_probs.shape[1]), repeat=len(rows)):
+        written = tuple(label for label, _ in itertools.groupby(labels) if label)
+        p_of[written] = p_of.get(written, 0.0) + math.prod(row[label] for row, label in zip(rows, labels, strict=True))
+    odds = []
+    for place in range(given, len(tokens)):
+        start, more = tokens[:place], tokens[: place + 1]
+        p_more = sum(p for w, p in p_of.items() if w[: len(more)] == more)
+        if exact:
+            p_more = sum(p for w, p in p_of.items() if w != start and w[:place] == start)
+        odds.append(math.log(p_of.get(start, 0.0) / p_more) if p_more else math.inf)
+    return odds
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 4), st.lists(st.integers(2, 4), min_size=1, max_size=3), st.booleans())
+def test_odds(seed: int, frames: int, tokens: list[int], exact: bool) -> None:
+    """Also before the first frame, with more tokens than frames, and asked again after more frames."""
+    log_probs = posteriors(seed, frames)
+    guide = guide_of(log_probs)
+    for cut in (frames // 2, frames):
+        guide.hear(np.zeros(cut * FRAME if cut < frames else (frames - frames // 2) * FRAME, np.float32))
+        for first in range(len(tokens)):
+            found = guide.odds_of_end(tuple(tokens), first, exact)
+            assert found == pytest.approx(enumerated(log_probs[:cut], tuple(tokens), first, exact), abs=1e-4)
+
+
+def literal(new: str, before: str, odds_of: Any, threshold: float) -> str:
+    """The words that a step writes by the rule: those before the word in which the speech ends, if it ends."""
+    old, words = len(before.split()), (before + new).split()
+    whole = len(words) - (not new.endswith(" "))
+    for number in range(old, whole):
+        known, more = letters(words[:number]), letters(words[: number + 1])
+        for heard, odds in enumerate(odds_of(more, len(known))):
+            if odds > threshold:
+                last = number if heard else number - 1
+                return " ".join(words[old : max(old, last)])
+    return " ".join(words[old:whole])
+
+
+def letters(words: list[str]) -> Tokens:
+    """A text in LETTERS, by hand."""
+    kept = ["".join(c for c in word.lower() if c in "ab") for word in words]
+    spaced = "_".join(word for word in kept if word)
+    return tuple(LETTERS.index("<space>" if c == "_" else c) for c in spaced)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 4),
+    st.lists(st.integers(0, 7), min_size=1, max_size=6),
+    st.integers(0, 2),
+    st.sampled_from([-2.0, 0.0, 2.0]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_step_writes_what_the_guide_has_heard(
+    seed: int, frames: int, tokens: list[int], known: int, threshold: float, exact: bool, spaced: bool
+) -> None:
+    """For any two vocabularies: of the large model's, words begin with spaces, or end with them."""
+    pieces = SPACED if spaced else LARGE
+    committed, new = split(tuple(token % len(pieces) for token in tokens), known, pieces)
+    log_probs = posteriors(seed, frames)
+    guide = guide_of(log_probs)
+    words = Words(lambda tokens: "".join(pieces[token] for token in tokens))
+    context = Context(words, Meter(), 16000, lambda n: math.nan, committed=lambda: committed)
+    stopping = Guided(CTCGuide("exp/st", threshold, exact), guide, context)
+    stopping.hear(np.zeros(frames * FRAME, np.float32), False)
+    kept = new
+    for length in range(len(new) + 1):
+        if stopping.ends(TokensView(new[:length])):
+            kept = new[: length - stopping.discard]
+            break
+    written = words.text(WholeWords(All()).release(kept, words)).strip()
+    expected = literal(
+        words.text(new), words.text(committed), lambda more, n: enumerated(log_probs, more, n, exact), threshold
+    )
+    assert written == " ".join(expected.split())
+    # It follows from tokens and audio alone, so that it may be asked in any order.
+    whole, fresh = stopping.ends(TokensView(new)), Guided(stopping._options, guide, context)
+    assert whole == fresh.ends(TokensView(new)) == (kept is not new)
+    assert not whole or len(new) - fresh.discard == len(kept)
+
+
+def split(tokens: Tokens, known: int, pieces: tuple[str, ...]) -> tuple[Tokens, Tokens]:
+    """The first tokens as committed ones, up to the end of a word."""
+    while 0 < known < len(tokens) and not (pieces[tokens[known - 1]] + pieces[tokens[known]]).strip().count(" "):
+        known += 1
+    return (tokens[:known], tokens[known:]) if known < len(tokens) else ((), tokens)
+
+
+def test_a_word_that_never_completes_is_never_asked_about() -> None:
+    words = Words(lambda tokens: "".join(LARGE[token] for token in tokens))
+    stopping = Guided(
+        CTCGuide("exp/st", -math.inf),
+        guide_of(posteriors(0, 3)),
+        Context(words, Meter(), 16000, lambda n: math.nan),
+    )
+    endless = (1, *[2, 4] * 20)
+    assert not any(stopping.ends(TokensView(endless[:n])) for n in range(len(endless)))
+    assert WholeWords(All()).release(endless, words) == ()
+    assert stopping.ends(TokensView((*endless, 1)))
+
+
+def test_words_without_tokens_pass_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    words = Words(lambda tokens: "".join(LARGE[token] for token in tokens))
+    context = Context(words, Meter(), 16000, lambda n: math.nan)
+    ctc_guide._TOLD.clear()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            stopping = Guided(CTCGuide("exp/st", -math.inf), guide_of(posteriors(0, 3)), context)
+            assert not stopping.ends(TokensView((6, 6, 5, 6)))
+            assert stopping.ends(TokensView((6, 0, 0)))
+    assert [record.message for record in caplog.records] == [
+        "stop: the guide exp/st has no tokens for 'é', so such words pass unheard; if there are many, give a guide "
+        "that was trained on text of the same kind."
+    ]
+
+
+def test_labels_and_options() -> None:
+    raw = {
+        "read": {"type": "chunk", "ms": 1000},
+        "stop": {"type": "ctc_guide", "model": "exp/st", "threshold": -0.5},
+        "commit": {"type": "all", "whole_words": True},
+    }
+    how = parse_decoding(raw, "here")
+    assert (how.label, how.curve) == ("allw_guide-0.5_1000ms", ("allw_guide-0.5", 1000))
+    assert how.files == ("exp/st",) == Decoding(Chunk(1000), WholeWords(All()), AnyOf((how.stop, MaxTokens(3)))).files
+    assert CTCGuide("a", 1, True, "small").label == "guide-small-exact+1"
+    assert CTCGuide("a", 1, True, "small").curve == "guide-small-exact-n"
+    assert CTCGuide("exp/st", 0.0, checkpoint="chosen.pth").files == ("exp/st/chosen.pth",)
+    for changes, words in (
+        ({"threshold": math.nan}, "stop: threshold is not a number"),
+        ({"name": "a/b"}, "stop: name is 'a/b'"),
+        ({"model": 3}, "option 'model': Input should be a valid string"),
+    ):
+        with pytest.raises(SimulstError, match=words):
+            parse_decoding({**raw, "stop": {**raw["stop"], **changes}}, "here")
+    with pytest.raises(SimulstError, match=r"write 'whole_words: true' under commit"):
+        parse_decoding({**raw, "commit": {"type": "all"}}, "here")
