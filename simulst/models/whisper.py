@@ -272,7 +272,8 @@ class WhisperSession(WindowedSession):
         given: how many of them were committed before.
         """
         # A search asks before each token, also before <eos>, which begins nowhere.
-        left = functools.cache(lambda: [*self._frames_left(best)[given:], math.inf])
+        # Text without new tokens is not aligned: that takes time, and it may fill all of the decoder's positions.
+        left = functools.cache(lambda: [*(self._frames_left(best)[given:] if best[given:] else ()), math.inf])
         for end in range(given, len(best) + 1):
             if stop.ends(TokensView(best[given:end], left)):
                 return max(given, end - stop.discard)

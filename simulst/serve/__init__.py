@@ -1,1 +1,1 @@
-"""What hands our loop to other programs."""
+"""Our loop inside other programs: speech processors of servers, and their logs."""

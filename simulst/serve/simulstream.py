@@ -19,7 +19,7 @@ import threading
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -68,7 +68,7 @@ class ProcessorOptions:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A model and the lock of those who use it: models and libraries below them are not made for several threads."""
+    """A model, and the lock of the processors that share it: simulstream runs each client in a thread of its own."""
 
     model: Model
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -80,7 +80,7 @@ class StreamProcessor(SpeechProcessor):
     Languages belong to a stream: they are named before its audio, and `clear` returns to the configuration's.
     """
 
-    _loaded: dict[Hashable, _Loaded] = {}  # noqa: RUF012
+    _loaded: ClassVar[dict[Hashable, _Loaded]] = {}
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
@@ -145,7 +145,7 @@ class StreamProcessor(SpeechProcessor):
         self._source, self._target = source, target
 
     def _push(self, samples: np.ndarray, finished: bool = False) -> IncrementalOutput:
-        # An HTTP server may `clear` a session that takes too long: the stream at work here is then no longer ours.
+        # The HTTP server may `clear` a session while it works here; its stream is then kept in this variable alone.
         with self._shared.lock:
             stream = self._stream
             if stream is None:
