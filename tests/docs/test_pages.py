@@ -56,6 +56,9 @@ NOT_RUN = {
         "simulst translate speech.wav --model egs/prompts/models/whisper-base-hf",
     ): "the model is written by the line above; tests/models/huggingface runs such models",
     ("docs/models.md", "hf auth login"): "it needs an account",
+    ("docs/huggingface.md", "simulst translate talk.wav --model facebook"): "it needs the hub",
+    ("docs/huggingface.md", "recogniser:"): "a cascade; tests/models/cascade opens such files",
+    ("docs/huggingface.md", "simulst translate talk.wav --model cascade.yaml"): "it needs Apertium; the same",
     ("docs/models.md", "hf upload"): "the same",
     **{
         ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"

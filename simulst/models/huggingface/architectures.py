@@ -1,8 +1,8 @@
 """What differs between architectures: the input of the encoder, the tokens before every text, the length of the window.
 
-`Architecture` serves models that take the features of their own extractor, whose texts begin with a language token if
-they are multilingual (wav2vec 2.0 + mBART-50, Speech2Text, ...). For another architecture, write a subclass and name it
-in `ARCHITECTURES`.
+`Architecture` serves models that take the features of their own extractor, and whose texts begin with a language token
+if they are multilingual (wav2vec 2.0 + mBART-50, Speech2Text, ...). For another architecture, write a subclass and name
+it in `ARCHITECTURES`.
 """
 
 from __future__ import annotations
