@@ -180,7 +180,7 @@ NEEDS = [
             "read: block needs ... which this model does not have; write 'read: {type: chunk",
         ),
         (BOTH + "stop: {type: ctc, threshold: 0}", "stop: ctc needs"),
-        (BOTH + "stop: {type: align_att, frames: 4}", "stop: align_att needs"),
+        (BOTH + "stop: {type: align_att, frames: 4, layers: [0]}", "chooses the heads ... leave 'layers' out"),
         (BOTH + "search: {type: joint_beam}", "search: joint_beam needs ... write 'search: {type: beam}'"),
         (BOTH + "search: {type: bwbs}", "search: bwbs needs"),
         (BOTH + "search: {type: ibwbs}", "search: ibwbs needs"),
@@ -202,7 +202,6 @@ NEEDS = [
         OFFLINE,
         (COMMIT + "read: {type: block}", "read: block needs"),
         (BOTH + "search: {type: bwbs}", "search: bwbs needs ... write 'search: {type: joint_beam}'"),
-        (BOTH + "search: {type: ibwbs}", "search: ibwbs needs"),
     ),
     Case(
         "simulst sweep --data data --model espnet --source-lang en --target-lang de --out out --decodings c.yaml",

@@ -126,7 +126,7 @@ def test_another_model_languages_or_utterances_are_refused(corpus: Path, tmp_pat
 def test_damaged_files(corpus: Path, tmp_path: Path) -> None:
     extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
     next((tmp_path / "shards").iterdir()).write_text('{"utterance"')
-    with pytest.raises(SimulstError, match="line 1: not a line of prefix extraction; extract again"):
+    with pytest.raises(SimulstError, match="line 1: not a line of prefix extraction; extract the pairs again"):
         extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
     (tmp_path / "extraction.json").write_text("{")
     with pytest.raises(SimulstError, match="damaged; use --force"):
