@@ -1,6 +1,6 @@
 """How much slower a command is beside a busy process, with threads that sleep or that spin while they wait.
 
-    python benchmarks/beside_other_work.py [--rounds 3] -- simulst evaluate ... --force
+    python benchmarks/beside_other_work.py [--rounds 3] [--sleep] -- simulst evaluate ... --force
 
 The command runs in turns: alone and beside a loop that keeps one processor busy, with OMP_WAIT_POLICY=PASSIVE (which
 simulst sets) and ACTIVE (the threads of OpenMP spin). It must do the same work each time, so give it `--force`.
@@ -21,15 +21,17 @@ from simulst.command import run_command
 from simulst.errors import SimulstError
 
 BUSY = "while True: pass"
+POLICIES = ("PASSIVE", "ACTIVE")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1), help="Runs of each kind.")
+@click.option("--spin/--sleep", default=True, help="Whether to measure threads that spin, too; they may take long.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def main(rounds: int, command: tuple[str, ...]) -> None:
+def main(rounds: int, spin: bool, command: tuple[str, ...]) -> None:
     """Time COMMAND alone and beside a busy process."""
     print(processor())
-    kinds = [(policy, beside) for policy in ("PASSIVE", "ACTIVE") for beside in (False, True)]
+    kinds = [(policy, beside) for policy in POLICIES[: 1 + spin] for beside in (False, True)]
     seconds: dict[tuple[str, bool], list[float]] = {kind: [] for kind in kinds}
     for number in range(rounds):
         for policy, beside in kinds:
@@ -38,7 +40,7 @@ def main(rounds: int, command: tuple[str, ...]) -> None:
             print(f"round {number + 1}, {policy}, {where}: {seconds[policy, beside][-1]:.1f} s", file=sys.stderr)
     print("| threads | alone (s) | beside a busy process (s) | speed kept |")
     print("|---|---:|---:|---:|")
-    for policy, name in (("PASSIVE", "sleep (default)"), ("ACTIVE", "spin")):
+    for policy, name in zip(POLICIES[: 1 + spin], ("sleep (default)", "spin"), strict=True):
         alone, beside_it = (statistics.median(seconds[policy, beside]) for beside in (False, True))
         print(f"| {name} | {alone:.1f} | {beside_it:.1f} | {100 * alone / beside_it:.0f} % |")
 
