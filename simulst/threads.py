@@ -5,22 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-SPIN_COUNT = 3000  # turns of the waiting loop, well under a millisecond
-
 
 def sleep_while_waiting() -> None:
-    """Make OpenMP's threads sleep if they wait longer for each other, unless OMP_WAIT_POLICY is set already.
+    """Make OpenMP's threads sleep while they wait for each other, unless OMP_WAIT_POLICY is set already.
 
     By default they spin. If another process is busy, a spinning thread takes the processor from the thread that it
-    waits for, and small models become up to twenty times slower. If threads slept at once, training would lose a fifth
-    of its speed on a quiet machine. So GNU's OpenMP, which torch uses, spins for a moment first (docs/benchmarks.md has
-    the figures).
+    waits for, and small models become twenty times slower (docs/benchmarks.md has the figures).
 
     Call this before torch or CTranslate2 is imported; later it has no effect. Child processes inherit the setting.
     """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-        os.environ.setdefault("GOMP_SPINCOUNT", str(SPIN_COUNT))
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def available_cores(jobs: int = 1) -> int:
