@@ -10,7 +10,7 @@ def sleep_while_waiting() -> None:
     """Make OpenMP's threads sleep while they wait for each other, unless OMP_WAIT_POLICY is set already.
 
     By default they spin. If another process is busy, a spinning thread takes the processor from the thread that it
-    waits for, and small models become twenty times slower (docs/benchmarks.md has the figures).
+    waits for. docs/benchmarks.md has figures of both.
 
     Call this before torch or CTranslate2 is imported; later it has no effect. Child processes inherit the setting.
     """
