@@ -78,7 +78,7 @@ def version_of(listing: Path) -> str:
         with listing.open("rb") as file:
             head = file.read(4096)
     except OSError as error:
-        raise SimulstError(f"{listing}: cannot be read ({error.strerror}); copy the corpus again.") from error
+        raise _unreadable(listing, error) from error
     return "2 or 3" if re.search(rb"""[\s{,]["']?rW["']?\s*:""", head) else "1"
 
 
@@ -205,7 +205,7 @@ def _read(path: Path) -> list[str]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SimulstError(f"{path}: cannot be read ({error.strerror}); copy the corpus again.") from error
+        raise _unreadable(path, error) from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -237,3 +237,7 @@ def _segment(folder: Path, line: int, values: object, source: str, target: str) 
 def _padded(name: str) -> str:
     """ "spk.12" → "spk.00012": names sort by number, and no name is a prefix of another."""
     return re.sub(r"\d+", lambda digits: digits[0].zfill(5), re.sub(r"\s+", "-", name))
+
+
+def _unreadable(path: Path, error: OSError) -> SimulstError:
+    return SimulstError(f"{path}: cannot be read ({error.strerror}); check the path, or copy the corpus again.")
