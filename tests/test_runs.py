@@ -7,10 +7,8 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 import wave
 from collections import Counter
@@ -24,6 +22,7 @@ import pytest
 import soundfile
 import yaml
 from fake import FakeModel
+from ports import listening
 
 from simulst import cli, cluster
 from simulst.data.datadir import write_data_dir
@@ -494,26 +493,11 @@ def test_what_answers_is_no_scheduler(data: Path, answer: bytes | None, monkeypa
     """None: it says nothing and keeps the connection, which Dask's client would wait on without end."""
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
     monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.5)
-    held = []
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):  # in the end the socket is closed
-            while True:
-                connection, _ = listener.accept()
-                held.append(connection)
-                if answer is not None:
-                    connection.sendall(answer)
-                    connection.close()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, daemon=True).start()
-        address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+    with listening(answer) as port:
+        address = f"tcp://127.0.0.1:{port}"
         started = time.monotonic()
         status, _, error = simulst(*command(data, "out", "--scheduler", address))
         assert time.monotonic() - started < 20
-        listener.shutdown(socket.SHUT_RDWR)
-    for connection in held:
-        connection.close()
     stranger = f"what listens at {address} does not answer as a Dask scheduler does"
     # What closes the connection at once may look to Dask as if nothing were there.
     nobody = f"no Dask scheduler answers at {address}" if answer == b"" else stranger

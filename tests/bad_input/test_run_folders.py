@@ -1,14 +1,11 @@
 """Bad runs: folders that hold something else, tables and pictures of them, where the work is done."""
 
-import contextlib
-import socket
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import dask
 import pytest
 from cases import Case, Change, Check, all_of, cut, folder, removed, replaced, table, written
+from ports import listening
 
 from simulst import cluster
 
@@ -163,28 +160,6 @@ REPORTS = [
 @pytest.mark.parametrize("case", [*RESUMED, *REPORTS], ids=str)
 def test_runs(case: Case, check: Check) -> None:
     check(case)
-
-
-@contextlib.contextmanager
-def listening(answer: bytes | None) -> Iterator[int]:
-    """A port that sends this to whoever comes, and closes; None: says nothing and keeps the connection."""
-    held: list[socket.socket] = []
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):  # in the end the socket is closed
-            while True:
-                connection, _ = listener.accept()
-                held.append(connection)
-                if answer is not None:
-                    connection.sendall(answer)
-                    connection.close()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, daemon=True).start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-    for connection in held:
-        connection.close()
 
 
 STRANGER = "does not answer as a Dask scheduler does"
