@@ -9,6 +9,12 @@ class SimulstError(Exception):
     """The input is wrong. The command line prints the message and exits with status 1."""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, without its full stop, to be quoted in a message of ours."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip().rstrip(".:")
+
+
 def reason_of(error: BaseException) -> str:
     """What is wrong in code that a user brought, in one line: kind, message, and where it was raised."""
     said = " ".join(f"{type(error).__name__}: {error}".rstrip(": ").split())

@@ -19,7 +19,7 @@ from typing import IO
 
 from tqdm import tqdm
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 
 SHA256 = {
     "config.json": "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a",
@@ -167,9 +167,9 @@ def _local_or_hub(model: str) -> Path:
 
         return Path(snapshot_download(model, allow_patterns=list(PATTERNS)))
     except Exception as error:  # the hub's client raises many unrelated kinds of errors
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise SimulstError(
-            f"--model {model}: the hub did not give it ({reason}); check name and network, or give a local folder."
+            f"--model {model}: the hub did not give it ({first_line(error)}); check name and network, or "
+            "give a local folder."
         ) from error
 
 

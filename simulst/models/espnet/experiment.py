@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import yaml
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 from simulst.options import read_fields
 
 CHECKPOINTS = (
@@ -158,11 +158,6 @@ def _one_ends_in_the_other(path: str, other: str) -> bool:
     parts, others = ([part for part in Path(one).parts if part != "/"] for one in (path, other))
     both = min(len(parts), len(others))
     return parts[-both:] == others[-both:]
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, to be quoted in our own message."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _yaml(data: bytes) -> Any:

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 from simulst.features import Normalize, log_mel_of
 from simulst.light_import import without_type_checks
 from simulst.models.base import check_device
 from simulst.models.espnet import ESPnetOptions
 from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder
 from simulst.models.espnet.decoder import CachedDecoder
-from simulst.models.espnet.experiment import Experiment, first_line
+from simulst.models.espnet.experiment import Experiment
 from simulst.models.espnet.full_context_encoder import FullContextEncoder
 from simulst.models.espnet.linear import check_precision
 from simulst.models.espnet.model import ESPnet

@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 
 PATTERNS = ["*.json", "*.model", "*.txt", "*.spm", "*.jinja", "*.py", "*.safetensors"]
 
@@ -46,10 +46,9 @@ def find_folder(path: Path) -> Path:
         if not any(folder.glob("*.safetensors")):
             folder = Path(snapshot_download(str(path), allow_patterns=[*PATTERNS, "pytorch_model*.bin"]))
     except Exception as error:  # the hub's client raises many unrelated kinds
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise SimulstError(
-            f"{path}: no such folder, and the Hugging Face hub did not give a model of that name ({reason}); check the "
-            "name and the network, or give a local folder."
+            f"{path}: no such folder, and the Hugging Face hub did not give a model of that name "
+            f"({first_line(error)}); check the name and the network, or give a local folder."
         ) from error
     return folder
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 from simulst.models.base import check_device
 from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.folder import find_folder, model_type, weight_files
@@ -78,19 +78,14 @@ def read_part(path: Path, what: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except ImportError as error:
-        raise SimulstError(f"{path}: {what} needs a package that is missing ({_first_line(error)}).") from error
+        raise SimulstError(f"{path}: {what} needs a package that is missing ({first_line(error)}).") from error
     except Exception as error:  # the library raises many unrelated kinds
         if "trust_remote_code" in str(error):
             raise SimulstError(
                 f"{path}: the model wants to run Python code of its own; read that code, and allow it with "
                 "--model-option trust_remote_code=true."
             ) from error
-        raise SimulstError(f"{path}: {what} cannot be read ({_first_line(error)}); copy the whole model.") from error
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].strip().rstrip(".:")
+        raise SimulstError(f"{path}: {what} cannot be read ({first_line(error)}); copy the whole model.") from error
 
 
 @contextlib.contextmanager
