@@ -12,6 +12,7 @@ what the recogniser has heard, its unstable words too unless `unstable: false`. 
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,7 @@ from simulst.options import build_options
 from simulst.yaml_files import read_yaml
 
 if TYPE_CHECKING:
+    from simulst.config import Decoding
     from simulst.models.cascade.session import Cascade
 
 SUFFIXES = (".yaml", ".yml")
@@ -86,25 +88,33 @@ def _recognises(path: Path) -> bool:
 
 
 def _load(path: Path, options: CascadeOptions, cores: int) -> Cascade:
-    from simulst.config import load_decoding, parse_decoding
     from simulst.models.cascade.session import Cascade
     from simulst.models.cascade.translators import load_translator
     from simulst.models.registry import load_model
 
     settings, part = read_settings(path)
-    inner = part.decoding
-    decoding = parse_decoding(inner, str(path)) if isinstance(inner, dict) else load_decoding(beside(path, inner))
+    decoding = _decoding_of(path, part)
     if decoding.segment.pause_seconds:
         raise SimulstError(f"{path}: a recogniser is not cut at pauses; write 'segment' in the run's configuration.")
     recogniser = load_model(part.model, cores, **part.options)
     return Cascade(recogniser, decoding, load_translator(path, settings.translator, cores), settings)
 
 
+def _decoding_of(path: Path, recogniser: Recogniser) -> Decoding:
+    """The recogniser's decoding configuration, from the cascade's file or from its own."""
+    from simulst.config import load_decoding, parse_decoding
+
+    inner = recogniser.decoding
+    return parse_decoding(inner, str(path)) if isinstance(inner, dict) else load_decoding(beside(path, inner))
+
+
 def _digest(path: Path, options: CascadeOptions) -> str:
     from simulst.models.registry import digest_of_weights
 
     settings, part = read_settings(path)
-    parts = [path.read_text(encoding="utf-8"), digest_of_weights(part.model, part.options)]
+    # The decoding configuration may be a file of its own, whose content can change while its name stays.
+    decoding = json.dumps(_decoding_of(path, part).raw, sort_keys=True)
+    parts = [path.read_text(encoding="utf-8"), decoding, digest_of_weights(part.model, part.options)]
     model = settings.translator.get("model")
     if settings.translator.get("type") == "huggingface" and isinstance(model, str):
         from simulst.models.huggingface.folder import digest_of_folder

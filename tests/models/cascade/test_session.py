@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import speaker
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -198,6 +199,20 @@ def test_apertium(tmp_path: Path) -> None:
 
 
 # The file
+
+
+def test_the_digest_follows_the_recognisers_decoding_file(tmp_path: Path) -> None:
+    """A run that goes on after this file has changed would mix two recognisers."""
+    path = speaker.write(tmp_path, {"type": "command", "command": "cat"}, SAY)
+    content = yaml.safe_load(path.read_text())
+    content["recogniser"]["decoding"] = "inner.yaml"
+    path.write_text(yaml.safe_dump(content))
+    digests = set()
+    for n in (2, 3):
+        inner = {"read": {"type": "chunk", "ms": 200}, "commit": {"type": "local_agreement", "n": n}}
+        (tmp_path / "inner.yaml").write_text(yaml.safe_dump(inner))
+        digests.add(digest_of_weights(path, {}))
+    assert len(digests) == 2
 
 
 def test_bad_files(tmp_path: Path) -> None:
