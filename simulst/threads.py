@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+SPINS = "5000"
+"""Rounds that a thread of GCC's OpenMP spins before it sleeps."""
+
 
 def sleep_while_waiting() -> None:
-    """Make OpenMP's threads sleep while they wait for each other, unless OMP_WAIT_POLICY is set already.
+    """Make OpenMP's threads spin for well under a millisecond while they wait for each other, and then sleep.
 
-    By default they spin. If another process is busy, a spinning thread takes the processor from the thread that it
-    waits for. docs/benchmarks.md has figures of both.
+    By default they spin for long. If another process is busy, a spinning thread takes the processor from the thread that
+    it waits for. If they never spin, training is a fifth slower. docs/benchmarks.md has figures of both.
+    OMP_WAIT_POLICY and GOMP_SPINCOUNT keep the values that the user has set.
 
     Call this before torch or CTranslate2 is imported; later it has no effect. Child processes inherit the setting.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE") == "PASSIVE":
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
 
 
 def available_cores(jobs: int = 1) -> int:

@@ -1,4 +1,4 @@
-"""Threads: OpenMP's threads sleep while they wait, unless the environment says otherwise."""
+"""Threads: OpenMP's threads sleep soon while they wait, unless the environment says otherwise."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ import pytest
 from simulst.threads import available_cores, waited_seconds
 
 
-@pytest.mark.parametrize(("said", "policy"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_threads_sleep_unless_the_environment_says_otherwise(said: str | None, policy: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    if said:
-        environment["OMP_WAIT_POLICY"] = said
-    code = "import simulst, os; print(os.environ['OMP_WAIT_POLICY'])"
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, "PASSIVE 5000"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"),
+        ({"GOMP_SPINCOUNT": "0"}, "PASSIVE 0"),
+    ],
+)
+def test_threads_sleep_soon_unless_the_environment_says_otherwise(said: dict[str, str], expected: str) -> None:
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | said
+    code = f"import simulst, os; print(*map(os.environ.get, {names}))"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == policy
+    assert done.stdout.strip() == expected
 
 
 @pytest.mark.parametrize("asked", ["", "nonsense", "0", "-2"])

@@ -23,7 +23,7 @@ from simulst.yaml_files import read_yaml
 
 RECORD, LOG = "simulst.json", "simulst.log"
 MEETING = ".dist_init_"
-FORWARDED = ("OMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED")
+FORWARDED = ("OMP_", "GOMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED")
 """Prefixes of the environment variables that ssh passes to other machines (srun passes all variables)."""
 
 
