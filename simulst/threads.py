@@ -12,8 +12,8 @@ SPINS = "5000"
 def sleep_while_waiting() -> None:
     """Make OpenMP's threads spin for well under a millisecond while they wait for each other, and then sleep.
 
-    By default they spin for long. If another process is busy, a spinning thread takes the processor from the thread that
-    it waits for. If they never spin, training is a fifth slower. docs/benchmarks.md has figures of both.
+    By default they spin for long. If another process is busy, a spinning thread takes the processor from the thread
+    that it waits for. If they never spin, training is a fifth slower. docs/benchmarks.md has figures of both.
     OMP_WAIT_POLICY and GOMP_SPINCOUNT keep the values that the user has set.
 
     Call this before torch or CTranslate2 is imported; later it has no effect. Child processes inherit the setting.
