@@ -24,7 +24,7 @@ def start(name: str, folder: Path, options: Sequence[str]) -> subprocess.Popen[s
     (folder / "sweep.yaml").write_text(SWEEP)
     places = ["--data", str(folder / "data"), "--exp", str(folder / "exp")]
     return subprocess.Popen(
-        [str(EGS / name / "run.sh"), *places, "--decodings", str(folder / "sweep.yaml"), "--jobs", "2", *options],
+        [str(EGS / name / "run.sh"), *places, "--decodings", str(folder / "sweep.yaml"), "--jobs", "1", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -80,15 +80,6 @@ def test_each_pair_is_decoded_and_scored(must_c: Path) -> None:
     assert {path.name for path in (must_c / "exp").glob("*.svg")} == {"en-de+en-ja-en-de.svg", "en-de+en-ja-en-ja.svg"}
 
 
-def test_decoding_is_done_again_by_force(must_c: Path) -> None:
-    options = [*(must_c / "options").read_text().split("\n"), "--stage", "8", "--stop-stage", "8"]
-    log = must_c / "exp/en-de+en-ja/decode/en-de/tst-COMMON" / recipe.LABELS[0] / "instances.log"
-    before = log.read_bytes()
-    log.write_bytes(before.replace(b'"prediction": "', b'"prediction": "stale '))
-    recipe.run("must_c", must_c, [*options, "--force", "--jobs", "1"])
-    assert [i.prediction for i in read_log(log)] == [json.loads(line)["prediction"] for line in before.splitlines()]
-
-
 def test_the_target_language_chooses_the_token(must_c: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(must_c)
     experiment = must_c / "exp/en-de+en-ja/st"

@@ -79,13 +79,13 @@ def test_a_stage_that_a_recipe_has_not(tmp_path: Path) -> None:
     fails(run(ROOT / "egs/prompts", "--stage", "3", "--stop-stage", "7"), message.format("3 to 7"))
 
 
-@pytest.mark.parametrize("stage", ["5", "6"])
-def test_training_without_a_gpu(tmp_path: Path, stage: str) -> None:
-    options = ["--stage", stage, "--stop-stage", stage, "--data", str(tmp_path / "data"), "--exp", str(tmp_path)]
+def test_training_without_a_gpu(tmp_path: Path) -> None:
+    places = ["--data", str(tmp_path / "data"), "--exp", str(tmp_path)]
     message = "error: --ngpu 1: no GPU here; give --ngpu 0"
-    fails(run(ROOT / "egs/must_c", *options), message)
+    fails(run(ROOT / "egs/must_c", "--stage", "5", "--stop-stage", "5", *places), message)
+    options = ["--stage", "6", "--stop-stage", "6", *places]
     # A complete training needs none; this one was another, as the trainer says.
-    folder = tmp_path / "en-de" / {"5": "asr", "6": "st"}[stage]
+    folder = tmp_path / "en-de/st"
     folder.mkdir(parents=True)
     (tmp_path / "en-de/asr").mkdir(exist_ok=True)
     (tmp_path / "en-de/asr/valid.acc.best.pth").touch()

@@ -99,7 +99,7 @@ def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) 
     return [(tuple(t for t in h.yseq.tolist() if t != EOS), float(h.score)) for h in found]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 110),
