@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import Words, run_command
+from simulst.corpora.mini.segments import STYLES, Style
 from simulst.corpora.mini.speech import PAIRS, SIZES, make_mini, size_table
 
 SENTENCES = click.IntRange(1, 1_000_000)
@@ -22,11 +23,18 @@ SENTENCES = click.IntRange(1, 1_000_000)
     show_default=True,
     help=f"Of {', '.join(PAIRS)}; several with spaces between.",
 )
+@click.option(
+    "--style",
+    type=click.Choice(STYLES),
+    default=STYLES[0],
+    show_default=True,
+    help="A segment is a sentence, or one to three clauses with pauses and fillers.",
+)
 @click.option("--seed", default=0, show_default=True, help="Another seed, other sentences.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; the result is the same.")
-def main(out: Path, pairs: tuple[str, ...], seed: int, jobs: int, **sizes: int) -> None:
+def main(out: Path, pairs: tuple[str, ...], style: Style, seed: int, jobs: int, **sizes: int) -> None:
     """Synthesise what is missing."""
-    print(size_table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs, seed, jobs)))
+    print(size_table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs, seed, jobs, style)))
 
 
 def _name(split: str) -> str:

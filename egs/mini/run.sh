@@ -3,6 +3,8 @@
 #
 #   --size S             small: minutes on two CPU cores; large: paper C's model, for a GPU (README.md says how long), with
 #                        the defaults that `--size large --help` shows; stages 11 to 16 are the same in both [$size]
+#   --style S            sentences: a segment is a sentence; talk: one to three clauses, some cut within a sentence, with
+#                        pauses and fillers, and the defaults that `--style talk --help` shows [$style]
 #   --pair P             en-de or en-ja [$pair]
 #   --train N            training sentences [$train]
 #   --dev N              development sentences [$dev]
@@ -12,6 +14,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 size=small
+style=sentences
 pair=en-de
 train=5000
 dev=150
@@ -37,6 +40,7 @@ prefix_config=../../conf/train/mini_prefix.yaml
 predictor_options="--mels 40 --channels 16 --embedding 64 --hidden 128 --learning-rate 1e-3 --warmup 200 --max-epochs 30"
 dependent_defaults() {
     if [ "$pair" = en-ja ]; then default ratios "none 16 13"; fi # frames per character
+    variant=
     case $size in
         small)
             default speeds 1.0
@@ -44,13 +48,25 @@ dependent_defaults() {
             default config ../../conf/train/mini_st.yaml
             default asr_config ../../conf/train/mini_asr.yaml ;;
         large)
-            default train 20000
-            default data data/large
-            default exp exp/large ;;
+            variant=large
+            default train 20000 ;;
         *)
             echo "error: no size '$size'; there are small and large" >&2
             exit 1 ;;
     esac
+    case $style in
+        sentences) ;;
+        talk)
+            variant=${variant:+$variant-}talk
+            [ "$size" = large ] || default train 4300 ;; # about as much audio as 5000 sentences without pauses
+        *)
+            echo "error: no style '$style'; there are sentences and talk" >&2
+            exit 1 ;;
+    esac
+    if [ -n "$variant" ]; then
+        default data "data/$variant"
+        default exp "exp/$variant"
+    fi
 }
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
@@ -60,15 +76,17 @@ $force && redo=--force || redo=
 
 if runs 1; then
     echo "== stage 1: corpus and data directories"
-    python ../../local/make_mini.py --out "$data/corpus" --pairs "$pair" --jobs "$jobs" \
+    python ../../local/make_mini.py --out "$data/corpus" --pairs "$pair" --jobs "$jobs" --style "$style" \
         --train "$train" --dev "$dev" --tst-common "$test" --tst-he "$he"
     python ../../local/prepare_must_c.py --root "$data/corpus" --pairs "$pair" --out "$data"
 fi
 
 recipe=mini
-[ "$size" = small ] || variant=$size
 pairs=$pair
-command="./run.sh --recipe mini$([ "$size" = small ] || echo " --size $size")$([ "$pair" = en-de ] || echo " --pair $pair")"
+command="./run.sh --recipe mini"
+[ "$size" = small ] || command+=" --size $size"
+[ "$style" = sentences ] || command+=" --style $style"
+[ "$pair" = en-de ] || command+=" --pair $pair"
 # shellcheck source=../../local/st_stages.sh
 . ../../local/st_stages.sh
 prefix_command="$command --stage 11 --stop-stage 16"

@@ -52,11 +52,19 @@ def test_a_size_sets_defaults_that_options_override() -> None:
     assert "[none 16 13]" in run(recipe, "--pair", "en-ja", "--help").stdout
 
 
+def test_a_style_has_its_own_folders_and_size() -> None:
+    recipe = ROOT / "egs/mini"
+    talk, both = (run(recipe, "--style", "talk", *more, "--help").stdout for more in ((), ("--size", "large")))
+    assert "[data/talk] [exp/talk]" in talk and "training sentences [4300]" in talk
+    assert "[data/large-talk] [exp/large-talk]" in both and "training sentences [20000]" in both
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--sise", "large"], "error: unknown option --sise; see"),
         (["--size", "huge"], "error: no size 'huge'; there are small and large"),
+        (["--style", "song"], "error: no style 'song'; there are sentences and talk"),
         (["--tests"], "error: --tests needs a value"),
         (["en-de"], "error: unexpected argument 'en-de'"),
         (["--stage", "foo"], "error: --stage 'foo' is no stage's number; see"),

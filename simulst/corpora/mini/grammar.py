@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from simulst.corpora.mini.clauses import (
@@ -65,12 +65,35 @@ MOODS_OF = {
 
 
 @dataclass(frozen=True)
+class Parts:
+    """The clauses of a sentence in the order of the English, n of them, without capital and final punctuation.
+
+    en, de: n texts each; with spaces between, they are the sentence.
+    ja: the text of clauses i to j - 1 for each 0 <= i < j <= n. Japanese clauses have another order when they are in
+        one sentence than when the first is said before the second is known.
+    """
+
+    en: tuple[str, ...]
+    de: tuple[str, ...]
+    ja: Mapping[tuple[int, int], str]
+
+
+@dataclass(frozen=True)
 class Sentence:
     """One sentence in three languages, true-cased and punctuated, numbers in words (Japanese: kanji)."""
 
     en: str
     de: str
     ja: str
+    parts: Parts = field(compare=False, repr=False)
+
+    def run(self, i: int, j: int) -> Phrase:
+        """Clauses i to j - 1 as the translation of only them. A Japanese text that goes on ends with a comma."""
+        parts, end = self.parts, j == len(self.parts.en)
+        en, de = (" ".join(texts[i:j]) + ("." if end else "") for texts in (parts.en, parts.de))
+        if i == 0:
+            en, de = (text[0].upper() + text[1:] for text in (en, de))
+        return Phrase(en, de, parts.ja[i, j] + ("。" if end else "、"))
 
     def words(self) -> set[str]:
         """The words of the English and the German, without case and punctuation, and the Japanese characters."""
@@ -118,9 +141,10 @@ def sentence(rng: Random) -> Sentence:
     """Any sentence whose English has a number of words within LENGTH."""
     builders, weights = zip(*_BUILDERS.items(), strict=True)
     while True:
-        en, de, ja = rng.choices(builders, weights)[0](rng)
-        if LENGTH[0] <= len(en.replace("-", " ").split()) <= LENGTH[1]:
-            return Sentence(en[0].upper() + en[1:] + ".", de[0].upper() + de[1:] + ".", ja + "。")
+        parts = rng.choices(builders, weights)[0](rng)
+        if LENGTH[0] <= len(" ".join(parts.en).replace("-", " ").split()) <= LENGTH[1]:
+            whole = Sentence("", "", "", parts).run(0, len(parts.en))
+            return Sentence(whole.en, whole.de, whole.ja, parts)
 
 
 # ---- who, what, when, where ----
@@ -297,19 +321,24 @@ def _front(rng: Random, c: Clause) -> Clause:
     return replace(c, fronted=c.time is not None and rng.random() < 0.4)
 
 
-# ---- sentences: each builder returns English, German and Japanese without the full stop ----
+# ---- sentences: each builder returns the clauses of one ----
 
-Triple = tuple[str, str, str]
+Texts = tuple[str, str]
 _BECAUSE = (("because", "weil", "ので"), ("because", "weil", "ので"), ("although", "obwohl", "のに"))
 
 
-def simple(rng: Random) -> Triple:
+def _two(en: Texts, de: Texts, ja: Texts, whole: str = "") -> Parts:
+    """Two clauses; whole: the Japanese of both, if it is not the one and then the other."""
+    return Parts(en, de, {(0, 1): ja[0], (1, 2): ja[1], (0, 2): whole or "、".join(ja)})
+
+
+def simple(rng: Random) -> Parts:
     """Yesterday evening, Anna had to call her brother. — Gestern Abend musste Anna ihren Bruder anrufen."""
     if rng.random() < 0.8:
         c = _front(rng, action(rng, rng.choice(tuple(MOODS_OF)), detail=0.8))
     else:
         c = _front(rng, happening(rng, rng.choice(("past", "future"))))
-    return english(c), german_main(c), japanese(c)
+    return Parts((english(c),), (german_main(c),), {(0, 1): japanese(c)})
 
 
 def _same(sub: Clause, main: Clause) -> bool:
@@ -317,32 +346,49 @@ def _same(sub: Clause, main: Clause) -> bool:
     return sub.subject in (main.subject, PRONOUNS.get(main.subject.agree))
 
 
-def reason(rng: Random) -> Triple:
+def reason(rng: Random) -> Parts:
     """... because she had to work yesterday. — ..., weil sie gestern arbeiten musste."""
     tense = rng.choice(("past", "past", "future"))
     main = _front(rng, action(rng, tense))
-    en, de, ja = _because(rng, main, tense)
-    return f"{english(main)} {en}", f"{german_main(main)}, {de}", ja + japanese(main)
+    because = _because(rng, main, tense)
+    return _two(
+        (english(main), because.en),
+        (f"{german_main(main)},", because.de),
+        (japanese(main), because.after),
+        because.before + "、" + japanese(main),
+    )
 
 
-def _because(rng: Random, main: Clause, tense: str) -> Triple:
-    """A reason for `main`, to be put after it (Japanese: before it)."""
+@dataclass(frozen=True)
+class _Reason:
+    """A reason, to be put after what it explains; `before`: Japanese puts it before that, unless that has been said."""
+
+    en: str
+    de: str
+    before: str
+    after: str
+
+
+def _because(rng: Random, main: Clause, tense: str) -> _Reason:
+    """A reason for `main`."""
     sub = _circumstance(rng, tense, again(rng, main.subject))
     if main.time:
         sub = replace(sub, time=None)
     en, de, ja = rng.choice(_BECAUSE)
-    lead = japanese(sub, "attributive", "" if _same(sub, main) else "が")
-    return f"{en} {english(sub)}", german_sub(sub, de), f"{lead}{ja}、"
+    topic = "" if _same(sub, main) else "が"
+    before = japanese(sub, "attributive", topic) + ja
+    after = before if en == "although" else japanese(sub, "plain", topic) + "からです"
+    return _Reason(f"{en} {english(sub)}", german_sub(sub, de), before, after)
 
 
-def condition(rng: Random) -> Triple:
+def condition(rng: Random) -> Parts:
     """If Peter is ill, he will stay at home. — Wenn Peter krank ist, wird er zu Hause bleiben."""
     sub = state(rng, "now") if rng.random() < 0.6 else happening(rng, "now")
     main = action(rng, "future", again(rng, sub.subject))
     return _subordinate_first(sub, replace(main, time=None) if sub.time else main, "if", "wenn", "ta", "ら")
 
 
-def at_that_time(rng: Random) -> Triple:
+def at_that_time(rng: Random) -> Parts:
     """When my sister was in Berlin, she bought ... — Als meine Schwester in Berlin war, hat sie ... gekauft."""
     sub = Clause(somebody(rng), BE, "past", place=place_of(rng, "any"))
     main = action(rng, "past", again(rng, sub.subject))
@@ -351,7 +397,7 @@ def at_that_time(rng: Random) -> Triple:
     return _subordinate_first(sub, main, "when", "als", "attributive", "時")
 
 
-def sequence(rng: Random) -> Triple:
+def sequence(rng: Random) -> Parts:
     """After Anna called her aunt, she ... — Nachdem Anna ihre Tante angerufen hatte, hat sie ...; before: bevor."""
     sub = action(rng, "past", verb=rng.choice([v for v in VERBS if v.en not in UNWANTED]), detail=0.3)
     main = replace(action(rng, "past", again(rng, sub.subject), detail=0.4), time=None)
@@ -360,14 +406,17 @@ def sequence(rng: Random) -> Triple:
     return _subordinate_first(replace(sub, mood="past"), main, "before", "bevor", "dict", "前に")
 
 
-def _subordinate_first(sub: Clause, main: Clause, en: str, de: str, form: str, ja: str) -> Triple:
+def _subordinate_first(sub: Clause, main: Clause, en: str, de: str, form: str, ja: str) -> Parts:
     same = _same(main, sub)
-    lead = japanese(sub, form, "は" if same else "が")
-    german = german_main(main, f"{german_sub(sub, de)},")
-    return f"{en} {english(sub)}, {english(main)}", german, f"{lead}{ja}、" + japanese(main, topic="" if same else "は")
+    lead = f"{german_sub(sub, de)},"
+    return _two(
+        (f"{en} {english(sub)},", english(main)),
+        (lead, german_main(main, lead).removeprefix(lead + " ")),
+        (japanese(sub, form, "は" if same else "が") + ja, japanese(main, topic="" if same else "は")),
+    )
 
 
-def report(rng: Random) -> Triple:
+def report(rng: Random) -> Parts:
     """My sister said that she would buy a coat. — Meine Schwester hat gesagt, dass sie einen Mantel kaufen wird."""
     said, speaker, tense = rng.choice(REPORTS), somebody(rng), rng.choice(("past", "future"))
     kind = rng.choices(("action", "state", "happening"), (70, 15, 15))[0]
@@ -378,16 +427,18 @@ def report(rng: Random) -> Triple:
     if said.mood == "past" and content.mood == "fut":
         content = replace(content, mood="would")
     main = Clause(speaker, said.verb, said.mood)
-    en = f"{english(main)} {said.en} {english(content)}"
-    de = f"{german_main(main)}, {german_sub(content, said.de)}"
+    en = english(main), f"{said.en} {english(content)}"
+    de = f"{german_main(main)},", german_sub(content, said.de)
     ja = japanese(content, said.form, "" if _same(content, main) else "が") + said.ja
-    if rng.random() < 0.35:  # two subordinate clauses
-        because_en, because_de, because_ja = _because(rng, content, tense)
-        en, de, ja = f"{en} {because_en}", f"{de}, {because_de}", because_ja.rstrip("、") + ja
-    return en, de, japanese(main, insert=ja)
+    first = _two(en, de, (japanese(main), ja), japanese(main, insert=ja))
+    if rng.random() >= 0.35:
+        return first
+    because = _because(rng, content, tense)  # two subordinate clauses
+    runs = {(1, 3): because.before + ja, (0, 3): japanese(main, insert=because.before + ja), (2, 3): because.after}
+    return Parts((*en, because.en), (de[0], f"{de[1]},", because.de), {**first.ja, **runs})
 
 
-def relative_subject(rng: Random) -> Triple:
+def relative_subject(rng: Random) -> Parts:
     """The man who bought the car called me. — Der Mann, der das Auto gekauft hat, hat mich angerufen."""
     who = professional(rng)
     clause = replace(action(rng, "past", who, detail=0.3), gap="subject")
@@ -397,10 +448,16 @@ def relative_subject(rng: Random) -> Triple:
     )
     main = action(rng, rng.choice(("past", "future")), subject, detail=0.3)
     main = replace(main, time=None if clause.time else main.time)
-    return english(main), german_main(main), japanese(main)
+    whole, topic = japanese(main), subject.ja + "は"
+    return _two(
+        (subject.en, english(main).removeprefix(subject.en + " ")),
+        (german, german_main(main).removeprefix(german + " ")),
+        (topic, whole.removeprefix(topic)),
+        whole,
+    )
 
 
-def relative_object(rng: Random) -> Triple:
+def relative_object(rng: Random) -> Parts:
     """Anna read the book that Paul lost. — Anna hat das Buch gelesen, das Paul verloren hat."""
     kind = rng.choice(("goods", "read"))
     verbs = [v for v in VERBS if kind in v.objects.split()]
@@ -414,29 +471,33 @@ def relative_object(rng: Random) -> Triple:
     clause = action(rng, "past", again(rng, main.subject), rng.choice([v for v in verbs if v != main.verb]))
     if clause.subject == main.subject:
         return relative_object(rng)
-    clause = replace(clause, gap="object", thing=what)
-    en, ja = f"{what.en} that {english(clause)}", japanese(clause, "plain", "が") + what.ja
-    german = f"{german_main(replace(main, thing=what))}, {german_sub(clause, relative_pronoun(what, 'acc'))}"
-    main = replace(main, thing=replace(what, en=en, ja=ja))
-    return english(main), german, japanese(main)
+    clause, main = replace(clause, gap="object", thing=what), replace(main, thing=what)
+    ja = japanese(clause, "plain", "が") + what.ja
+    return _two(
+        (english(main), f"that {english(clause)}"),
+        (f"{german_main(main)},", german_sub(clause, relative_pronoun(what, "acc"))),
+        (japanese(main), ja + "です"),
+        japanese(replace(main, thing=replace(what, ja=ja))),
+    )
 
 
-def purpose(rng: Random) -> Triple:
+def purpose(rng: Random) -> Parts:
     """We went to the market to buy ten apples. — Wir sind zum Markt gegangen, um zehn Äpfel zu kaufen."""
     movements = [v for v in VERBS if v.has_direction]
     main = _front(rng, action(rng, rng.choice(("past", "future")), verb=rng.choice(movements)))
     aims = [v for v in VERBS if v.objects and not v.has_direction and v.en not in UNWANTED]
     aim = action(rng, "past", main.subject, verb=rng.choice(aims), detail=0.0)
     aim = replace(aim, mood="inf", time=None, gap="subject", place=None)
-    insert = japanese(aim, "dict", "") + "ために"
-    return (
-        f"{english(main)} {english(aim)}",
-        f"{german_main(main)}, {german_purpose(aim)}",
-        japanese(main, insert=insert),
+    ja = japanese(aim, "dict", "") + "ために"
+    return _two(
+        (english(main), english(aim)),
+        (f"{german_main(main)},", german_purpose(aim)),
+        (japanese(main), ja),
+        japanese(main, insert=ja),
     )
 
 
-def coordination(rng: Random) -> Triple:
+def coordination(rng: Random) -> Parts:
     """Two main clauses with "and" (und) or "but" (aber)."""
     tense = rng.choice(("past", "past", "future"))
     first = _front(rng, action(rng, tense, detail=0.3))
@@ -446,13 +507,18 @@ def coordination(rng: Random) -> Triple:
     if join == "and":  # the Japanese te form leaves the mood to the second verb
         first = replace(first, mood="past" if tense == "past" else "fut")
         second = replace(second, mood=first.mood)
-    ja = japanese(first, "te") + "、" if join == "and" else japanese(first) + "が、"
-    german = german_main(first) + (" und " if join == "and" else ", aber ") + german_main(second)
-    ja += japanese(second, topic="" if _same(second, first) else "は")
-    return f"{english(first)}, {join} {english(second)}", german, ja
+    german = german_main(second)
+    return _two(
+        (f"{english(first)},", f"{join} {english(second)}"),
+        (german_main(first), f"und {german}") if join == "and" else (f"{german_main(first)},", f"aber {german}"),
+        (
+            japanese(first, "te") if join == "and" else japanese(first) + "が",
+            japanese(second, topic="" if _same(second, first) else "は"),
+        ),
+    )
 
 
-_BUILDERS: dict[Callable[[Random], Triple], int] = {
+_BUILDERS: dict[Callable[[Random], Parts], int] = {
     simple: 4,
     reason: 4,
     condition: 2,

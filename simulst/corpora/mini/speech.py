@@ -1,7 +1,8 @@
 """Stage 1 of `egs/mini`: a synthetic speech translation corpus in MuST-C's layout.
 
-`grammar` makes the sentences, and eSpeak NG (from the PyPI package espeakng-loader) speaks the English ones. Voices,
-rates and pitches vary, and each talk has its own room and noise. The same seed gives the same bytes.
+`grammar` makes the sentences, `segments` cuts them into what is said between pauses, and eSpeak NG (from the PyPI
+package espeakng-loader) speaks the English. Voices, rates and pitches vary, and each talk has its own room and noise.
+The same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tqdm import tqdm
 
 from simulst.cluster import interrupts_blocked
 from simulst.corpora.mini.grammar import Sentence, make_splits
+from simulst.corpora.mini.segments import PAUSE, SENTENCES_PER_TALK, STYLES, Segment, Style, cut
 from simulst.errors import SimulstError
 from simulst.folder import replaced
 from simulst.units import SAMPLE_RATE
@@ -42,10 +44,8 @@ VOICES = (
 )
 # fmt: on
 UNSEEN_VOICES = ("en-us+f5", "en-gb-x-rp+m6", "en+Gene", "en-us+belinda")
-SENTENCES_PER_TALK = (8, 16)
 RATE = (130, 175)  # words per minute
 PITCH = (35, 65)  # eSpeak's scale, 0 to 100
-PAUSE = (0.4, 1.2)  # seconds between sentences, and before the first
 MARGIN = 0.05  # seconds of silence inside a segment, at either end
 REVERBERATION = (0.08, 0.35)  # seconds until the echo has fallen by 60 dB
 DIRECT_TO_ECHO = (4.0, 14.0)  # dB
@@ -56,18 +56,18 @@ VERSION = 1  # of the corpus; if it changes, the corpus is made again
 
 @dataclass(frozen=True)
 class Talk:
-    """Some sentences of one speaker, in one WAV file."""
+    """Some sentences of one speaker, cut into segments, in one WAV file."""
 
     name: str
     speaker: str
     voice: str
     seed: str
-    sentences: tuple[Sentence, ...]
+    segments: tuple[Segment, ...]
 
 
 @dataclass(frozen=True)
 class Span:
-    """Where a sentence lies in its talk, in seconds."""
+    """Where a segment lies in its talk, in seconds."""
 
     offset: float
     duration: float
@@ -79,6 +79,7 @@ def make_mini(
     pairs: Sequence[str] = PAIRS[:1],
     seed: int = 0,
     jobs: int = 1,
+    style: Style = "sentences",
 ) -> dict[str, dict[str, float]]:
     """Write `root/<pair>/data/<split>/{txt,wav}`. All pairs share the speech, through hard links if possible.
 
@@ -87,15 +88,19 @@ def make_mini(
     sizes: split → number of sentences.
     pairs: of PAIRS.
     jobs: processes; the result does not depend on them.
+    style: what a segment is (`segments`).
 
-    Returns: split → talks, sentences, hours.
-    Raises SimulstError: a pair is unknown; a size is below 1; eSpeak fails.
+    Returns: split → talks, segments, hours.
+    Raises SimulstError: a pair or the style is unknown; a size is below 1; eSpeak fails.
     """
     if unknown := [pair for pair in pairs if pair not in PAIRS]:
         raise SimulstError(f"--pairs: '{unknown[0]}' is not offered; choose from {', '.join(PAIRS)}.")
+    if style not in STYLES:
+        raise SimulstError(f"--style: '{style}' is not offered; choose from {', '.join(STYLES)}.")
     stamp = {"version": VERSION, "seed": seed, "sizes": dict(sorted(sizes.items()))}
+    stamp |= {} if style == "sentences" else {"style": style}
     counts = {}
-    for split, talks in plan_talks(make_splits(sizes, seed), seed).items():
+    for split, talks in plan_talks(make_splits(sizes, seed), seed, style).items():
         _write_split(root, split, talks, pairs, jobs, stamp)
         counts[split] = _count(_place(root, pairs[0], split), talks)
     return counts
@@ -106,12 +111,14 @@ def _place(root: Path, pair: str, split: str) -> Path:
 
 
 def _count(place: Path, talks: Sequence[Talk]) -> dict[str, float]:
-    """The numbers of talks, sentences and hours of a split."""
+    """The numbers of talks, segments and hours of a split."""
     seconds = sum(soundfile.info(str(wav)).duration for wav in (place / "wav").iterdir())
-    return {"talks": len(talks), "sentences": sum(len(t.sentences) for t in talks), "hours": seconds / 3600}
+    return {"talks": len(talks), "segments": sum(len(t.segments) for t in talks), "hours": seconds / 3600}
 
 
-def plan_talks(splits: Mapping[str, Sequence[Sentence]], seed: int) -> dict[str, list[Talk]]:
+def plan_talks(
+    splits: Mapping[str, Sequence[Sentence]], seed: int, style: Style = "sentences"
+) -> dict[str, list[Talk]]:
     """Distribute the sentences of each split over talks, with the voices in turn."""
     plan: dict[str, list[Talk]] = {}
     number = 0
@@ -122,11 +129,11 @@ def plan_talks(splits: Mapping[str, Sequence[Sentence]], seed: int) -> dict[str,
         rest, plan[split] = list(sentences), []
         while rest:
             turn = len(plan[split]) % len(voices)
-            n = rng.randint(*SENTENCES_PER_TALK)
+            n = rng.randint(*SENTENCES_PER_TALK[style])
             number += 1
             talk_seed = f"{seed} {split} {len(plan[split])}"
-            talk = Talk(f"ted_{number}", f"spk.{first + turn + 1}", voices[turn], talk_seed, tuple(rest[:n]))
-            plan[split].append(talk)
+            segments = tuple(cut(rest[:n], style, rng))
+            plan[split].append(Talk(f"ted_{number}", f"spk.{first + turn + 1}", voices[turn], talk_seed, segments))
             rest = rest[n:]
     return plan
 
@@ -135,26 +142,30 @@ def plan_talks(splits: Mapping[str, Sequence[Sentence]], seed: int) -> dict[str,
 
 
 def speak_talk(talk: Talk, path: Path) -> list[Span]:
-    """Synthesise a talk as a WAV file (16 kHz, 16 bits, mono). Returns the spans of its sentences.
+    """Synthesise a talk as a WAV file (16 kHz, 16 bits, mono). Returns the spans of its segments.
 
     Raises SimulstError: eSpeak fails.
     """
     rng = np.random.default_rng(list(talk.seed.encode()))
     rate, pitch = int(rng.integers(*RATE)), int(rng.integers(*PITCH))
-    pieces, segments, at = [], [], 0
+    pieces, spans, at = [], [], 0
     with espeak() as say:
-        for sentence in talk.sentences:
-            # Rate and pitch vary a little from sentence to sentence.
-            speech = say(sentence.en, talk.voice, rate + int(rng.integers(-8, 9)), pitch + int(rng.integers(-4, 5)))
-            silence = np.zeros(round(rng.uniform(*PAUSE) * SAMPLE_RATE), np.float32)
-            pieces += [silence, speech]
-            start = round((at + len(silence)) / SAMPLE_RATE - MARGIN, 2)
-            at += len(silence) + len(speech)
-            segments.append(Span(start, round(at / SAMPLE_RATE + MARGIN - start, 2)))
+        for segment in talk.segments:
+            start = None
+            for breath in segment.said:
+                # Rate and pitch vary a little from breath to breath.
+                speech = say(breath.text, talk.voice, rate + int(rng.integers(-8, 9)), pitch + int(rng.integers(-4, 5)))
+                silence = np.zeros(round(rng.uniform(*breath.pause) * SAMPLE_RATE), np.float32)
+                pieces += [silence, speech]
+                if start is None:
+                    start = round((at + len(silence)) / SAMPLE_RATE - MARGIN, 2)
+                at += len(silence) + len(speech)
+            assert start is not None  # a segment has words
+            spans.append(Span(start, round(at / SAMPLE_RATE + MARGIN - start, 2)))
     pieces.append(np.zeros(round(PAUSE[0] * SAMPLE_RATE), np.float32))
     samples = in_a_room(np.concatenate(pieces), rng)
     soundfile.write(path, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
-    return segments
+    return spans
 
 
 def in_a_room(speech: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -272,10 +283,10 @@ def _write_split(
 
 
 def _make_speech(part: Path, split: str, talks: Sequence[Talk], jobs: int) -> None:
-    """Write the talks, and the YAML with the spans of their sentences."""
+    """Write the talks, and the YAML with the spans of their segments."""
     (part / "wav").mkdir()
-    segments = _speak_all(talks, part / "wav", jobs, split)
-    _write_lines(part / "txt" / f"{split}.yaml", _yaml(talks, segments))
+    spans = _speak_all(talks, part / "wav", jobs, split)
+    _write_lines(part / "txt" / f"{split}.yaml", _yaml(talks, spans))
 
 
 def _copy_speech(place: Path, part: Path, split: str) -> None:
@@ -286,17 +297,17 @@ def _copy_speech(place: Path, part: Path, split: str) -> None:
 
 def _write_texts(part: Path, split: str, talks: Sequence[Talk], pair: str) -> None:
     for language in pair.split("-"):
-        lines = [getattr(sentence, language) for talk in talks for sentence in talk.sentences]
+        lines = [getattr(segment, language) for talk in talks for segment in talk.segments]
         _write_lines(part / "txt" / f"{split}.{language}", lines)
 
 
-def _yaml(talks: Sequence[Talk], segments: Sequence[Sequence[Span]]) -> list[str]:
-    """One line per sentence, as MuST-C has it: rW is the number of words, uW that of unknown words."""
+def _yaml(talks: Sequence[Talk], spans: Sequence[Sequence[Span]]) -> list[str]:
+    """One line per segment, as MuST-C has it: rW is the number of words, uW that of unknown words."""
     return [
-        f"- {{duration: {segment.duration:.2f}, offset: {segment.offset:.2f}, rW: {len(sentence.en.split())}, uW: 0, "
+        f"- {{duration: {span.duration:.2f}, offset: {span.offset:.2f}, rW: {len(segment.en.split())}, uW: 0, "
         f"speaker_id: {talk.speaker}, wav: {talk.name}.wav}}"
-        for talk, places in zip(talks, segments, strict=True)
-        for sentence, segment in zip(talk.sentences, places, strict=True)
+        for talk, places in zip(talks, spans, strict=True)
+        for segment, span in zip(talk.segments, places, strict=True)
     ]
 
 
@@ -320,6 +331,6 @@ def _write_lines(path: Path, lines: Sequence[str]) -> None:
 
 def size_table(counts: Mapping[str, Mapping[str, float]]) -> str:
     """The corpus as text: one line per split."""
-    lines = [f"{'split':12}{'talks':>8}{'sentences':>11}{'hours':>8}"]
-    lines += [f"{split:12}{c['talks']:8}{c['sentences']:11}{c['hours']:8.2f}" for split, c in counts.items()]
+    lines = [f"{'split':12}{'talks':>8}{'segments':>11}{'hours':>8}"]
+    lines += [f"{split:12}{c['talks']:8}{c['segments']:11}{c['hours']:8.2f}" for split, c in counts.items()]
     return "\n".join(lines)

@@ -234,10 +234,14 @@ def test_a_sentence_follows_from_the_seed() -> None:
 @pytest.mark.parametrize("builder", grammar._BUILDERS)
 def test_every_kind_of_sentence_is_well_formed(builder) -> None:  # type: ignore[no-untyped-def]
     for seed in range(200):
-        for text in builder(Random(seed)):
+        parts = builder(Random(seed))
+        n = len(parts.en)
+        assert len(parts.de) == n and {*parts.ja} == {(i, j) for i in range(n) for j in range(i + 1, n + 1)}
+        for text in (" ".join(parts.en), " ".join(parts.de), *parts.en, *parts.de, *parts.ja.values()):
             assert text == text.strip() and "  " not in text and "_" not in text and "・" not in text
             assert text == unicodedata.normalize("NFC", text)
-            assert not re.search(r",,|、、|, ?$", text)
+            assert not re.search(r",,|、、|、$", text)
+        assert not parts.en[-1].endswith(",") and not parts.de[-1].endswith(",")
 
 
 AUXILIARY = re.compile(

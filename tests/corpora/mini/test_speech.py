@@ -91,6 +91,30 @@ def test_the_same_seed_gives_the_same_bytes_in_any_number_of_processes(corpus: P
     assert digest(tmp_path / "again") == digest(corpus)
 
 
+def test_talks_have_pauses_within_their_segments(tmp_path: Path) -> None:
+    sizes = {"dev": 12}
+    make_mini(tmp_path, sizes, ["en-de", "en-ja"], style="talk")
+    rows, text = segments(tmp_path, "dev"), tmp_path / "en-de/data/dev/txt/dev.en"
+    assert len(text.read_text().splitlines()) == len(rows)
+    (path,) = (tmp_path / "en-de/data/dev/wav").iterdir()
+    quiet, ends = [], 0.0
+    for row in rows:  # those of one talk follow each other
+        assert ends < row["offset"]
+        ends = row["offset"] + row["duration"]
+        samples = load_audio(path, row["offset"], ends)
+        level = np.sqrt(np.mean(np.square(samples[: len(samples) // 1600 * 1600].reshape(-1, 1600)), axis=1))
+        quiet.append(sum(level < 0.1 * level.max()) / 10)
+    assert ends <= soundfile.info(str(path)).duration
+    assert sum(seconds > 0.2 for seconds in quiet) > len(rows) / 3
+    stamp = digest(tmp_path)
+    make_mini(tmp_path, sizes, ["en-de", "en-ja"], style="talk")
+    assert digest(tmp_path) == stamp
+    make_mini(tmp_path, sizes)
+    assert digest(tmp_path) != stamp and len(segments(tmp_path, "dev")) == 12
+    with pytest.raises(SimulstError, match="'song' is not offered; choose from sentences, talk"):
+        make_mini(tmp_path, sizes, style="song")  # type: ignore[arg-type]
+
+
 def test_a_killed_stage_goes_on_where_it_was(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     speak, spoken = mini.speak_talk, []
 
