@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from simulst import __version__
-from simulst.command import Positive, run_command
+from simulst.command import Positive, Words, run_command
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,6 +42,14 @@ def model_options(command: F) -> F:
 text_option = click.option(
     "--text",
     help="File of the references: text.TEXT or text.tc.TEXT in the data directory [default: the target language].",
+)
+
+
+segmentation_option = click.option(
+    "--segmentation", type=click.Path(path_type=Path), help="The log holds whole recordings: their sentences (YAML)."
+)
+references_option = click.option(
+    "--references", type=click.Path(path_type=Path), help="A line for each segment of --segmentation."
 )
 
 
@@ -127,10 +136,12 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
     help="Resamples for confidence intervals; 0: none.",
 )
 @click.option("--against", type=click.Path(path_type=Path), help="Another log: test the difference (paired bootstrap).")
+@segmentation_option
+@references_option
 @click.option(
-    "--segmentation", type=click.Path(path_type=Path), help="The log holds whole recordings: their sentences (YAML)."
+    "--comet", metavar="MODEL", help="With --segmentation: a metric of unbabel-comet's, such as Unbabel/XCOMET-XL."
 )
-@click.option("--references", type=click.Path(path_type=Path), help="A line for each segment of --segmentation.")
+@click.option("--sources", type=click.Path(path_type=Path), help="For --comet: what was said, a line for each segment.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def score(
     log: Path,
@@ -140,6 +151,8 @@ def score(
     against: Path | None,
     segmentation: Path | None,
     references: Path | None,
+    comet: str | None,
+    sources: Path | None,
     as_json: bool,
 ) -> None:
     """Score a log of simulst, SimulEval or simulstream.
@@ -156,20 +169,25 @@ def score(
     from simulst.runs import CONFIG, write_scores
 
     unit = unit or unit_of(target_lang)
+    _check_together(segmentation, references)
+    if (comet is None) != (sources is None) or (comet is not None and segmentation is None):
+        raise SimulstError("give --comet and --sources together, with --segmentation and --references.")
     instances = read_log(log, unit)
-    if segmentation is not None and references is not None and against is None:
-        from simulst.metrics.longform import score_recordings
+    baseline = None if against is None else read_log(against, unit)
+    if segmentation is not None and references is not None:
+        from simulst.metrics.longform import Comet, compare_recordings, score_recordings
 
-        scores = score_recordings(instances, segmentation, references, target_lang, unit, bootstrap, path=log)
+        neural = Comet(comet, sources) if comet is not None and sources is not None else None
+        whole = segmentation, references, target_lang, unit
+        scores = score_recordings(instances, *whole, bootstrap, log, neural)
         if (log / CONFIG).is_file():
             write_scores(log, scores)
-    elif segmentation is not None or references is not None:
-        raise SimulstError("give --segmentation and --references together, and without --against.")
+        if baseline is not None and against is not None:
+            scores["against"] = compare_recordings(baseline, instances, *whole, (against, log))
     else:
         scores = score_instances(instances, language=target_lang, unit=unit, bootstrap=bootstrap, path=log)
-    if against is not None:
-        baseline, paths = read_log(against, unit), (against, log)
-        scores["against"] = compare(baseline, instances, language=target_lang, unit=unit, paths=paths)
+        if baseline is not None and against is not None:
+            scores["against"] = compare(baseline, instances, language=target_lang, unit=unit, paths=(against, log))
     click.echo(json.dumps(scores, ensure_ascii=False) if as_json else format_scores(scores))
 
 
@@ -199,6 +217,45 @@ def table(runs: tuple[Path, ...]) -> None:
     from simulst.report.table import find_runs, runs_table
 
     click.echo(runs_table(find_runs(runs)))
+
+
+class _Choose(click.Command):
+    """Takes several values after --regimes, as people type them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        joined: list[str] = []
+        regime = re.compile(r"[\d.]+-[\d.]+")
+        for argument in args:
+            if joined[-2:-1] == ["--regimes"] and regime.fullmatch(argument):
+                joined[-1] += f" {argument}"
+            else:
+                joined.append(argument)
+        return super().parse_args(ctx, joined)
+
+
+@main.command(cls=_Choose)
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--metric", default="LAAL", show_default=True, help="Lag in scores.json, such as LongYAAL or LAAL_CA.")
+@click.option(
+    "--regimes", type=Words(), default="0-2000 2000-4000", show_default=True, help="Lowest and highest lag of each, ms."
+)
+@segmentation_option
+@references_option
+def choose(
+    runs: tuple[Path, ...], metric: str, regimes: tuple[str, ...], segmentation: Path | None, references: Path | None
+) -> None:
+    """Name the best configuration of each latency regime, for runs (or folders of runs) over a dev set.
+
+    The best has the highest BLEU. A paired bootstrap test says whether the next one is worse. For runs over whole
+    recordings the test needs --segmentation and --references.
+    """
+    from simulst.report.choose import choose as choose_runs
+    from simulst.report.choose import parse_regime, report
+    from simulst.report.table import find_runs
+
+    wanted = [parse_regime(regime) for regime in regimes]
+    _check_together(segmentation, references)
+    click.echo(report(choose_runs(find_runs(runs), metric, wanted, segmentation, references), metric))
 
 
 @main.command()
@@ -255,6 +312,13 @@ def export(data: str, target_lang: str, text: str | None, out: Path, limit: int 
 
     export_for_simuleval(read_data_dir(data, text or target_lang)[:limit], out)
     click.echo(f"simuleval --source {out / 'source.txt'} --target {out / 'target.txt'} ...")
+
+
+def _check_together(segmentation: Path | None, references: Path | None) -> None:
+    from simulst.errors import SimulstError
+
+    if (segmentation is None) != (references is None):
+        raise SimulstError("give --segmentation and --references together.")
 
 
 def _decode(

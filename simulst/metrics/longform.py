@@ -19,11 +19,11 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from simulst.data.must_c import read_segments
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 from simulst.languages import code_of, unit_of
 from simulst.log import Instance, Text, Time, check_units
 from simulst.metrics.latency import real_time_factor
-from simulst.metrics.score import quality_of, rounded
+from simulst.metrics.score import compare_texts, quality_of, rounded
 
 logger = logging.getLogger(__name__)
 
@@ -52,12 +52,14 @@ def score_recordings(
     unit: str | None = None,
     bootstrap: int = 0,
     path: str | Path = "the log",
+    comet: Comet | None = None,
 ) -> dict[str, Any]:
     """Quality and latency of a log whose entries are whole recordings.
 
     segmentation: a YAML list of {wav, offset, duration} (seconds), as MuST-C has it; recordings are found by the names
         of their files without folder and suffix. references: a line for each of its segments.
     language, unit, bootstrap, path: as in `score_instances`.
+    comet: a neural metric that is computed, too; its score is COMET.
     Returns: BLEU and chrF as `score_instances` does; LongYAAL, LongLAAL (OmniSTEval's), StreamLAAL (simulstream's, with
         the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was written, or no elapsed times were
         logged): with the computation of each step alone, whatever the log adds up; RTF; recordings; sentences; empty,
@@ -65,28 +67,19 @@ def score_recordings(
     Raises SimulstError: what `read_segmentation` raises, recordings that only the log or only the segmentation has,
         predictions that don't match their delays, OmniSTEval or simulstream missing.
     """
-    _check_installed()
-    from omnisteval.data import load_reference
-    from omnisteval.resegment import resegment
     from omnisteval.scoring import evaluate_instances
 
     unit = unit or unit_of(language)
-    check_units(instances, unit, path)
-    sentences = read_segmentation(segmentation, references)
-    ordered = _in_order(instances, sentences, path, segmentation)
-    by_character = unit == "char"
-    texts = [_words(instance, unit) for instance in ordered]
-    reference_words, layout, lines = load_reference(str(segmentation), str(references), by_character, False)
-    found, _ = resegment(
-        reference_words, texts, layout, lines, char_level=by_character, lang=None if by_character else code_of(language)
-    )
+    cut = _cut(instances, segmentation, references, language, unit, path)
     # Quality is sacreBLEU's, as OmniSTEval's is, but with intervals.
-    lags, _, _ = evaluate_instances(found, compute_quality=False, fix_emission_ca_flag=True)
-    stream_laal = _stream_laal(texts, sentences, unit)
+    lags, _, _ = evaluate_instances(cut.found, compute_quality=False, fix_emission_ca_flag=True)
+    stream_laal = _stream_laal(cut.texts, cut.sentences, unit)
+    ordered, sentences, found, lines = cut.ordered, cut.sentences, cut.found, cut.lines
     words = sum(len(instance.delays) for instance in ordered)
-    reference_units = sum(len(line.replace(" ", "") if by_character else line.split()) for line in lines)
+    reference_units = sum(len(line.replace(" ", "") if unit == "char" else line.split()) for line in lines)
     return {
         **quality_of([f.prediction for f in found], lines, language, bootstrap),
+        **(comet.score(found) if comet else {}),
         "LongYAAL": rounded(lags.get("long_yaal")),
         "LongLAAL": rounded(lags.get("long_laal")),
         "StreamLAAL": rounded(stream_laal[0]),
@@ -102,6 +95,101 @@ def score_recordings(
     }
 
 
+def compare_recordings(
+    baseline: Sequence[Instance],
+    system: Sequence[Instance],
+    segmentation: Path,
+    references: Path,
+    language: str = "en",
+    unit: str | None = None,
+    paths: tuple[str | Path, str | Path] = ("the baseline", "the system"),
+) -> dict[str, Any]:
+    """Is `system` better than `baseline`? The paired test of `compare`, on the sentences that the segmentation names.
+
+    Arguments and errors are those of `score_recordings` and `compare`.
+    """
+    unit = unit or unit_of(language)
+    one, other = (
+        _cut(instances, segmentation, references, language, unit, path)
+        for instances, path in zip((baseline, system), paths, strict=True)
+    )
+    first, second = ([found.prediction for found in cut.found] for cut in (one, other))
+    return compare_texts(first, second, one.lines, language)
+
+
+@dataclass(frozen=True)
+class Comet:
+    """A metric of COMET's, such as XCOMET. It needs the package unbabel-comet, which simulst does not install.
+
+    model: its name, such as Unbabel/XCOMET-XL, or the path of a checkpoint.
+    sources: what was said: a line for each segment.
+
+    Raises SimulstError: the package or the model is missing; the file cannot be read.
+    """
+
+    model: str
+    sources: Path
+
+    def __post_init__(self) -> None:
+        try:
+            import comet  # noqa: F401
+        except ImportError as error:
+            raise SimulstError(
+                f"{self.model}: COMET's metrics need the package unbabel-comet ({error}); pip install unbabel-comet, "
+                "in an environment of its own if it does not fit."
+            ) from error
+        _read_lines(self.sources)
+
+    def score(self, found: Sequence[Any]) -> dict[str, Any]:
+        """The score of OmniSTEval's sentences. Raises SimulstError: another number of lines, no such model."""
+        from omnisteval.scoring import COMETScorer
+
+        lines = _read_lines(self.sources)
+        if len(lines) != len(found):
+            raise SimulstError(f"{self.sources}: {len(lines)} lines, but {len(found)} segments; give a line for each.")
+        try:
+            score = COMETScorer(self.model)(found, lines)
+        except Exception as error:  # of any kind: it is another package's, and may load from a hub
+            raise SimulstError(f"{self.model}: COMET cannot use this model ({first_line(error)}).") from error
+        return {"COMET": rounded(score, 4), "COMET_model": self.model}
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Recordings that are cut into sentences.
+
+    ordered: the instances, as the segmentation names them. texts: their units, OmniSTEval's.
+    sentences, lines: the segments, and their references as OmniSTEval reads them. found: what was written for each,
+    OmniSTEval's.
+    """
+
+    ordered: list[Instance]
+    texts: list[list[Any]]
+    sentences: list[Sentence]
+    lines: list[str]
+    found: list[Any]
+
+
+def _cut(
+    instances: Sequence[Instance], segmentation: Path, references: Path, language: str, unit: str, path: str | Path
+) -> _Cut:
+    """Cut recordings into sentences. Arguments and errors are those of `score_recordings`."""
+    _check_installed()
+    from omnisteval.data import load_reference
+    from omnisteval.resegment import resegment
+
+    check_units(instances, unit, path)
+    sentences = read_segmentation(segmentation, references)
+    ordered = _in_order(instances, sentences, path, segmentation)
+    by_character = unit == "char"
+    texts = [_words(instance, unit) for instance in ordered]
+    reference_words, layout, lines = load_reference(str(segmentation), str(references), by_character, False)
+    found, _ = resegment(
+        reference_words, texts, layout, lines, char_level=by_character, lang=None if by_character else code_of(language)
+    )
+    return _Cut(ordered, texts, sentences, lines, found)
+
+
 def read_segmentation(segmentation: Path, references: Path) -> list[Sentence]:
     """The sentences of all recordings, in the order of both files. Segments that overlap end in a warning.
 
@@ -113,13 +201,7 @@ def read_segmentation(segmentation: Path, references: Path) -> list[Sentence]:
         raise SimulstError(f"{segmentation}: a segmentation is a .yaml file; give one that ends so.")
     _, items = read_segments(segmentation)
     listed = list(items)
-    try:
-        with references.open(encoding="utf-8") as file:  # lines end where OmniSTEval sees their ends
-            lines = [line.strip() for line in file]
-    except OSError as error:
-        raise SimulstError(f"{references}: cannot be read ({error.strerror}); give a text file.") from error
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{references}: not UTF-8 (byte {error.start}); convert the file.") from error
+    lines = _read_lines(references)
     if len(listed) != len(lines) or not lines:
         raise SimulstError(
             f"{segmentation}: {len(listed)} segments, but {len(lines)} lines in {references}; give a line for each."
@@ -133,6 +215,16 @@ def read_segmentation(segmentation: Path, references: Path) -> list[Sentence]:
         if not any(sentence.text for sentence in sentences if sentence.recording == name):
             raise SimulstError(f"{references}: all lines of {name} are empty; leave it out, or give its text.")
     return sentences
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        with path.open(encoding="utf-8") as file:  # lines end where OmniSTEval sees their ends
+            return [line.strip() for line in file]
+    except OSError as error:
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}); give a text file.") from error
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); convert the file.") from error
 
 
 @cache

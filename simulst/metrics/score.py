@@ -99,8 +99,6 @@ def compare(
     Raises SimulstError: a log that is empty, has one sentence only, or has no references; logs with different indices
         or references; predictions that do not match their delays.
     """
-    from simulst.metrics.quality import paired_significance
-
     for instances, path in zip((baseline, system), paths, strict=True):
         check_units(instances, unit or unit_of(language), path)
     first, second = ({i.index: i for i in instances} for instances in (baseline, system))
@@ -116,21 +114,29 @@ def compare(
     references = _references([first[index] for index in sorted(first)], paths[0])
     if first and not references:
         raise SimulstError(f"{paths[0]}: has no references; BLEU and chrF need them, so compare logs that have them.")
-    differences = paired_significance(
+    return compare_texts(
         [first[index].prediction for index in sorted(first)],
         [second[index].prediction for index in sorted(first)],
         references,
         language,
         samples,
     )
+
+
+def compare_texts(
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], language: str = "en", samples: int = 1000
+) -> dict[str, Any]:
+    """What `compare` returns, of the texts of two systems. Errors are those of `paired_significance`."""
+    from simulst.metrics.quality import paired_significance
+
     result: dict[str, Any] = {}
-    for metric, difference in differences.items():
+    for metric, difference in paired_significance(baseline, system, references, language, samples).items():
         result[f"{metric}_baseline"] = rounded(difference.baseline)
         result[f"{metric}_system"] = rounded(difference.system)
         result[f"{metric}_difference"] = rounded(difference.system - difference.baseline)
         result[f"{metric}_p"] = round(difference.p, 4)
         result[f"{metric}_signature"] = difference.signature
-    result["sentences"] = len(first)
+    result["sentences"] = len(references)
     return result
 
 
@@ -141,6 +147,8 @@ def format_scores(scores: dict[str, Any]) -> str:
         low, high = scores.get(f"{name}_low"), scores.get(f"{name}_high")
         interval = "" if low is None else f"  95 %: {low:.2f} to {high:.2f}"
         lines.append(f"{name:<12}{_cell(scores[name], 2)}{interval}")
+    if scores.get("COMET") is not None:
+        lines.append(f"{'COMET':<12}{_cell(scores['COMET'], 4)}  {scores['COMET_model']}")
     lines.append(f"{'':<12}{'plain':>10}{'with computation':>18}")
     for name in (name for name in (*METRICS, *LONG_METRICS) if name in scores):
         digits = 3 if name == "AP" else 1

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulst.errors import SimulstError
-from simulst.metrics.latency import LONG_METRICS
-from simulst.report.table import ScoredRun, is_number, load_runs
+from simulst.report.table import ScoredRun, check_metric, load_runs
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +48,7 @@ def draw_curve(folders: Sequence[Path], out: Path, latencies: Sequence[str] = ("
         raise SimulstError(f"{out}: no latency metric to draw over; name one, such as AL.")
     runs = load_runs(folders)
     for run, metric in itertools.product(runs, latencies):
-        if metric not in run.scores or not (run.scores[metric] is None or is_number(run.scores[metric])):
-            known = ("AL", "LAAL", "AP", "DAL", "AL_CA", "LAAL_CA", *LONG_METRICS)
-            have = [key for key in known if key in run.scores]
-            raise SimulstError(f"{run.folder}: its scores have no '{metric}'; choose from {', '.join(have)}, ...")
+        check_metric(run, metric)
     offline = [run for run in runs if run.offline and run.scores.get("BLEU") is not None]
     lines: dict[str, list[ScoredRun]] = {}
     for run in runs:

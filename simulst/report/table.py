@@ -17,6 +17,7 @@ from pydantic import Field
 
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
+from simulst.metrics.latency import LONG_METRICS
 from simulst.options import option_names
 from simulst.runs import SCORES, read_run_config
 
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 COLUMNS = {
     "chrF": ("chrF", 1),
+    "COMET": ("COMET", 3),
     "AL": ("AL", 0),
     "LAAL": ("LAAL", 0),
     "AP": ("AP", 2),
@@ -114,6 +116,14 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
             )
         )
     return sorted(runs, key=lambda run: (not run.offline, _natural(run.line), run.value or 0, _natural(run.name)))
+
+
+def check_metric(run: ScoredRun, metric: str) -> None:
+    """Raise SimulstError if a run's scores do not have this metric of latency. None is a score, too."""
+    if metric not in run.scores or not (run.scores[metric] is None or is_number(run.scores[metric])):
+        known = ("AL", "LAAL", "AP", "DAL", "AL_CA", "LAAL_CA", *LONG_METRICS)
+        have = [key for key in known if key in run.scores]
+        raise SimulstError(f"{run.folder}: its scores have no '{metric}'; choose from {', '.join(have)}, ...")
 
 
 def runs_table(folders: Sequence[Path]) -> str:

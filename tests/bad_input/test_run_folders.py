@@ -107,6 +107,18 @@ REPORTS = [
         *(("run", words, change) for words, change in CONFIGS),
     ),
     *table(
+        "simulst choose run --metric LAAL",
+        ("--metric LongYAAL", "run: its scores have no 'LongYAAL'; choose from AL, LAAL"),
+        ("--metric unit", "run: its scores have no 'unit'; choose from AL, LAAL"),
+        ("--regimes 2000", "'2000' is no regime; write the lowest and the highest lag in ms, such as 0-2000"),
+        ("--regimes 4000-2000", "'4000-2000' is no regime"),
+        ("--regimes ''", "'--regimes' ... give at least one word", lambda: None, 2),
+        ("--regimes 0-2000 nowhere", "nowhere: no such folder"),
+        ("--references data/text.en", "give --segmentation and --references together"),
+        ("", "run: no run in it has a scores.json", removed("run/scores.json")),
+        ("", "run: no run has both BLEU and LAAL", written("run/scores.json", '{"BLEU": null, "LAAL": 5}')),
+    ),
+    *table(
         "simulst plot run",
         ("", "Missing option '--out'", lambda: None, 2),
         ("--out x.jpg", "x.jpg: pictures are .png, .svg, .pdf"),

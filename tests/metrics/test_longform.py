@@ -202,8 +202,53 @@ def test_command_writes_scores_for_tables_and_curves(talks: Talks) -> None:
     drawn = CliRunner().invoke(main, ["plot", str(run), "--out", str(picture), "--x", "LongYAAL"])
     assert drawn.exit_code == 0, drawn.output
     assert "LongYAAL (ms)" in picture.read_text()
-    for wrong in (options[:2], [*options, "--against", str(run)]):
-        assert isinstance(CliRunner().invoke(main, ["score", str(run), *wrong]).exception, SimulstError)
+    assert isinstance(CliRunner().invoke(main, ["score", str(run), *options[:2]]).exception, SimulstError)
+
+
+def test_the_paired_test_is_over_the_sentences(talks: Talks) -> None:
+    """A system that loses the last words of each talk is worse; the test counts the segments, not the recordings."""
+    options = ["--segmentation", str(talks.segmentation), "--references", str(talks.references), "--target-lang", "de"]
+    cut = []
+    for instance in read_log(talks.ours):
+        words = instance.prediction.split()[:-8]
+        times = {"delays": instance.delays[: len(words)], "elapsed": instance.elapsed[: len(words)]}
+        cut.append(replace(instance, prediction=" ".join(words), prediction_length=len(words), **times))
+    worse = talks.folder / "worse.log"
+    worse.write_text("".join(instance.to_json() + "\n" for instance in cut))
+    command = ["score", str(talks.ours), *options, "--bootstrap", "0", "--json", "--against"]
+    result = json.loads(CliRunner().invoke(main, [*command, str(worse)]).stdout)
+    against = result["against"]
+    assert against["sentences"] == 8
+    assert against["BLEU_system"] == result["BLEU"] > against["BLEU_baseline"]
+    assert against["BLEU_p"] < 0.1
+    assert json.loads(CliRunner().invoke(main, [*command, str(talks.ours)]).stdout)["against"]["BLEU_p"] == 1.0
+
+
+def test_comet(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the user's own unbabel-comet; here a stand-in that counts what it is given."""
+    sources = talks.folder / "talks.es"
+    sources.write_text("una frase\n" * 8)
+    options = ["--segmentation", str(talks.segmentation), "--references", str(talks.references), "--sources"]
+    command = ["score", str(talks.ours), "--bootstrap", "0", "--comet", "Unbabel/XCOMET-XL", *options, str(sources)]
+    monkeypatch.setitem(sys.modules, "comet", None)  # it can't be imported
+    with pytest.raises(SimulstError, match="Unbabel/XCOMET-XL: COMET's metrics need the package unbabel-comet"):
+        CliRunner().invoke(main, command, catch_exceptions=False)
+
+    def predict(rows: list[dict[str, str]], **options: Any) -> SimpleNamespace:
+        assert {row["src"] for row in rows} == {"una frase"} and all(row["ref"] for row in rows)
+        return SimpleNamespace(system_score=len(rows) / 10)
+
+    comet = SimpleNamespace(download_model=str, load_from_checkpoint=lambda name: SimpleNamespace(predict=predict))
+    monkeypatch.setitem(sys.modules, "comet", comet)
+    said = CliRunner().invoke(main, command).output
+    assert "COMET           0.8000  Unbabel/XCOMET-XL" in said
+    sources.write_text("una frase\n" * 7)
+    with pytest.raises(SimulstError, match=r"talks\.es: 7 lines, but 8 segments"):
+        CliRunner().invoke(main, command, catch_exceptions=False)
+    monkeypatch.setattr(comet, "download_model", lambda name: 1 / 0)
+    sources.write_text("una frase\n" * 8)
+    with pytest.raises(SimulstError, match=r"COMET cannot use this model \(division by zero\)"):
+        CliRunner().invoke(main, command, catch_exceptions=False)
 
 
 def test_silence(talks: Talks) -> None:

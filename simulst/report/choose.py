@@ -1,0 +1,164 @@
+"""The best configuration of each latency regime, and why: which run of a sweep to hand in to a shared task.
+
+A regime is a range of lags, such as 0 to 2000 ms of LongYAAL. Of the runs that lie in it, the one with the highest BLEU
+is chosen. The choice belongs on a development set: the best of many runs on a test set looks better than it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulst.errors import SimulstError
+from simulst.log import read_log
+from simulst.metrics.score import compare
+from simulst.report.table import ScoredRun, check_metric, load_runs
+from simulst.runs import read_run_config
+
+logger = logging.getLogger(__name__)
+
+CHANCE = 0.05  # from this p-value on, a difference may be chance
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Lags above `low` and up to `high`, in ms. From 0 on, lags of 0 and less (AL can be negative) are in it, too."""
+
+    low: float
+    high: float
+
+    def holds(self, lag: float) -> bool:
+        """Whether a lag, in ms, lies in the regime."""
+        return (self.low == 0 or lag > self.low) and lag <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g} ms"
+
+
+def parse_regime(text: str) -> Regime:
+    """A regime that is written as LOW-HIGH, in ms. Raises SimulstError: it is written otherwise, or is empty."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)", text)
+    if not found or not float(found[1]) < float(found[2]):
+        raise SimulstError(f"'{text}' is no regime; write the lowest and the highest lag in ms, such as 0-2000.")
+    return Regime(float(found[1]), float(found[2]))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was found for one regime.
+
+    runs: those in the regime, best first. Empty: no run lies there.
+    p: of the paired bootstrap test between the first two; None if there is no second, or no test. why: why not.
+    sentences: how many the test compared.
+    """
+
+    regime: Regime
+    runs: tuple[ScoredRun, ...]
+    p: float | None = None
+    why: str = ""
+    sentences: int = 0
+
+
+def choose(
+    folders: Sequence[Path],
+    metric: str,
+    regimes: Sequence[Regime],
+    segmentation: Path | None = None,
+    references: Path | None = None,
+) -> list[Choice]:
+    """The best run of each regime.
+
+    folders: of scored runs. Offline runs are left out, as are runs without BLEU or without a lag.
+    metric: a lag in scores.json.
+    segmentation, references: as in `score_recordings`, for the test between runs over whole recordings.
+
+    Raises SimulstError: the metric is not among the scores; no run can be compared; the runs are of different data.
+    """
+    runs = [run for run in load_runs(folders) if not run.offline]
+    for run in runs:
+        check_metric(run, metric)
+    scored = [run for run in runs if run.scores.get("BLEU") is not None and run.scores[metric] is not None]
+    for run in runs:
+        if run not in scored:
+            logger.warning("%s: wrote nothing, or has no references; left out.", run.folder)
+    if not scored:
+        raise SimulstError(f"{folders[0]}: no run has both BLEU and {metric}, apart from offline ones; decode a sweep.")
+    if len({run.scores.get("sentences") for run in scored}) > 1:
+        raise SimulstError(f"{folders[0]}: the runs have different numbers of sentences; give runs over the same data.")
+    found = []
+    for regime in regimes:
+        inside = sorted(
+            (run for run in scored if regime.holds(run.scores[metric])),
+            key=lambda run: (-run.scores["BLEU"], run.scores[metric], run.name),
+        )
+        p, why, sentences = None, "", 0
+        if len(inside) > 1:
+            try:
+                p, sentences = _test(inside[0], inside[1], segmentation, references)
+            except SimulstError as error:
+                why = str(error).rstrip(".")
+        found.append(Choice(regime, tuple(inside), p, why, sentences))
+    return found
+
+
+def report(choices: Sequence[Choice], metric: str) -> str:
+    """What `choose` found, to be read by a person."""
+    blocks = []
+    lower: ScoredRun | None = None  # the best of the regimes before
+    for choice in choices:
+        if not choice.runs:
+            blocks.append(f"{metric} {choice.regime}: no configuration lies there.")
+            continue
+        best = choice.runs[0]
+        count = f"best of {len(choice.runs)}" if len(choice.runs) > 1 else "the only one there"
+        lines = [f"{metric} {choice.regime}: {best.name} ({count})", f"  {_figures(best, metric)}"]
+        if len(choice.runs) > 1:
+            second = choice.runs[1]
+            margin = best.scores["BLEU"] - second.scores["BLEU"]
+            lines.append(f"  {margin:.1f} BLEU more than the next, {second.name}: {_figures(second, metric)}")
+            lines.append(f"  {_verdict(choice)}")
+        if (speed := best.scores.get("RTF")) is not None and speed > 1:
+            lines.append(f"  it can't keep up with speech on the machine that decoded it: RTF {speed:.2f}")
+        if lower is not None and lower.scores["BLEU"] >= best.scores["BLEU"]:
+            lines.append(f"  {lower.name}, of a lower regime, has as much BLEU at a smaller lag")
+        elif lower is None or best.scores["BLEU"] > lower.scores["BLEU"]:
+            lower = best
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _verdict(choice: Choice) -> str:
+    if choice.p is None:
+        return f"no test of the difference: {choice.why}"
+    test = f"p = {choice.p:.3f}, paired bootstrap over {choice.sentences} sentences"
+    if choice.p < CHANCE:
+        return f"the difference is no chance ({test})"
+    return f"the difference may be chance ({test}); prefer the one with the smaller lag or RTF, or test on more data"
+
+
+def _figures(run: ScoredRun, metric: str) -> str:
+    low, high = run.scores.get("BLEU_low"), run.scores.get("BLEU_high")
+    interval = "" if low is None or high is None else f" [{low:.1f}, {high:.1f}]"
+    aware = run.scores.get(f"{metric}_CA")
+    computed = "" if aware is None else f", {aware:.0f} ms with computation"
+    return f"BLEU {run.scores['BLEU']:.1f}{interval} at {run.scores[metric]:.0f} ms{computed}"
+
+
+def _test(best: ScoredRun, second: ScoredRun, segmentation: Path | None, references: Path | None) -> tuple[float, int]:
+    """p of the hypothesis that two runs have the same BLEU, and how many sentences were compared."""
+    task = read_run_config(best.folder).get("task") or {}
+    language, unit = task.get("target_language") or "en", best.scores.get("unit")
+    first, other = read_log(second.folder, unit or "word"), read_log(best.folder, unit or "word")
+    paths = (second.folder, best.folder)
+    if "recordings" not in best.scores:
+        result = compare(first, other, language, unit=unit, paths=paths)
+    elif segmentation is None or references is None:
+        raise SimulstError("the runs are of whole recordings, so it needs --segmentation and --references.")
+    else:
+        from simulst.metrics.longform import compare_recordings
+
+        result = compare_recordings(first, other, segmentation, references, language, unit, paths)
+    return float(result["BLEU_p"]), int(result["sentences"])

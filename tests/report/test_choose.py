@@ -1,0 +1,124 @@
+"""The best run of each regime: against sorting by hand, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from simulst import cli
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.log import Instance
+from simulst.report.choose import Regime, choose, parse_regime, report
+from simulst.runs import score_run
+
+REFERENCES = ["the cat sat on the mat", "an old dog slept by it all day", "who was on the mat", "the dog saw a cat"] * 5
+BOTH = [Regime(0, 2000), Regime(2000, 4000)]
+
+
+def make(folder: Path, ms: int, lag: float, wrong: float = 0.0, seed: int = 0, **task: Any) -> Path:
+    """A scored run that writes every word of a reference `lag` ms after 300 ms a word, a share of them wrong."""
+    chance = random.Random(seed)
+    read = {"type": "chunk", "ms": ms} if ms else {"type": "offline"}
+    decoding = parse_decoding({"read": read, "commit": {"type": "local_agreement", "n": 2}}, "test")
+    folder.mkdir(parents=True)
+    config = {"label": decoding.label, "strategy": decoding.strategy, "curve": list(decoding.curve)}
+    config |= {"decoding": decoding.raw, "task": {"target_language": "en", "unit": "", **task}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    with (folder / "instances.log").open("w") as file:
+        for i, reference in enumerate(REFERENCES):
+            words = ["fish" if chance.random() < wrong else word for word in reference.split()]
+            length = 300.0 * len(words) + 5000
+            delays = [min(300.0 * j * length / (length - 5000) + lag, length) for j in range(len(words))]
+            text = " ".join(words)
+            instance = Instance(i, text, delays, [d + 50 for d in delays], len(words), reference, ["a.wav"], length)
+            file.write(instance.to_json() + "\n")
+    score_run(folder, "en", bootstrap=0)
+    return folder
+
+
+def scores(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "scores.json").read_text()))
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> list[Path]:
+    runs = [(500, 1000, 0.4, 1), (700, 1500, 0.05, 2), (1000, 2500, 0.02, 3), (2000, 3500, 0.02, 3), (0, 3000, 0.0, 4)]
+    return [make(tmp_path / str(ms), ms, lag, wrong, seed) for ms, lag, wrong, seed in runs]
+
+
+def test_the_best_of_each_regime(sweep: list[Path]) -> None:
+    for metric in ("LAAL", "AL", "LAAL_CA"):
+        low, high = choose(sweep, metric, BOTH)
+        assert [run.name for run in low.runs] == ["LA-2_700ms", "LA-2_500ms"]
+        assert [run.name for run in high.runs] == ["LA-2_1000ms", "LA-2_2000ms"], "of equal BLEU, the smaller lag first"
+        assert low.p is not None and low.p < 0.05 and low.sentences == len(REFERENCES)
+        assert high.p == 1.0
+        for choice in (low, high):
+            assert all(choice.regime.holds(scores(run.folder)[metric]) for run in choice.runs)
+    assert not choose(sweep, "LAAL", [Regime(4000, 5000)])[0].runs
+
+
+def test_what_is_said(sweep: list[Path], tmp_path: Path) -> None:
+    said = CliRunner().invoke(cli.choose, [str(tmp_path), "--regimes", "0-2000", "2000-4000", "4000-9000"]).output
+    low, high, none = said.strip().split("\n\n")
+    first, second = scores(sweep[1]), scores(sweep[0])
+    assert low.startswith("LAAL 0 to 2000 ms: LA-2_700ms (best of 2)\n")
+    assert f"BLEU {first['BLEU']:.1f} at {first['LAAL']:.0f} ms, {first['LAAL_CA']:.0f} ms with computation" in low
+    assert f"{first['BLEU'] - second['BLEU']:.1f} BLEU more than the next, LA-2_500ms: BLEU {second['BLEU']:.1f}" in low
+    assert "the difference is no chance (p = 0.0" in low and "over 20 sentences" in low
+    assert "the difference may be chance (p = 1.000" in high
+    assert none == "LAAL 4000 to 9000 ms: no configuration lies there."
+    alone = CliRunner().invoke(cli.choose, [str(tmp_path), "--regimes", "0-1200"]).output
+    assert "LA-2_500ms (the only one there)" in alone and "next" not in alone
+    assert "it can't keep up" not in said
+
+
+def test_slow_and_beaten(tmp_path: Path) -> None:
+    """A configuration that is too slow is told, and one that a lower regime beats."""
+    runs = [make(tmp_path / "a", 500, 1000), make(tmp_path / "b", 1000, 3000, 0.3)]
+    (runs[1] / "scores.json").write_text(
+        json.dumps({**scores(runs[1]), "RTF": 1.25, "BLEU_low": 3.04, "BLEU_high": 70})
+    )
+    said = report(choose(runs, "LAAL", BOTH), "LAAL")
+    assert "RTF 1.25" in said and "LA-2_500ms, of a lower regime, has as much BLEU at a smaller lag" in said
+    assert "[3.0, 70.0] at" in said
+
+
+def test_a_run_without_a_lag_is_left_out(sweep: list[Path], caplog: pytest.LogCaptureFixture) -> None:
+    (sweep[1] / "scores.json").write_text(json.dumps({**scores(sweep[1]), "LAAL": None}))
+    assert [run.name for run in choose(sweep, "LAAL", BOTH)[0].runs] == ["LA-2_500ms"]
+    assert "700: wrote nothing, or has no references; left out." in caplog.text
+
+
+def test_whole_recordings_need_their_sentences(sweep: list[Path]) -> None:
+    for folder in sweep:
+        (folder / "scores.json").write_text(json.dumps({**scores(folder), "recordings": 2, "LongYAAL": 1500.0}))
+    [choice] = choose(sweep, "LongYAAL", BOTH[:1])
+    assert len(choice.runs) == 4 and choice.p is None
+    assert "no test of the difference: the runs are of whole recordings, so it needs --segm" in report(
+        [choice], "LongYAAL"
+    )
+
+
+def test_other_data(sweep: list[Path], tmp_path: Path) -> None:
+    (sweep[1] / "scores.json").write_text(json.dumps({**scores(sweep[1]), "sentences": 19}))
+    with pytest.raises(SimulstError, match="the runs have different numbers of sentences"):
+        choose(sweep, "LAAL", BOTH)
+    with pytest.raises(SimulstError, match="no run has both BLEU and LAAL, apart from offline ones"):
+        choose(sweep[-1:], "LAAL", BOTH)
+
+
+def test_regimes() -> None:
+    assert parse_regime("0-2000") == Regime(0, 2000) and str(parse_regime("2000-4000.5")) == "2000 to 4000.5 ms"
+    assert [Regime(0, 2000).holds(lag) for lag in (-5, 0, 2000, 2000.1)] == [True, True, True, False]
+    assert [Regime(2000, 4000).holds(lag) for lag in (2000, 2000.1, 4000)] == [False, True, True]
+    for wrong in ("2000", "2000-0", "5-5", "a-b", "0-", "-5-3", ""):
+        with pytest.raises(SimulstError, match="is no regime; write the lowest and the highest lag"):
+            parse_regime(wrong)
