@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import re
@@ -14,6 +15,8 @@ import click
 
 from simulst import __version__
 from simulst.command import Positive, Words, run_command
+
+LONG_SECONDS = 120  # no sentence takes as long
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -261,7 +264,9 @@ def choose(
 @main.command()
 @click.argument("audio", type=click.Path())
 @model_options
-@click.option("--decoding", required=True, type=click.Path(), help="Decoding configuration (YAML).")
+@click.option(
+    "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: as conf/decode/live.yaml]."
+)
 @click.option("--realtime", is_flag=True, help="Feed the audio in real time.")
 def translate(
     audio: str,
@@ -270,21 +275,32 @@ def translate(
     target_lang: str,
     model_option: tuple[str, ...],
     unit: str | None,
-    decoding: str,
+    decoding: str | None,
     realtime: bool,
 ) -> None:
-    """Translate one audio file.
+    """Translate one audio file of any length.
 
     Words are printed when they are committed. Each line begins with the seconds of audio read so far.
     """
-    from simulst.config import load_decoding
+    from simulst.config import LIVE, load_decoding
     from simulst.data.audio import load_audio
     from simulst.models import load_model, parse_options
+    from simulst.policy.late import Wait
     from simulst.streams import open_stream
     from simulst.units import SAMPLE_RATE
 
-    configuration = load_decoding(decoding)
+    if decoding is not None:
+        configuration = load_decoding(decoding)
+    else:  # a file can wait
+        configuration = LIVE if realtime else dataclasses.replace(LIVE, late=Wait())
     samples = load_audio(audio)
+    if len(samples) > LONG_SECONDS * SAMPLE_RATE and not configuration.segment.pause_seconds:
+        logging.getLogger(__name__).warning(
+            "%s: takes %.0f minutes and is decoded as one sentence; add 'segment: {type: pause, seconds: 0.5}' to %s.",
+            audio,
+            len(samples) / SAMPLE_RATE / 60,
+            decoding,
+        )
     loaded = load_model(model, **parse_options(model_option))
     stream = open_stream(loaded, configuration, source_lang, target_lang, unit or "")
     piece = SAMPLE_RATE // 10
@@ -297,6 +313,12 @@ def translate(
         if words:
             text = "".join(word.text for word in words).strip()
             click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
+    if stream.skipped:
+        click.echo(
+            f"the machine is too slow: {stream.skipped} of {stream.skipped + len(stream.reads)} decoding steps were "
+            "left out; give longer chunks, a smaller model or a smaller beam.",
+            err=True,
+        )
 
 
 @main.command()

@@ -1,10 +1,11 @@
-"""Decoding configurations: a YAML file with the keys `read`, `stop`, `commit`, `search` and `segment`.
+"""Decoding configurations: a YAML file with the keys `read`, `stop`, `commit`, `search`, `segment` and `late`.
 
     read:    {type: chunk, ms: 1000, initial_wait_ms: 2000}
     stop:    {type: end_of_sentence}
     commit:  {type: local_agreement, n: 2}
     search:  {type: beam, beam: 5}
     segment: {type: none}
+    late:    {type: wait}
 
 A sweep has lists in place of values: `read: [{...}, {...}]` and `ms: [500, 1000]` try each item. A list at the top
 level is a list of such grids.
@@ -22,12 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError, reason_of
-from simulst.longform.segment import Pause, Segmentation, Whole
+from simulst.longform.segment import History, Pause, Segmentation, Whole
 from simulst.needs import Need
 from simulst.options import build_options
 from simulst.policy import commit, read, stop
 from simulst.policy.commit import Commit, WholeWords
 from simulst.policy.ctc_guide import CTCGuide
+from simulst.policy.late import Late, Skip, Wait
 from simulst.policy.read import Read
 from simulst.policy.stop import Stop
 from simulst.prefix.boundary_read import Boundary
@@ -40,6 +42,7 @@ KINDS: dict[str, type] = {
     "commit": Commit,
     "search": SearchOptions,
     "segment": Segmentation,
+    "late": Late,
 }
 TYPES: dict[str, dict[str, type]] = {
     "read": {
@@ -67,6 +70,7 @@ TYPES: dict[str, dict[str, type]] = {
     },
     "search": {"beam": BeamSearch, "joint_beam": JointBeamSearch, "bwbs": BWBS, "ibwbs": IBWBS},
     "segment": {"none": Whole, "pause": Pause},
+    "late": {"wait": Wait, "skip": Skip},
 }
 NEEDED = ("read", "commit")
 REMEDIES = {
@@ -87,6 +91,7 @@ class Decoding:
     read, commit, stop: the policies.
     search: options of the search. None: the model's default.
     segment: whether the stream is cut at pauses.
+    late: what is done when computation is slower than speech.
     raw: the plain values that the configuration was built from. They are stored with the results.
 
     Raises SimulstError: the parts contradict each other.
@@ -97,6 +102,7 @@ class Decoding:
     stop: Stop = dataclasses.field(default_factory=stop.EndOfSentence)
     search: SearchOptions | None = None
     segment: Segmentation = dataclasses.field(default_factory=Whole)
+    late: Late = dataclasses.field(default_factory=Wait)
     raw: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -137,7 +143,7 @@ class Decoding:
         """The label without READ's number. Systems that differ only in that number have the same strategy."""
         if self.read.curve:
             return self._system(self.read.curve)
-        return _join(self.commit.label, self.stop.label, self._search, self.segment.label)
+        return _join(self.commit.label, self.stop.label, self._search, *self._stream)
 
     @property
     def curve(self) -> tuple[str, float | None]:
@@ -148,11 +154,15 @@ class Decoding:
         if self.read.swept is not None:
             return self.strategy, self.read.swept
         if self.stop.swept is not None:
-            return _join(self.commit.label, self.stop.curve, self._search, self.segment.label), self.stop.swept
+            return _join(self.commit.label, self.stop.curve, self._search, *self._stream), self.stop.swept
         if self.commit.swept is not None:
-            name = _join(self.commit.curve, self.stop.label, self._search, self.segment.label)
+            name = _join(self.commit.curve, self.stop.label, self._search, *self._stream)
             return name, self.commit.swept
         return self.strategy, None
+
+    @property
+    def _stream(self) -> tuple[str, str]:
+        return self.segment.label, self.late.label
 
     @property
     def _search(self) -> str:
@@ -163,7 +173,7 @@ class Decoding:
         stop, commit = self.stop.label, self.commit.label
         if stop != self.read.usual_stop:
             name += f"-{stop or 'eos'}"
-        return _join(name, commit if commit != self.read.usual_commit else "", self._search, self.segment.label)
+        return _join(name, commit if commit != self.read.usual_commit else "", self._search, *self._stream)
 
 
 def _join(*parts: str) -> str:
@@ -276,6 +286,8 @@ def _nested(key: str, hint: Any, value: Any, where: str) -> Any:
         return _build(key, value, where)
     if hint == tuple[kind, ...] and isinstance(value, list):
         return [_build(key, part, where) for part in value]
+    if hint is History and isinstance(value, dict):
+        return build_options(History, value, where, f"'{key}', option 'history'")
     return value
 
 
@@ -316,3 +328,15 @@ def _find_class(key: str, name: str, where: str) -> type:
     if missing := sorted(getattr(cls, "__abstractmethods__", ())):
         raise SimulstError(f"{where}: '{key}': '{name}' has no '{missing[0]}'; write it, see docs/policy.md.")
     return cls
+
+
+LIVE = parse_decoding(
+    {
+        "read": {"type": "chunk", "ms": 1000},
+        "commit": {"type": "local_agreement", "n": 2, "whole_words": True},
+        "segment": {"type": "pause", "seconds": 0.5},
+        "late": {"type": "skip"},
+    },
+    "the configuration for live use",
+)
+"""For a stream of any length and any model, if nobody has given a configuration. conf/decode/live.yaml is the same."""

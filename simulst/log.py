@@ -55,6 +55,7 @@ class Instance:
     waited_ms: part of the computation time that was spent waiting for a processor, in ms (ours).
     audio: digest of the audio, to notice that it has changed (ours).
     segments: first and last ms of source of each utterance that the stream was cut into (ours).
+    skipped: how many decoding steps were left out because computation was slower than speech (ours).
     chunk_elapsed: for each target unit, its delay plus the computation time of its step alone, in ms (simulstream's
         convention; ours). Empty if only `elapsed` is known.
     """
@@ -74,6 +75,7 @@ class Instance:
     audio: Text = ""
     segments: list[Annotated[list[Time], Field(min_length=2, max_length=2)]] = field(default_factory=list)
     chunk_elapsed: list[Time] = field(default_factory=list)
+    skipped: Annotated[int, Strict(), Field(ge=0)] = 0
 
     def units(self, unit: str) -> list[str]:
         """The prediction in words or characters, as SimulEval counts them."""
@@ -90,7 +92,7 @@ class Instance:
 
     def to_json(self) -> str:
         """One line of the log, without optional fields that are not set."""
-        optional = ("name", "reads", "compute_ms", "waited_ms", "audio", "segments", "chunk_elapsed")
+        optional = ("name", "reads", "compute_ms", "waited_ms", "audio", "segments", "chunk_elapsed", "skipped")
         row = {key: value for key, value in asdict(self).items() if key not in optional or value}
         return json.dumps(row, ensure_ascii=False)
 
@@ -119,6 +121,7 @@ def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: 
         reads=stream.reads,
         compute_ms=stream.meter.seconds * 1000,
         segments=[list(segment) for segment in stream.segments],
+        skipped=stream.skipped,
     )
 
 

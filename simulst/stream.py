@@ -21,6 +21,7 @@ from simulst.meter import Meter
 from simulst.models.base import Session
 from simulst.needs import Need
 from simulst.policy.context import Context
+from simulst.policy.late import Pace
 from simulst.search import Beam, SearchOptions, Tokens
 from simulst.words import Words
 
@@ -57,6 +58,8 @@ class Stream:
     unit: what is written at once, "word" or "char".
     emissions: all words written so far.
     reads: ms of source read at each decoding step, strictly rising.
+    pace: how far computation is behind, of the whole stream that this one is a part of. None: of this one.
+    begin_ms: where this part begins in the whole stream.
 
     Raises SimulstError: the configuration needs something that the model does not have; a policy can't be opened.
     """
@@ -67,6 +70,8 @@ class Stream:
     emissions: list[Emission] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
     segments: tuple[tuple[float, float], ...] = ()  # none: the stream is one utterance
+    pace: Pace | None = None
+    begin_ms: float = 0.0
 
     def __post_init__(self) -> None:
         self._search: SearchOptions = self.decoding.search or self.session.default_search
@@ -91,6 +96,12 @@ class Stream:
         self._pending = np.zeros(0, dtype=np.float32)
         self._heard = 0  # see `Session.heard`, at the last step
         self._finished = False
+        self._pace = self.pace or Pace()
+
+    @property
+    def skipped(self) -> int:
+        """How many decoding steps were left out because computation was too slow (see simulst/policy/late.py)."""
+        return self._pace.skipped
 
     @property
     def meter(self) -> Meter:
@@ -144,6 +155,7 @@ class Stream:
 
     def _take(self, count: int, final: bool = False) -> None:
         """Pass pending samples to the session, and to READ and STOP if they need audio. Step if READ is ready."""
+        before = self.meter.seconds
         samples, self._pending = self._pending[:count], self._pending[count:]
         self.session.extend(samples, final)
         if Need.AUDIO in self.decoding.read.needs and not final:
@@ -152,8 +164,15 @@ class Stream:
             self._stopping.hear(samples, final)
         if final:
             self._finish()
-        elif self.session.length >= self.session.limit() or self._reading.ready():
+        elif self.session.length >= self.session.limit() or (self._reading.ready() and not self._skips()):
             self._step()
+        self._pace.work(self.begin_ms + self._position(), self.meter.seconds - before)
+
+    def _skips(self) -> bool:
+        """Whether this step is left out, because the audio of the next one will be there before it could begin."""
+        if not self.decoding.late.skips:
+            return False
+        return self._pace.skip(self.begin_ms + self._reading.next_ms(self._position()))
 
     def _step(self) -> None:
         """Search, commit the stable tokens, write the complete words."""

@@ -10,6 +10,7 @@ is recognised only after it has been heard.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from simulst.errors import SimulstError
 from simulst.longform.vad import CHUNK, start_of_stream
 from simulst.meter import Meter
 from simulst.models.base import Session
+from simulst.policy.late import Pace
 from simulst.stream import Emission, Stream, check_samples
 from simulst.units import SAMPLE_RATE
 
@@ -41,6 +43,7 @@ class SegmentedStream:
     emissions: all words so far.
     reads: ms of source at each decoding step, growing.
     segments: first and last ms of source of each utterance that has ended.
+    skipped: how many decoding steps were left out (see simulst/policy/late.py).
 
     Raises SimulstError: the model has another sample rate than the detector; the detector is missing.
     """
@@ -54,6 +57,8 @@ class SegmentedStream:
     segments: list[tuple[float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._begin = 0  # number of the utterance's first sample
+        self._pace = Pace()
         rate = self._open(self.meter).session.sample_rate  # raises now if the configuration can't be decoded
         if rate != SAMPLE_RATE:
             raise SimulstError(
@@ -61,6 +66,7 @@ class SegmentedStream:
                 "write 'segment: {type: none}'."
             )
         self._pause = self.decoding.segment.pause_seconds * SAMPLE_RATE
+        self._longest = self.decoding.segment.longest_seconds * SAMPLE_RATE
         self._hearing = start_of_stream()
         self._audio = np.zeros(0, dtype=np.float32)
         self._start = 0  # number of the first sample in self._audio
@@ -68,9 +74,12 @@ class SegmentedStream:
         self._quiet = 0  # samples up to the end of the last chunk without speech
         self._loud = 0  # samples up to the end of the last chunk of speech
         self._utterance: Stream | None = None  # None between utterances
-        self._begin = 0  # number of the utterance's first sample
         self._given = 0  # samples up to the last one that was passed to this utterance or the one before
         self._finished = False
+
+    @property
+    def skipped(self) -> int:
+        return self._pace.skipped
 
     def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
         """Add audio; returns the words that became final. Arguments and errors are those of `Stream.push`."""
@@ -88,7 +97,8 @@ class SegmentedStream:
         return self.emissions[before:]
 
     def _open(self, meter: Meter) -> Stream:
-        return Stream(self.open_session(meter), self.decoding, self.unit)
+        begin_ms = self._begin * 1000 / SAMPLE_RATE
+        return Stream(self.open_session(meter), self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms)
 
     def _step(self, end: int) -> None:
         """Hear the next chunk, up to sample `end`, and pass the samples that are known to be speech to the loop."""
@@ -99,6 +109,7 @@ class SegmentedStream:
         if self._utterance is None and end - self._quiet >= LEAST_SPEECH:
             self._begin = self._given = max(self._quiet - BEFORE, self._given)
             self._utterance = self._open(self.meter.part(("utterance", self._begin)))
+            self._utterance.session.remember(self._history(end))
         if self._utterance is None:
             keep = max(self._quiet - BEFORE, self._given)
         else:
@@ -107,16 +118,19 @@ class SegmentedStream:
                 self._give(self._utterance, self._audio[self._given - self._start : end - self._start])
                 self._given = end
             keep = self._given
-            if end - self._loud >= self._pause:
+            too_long = end - self._begin >= self._longest
+            if end - self._loud >= (CHUNK if too_long else self._pause):
                 self._end(self._utterance)
         self._audio, self._start = self._audio[keep - self._start :], keep
 
     def _is_speech(self, end: int) -> bool:
         chunk = self._audio[self._heard - self._start : end - self._start]
         hearing, padded = self._hearing, np.pad(chunk, (0, CHUNK - chunk.size))
+        before = self.meter.seconds
         with self.meter.running():
             self._hearing = self.meter.shared(("hearing", end), lambda: hearing.next(padded))
         self._heard = end
+        self._pace.work(end * 1000 / SAMPLE_RATE, self.meter.seconds - before)
         return self._hearing.speech
 
     def _give(self, utterance: Stream, samples: np.ndarray, finished: bool = False) -> None:
@@ -129,6 +143,16 @@ class SegmentedStream:
             space = ""
         if (finished or len(utterance.reads) > steps) and self.reads[-1:] != [delay]:
             self.reads.append(delay)
+
+    def _history(self, now: int) -> str:
+        """The text that the next utterance's model is shown. now: a sample's number."""
+        history = self.decoding.segment.history
+        if not history.words:
+            return ""
+        since = 1000 * (now / SAMPLE_RATE - history.seconds)
+        recent = list(itertools.takewhile(lambda word: word.delay_ms >= since, reversed(self.emissions)))
+        text = "".join(word.text for word in reversed(recent)).strip()
+        return text[-history.words :] if self.unit == "char" else " ".join(text.split()[-history.words :])
 
     def _end(self, utterance: Stream) -> None:
         """Decode an utterance to its end."""

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
+LONGEST_SECONDS = 30.0  # the window of Whisper, and longer than most training sentences
+
+
+@dataclass(frozen=True)
+class History:
+    """Of the text written before an utterance, what the model is shown, if it takes such text (Whisper does).
+
+    words: at most so many of the last words; characters for zh, ja, ... 0: none.
+    seconds: none that was written longer ago than this.
+    """
+
+    words: Annotated[int, Field(ge=0)] = 0
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
+
+    @property
+    def label(self) -> str:
+        return f"-history{self.words}-{self.seconds:g}s" if self.words else ""
+
 
 class Segmentation(ABC):
-    """A frozen dataclass of options. label: a short name for tables and curves, empty for the default."""
+    """A frozen dataclass of options. label: a short name for tables and curves, empty for the default.
+
+    longest_seconds: utterances that are longer end at the next chunk without speech.
+    history: of the text before an utterance, what the model is shown.
+    """
+
+    longest_seconds: float = math.inf
+    history: History = History()
 
     @property
     @abstractmethod
@@ -37,13 +63,25 @@ class Whole(Segmentation):
 
 @dataclass(frozen=True)
 class Pause(Segmentation):
-    """An utterance ends after `seconds` seconds without speech (simulst/longform/pauses.py)."""
+    """An utterance ends after `seconds` seconds without speech (simulst/longform/pauses.py).
+
+    longest: an utterance of more seconds ends at its next chunk (32 ms) without speech. This bounds time and memory
+        where nobody pauses.
+    history: see History.
+    """
 
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    longest: Annotated[float, Field(gt=0)] = LONGEST_SECONDS
+    history: History = History()
 
     @property
     def label(self) -> str:
-        return f"pause{self.seconds:g}"
+        longest = "" if self.longest == LONGEST_SECONDS else f"-longest{self.longest:g}"
+        return f"pause{self.seconds:g}{longest}{self.history.label}"
+
+    @property
+    def longest_seconds(self) -> float:  # type: ignore[override]
+        return self.longest
 
     @property
     def pause_seconds(self) -> float:

@@ -50,6 +50,12 @@ class Session(ABC):
     def length(self) -> int:
         """How many samples have been taken in since the start of the utterance."""
 
+    def remember(self, text: str) -> None:
+        """Text that was written before this utterance, for models that are shown such text; others do nothing.
+
+        It is called once, before any audio.
+        """
+
     @property
     def heard(self) -> int:
         """How much of the source a search sees. The loop makes a step only if this has grown since the last step.

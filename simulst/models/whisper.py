@@ -194,6 +194,11 @@ class Whisper:
         """Plain text. An incomplete character at the end becomes U+FFFD."""
         return self._tokenizer.decode(list(tokens), skip_special_tokens=True)
 
+    def tokens(self, text: str) -> Tokens:
+        """The tokens of a text, which begins with a space if it is not empty."""
+        words = text.strip()
+        return tuple(self._tokenizer.encode(f" {words}", add_special_tokens=False).ids) if words else ()
+
     def begins_word(self, token: int) -> bool:
         """Whether a token starts with a space."""
         return self.text((token,)).startswith(" ")
@@ -242,7 +247,11 @@ class WhisperSession(WindowedSession):
     def __init__(self, model: Whisper, start: Tokens, meter: Meter) -> None:
         super().__init__(WINDOW_SECONDS, meter)
         self._model, self._begin = model, start
+        self._before: Tokens = ()  # text before the utterance
         self._states: tuple[Any, Any] | None = None  # of the encoder, and what they are of
+
+    def remember(self, text: str) -> None:
+        self._before = self._model.tokens(text)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
         assert isinstance(options, BeamSearch)
@@ -285,7 +294,7 @@ class WhisperSession(WindowedSession):
         return [last - begin for begin in self._begins(tokens)]
 
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        previous = self._gone[-PREVIOUS_TOKENS:]
+        previous = (self._before + self._gone)[-PREVIOUS_TOKENS:]
         key = ("search", self._offset, self.length, self._begin, previous, prefix, options, max_new)
         encoded = self._encoded()
         return self.meter.shared(key, lambda: self._search(encoded, previous, prefix, options, max_new))

@@ -20,7 +20,7 @@ from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.longform.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
-from simulst.longform.segment import Pause
+from simulst.longform.segment import History, Pause
 from simulst.longform.vad import CHUNK
 from simulst.meter import Memo, Meter
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, WholeWords
@@ -214,6 +214,48 @@ def test_who_pauses(tmp_path: Path) -> None:
     assert len(made[0].segments) == 2
 
 
+def test_nobody_pauses() -> None:
+    """After `longest` seconds, one chunk without speech ends an utterance; before, it does not."""
+    samples = audio(0, *[20 * CHUNK, CHUNK] * 9, 20 * CHUNK)
+    how = replace(Decoding(Chunk(300), All()), segment=Pause(PAUSE, longest=62 * CHUNK / RATE))
+    stream = open_stream(model(), how, "es", "en")
+    stream.push(samples, finished=True)
+    size = 63 * CHUNK / 16  # three times speech and a chunk of silence
+    assert [end for _, end in stream.segments] == [size * n - CHUNK / 16 for n in (1, 2, 3)] + [samples.size / 16]
+    whole = segmented(model(), Decoding(Chunk(300), All()), PAUSE)
+    whole.push(samples, finished=True)
+    assert len(whole.segments) == 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9), st.sampled_from([0.3, 2.0, 60.0]), st.sampled_from([("word", " the cat"), ("char", "你好")]))
+def test_history(words: int, seconds: float, written: tuple[str, str]) -> None:
+    """What an utterance's model is shown: the last words, none of them too old."""
+    unit, text = written
+    shown: list[tuple[int, str]] = []
+
+    class Session(FakeSession):
+        def remember(self, text: str) -> None:
+            shown.append((len(stream.emissions), text))
+
+        def text(self, tokens: tuple[int, ...]) -> str:
+            return text * len(tokens)
+
+    segment = Pause(PAUSE, history=History(words, seconds))
+    how = replace(Decoding(Chunk(300), All()), segment=segment)
+    stream = SegmentedStream(lambda meter: Session(model(), meter), how, unit)
+    samples = audio(*[6000, 9000] * 6, 9000)
+    stream.push(samples, finished=True)
+    assert len(shown) == len(stream.segments) == 6
+    for (count, said), (begin, _) in zip(shown, stream.segments, strict=True):
+        now = begin + BEFORE / 16 + LEAST_SPEECH / 16
+        fresh = [e.text for e in stream.emissions[:count] if e.delay_ms >= now - 1000 * seconds]
+        pieces = "".join(fresh).split() if unit == "word" else list("".join(fresh))
+        assert said == (" " if unit == "word" else "").join(pieces[max(0, len(pieces) - words) :])
+    if words and seconds > 1:
+        assert all(said for _, said in shown[1:])
+
+
 @pytest.mark.parametrize(
     ("break_it", "words"),
     [
@@ -234,6 +276,12 @@ def test_what_cannot_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         raw = {"read": {"type": "chunk", "ms": 100}, "commit": {"type": "all"}}
         with pytest.raises(SimulstError, match=r"'segment' of type 'pause', option 'seconds': Input should be"):
             parse_decoding({**raw, "segment": {"type": "pause", "seconds": pause}}, "here")
+    for history, words in (({"words": -1}, "'words': Input should be"), ({"word": 1}, "has no option 'word'")):
+        with pytest.raises(SimulstError, match=f"'segment', option 'history'.*{words}"):
+            segment = {"type": "pause", "seconds": 0.5, "history": history}
+            parse_decoding({**raw, "segment": segment}, "here")
+    made = parse_decoding({**raw, "segment": {"type": "pause", "seconds": 0.5, "history": {"words": 9}}}, "here")
+    assert made.segment == Pause(0.5, history=History(9)) and made.label == "all_pause0.5-history9-30s_100ms"
     slow = model()
     monkeypatch.setattr(FakeSession, "sample_rate", 8000)
     with pytest.raises(SimulstError, match="the model 8000 Hz"):

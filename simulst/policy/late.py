@@ -1,0 +1,72 @@
+"""LATE: what a stream does when computation is slower than speech, so that its lag would grow without end.
+
+Audio is never dropped. A step that is late may be: the next one hears its audio, too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+
+class Late(ABC):
+    """A frozen dataclass of options. label: a short name for tables and curves, empty for the default."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def skips(self) -> bool:
+        """Whether steps may be left out."""
+
+
+@dataclass(frozen=True)
+class Wait(Late):
+    """Every step is made, however late. Results do not depend on the machine: so do evaluations."""
+
+    @property
+    def label(self) -> str:
+        return ""
+
+    @property
+    def skips(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Skip(Late):
+    """A step is left out if the audio of the next one is there before the computation gets to it.
+
+    This is for live use. Results depend on the machine's speed.
+    """
+
+    @property
+    def label(self) -> str:
+        return "skip"
+
+    @property
+    def skips(self) -> bool:
+        return True
+
+
+class Pace:
+    """How far a stream's computation is behind its audio, if the audio comes at the speed of speech.
+
+    skipped: how many steps have been left out.
+    """
+
+    def __init__(self) -> None:
+        self._free_ms = 0.0  # position of the audio at which all computation so far is done
+        self.skipped = 0
+
+    def work(self, at_ms: float, seconds: float) -> None:
+        """Count computation that could begin when `at_ms` of audio had come."""
+        self._free_ms = max(self._free_ms, at_ms) + 1000 * seconds
+
+    def skip(self, next_ms: float) -> bool:
+        """Whether to leave out a step, as `next_ms`, the position of the next one, comes before it could begin."""
+        skip = next_ms <= self._free_ms
+        self.skipped += skip
+        return skip
