@@ -36,7 +36,7 @@ setup(
         "plot": ["matplotlib"],
         "vad": ["silero-vad", "torch"],
         "hub": ["huggingface_hub"],
-        "huggingface": ["huggingface_hub", "sentencepiece", "torch", "transformers"],
+        "huggingface": ["accelerate", "huggingface_hub", "sentencepiece", "torch", "transformers"],
         "dev": ["hypothesis", "inotify-simple", "mypy", "psutil", "pytest", "pytest-xdist", "ruff"],
     },
     entry_points={"console_scripts": ["simulst = simulst.cli:entry"]},

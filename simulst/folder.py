@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.lock import digest, locked, read_record
+from simulst.lock import LOCK, digest, locked, read_record
 
 MADE_OF = "made_of.json"
 
@@ -28,6 +28,15 @@ def write_atomically(path: Path, text: str) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise unwritable(path, error) from error
+
+
+def empty(folder: Path) -> None:
+    """Remove all that is in a folder except its lock."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
 
 
 def unwritable(path: Path, error: OSError) -> SimulstError:

@@ -54,6 +54,7 @@ class WhisperOptions:
     threads: CTranslate2's threads. 0: all that are available.
     padding_seconds: seconds of silence that are encoded with the speech. 30 encodes the full window, as in training.
     silence_seconds: seconds of precomputed silence that the decoder sees after that, up to 30 s in all.
+    other_targets: whether any language may be asked for by its token. Whisper learns that by fine-tuning only.
     """
 
     device: str = "cpu"
@@ -61,6 +62,7 @@ class WhisperOptions:
     threads: Annotated[int, Field(ge=0)] = 0
     padding_seconds: Seconds = 2.0
     silence_seconds: Seconds = 30.0
+    other_targets: bool = False
 
 
 class Whisper:
@@ -220,14 +222,15 @@ class Whisper:
     def _start_tokens(self, source: str, target: str) -> Tokens:
         path = self.path
         languages = sorted(str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids)
-        if source not in languages:
-            raise SimulstError(f"{path}: the model has no language '{source}'; it has {', '.join(languages)}.")
-        if target not in ("en", source):
-            raise SimulstError(
-                f"{path}: Whisper writes the source language or English, not '{target}'; choose '{source}' or 'en'."
-            )
-        task = "<|transcribe|>" if target == source else "<|translate|>"
-        return tuple(self._special(t) for t in ("<|startoftranscript|>", f"<|{source}|>", task, "<|notimestamps|>"))
+
+        def check(language: str) -> None:
+            if language not in languages:
+                raise SimulstError(f"{path}: the model has no language '{language}'; it has {', '.join(languages)}.")
+
+        check(source)
+        language, task = whisper_task(path, source, target, self._options.other_targets)
+        check(language)
+        return tuple(self._special(t) for t in ("<|startoftranscript|>", f"<|{language}|>", task, "<|notimestamps|>"))
 
     def _special(self, token: str) -> int:
         number = self._tokenizer.token_to_id(token)
@@ -325,6 +328,28 @@ class WhisperSession(WindowedSession):
 
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
         return self._model.begins_word(tokens[place])
+
+
+def whisper_task(path: Path, source: str, target: str, other_targets: bool) -> tuple[str, str]:
+    """The language and the task that Whisper's prompt names.
+
+    It was trained to write the source language, or English. For another target, the prompt names the target and
+    transcription, although another language is spoken: models can be fine-tuned so.
+
+    path: of the model, for errors. source, target: codes of languages, of which two equal ones are written alike.
+
+    Raises SimulstError: another target, without `other_targets`.
+    """
+    if target == source:
+        return source, "<|transcribe|>"
+    if target == "en":
+        return source, "<|translate|>"
+    if not other_targets:
+        raise SimulstError(
+            f"{path}: Whisper writes the source language or English, not '{target}'; choose '{source}' or 'en'; if "
+            f"it was fine-tuned to write '{target}', give --model-option other_targets=true."
+        )
+    return target, "<|transcribe|>"
 
 
 def loops(tokens: Tokens, times: int = 3, longest: int = 8) -> bool:

@@ -17,8 +17,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
-from simulst.folder import write_atomically
-from simulst.lock import LOCK, locked
+from simulst.folder import empty, write_atomically
+from simulst.lock import locked
 from simulst.yaml_files import read_yaml
 
 RECORD, LOG = "simulst.json", "simulst.log"
@@ -184,7 +184,7 @@ def run_espnet(
     launched = machines.command(command, out, environment)
     with locked(out) as lock:
         if record.is_file() and force:
-            _empty(out)
+            empty(out)
         elif record.is_file():
             try:
                 found = json.loads(record.read_text(encoding="utf-8"))
@@ -206,15 +206,6 @@ def run_espnet(
             for meeting in out.glob(f"{MEETING}*"):
                 meeting.unlink()
         write_atomically(record, json.dumps({**wanted, "complete": True}, indent=1))
-
-
-def _empty(out: Path) -> None:
-    """Remove all files except the lock."""
-    for path in out.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != LOCK:
-            path.unlink()
 
 
 def _follow(command: list[str], out: Path, environment: dict[str, str], lock: int) -> None:

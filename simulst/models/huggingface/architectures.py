@@ -8,6 +8,7 @@ it in `ARCHITECTURES`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,10 +18,10 @@ import torch
 from torch import Tensor
 
 from simulst.errors import SimulstError
-from simulst.languages import code_of
+from simulst.languages import code_of, unit_of
 from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.language_tokens import LanguageTokens
-from simulst.models.whisper import PREVIOUS_TOKENS, SILENCE, log_mel
+from simulst.models.whisper import PREVIOUS_TOKENS, SILENCE, log_mel, whisper_task
 from simulst.search import Tokens
 from simulst.units import FRAME, SAMPLE_RATE
 
@@ -87,11 +88,19 @@ class Architecture:
         """Plain text; a character cut in two ends in U+FFFD."""
         return self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
+    def tokens(self, text: str, target: str) -> Tokens:
+        """The tokens of a sentence, as the model would write them after its prompt. target: its language."""
+        return tuple(self.tokenizer(text, add_special_tokens=False).input_ids)
+
+    def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
+        """What the encoder reads of several windows of audio, (n,) float32 each, padded to the longest of them."""
+        return dict(self.extractor(list(windows), sampling_rate=SAMPLE_RATE, return_tensors="pt", padding=True))
+
     def encode(self, samples: np.ndarray) -> Encoded:
         """Encoder frames of a window of audio, (n,) float32."""
         if samples.size < LEAST_SAMPLES:
             return Encoded(torch.zeros(0, 1, device=self.model.device), 0)
-        inputs = self.extractor(samples, sampling_rate=SAMPLE_RATE, return_tensors="pt").to(self.model.device)
+        inputs = {name: value.to(self.model.device) for name, value in self.inputs([samples]).items()}
         values = {name: v.to(self.model.dtype) if v.is_floating_point() else v for name, v in inputs.items()}
         with torch.inference_mode():
             frames = self.model.get_encoder()(**values).last_hidden_state[0]
@@ -145,21 +154,29 @@ class Whisper(Architecture):
             if (code_of(source), code_of(target)) != ("en", "en"):
                 raise SimulstError(f"{self.path}: this Whisper hears and writes English alone, not {source}→{target}.")
             return (*before, start, end)
-        language, _ = self.languages.find(source)
-        if code_of(target) not in ("en", code_of(source)):
-            raise SimulstError(
-                f"{self.path}: Whisper writes the source language or English, not '{target}'; choose '{source}' or "
-                "'en'."
-            )
-        task = "<|transcribe|>" if code_of(target) == code_of(source) else "<|translate|>"
-        return (*before, start, language, self._special(task), end)
+        self.languages.find(source)
+        languages = (code_of(source), code_of(target))
+        language, task = whisper_task(self.path, *languages, self.options.other_targets)
+        return (*before, start, self.languages.find(language)[0], self._special(task), end)
+
+    def tokens(self, text: str, target: str) -> Tokens:
+        return super().tokens(f" {text}" if unit_of(target) == "word" else text, target)
+
+    def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
+        """Log-mel features of the longest window and `padding_seconds`: less than 30 s."""
+        count = self._count(max(window.size for window in windows))
+        features = [log_mel(window, count, self._filters) for window in windows]
+        return {"input_features": torch.from_numpy(np.stack(features))}
 
     def encode(self, samples: np.ndarray) -> Encoded:
-        seconds = min(samples.size / SAMPLE_RATE + self.options.padding_seconds, self._states * 2 * FRAME / SAMPLE_RATE)
-        count = 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
-        frames = self._encode(log_mel(samples, count, self._filters))
+        frames = self._encode(log_mel(samples, self._count(samples.size), self._filters))
         frames = torch.cat([frames, self._silence[len(frames) :]])
         return Encoded(frames, min(len(frames), math.ceil(samples.size / FRAME / 2)))
+
+    def _count(self, samples: int) -> int:
+        """Frames of features for a window of so many samples."""
+        seconds = min(samples / SAMPLE_RATE + self.options.padding_seconds, self._states * 2 * FRAME / SAMPLE_RATE)
+        return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
 
     @torch.inference_mode()
     def _encode(self, features: np.ndarray) -> Tensor:

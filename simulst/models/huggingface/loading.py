@@ -16,14 +16,26 @@ from simulst.models.huggingface.folder import find_folder, model_type, weight_fi
 
 
 def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
-    """A speech model from a folder or the hub. cores: processors that it may use.
+    """A speech model from a folder or the hub. cores: processors that it may use. Raises SimulstError: as `read`."""
+    from simulst.models.huggingface.decoder import read_last_only
+    from simulst.models.huggingface.model import HuggingFace
+
+    architecture = read(path, options)
+    architecture.model = architecture.model.to(options.device)
+    read_last_only(architecture.model)
+    torch.set_num_threads(options.threads or cores)
+    return HuggingFace(architecture)
+
+
+def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] = lambda config: None) -> Any:
+    """An `Architecture` with the model of a folder or of the hub, on the processor.
+
+    change: what to do with the configuration before the model is made of it.
 
     Raises SimulstError: a missing or broken file, a model that does not turn speech into text, code that it wants to
     run without being allowed to.
     """
     from simulst.models.huggingface.architectures import ARCHITECTURES, Architecture
-    from simulst.models.huggingface.decoder import read_last_only
-    from simulst.models.huggingface.model import HuggingFace
 
     check_device(options.device)
     with quiet():
@@ -40,17 +52,15 @@ def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
                 "decoder; give one of transformers' speech-to-text models, such as whisper or speech-encoder-decoder."
             )
         weight_files(folder)
+        change(config)
         kind: Any = AutoModelForSpeechSeq2Seq
-        settings = {"dtype": getattr(torch, options.dtype), **trust}
+        settings = {"config": config, "dtype": getattr(torch, options.dtype), **trust}
         model = read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
         features = "preprocessor_config.json"
         extractor = read_part(path, features, lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
         tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust))
-    model = model.to(options.device).eval()
-    read_last_only(model)
-    torch.set_num_threads(options.threads or cores)
     architecture = ARCHITECTURES.get(str(model_type(folder)), Architecture)
-    return HuggingFace(architecture(path, model, extractor, tokenizer, options))
+    return architecture(path, model.eval(), extractor, tokenizer, options)
 
 
 def read_weights(path: Path, load: Callable[[], tuple[Any, dict[str, Any]]]) -> Any:

@@ -1,0 +1,221 @@
+"""Fine-tune a speech-to-text model of Hugging Face's with the library's own trainer.
+
+A training's folder holds
+
+simulst.json        what it was begun with, and whether it is complete
+begin/              the model it began with, if the configuration describes a new one (`new_model`)
+epochs.json         the loss on dev after each epoch
+<n>epoch.pth        the trained weights of the best epochs
+checkpoint-<n>/     the trainer's own checkpoints, to go on from after an interruption; deleted at the end
+model/              the result: an ordinary folder of Hugging Face's
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+from torch.utils.data import DataLoader
+
+from simulst.data.datadir import Utterance
+from simulst.errors import SimulstError
+from simulst.folder import empty, replaced, write_atomically
+from simulst.lock import digest, locked, read_record
+from simulst.models.huggingface import HuggingFaceOptions
+from simulst.models.huggingface.architectures import Architecture, Whisper
+from simulst.models.huggingface.folder import digest_of_folder, find_folder
+from simulst.models.huggingface.loading import quiet, read
+from simulst.options import build_options
+from simulst.training.average import average_checkpoints
+from simulst.training.freezing import change_settings, freeze, read_short_windows
+from simulst.training.new_model import NewModel, make_model
+from simulst.training.speech_text import Batches, Collator, Part, examples_of, read_parts
+from simulst.yaml_files import read_yaml
+
+RECORD, BEGIN, MODEL, AVERAGE = "simulst.json", "begin", "model", "average.pth"
+OWN = {"config.json", "generation_config.json", "model.safetensors.index.json"}  # what the library writes itself
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """How to train.
+
+    epochs: passes over the data.
+    learning_rate: of AdamW, at its peak.
+    updates: end after so many updates, even within an epoch. None: as many as the epochs have.
+    schedule: of the learning rate after the warm-up.
+    warmup: updates over which the learning rate rises.
+    batch_seconds: seconds of audio in a batch, its padding among them.
+    accumulate: batches whose gradients make one update.
+    most_seconds: leave out longer utterances.
+    padding_seconds: silence behind the longest utterance of a batch, for Whisper alone; 30 fills the 30 s that it was
+        trained on. Short windows take less time.
+    train_features: train the encoder's first convolutions, too.
+    encoder_layers: train only so many of the encoder's last layers. None: all of them.
+    settings: changes to the model's config.json, such as {decoder_layerdrop: 0.1, dropout: 0.1}; those of a part of
+        the model are in a mapping: {encoder: {layerdrop: 0.1}}.
+    label_smoothing: weight of the uniform distribution in the loss.
+    weight_decay: of AdamW.
+    clip: the gradient's greatest norm.
+    dtype: of the arithmetic; the weights are in float32.
+    average: numbers of checkpoints to average; that with the least loss on dev is the result.
+    save_minutes: the most minutes of work that an interruption can cost.
+    seed: of the order of batches, dropout and new weights.
+    new_model: describes a model to begin with, see `NewModel`. None: --model names one.
+    """
+
+    epochs: Count
+    learning_rate: Positive
+    updates: Count | None = None
+    schedule: Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup"] = "linear"
+    warmup: Annotated[int, Field(ge=0)] = 0
+    batch_seconds: Positive = 60.0
+    accumulate: Count = 1
+    most_seconds: Annotated[float, Field(gt=0, le=60)] = 30.0
+    padding_seconds: Annotated[float, Field(ge=0, le=30)] = 1.0
+    train_features: bool = False
+    encoder_layers: Annotated[int, Field(ge=0)] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    label_smoothing: Share = 0.0
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    clip: Positive = 1.0
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    average: tuple[Count, ...] = (1, 2, 3, 5)
+    save_minutes: Annotated[float, Field(ge=0)] = 10.0
+    seed: int = 0
+    new_model: dict[str, Any] | None = None
+
+
+def read_options(config: Path) -> tuple[FineTuning, NewModel | None]:
+    """The configuration, and the new model that it describes.
+
+    Raises SimulstError: an unknown key, a value of the wrong type or out of bounds.
+    """
+    content = read_yaml(config, "training configuration")
+    if not isinstance(content, dict):
+        raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")
+    options = build_options(FineTuning, content, str(config), "the training")
+    if not options.average:
+        raise SimulstError(f"{config}: 'average' is empty; give numbers of checkpoints, such as [1, 3].")
+    if options.new_model is None:
+        return options, None
+    return options, build_options(NewModel, options.new_model, str(config), "'new_model'")
+
+
+def finetune(
+    config: Path, model: Path | None, train: Sequence[Part], valid: Sequence[Part], out: Path, force: bool = False
+) -> None:
+    """Train, or go on after an interruption: the result is `out/model`.
+
+    config: a `FineTuning` in YAML.
+    model: folder or hub name of the model to begin with; None if the configuration describes a new one.
+    train: data directories with their languages; also several of one pair, such as prefix pairs (`write_pairs`).
+    valid: development data.
+    out: folder of the training.
+    force: begin again.
+
+    Raises SimulstError: wrong configuration, model or data; `out` holds another training; another run uses `out`; the
+        loss is no number any more.
+    """
+    options, new = read_options(config)
+    if (model is None) == (new is None):
+        raise SimulstError(f"{config}: give either --model or 'new_model' in the configuration, not both or neither.")
+    heard, held_out = read_parts(train), read_parts(valid)
+    wanted = json.loads(json.dumps(asdict(options)))
+    wanted["model"] = None if model is None else digest_of_folder(model)
+    wanted["data"] = digest(map(str, (train, heard, valid, held_out)))
+    with locked(out):
+        if force:
+            empty(out)
+        record = read_record(out / RECORD, wanted)
+        if record is not None and record.get("complete"):
+            print(f"{out}: complete; --force does it again")
+            return
+        write_atomically(out / RECORD, json.dumps({**wanted, "complete": False}, indent=1))
+        if model is None:
+            assert new is not None
+            model = out / BEGIN
+            if not model.is_dir():
+                texts = [utterance.reference for part in heard for utterance in part]
+                with replaced(model) as part:
+                    make_model(new, [one.languages[1] for one in train], texts, options.seed, part, str(config))
+        architecture = _read(model, options, config)
+        batches = _batches(architecture, train, heard, options, options.seed)
+        dev = _batches(architecture, valid, held_out, options, None)
+        with quiet():
+            from simulst.training.trainer import dev_loss, train_epochs
+
+            losses = train_epochs(architecture.model, batches, dev, options, out)
+            _average(architecture.model, losses, options, out, lambda: dev_loss(architecture.model, dev))
+            with replaced(out / MODEL) as part:
+                _save(architecture.model, find_folder(model), part)
+        write_atomically(out / RECORD, json.dumps({**wanted, "complete": True}, indent=1))
+        for checkpoint in out.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
+        print(f"{out / MODEL}: written")
+
+
+def _read(model: Path, options: FineTuning, config: Path) -> Architecture:
+    """The model with the changed settings, of which a part will be trained."""
+    loading = HuggingFaceOptions(padding_seconds=options.padding_seconds, other_targets=True)
+    architecture: Architecture = read(
+        model, loading, lambda found: change_settings(found, options.settings, str(config))
+    )
+    try:
+        freeze(architecture.model, not options.train_features, options.encoder_layers)
+    except SimulstError as error:
+        raise SimulstError(f"{config}: {error}") from error
+    if isinstance(architecture, Whisper):
+        read_short_windows(architecture.model)
+    trained = sum(p.numel() for p in architecture.model.parameters() if p.requires_grad)
+    total = sum(p.numel() for p in architecture.model.parameters())
+    print(f"{model}: {trained / 1e6:.2f} of {total / 1e6:.2f} million weights are trained")
+    return architecture
+
+
+def _batches(
+    architecture: Architecture,
+    parts: Sequence[Part],
+    utterances: Sequence[Sequence[Utterance]],
+    options: FineTuning,
+    seed: int | None,
+) -> DataLoader:
+    examples = examples_of(architecture, parts, utterances, options.most_seconds)
+    batches = Batches([example.seconds for example in examples], options.batch_seconds, seed)
+    return DataLoader(examples, batch_sampler=batches, collate_fn=Collator(architecture))  # type: ignore[arg-type]
+
+
+def _average(model: Any, losses: Mapping[int, float], options: FineTuning, out: Path, loss: Any) -> None:
+    """Load the average of the best checkpoints that has the least loss on dev."""
+    best = sorted(losses, key=lambda epoch: losses[epoch])
+    best = [epoch for epoch in best if (out / f"{epoch}epoch.pth").is_file()]
+    found: dict[int, float] = {}
+    for count in sorted({min(count, len(best)) for count in options.average}):
+        _load_average(model, best[:count], out)
+        found[count] = loss()
+    print("loss on dev by number of averaged checkpoints: " + ", ".join(f"{n}: {v:.4f}" for n, v in found.items()))
+    _load_average(model, best[: min(found, key=lambda count: found[count])], out)
+
+
+def _load_average(model: Any, epochs: Sequence[int], out: Path) -> None:
+    average_checkpoints([out / f"{epoch}epoch.pth" for epoch in epochs], out / AVERAGE)
+    model.load_state_dict(torch.load(out / AVERAGE, map_location="cpu", weights_only=True), strict=False)
+    (out / AVERAGE).unlink()
+
+
+def _save(model: Any, begin: Path, out: Path) -> None:
+    """Write weights and configuration; the tokeniser and the features' settings are copied as they are."""
+    model.save_pretrained(out)
+    for file in begin.iterdir():
+        if file.suffix in (".json", ".model", ".txt", ".spm", ".jinja", ".py") and file.name not in OWN:
+            shutil.copy(file, out)

@@ -1,0 +1,125 @@
+"""A speech-to-text model to begin a training with: an encoder and a decoder, pre-trained or with random weights.
+
+Paper A (CUNI-KIT at IWSLT 2022, section 4.2.1) joins wav2vec 2.0 and the decoder of mBART-50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+
+from simulst.errors import SimulstError, first_line
+from simulst.languages import language_token
+from simulst.models.huggingface.folder import find_folder
+from simulst.models.huggingface.loading import quiet, read_part, read_tokenizer
+from simulst.training.freezing import change_settings
+
+TOKENS = ("<s>", "<pad>", "</s>", "<unk>")  # with mBART's numbers
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """What to make a model of. A part is a mapping, of settings in its config.json, and
+
+    name: of a pre-trained model, on the hub or a folder; or
+    model_type: as transformers call it; then its weights are random.
+
+    encoder: for speech, such as wav2vec2 or wav2vec2-bert.
+    decoder: for text, such as mbart.
+    extractor: settings of the feature extractor, if the encoder is new.
+    pieces: how many pieces of words the tokeniser has, if the decoder is new. It is learnt from the training's texts.
+    """
+
+    encoder: dict[str, Any]
+    decoder: dict[str, Any]
+    extractor: dict[str, Any] = field(default_factory=dict)
+    pieces: Annotated[int, Field(ge=10)] = 1000
+
+
+def make_model(new: NewModel, targets: Sequence[str], texts: Sequence[str], seed: int, out: Path, where: str) -> None:
+    """Write a folder of Hugging Face's. The cross-attention of a decoder that had none is random.
+
+    targets: languages that it shall write; texts: of the training. A new tokeniser gets a token for each language.
+    where: for errors.
+
+    Raises SimulstError: a part that is no encoder or no decoder, an unknown setting, a model that cannot be had.
+    """
+    with quiet():
+        from transformers import AutoModel, AutoModelForCausalLM, SpeechEncoderDecoderModel
+
+        torch.manual_seed(seed)
+        tokenizer = _tokenizer(new, sorted(set(targets)), texts, where)
+        sizes = {"vocab_size": len(tokenizer)} if "model_type" in new.decoder else {}
+        roles = {"is_decoder": True, "add_cross_attention": True}
+        encoder = _part(AutoModel, new.encoder, where, "encoder")
+        decoder = _part(AutoModelForCausalLM, {**new.decoder, **sizes, **roles}, where, "decoder")
+        extractor = _extractor(new, encoder, where)
+        try:
+            model = SpeechEncoderDecoderModel(encoder=encoder, decoder=decoder)
+        except Exception as error:  # the library raises many unrelated kinds
+            raise SimulstError(f"{where}: encoder and decoder do not fit together ({first_line(error)}).") from error
+        for place in (model.config, model.generation_config):
+            place.decoder_start_token_id = place.eos_token_id = tokenizer.eos_token_id
+            place.pad_token_id = tokenizer.pad_token_id
+        model.save_pretrained(out)
+        extractor.save_pretrained(out)
+        tokenizer.save_pretrained(out)
+
+
+def _part(kind: Any, described: Mapping[str, Any], where: str, role: str) -> Any:
+    from transformers import AutoConfig
+
+    settings = {key: value for key, value in described.items() if key not in ("name", "model_type")}
+    if ("name" in described) == ("model_type" in described):
+        raise SimulstError(f"{where}: '{role}' of 'new_model' needs either name (pre-trained) or model_type (random).")
+    path = Path(f"{where}: '{role}'")
+    if "name" in described:
+        folder = find_folder(Path(described["name"]))
+        config = read_part(path, "config.json", lambda: AutoConfig.from_pretrained(folder))
+        change_settings(config, settings, where)
+        return read_part(path, "the model", lambda: kind.from_pretrained(folder, config=config, dtype=torch.float32))
+    config = read_part(path, "model_type", lambda: AutoConfig.for_model(described["model_type"]))
+    change_settings(config, settings, where)
+    return read_part(path, "the model", lambda: kind.from_config(config))
+
+
+def _extractor(new: NewModel, encoder: Any, where: str) -> Any:
+    from transformers import AutoFeatureExtractor
+    from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_MAPPING
+
+    if "name" in new.encoder:
+        folder = find_folder(Path(new.encoder["name"]))
+        path = Path(f"{where}: 'encoder'")
+        return read_part(path, "preprocessor_config.json", lambda: AutoFeatureExtractor.from_pretrained(folder))
+    if type(encoder.config) not in FEATURE_EXTRACTOR_MAPPING:
+        raise SimulstError(f"{where}: 'encoder' of type '{new.encoder['model_type']}' is not for speech; try wav2vec2.")
+    kind: Any = FEATURE_EXTRACTOR_MAPPING[type(encoder.config)]
+    return read_part(Path(where), "extractor", lambda: kind(**new.extractor))
+
+
+def _tokenizer(new: NewModel, targets: Sequence[str], texts: Sequence[str], where: str) -> Any:
+    if "name" in new.decoder:
+        from transformers import AutoTokenizer
+
+        folder = find_folder(Path(new.decoder["name"]))
+        return read_tokenizer(Path(f"{where}: 'decoder'"), lambda: AutoTokenizer.from_pretrained(folder))
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=new.pieces, special_tokens=list(TOKENS), unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    names = [AddedToken(language_token(target), special=True, normalized=False) for target in targets]
+    tokenizer.add_special_tokens(names)
+    roles = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), TOKENS, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **roles)

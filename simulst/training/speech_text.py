@@ -1,0 +1,155 @@
+"""Data directories as examples for an encoder-decoder model of Hugging Face's: tokens, batches, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from simulst.data.audio import load_audio, seconds_of
+from simulst.data.datadir import Utterance, read_data_dir
+from simulst.errors import SimulstError
+from simulst.models.huggingface.architectures import LEAST_SAMPLES, Architecture
+from simulst.search import Tokens
+
+IGNORED = -100  # the label of positions without a loss
+
+
+@dataclass(frozen=True)
+class Part:
+    """A data directory with its languages.
+
+    pair: such as en-de.
+    data: data directory with the text of the target language.
+    """
+
+    pair: str
+    data: Path
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Spoken and written. Raises SimulstError: this is no pair."""
+        source, dash, target = self.pair.partition("-")
+        if not (source and dash and target):
+            raise SimulstError(f"--pair {self.pair}: give the languages spoken and written, such as en-de.")
+        return source, target
+
+
+@dataclass(frozen=True)
+class Example:
+    """An utterance with what the decoder reads before its text, and the text with <eos>."""
+
+    utterance: Utterance
+    seconds: float
+    prompt: Tokens
+    text: Tokens
+
+
+def read_parts(parts: Sequence[Part]) -> list[list[Utterance]]:
+    """The utterances of each part. Raises SimulstError: no data directory, or a missing text."""
+    return [read_data_dir(part.data, part.languages[1]) for part in parts]
+
+
+def examples_of(
+    architecture: Architecture, parts: Sequence[Part], utterances: Sequence[Sequence[Utterance]], most_seconds: float
+) -> list[Example]:
+    """The utterances as examples. Prints how many are left out, as they are too long or have no text.
+
+    utterances: of each of the parts.
+    most_seconds: longer ones are left out.
+
+    Raises SimulstError: the model does not have a language, or has no language tokens for several targets; no example
+        is left.
+    """
+    targets = {part.languages[1] for part in parts}
+    if len(targets) > 1 and not architecture.languages:
+        raise SimulstError(
+            f"{architecture.path}: the model has no language tokens, so it cannot learn {', '.join(sorted(targets))} "
+            "together; give one target language, or another model."
+        )
+    unknown = architecture.tokenizer.unk_token_id
+    examples: list[Example] = []
+    for part, found in zip(parts, utterances, strict=True):
+        source, target = part.languages
+        prompt = architecture.prompt(source, target)
+        here, strange, total = [], 0, 0
+        for utterance in found:
+            seconds = (seconds_of(utterance.wav) if utterance.end is None else utterance.end) - utterance.start
+            tokens = architecture.tokens(utterance.reference, target) if utterance.reference else ()
+            fits = seconds <= most_seconds and len(prompt) + len(tokens) < architecture.positions
+            if tokens and fits:
+                here.append(Example(utterance, seconds, prompt, (*tokens, architecture.eos)))
+                strange, total = strange + sum(token == unknown for token in tokens), total + len(tokens)
+        if not here:
+            raise SimulstError(
+                f"{part.data}: no utterance of at most {most_seconds:g} s with a text that fits the model; check the "
+                "segments and texts, or raise most_seconds."
+            )
+        left_out = f", {len(found) - len(here)} left out (no text, or too long)" if len(found) > len(here) else ""
+        unknowns = f", {100 * strange / total:.1f} % of tokens unknown to the model" if strange else ""
+        print(f"{part.data}: {len(here)} examples {source}→{target}{left_out}{unknowns}")
+        examples += here
+    return examples
+
+
+class Batches(Sampler[list[int]]):
+    """Batches of similar length. What is in a batch is always the same; the order depends on the epoch alone.
+
+    seconds: of each example.
+    most: seconds in a batch, its padding among them.
+    seed: of the order; None: the longest first.
+    """
+
+    def __init__(self, seconds: Sequence[float], most: float, seed: int | None = None) -> None:
+        self._seed, self._epoch = seed, 0
+        shuffled = np.random.default_rng(seed).permutation(len(seconds))
+        self._batches: list[list[int]] = []
+        for index in shuffled[np.argsort(-np.asarray(seconds)[shuffled], kind="stable")].tolist():
+            # The first of a batch is its longest.
+            if not self._batches or (len(self._batches[-1]) + 1) * seconds[self._batches[-1][0]] > most:
+                self._batches.append([])
+            self._batches[-1].append(index)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of an epoch."""
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = np.arange(len(self))
+        if self._seed is not None:
+            order = np.random.default_rng((self._seed, self._epoch)).permutation(len(self))
+        return iter([self._batches[index] for index in order])
+
+
+class Collator:
+    """Makes a model's input of examples: audio is read here, so broken audio ends in a SimulstError that names it."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        self._architecture = architecture
+
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """The encoder's input; decoder_input_ids, decoder_attention_mask and labels, (n, tokens) int64 each."""
+        windows = []
+        for example in examples:
+            one = example.utterance
+            samples = load_audio(one.wav, one.start, one.end)
+            windows.append(np.pad(samples, (0, max(0, LEAST_SAMPLES - samples.size))))
+        length = max(len(example.prompt) + len(example.text) - 1 for example in examples)
+        read = torch.full((len(examples), length), self._architecture.eos)
+        mask = torch.zeros_like(read)
+        labels = torch.full_like(read, IGNORED)
+        for row, example in enumerate(examples):
+            tokens = torch.tensor([*example.prompt, *example.text])
+            read[row, : len(tokens) - 1] = tokens[:-1]
+            mask[row, : len(tokens) - 1] = 1
+            labels[row, len(example.prompt) - 1 : len(tokens) - 1] = tokens[len(example.prompt) :]
+        inputs = self._architecture.inputs(windows)
+        return {**inputs, "decoder_input_ids": read, "decoder_attention_mask": mask, "labels": labels}
