@@ -9,12 +9,13 @@
 #   --with-whole         fine-tune on whole utterances and their pairs [$with_whole]
 #   --waits "K ..."      k of wait-k [$waits]
 #   --thresholds "T .."  λ_thre of the boundary predictor [$thresholds]; --units "N ...": T in frames [$units]
+#   --prefix-findings "F ..." findings of the papers that stage 16 tests [$prefix_findings]
 #   --prefix-tests "S ..." splits that stage 15 decodes [$prefix_tests]
 #   --offline-config F   ESPnet's configuration for the offline model [$offline_config]
 #   --prefix-config F    ESPnet's configuration for fine-tuning [$prefix_config]
 #   --offline-options ".", --prefix-options ".", --predictor-options "."  further options of the three trainings
 #
-# Stages: 11 offline model  12 prefix pairs  13 fine-tuning  14 boundary predictor  15 decoding  16 curve and tables
+# Stages: 11 offline model  12 prefix pairs  13 fine-tuning  14 boundary predictor  15 decoding  16 curve, tables and findings
 tau=100
 prefix_beam=10
 prefix_limit=0
@@ -25,6 +26,7 @@ waits="1 3 5 7 9 11 13 15 17 19"
 thresholds="0.0 0.2 0.4 0.6 0.8 1.0"
 units=100
 prefix_tests=tst-COMMON
+prefix_findings=../../conf/findings/paper_d.yaml
 offline_config=../../conf/train/paper_d_st.yaml
 prefix_config=../../conf/train/paper_d_prefix.yaml
 offline_options=

@@ -124,7 +124,7 @@ if runs 15; then
 fi
 
 if runs 16; then
-    echo "== stage 16: scores, curve and tables of prefix alignment"
+    echo "== stage 16: scores, curve, tables and findings of prefix alignment"
     name=${variant:+$variant-}$pairs
     first=${prefix_tests%% *}
     for suffix in svg png; do
@@ -142,4 +142,5 @@ if runs 16; then
         python $local/write_prefix_tables.py --page "$page" --section "$name" --command "$prefix_command" \
             --pairs "$dirs/pairs" --filters "$names" --predictor "$prefix/predictor"
     done
+    write_findings "$name-prefix" PREFIX.md "$set/prefix/decode/$first" "$prefix_command" "$prefix_findings"
 fi

@@ -16,6 +16,9 @@
 #   --tests "S ..."      splits to decode [$tests]
 #   --limits "."         options that decode only a part of these splits, such as "--limit 100"
 #   --decodings FILE     decoding configurations [$decodings]
+#   --findings "F ..."   findings of the papers that stage 10 tests (docs/papers.md) [$findings]
+#   --seeds "DIR ..."    folders of experiments (--exp) with the same runs, of trainings with other seeds ("--seed 2" in
+#                        --train-options), which findings about training need
 #   --data DIR --exp DIR folders for data and experiments [$data] [$exp]
 #   --publish            also write tables and curves into this recipe's README.md and PREFIX.md, which git tracks;
 #                        without it, write only pages of the same names in the folder of experiments
@@ -26,7 +29,7 @@
 #   --force              run complete stages again
 #
 # Stages: 1 data directories  2 segment audio  3 tokens  4 statistics  5 ASR pre-training  6 ST training  7 averaging
-#         8 decoding  9 scoring  10 curve and tables
+#         8 decoding  9 scoring  10 curve, tables and findings
 stage=1
 stop_stage=10
 pieces=4000
@@ -44,6 +47,8 @@ counts="1 5 10"
 tests=tst-COMMON
 limits=
 decodings=../../conf/decode/sweep.yaml
+findings=../../conf/findings/paper_c.yaml
+seeds=
 data=data
 exp=exp
 publish=false

@@ -20,6 +20,16 @@ choose_pages() {
     if $publish; then pages+=("$1"); fi
 }
 
+# Tests findings on the runs of trainings with other seeds, too. $1: name of the section; $2: the page that --publish
+# changes; $3: the folder of the runs below that of the experiments; $4: the command that made them; $5: files of findings.
+write_findings() {
+    local arguments=(--section "$1-findings" --command "$4" --out "$exp/FINDINGS.md") folder file
+    if $publish; then arguments+=(--out "$2"); fi
+    for folder in "$exp" $seeds; do arguments+=(--runs "$folder/$3"); done
+    for file in $5; do arguments+=(--findings "$file"); done
+    simulst findings "${arguments[@]}"
+}
+
 # Ends the recipe early if there is no GPU for the training in folder $1. Does not check machines that srun or ssh reach.
 # A complete training needs no GPU.
 check_gpus() {
@@ -116,7 +126,7 @@ if runs 9; then
 fi
 
 if runs 10; then
-    echo "== stage 10: curve and tables"
+    echo "== stage 10: curve, tables and findings"
     choose_pages README.md
     for pair in $pairs; do
         first=${tests%% *}
@@ -134,5 +144,6 @@ if runs 10; then
                     $([ "$split" != "$first" ] || echo "--picture $name.svg") "$out/decode/$pair/$split"
             done
         done
+        write_findings "$name" README.md "$set/decode/$pair/$first" "$command" "$findings"
     done
 fi

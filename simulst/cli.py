@@ -262,6 +262,51 @@ def choose(
 
 
 @main.command()
+@click.option(
+    "--findings", "files", multiple=True, required=True, type=click.Path(), help="File of findings (YAML; repeatable)."
+)
+@click.option(
+    "--runs",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder with the runs of one training; repeat it for trainings with other seeds.",
+)
+@click.option("--samples", default=10_000, show_default=True, type=click.IntRange(100), help="Resamples to draw.")
+@click.option(
+    "--out",
+    "pages",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Page to write them into (Markdown; repeatable).",
+)
+@click.option("--section", default="findings", show_default=True, help="Name of the markers in the page.")
+@click.option("--command", "made_by", default="", help="The command that made the runs, for the page.")
+def findings(
+    files: tuple[str, ...],
+    runs: tuple[Path, ...],
+    samples: int,
+    pages: tuple[Path, ...],
+    section: str,
+    made_by: str,
+) -> None:
+    """Test findings on finished runs: which hold, which do not, which are not decided.
+
+    The runs must be of one test set. docs/papers.md says how a finding is declared and by what rule it is decided.
+    """
+    from simulst.findings import decide, findings_page, load_findings
+    from simulst.report.table import write_results
+
+    papers = load_findings(files)
+    outcomes = iter(decide([finding for of_paper in papers.values() for finding in of_paper], runs, samples))
+    text = findings_page({paper: [next(outcomes) for _ in of_paper] for paper, of_paper in papers.items()})
+    typed = [f"--findings {file}" for file in files] + [f"--runs {folder}" for folder in runs]
+    for page in pages:
+        write_results(page, section, text, made_by or " ".join(["simulst findings", *typed]))
+    click.echo(text)
+
+
+@main.command()
 @click.argument("audio", type=click.Path())
 @model_options
 @click.option(

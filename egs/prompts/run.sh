@@ -16,7 +16,7 @@
 #                        README.md in the folder for the results
 #
 # Stages have the numbers that they have in every recipe; 3 to 7 train a model, and this one comes trained:
-#   1 recordings and transcripts   2 model   8 decode   9 score   10 curve and table
+#   1 recordings and transcripts   2 model   8 decode   9 score   10 curve, tables and findings
 # An interrupted run goes on where it was; what is whole is not done again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -71,7 +71,7 @@ if runs 9; then
 fi
 
 if runs 10; then
-    echo "== stage 10: curve and table"
+    echo "== stage 10: curve, tables and findings"
     for suffix in svg png; do
         simulst plot "$exp/es-en" --out "$exp/es-en.$suffix" --title "Whisper base put online, es→en prompts"
     done
@@ -88,4 +88,8 @@ if runs 10; then
                 --command "./run.sh --recipe prompts$(if $full; then echo ' --full'; fi)" "$exp/$language-en"
         done
     done
+    # shellcheck disable=SC2046
+    simulst findings --findings ../../conf/findings/paper_a.yaml --runs "$exp/es-en" --section es-en-findings \
+        --out "$exp/FINDINGS.md" $($publish && echo --out README.md) \
+        --command "./run.sh --recipe prompts$(if $full; then echo ' --full'; fi)"
 fi

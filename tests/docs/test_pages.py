@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import fake
+import fake_runs
 import numpy as np
 import pages
 import pytest
@@ -64,6 +65,7 @@ NOT_RUN = {
         ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"
         for begin in ("simulst score", "simulstream_", "python -m simulstream", "omnisteval", "type: simul")
     },
+    ("docs/papers.md", "# mine.yaml"): "tests/findings/test_declared.py reads it",
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
 }
 """The blocks and commands, by their beginnings, that can't be run here, and why."""
@@ -130,6 +132,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log.update(prediction_length=2, source=["a.wav"], source_length=1000.0)
     with gzip.open(folder / "instances.log.gz", "wt") as file:
         file.write(json.dumps(log) + "\n")
+    for label in ("hold-2_IBWBS_1block", "hold-2_BWBS_1block"):
+        fake_runs.write_run(folder / "egs/mini/exp/en-de/decode/en-de/tst-COMMON", label, fake_runs.references(9))
     for table in ("de_de", "en_us"):  # of Fleurs
         (folder / table).mkdir()
         (folder / table / "train.tsv").write_text("1\ta.wav\tein Satz\n")
@@ -398,6 +402,13 @@ def test_links(page: str) -> None:
         assert target.exists(), f"{page}: {link}"
         if anchor:
             assert anchor in pages.anchors(target.resolve().relative_to(pages.ROOT).as_posix()), f"{page}: {link}"
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_files_in_the_text(page: str) -> None:
+    for code in pages.inline(page):
+        if re.fullmatch(r"(tests|conf|simulst|local|benchmarks)(/[\w.-]+)+/?", code):
+            assert (pages.ROOT / code).exists(), f"{page}: there is no {code}"
 
 
 def test_the_readme_names_every_page() -> None:

@@ -1,0 +1,162 @@
+"""Runs, and their figures on the whole test set and on resamples of it.
+
+A resample draws as many sentences as there are, with replacement. All runs get the same resamples, so that differences
+between runs are paired. Every figure of a resample is computed again from the sentences: BLEU from the summed counts of
+n-grams, lags as means, the real-time factor as a ratio of sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulst.errors import SimulstError
+from simulst.languages import unit_of
+from simulst.log import Instance, check_units, read_log
+from simulst.metrics.latency import computation_ms, instance_latency
+from simulst.metrics.quality import bleu_of_statistics, sentence_statistics
+from simulst.options import read_fields
+from simulst.report.table import find_runs
+from simulst.runs import LOG, read_run_config
+
+SEED = 12345
+BLOCK = 1000  # resamples at once, which bounds memory: 21 MB for 2641 sentences
+
+
+@dataclass
+class _Task:
+    target_language: str
+    unit: str = ""
+
+
+@dataclass
+class _Config:
+    """What is looked at in config.yaml."""
+
+    label: str
+    task: _Task
+    weights: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run. name: its folder below that of its training, with the label as the last part."""
+
+    folder: Path
+    name: str
+    label: str
+    language: str
+    unit: str
+    weights: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures of a run, each of shape (1 + resamples,): first on the whole test set, then on each resample.
+
+    lags: by name, ms. NaN: nothing was written, or no times were logged.
+    length: the prediction's units over the reference's.
+    sentences: how many there are.
+    """
+
+    bleu: np.ndarray
+    lags: dict[str, np.ndarray]
+    rtf: np.ndarray
+    length: np.ndarray
+    sentences: int
+
+
+def find_training(folder: Path) -> list[Run]:
+    """The finished runs of one training, at any depth below a folder.
+
+    Raises SimulstError: there is none; a config.yaml is broken.
+    """
+    runs = []
+    for place in find_runs([folder]):
+        remedy = "give a folder that simulst evaluate made"
+        raw: dict[str, Any] = read_run_config(place)
+        config = read_fields(_Config, raw, f"{place}/config.yaml", remedy)
+        name = (place.relative_to(folder).parent / config.label).as_posix()
+        unit = config.task.unit or unit_of(config.task.target_language)
+        runs.append(Run(place, name, config.label, config.task.target_language, unit, config.weights))
+    return runs
+
+
+def figures_of(runs: Sequence[Run], lags: Sequence[str], samples: int) -> list[Figures]:
+    """Figures of runs of the same test set, in order. lags: names of latency metrics; samples: number of resamples.
+
+    Raises SimulstError: a log is broken; the runs are of different test sets; there are no references.
+    """
+    logs = [_read(run) for run in runs]
+    for run, log in zip(runs, logs, strict=True):
+        _check_same(runs[0], logs[0], run, log)
+    tables = [_table(run, log, lags) for run, log in zip(runs, logs, strict=True)]
+    if not tables:
+        return []
+    width = tables[0].shape[1]
+    sums = _resampled(np.concatenate(tables, axis=1), samples)
+    return [_figures(sums[:, start : start + width], lags, len(logs[0])) for start in range(0, sums.shape[1], width)]
+
+
+def _read(run: Run) -> list[Instance]:
+    instances = read_log(run.folder, run.unit)
+    check_units(instances, run.unit, run.folder / LOG)
+    if any(instance.reference is None for instance in instances):
+        raise SimulstError(f"{run.folder}: has no references; findings need BLEU, so decode with --text.")
+    return instances
+
+
+def _check_same(first: Run, one: Sequence[Instance], second: Run, other: Sequence[Instance]) -> None:
+    """Raise SimulstError unless both runs have the same sentences."""
+    wrong = ""
+    if [i.index for i in one] != [i.index for i in other]:
+        wrong = f"one has {len(one)} sentences, the other {len(other)}, or other ones"
+    elif differing := [a.index for a, b in zip(one, other, strict=True) if a.reference != b.reference]:
+        wrong = f"the references of index {differing[0]} differ"
+    elif first.language != second.language or first.unit != second.unit:
+        wrong = "other target languages, or units of latency"
+    if wrong:
+        raise SimulstError(
+            f"{first.folder} and {second.folder} are of different test sets ({wrong}); give runs of one test set."
+        )
+
+
+def _table(run: Run, log: Sequence[Instance], lags: Sequence[str]) -> np.ndarray:
+    """(sentences, columns): what is summed. BLEU's ten counts, two sums each for length, RTF and each lag."""
+    references = [instance.reference or "" for instance in log]
+    columns = [*sentence_statistics([instance.prediction for instance in log], references, run.language).T]
+    columns.append([len(instance.units(run.unit)) for instance in log])
+    columns.append([len(replace(instance, prediction=instance.reference or "").units(run.unit)) for instance in log])
+    computed = [computation_ms(instance) for instance in log]
+    columns.append([ms or 0.0 for ms in computed])
+    columns.append([0.0 if ms is None else i.source_length for ms, i in zip(computed, log, strict=True)])
+    for name in lags:
+        aware = name.endswith("_CA")
+        rows = [instance_latency(instance, run.unit, aware) for instance in log]
+        columns.append([row[name.removesuffix("_CA")] if row else 0.0 for row in rows])
+        columns.append([1.0 if row else 0.0 for row in rows])
+    return np.array(columns, dtype=np.float64).T
+
+
+def _resampled(table: np.ndarray, samples: int) -> np.ndarray:
+    """Column sums over all rows, and over each resample of the rows. table: (n, c); returns (1 + samples, c)."""
+    random = np.random.default_rng(SEED)
+    count = len(table)
+    parts = [table.sum(axis=0, keepdims=True)]
+    for start in range(0, samples, BLOCK):
+        drawn = random.multinomial(count, np.full(count, 1 / count), size=min(BLOCK, samples - start))
+        parts.append(drawn.astype(np.float64) @ table)
+    return np.concatenate(parts)
+
+
+def _figures(sums: np.ndarray, lags: Sequence[str], sentences: int) -> Figures:
+    def ratio(column: int) -> np.ndarray:
+        above, below = sums[:, column], sums[:, column + 1]
+        return np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0)
+
+    named = {name: ratio(14 + 2 * number) for number, name in enumerate(lags)}
+    return Figures(bleu_of_statistics(sums[:, :10]), named, rtf=ratio(12), length=ratio(10), sentences=sentences)

@@ -1,0 +1,227 @@
+"""The verdict on a finding: holds, does not hold, or not decided. docs/papers.md states the rule for users.
+
+The p-value of a finding is two-sided, of the hypothesis that the difference equals the margin: twice the share of the
+resamples on the rarer side of the margin. The findings of a page are one family, corrected by Holm's method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from simulst.errors import SimulstError
+from simulst.findings.compare import difference
+from simulst.findings.declared import Finding
+from simulst.findings.figures import SEED, Figures, Run, figures_of, find_training
+
+Verdict = Literal["holds", "does not hold", "not decided", "runs missing", "for other languages"]
+Side = dict[str, Run]
+"""The runs of a side in one training, by label."""
+
+LEVEL = 0.05
+SAMPLES = 10_000
+SEEDS_NEEDED = 2
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A tested difference, a minus b.
+
+    difference, low, high: with its 95 % interval.
+    p_holds, p_fails: one-sided p-values of what speaks for the finding and against it.
+    levels, bound: as in `compare.Difference`.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_holds: float
+    p_fails: float
+    levels: tuple[float, float] | None = None
+    bound: int | None = None
+
+    @property
+    def p(self) -> float:
+        """Two-sided, of the finding alone."""
+        return min(1.0, 2 * min(self.p_holds, self.p_fails))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a finding.
+
+    reason: why it was not tested; or empty.
+    a, b: labels of the runs. missing: patterns that no run has.
+    trainings: number of trainings that were compared.
+    measured: the difference; None if there is none.
+    p: corrected for all tests of the page; None if it was not tested.
+    """
+
+    finding: Finding
+    verdict: Verdict
+    reason: str = ""
+    a: tuple[str, ...] = ()
+    b: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    trainings: int = 0
+    measured: Measured | None = None
+    p: float | None = None
+
+
+def decide(findings: Sequence[Finding], trainings: Sequence[Path], samples: int = SAMPLES) -> list[Outcome]:
+    """Test findings on the runs of one training, or of several trainings that differ in their seeds.
+
+    trainings: folders, each with the runs of one training; all are of the same test set.
+    samples: how many resamples to draw.
+
+    Raises SimulstError: a training has no finished run, or the weights of another one; runs of a side have the same
+        label; the runs are of different test sets; a log is broken.
+    """
+    found = [find_training(folder) for folder in trainings]
+    languages = {run.language for runs in found for run in runs}
+    asked = [finding for finding in findings if all(map(finding.is_for, languages))]
+    sides = {f.id: [(_matching(f.a, runs), _matching(f.b, runs)) for runs in found] for f in asked}
+    used = {run.folder: run for pairs in sides.values() for pair in pairs for side in pair for run in side.values()}
+    _check_weights([[run for run in runs if run.folder in used] for runs in found])
+    lags = sorted({finding.lag for finding in asked})
+    figures = dict(zip(used, figures_of(list(used.values()), lags, samples), strict=True))
+    return _corrected(
+        [
+            _outcome(finding, sides[finding.id], figures)
+            if finding.id in sides
+            else Outcome(finding, "for other languages")
+            for finding in findings
+        ]
+    )
+
+
+def _matching(patterns: Sequence[str], runs: Sequence[Run]) -> Side:
+    """The runs that a side names. Raises SimulstError: two of them have the same label."""
+    matched: Side = {}
+    for run in runs:
+        if any(fnmatchcase(f"/{run.name}", f"*/{pattern}") for pattern in patterns):
+            if run.label in matched:
+                raise SimulstError(
+                    f"{matched[run.label].folder} and {run.folder} are both called {run.label}; give --runs a folder "
+                    f"of one test set, or write a folder into the finding, as in 'folder/{run.label}'."
+                )
+            matched[run.label] = run
+    return matched
+
+
+def _check_weights(trainings: Sequence[Collection[Run]]) -> None:
+    """Raise SimulstError if a training is there twice."""
+    seen: dict[tuple[str, str], Run] = {}
+    for runs in trainings:
+        for run in runs:
+            first = seen.get((run.name, run.weights))
+            if first is not None and run.weights:
+                raise SimulstError(
+                    f"{first.folder} and {run.folder} have the same weights; give runs of trainings with other seeds."
+                )
+        seen |= {(run.name, run.weights): run for run in runs}
+
+
+def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapping[Path, Figures]) -> Outcome:
+    """The test of one finding, before the correction. pairs: both sides in each training."""
+    whole = [(a, b) for a, b in pairs if a and b]
+    if not whole:
+        gone = [patterns for patterns, k in ((finding.a, 0), (finding.b, 1)) if not any(pair[k] for pair in pairs)]
+        missing = tuple(pattern for patterns in gone or [finding.a, finding.b] for pattern in patterns)
+        return Outcome(finding, "runs missing", missing=missing)
+    labels_a, labels_b = (tuple(side) for side in whole[0])
+    outcome = Outcome(finding, "not decided", a=labels_a, b=labels_b, trainings=len(whole))
+    differing = {label for a, b in whole for label in (a.keys() ^ {*labels_a}) | (b.keys() ^ {*labels_b})}
+    if differing:
+        return replace(outcome, reason=f"the trainings have different runs ({', '.join(sorted(differing))})")
+    if finding.kind in ("quality", "lag", "cost", "length") and len(labels_a) != len(labels_b):
+        reason = f"{len(labels_a)} runs stand against {len(labels_b)}, so their means can't be compared"
+        return replace(outcome, reason=reason)
+    of_runs = [
+        ([figures[run.folder] for run in a.values()], [figures[run.folder] for run in b.values()]) for a, b in whole
+    ]
+    found = measure(finding, of_runs)
+    if of_runs[0][0][0].sentences == 1:
+        return replace(outcome, reason="there is one sentence, and a test needs several")
+    if found is None:
+        return replace(outcome, reason="a run wrote nothing, or its log has no computation times")
+    if finding.needs_seeds and len(whole) < SEEDS_NEEDED:
+        reason = f"it is about training, and there is one training; {SEEDS_NEEDED} with different seeds are needed"
+        return replace(outcome, measured=found, reason=reason)
+    return replace(outcome, measured=found)
+
+
+def measure(finding: Finding, trainings: Sequence[tuple[Sequence[Figures], Sequence[Figures]]]) -> Measured | None:
+    """Test the mean difference over trainings; None if a figure is missing.
+
+    trainings: the figures of both sides, for each training. A resample draws trainings, too, as many as there are, with
+        replacement.
+    """
+    found = [difference(finding, a, b) for a, b in trainings]
+    values = np.stack([one.values for one in found])
+    drawn = np.random.default_rng(SEED).integers(len(found), size=(values.shape[1] - 1, len(found)))
+    resampled = np.take_along_axis(values[:, 1:].T, drawn, axis=1).mean(axis=1)
+    total = float(values[:, 0].mean())
+    if np.isnan(total):
+        return None
+    low, high = np.nanpercentile(resampled, [2.5, 97.5])
+    levels = [one.levels for one in found if one.levels]
+    bounds = {one.bound for one in found if one.bound is not None}
+    bound = None if not bounds else bounds.pop() if len(bounds) == 1 else 0
+    return Measured(
+        total,
+        float(low),
+        float(high),
+        *one_sided(resampled, finding.direction, finding.margin, bound),
+        levels=(min(low for low, _ in levels), max(high for _, high in levels)) if levels else None,
+        bound=bound,
+    )
+
+
+def one_sided(resampled: np.ndarray, direction: str, margin: float, bound: int | None = None) -> tuple[float, float]:
+    """The p-values of what speaks for a finding and against it: smoothed shares of the resamples that contradict it.
+
+    resampled: differences; NaN contradicts everything. direction, margin: as in `Finding`. bound: as in `Difference`.
+    """
+
+    def above(limit: float) -> float:
+        """Of: the difference is more than the limit."""
+        return 1.0 if bound in (0, -1) else (1 + np.sum(~(resampled > limit))) / (1 + len(resampled))
+
+    def below(limit: float) -> float:
+        return 1.0 if bound in (0, 1) else (1 + np.sum(~(resampled < limit))) / (1 + len(resampled))
+
+    if direction == "more":
+        return above(margin), below(margin)
+    if direction == "less":
+        return below(margin), above(margin)
+    return max(above(-margin), below(margin)), min(above(margin), below(-margin))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction (1979): p-values that may each be compared with the level of the whole family."""
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, k in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[k]))
+        adjusted[k] = largest
+    return adjusted
+
+
+def _corrected(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Verdicts, from the p-values of all findings that were tested."""
+    tested = [k for k, outcome in enumerate(outcomes) if outcome.measured and not outcome.reason]
+    decided = list(outcomes)
+    for k, p in zip(tested, holm([found.p for k in tested if (found := outcomes[k].measured)]), strict=True):
+        found = outcomes[k].measured
+        assert found is not None
+        verdict: Verdict = "not decided"
+        if p < LEVEL:
+            verdict = "holds" if found.p_holds < found.p_fails else "does not hold"
+        decided[k] = replace(outcomes[k], verdict=verdict, p=p)
+    return decided

@@ -1,0 +1,111 @@
+"""Findings in YAML: those of this repository, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import get_args
+
+import pages
+import pytest
+
+from simulst.config import load_sweep
+from simulst.errors import SimulstError
+from simulst.findings import Finding, load_findings
+from simulst.findings.declared import Kind
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "conf/findings").glob("*.yaml"))
+GOOD = {"id": "X1", "section": 3, "sentence": "s", "kind": "quality", "a": ["x"], "b": ["y"], "direction": "more"}
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "findings.yaml"
+    path.write_text(text)
+    return path
+
+
+def finding(**changes: object) -> str:
+    values = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
+    return f"paper: P\nfindings: [{values}]"
+
+
+def test_our_own() -> None:
+    papers = load_findings(FILES)
+    assert [paper[0] for paper in papers] == list("ABCD")
+    findings = [finding for of_paper in papers.values() for finding in of_paper]
+    assert len(findings) >= 25 and all(finding.command for finding in findings)
+    for paper, of_paper in papers.items():
+        assert all(finding.id[0] == paper[0] for finding in of_paper)
+
+
+@pytest.mark.parametrize(
+    ("name", "sweeps"),
+    [
+        ("paper_a", ["egs/prompts/conf/sweep_es.yaml"]),
+        ("paper_c", ["conf/decode/sweep.yaml", "conf/decode/sweep_repetition.yaml"]),
+    ],
+)
+def test_our_sweeps_have_the_runs(name: str, sweeps: list[str]) -> None:
+    labels = {decoding.label for sweep in sweeps for decoding in load_sweep(ROOT / sweep)}
+    guided = ("C9", "C10", "C11")
+    [findings] = load_findings([ROOT / f"conf/findings/{name}.yaml"]).values()
+    for finding in findings:
+        for pattern in (*finding.a, *finding.b):
+            assert finding.id in guided or any(fnmatchcase(label, pattern) for label in labels), pattern
+
+
+def test_a_users_own(tmp_path: Path) -> None:
+    text = "paper: Mine\ncommand: make it\nfindings:\n" + "".join(
+        f"  - {{id: {k}, section: 3.4, sentence: s, kind: lag, a: [x], b: ['y*'], direction: less, margin: -20}}\n"
+        for k in "ab"
+    )
+    [found] = load_findings([write(tmp_path, text)]).values()
+    assert [one.id for one in found] == ["a", "b"]
+    assert (found[0].section, found[0].margin, found[0].command, found[0].lag) == ("3.4", -20.0, "make it", "LAAL")
+    assert found[0].is_for("zh")
+
+
+def test_the_documentations_own(tmp_path: Path) -> None:
+    [block] = pages.blocks("docs/papers.md", "yaml")
+    [[finding]] = load_findings([write(tmp_path, block.text)]).values()
+    assert finding.margin == 0.5 and finding.command == "./run.sh"
+    keys = " ".join(pages.inline("docs/papers.md")).split()
+    assert {field.name for field in fields(Finding)} <= set(keys)
+    assert set(get_args(Kind)) <= set(keys)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "a mapping with the keys paper, command and findings"),
+        ("paper: P\nfindings: []", "no finding; declare one"),
+        ("paper: P", "needs the option 'findings'"),
+        ("paper: P\nfindings: [x]", "finding 1: a finding is a mapping with the keys id, section"),
+        (finding(kind="beauty"), "finding 1: the finding X1, option 'kind': Input should be 'quality', 'lag'"),
+        (finding(direction="up"), "'direction': Input should be 'more', 'less' or 'same'; found 'up'"),
+        (finding(a=[]), "option 'a'"),
+        (finding(a="x"), "option 'a'"),
+        (finding(b=None), "the finding X1 needs the option 'b'"),
+        (finding(seeds=True), "the finding X1 has no option 'seeds'; it has id, section"),
+        (finding(margin="big"), "option 'margin'"),
+        (finding(lag="AP"), "'lag' of X1 is 'AP'; choose from AL, AL_CA"),
+        (finding(direction="same"), "give it a margin above 0"),
+        (finding(languages=["xx-no"]), "xx-no"),
+        ("paper: P\nfindings: [1, 1", "not valid YAML"),
+    ],
+)
+def test_errors_are_a_sentence(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(SimulstError) as caught:
+        load_findings([path])
+    assert message in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_an_id_that_stands_twice(tmp_path: Path) -> None:
+    path = write(tmp_path, finding())
+    with pytest.raises(SimulstError, match="two findings are called X1"):
+        load_findings([path, path])
+    with pytest.raises(SimulstError, match="no such file of findings"):
+        load_findings([tmp_path / "none.yaml"])

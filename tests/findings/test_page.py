@@ -1,0 +1,71 @@
+"""The page of findings, and the command that writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from fake_runs import references, write_run
+
+from simulst.cli import main
+from simulst.errors import SimulstError
+from simulst.findings import Finding, Outcome, findings_page
+from simulst.findings.verdict import Measured
+
+X1 = Finding("X1", "3.4", "A is better than B.", "quality_at_lag", ("a_*",), ("b",), "more", 1.5, command="./run.sh")
+FOUND = Measured(3.4567, 1.2, 5.678, 0.001, 1.0, (1953.2, 2072.4), None)
+
+FINDINGS = """
+paper: Mine
+command: ./run.sh --recipe mini
+findings:
+  - {id: M1, section: 2, sentence: Good is better, kind: quality, a: [good], b: [bad], direction: more}
+  - {id: M2, section: 2, sentence: Great is cheaper, kind: cost, a: [great], b: [bad], direction: less}
+"""
+
+
+def test_lines() -> None:
+    outcomes = [
+        Outcome(X1, "holds", a=("a_1", "a_2"), b=("b",), trainings=2, measured=FOUND, p=0.004),
+        Outcome(X1, "runs missing", missing=("a_*",)),
+        Outcome(X1, "not decided", "it rains", a=("a_1",), b=("b",), trainings=1, measured=FOUND),
+        Outcome(X1, "for other languages"),
+    ]
+    page = " ".join(findings_page({"P": outcomes}).split())
+    assert page.startswith("4 findings: holds 1, does not hold 0, not decided 1, runs missing 1.")
+    assert "p is corrected for 1 tests" in page
+    assert "* **X1 holds** (section 3.4). A is better than B: +3.5 BLEU [+1.2, +5.7] at LAAL 1953 to 2072 ms" in page
+    assert "asked more than +1.5, p = 0.004. `a_*` (2 runs) against `b`, in 2 trainings." in page
+    assert "* **X1: runs missing**; `./run.sh` makes them: `a_*`." in page
+    assert "`a_1` against `b`. Not tested: it rains." in page and "* For other target languages: X1." in page
+
+
+def call(*arguments: object) -> str:
+    done = CliRunner().invoke(main, ["findings", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_command_writes_between_markers(tmp_path: Path) -> None:
+    declared, page = tmp_path / "mine.yaml", tmp_path / "page.md"
+    declared.write_text(FINDINGS)
+    write_run(tmp_path / "runs/deep", "good", references(), 0.1)
+    write_run(tmp_path / "runs/deep", "bad", references(), 0.6)
+    options = ["--findings", declared, "--runs", tmp_path / "runs", "--samples", 1000]
+    page.write_text("Mine.\n<!-- results: f -->\nstale\n<!-- end results: f -->\nStays.\n")
+    before = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()}
+    printed = call(*options, "--out", page, "--out", tmp_path / "new.md", "--section", "f", "--command", "make")
+    assert "**M1 holds**" in printed and "**M2: runs missing**; `./run.sh --recipe mini` makes them: `great`" in printed
+    text = page.read_text()
+    assert printed.strip() in text and "stale" not in text and text.endswith("Stays.\n") and "make\n```" in text
+    assert printed.strip() in (tmp_path / "new.md").read_text()
+    assert call(*options) == printed
+    assert {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()} == before
+
+
+def test_no_run_at_all(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(FINDINGS)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SimulstError, match=r"no run in it has a scores\.json"):
+        call("--findings", tmp_path / "mine.yaml", "--runs", tmp_path / "empty")

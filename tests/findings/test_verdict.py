@@ -1,0 +1,207 @@
+"""Tests of findings: the statistic by brute force, the correction by hand, verdicts by their properties."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from fake_runs import references, write_run
+from sacrebleu.metrics import BLEU
+
+from simulst.errors import SimulstError
+from simulst.findings import Finding, decide
+from simulst.findings.figures import Figures, figures_of, find_training
+from simulst.findings.verdict import holm, measure, one_sided
+from simulst.log import read_log
+from simulst.metrics.latency import corpus_latency
+
+BETTER = Finding("X1", "1", "a is better than b", "quality", ("a",), ("b",), "more")
+
+
+def figures(bleu: np.ndarray, lag: float | np.ndarray = 1000.0) -> Figures:
+    ones = np.ones_like(bleu)
+    return Figures(bleu, {"LAAL": lag * ones}, rtf=ones, length=ones, sentences=9)
+
+
+def test_figures_of_the_whole_set_are_the_scores(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, "a", references(), rtf=0.25)
+    [found] = figures_of(find_training(tmp_path), ["AL", "LAAL_CA"], 3)
+    log = read_log(folder)
+    scores = corpus_latency(log, "word")
+    assert found.bleu[0] == pytest.approx(BLEU().corpus_score([i.prediction for i in log], [references()]).score)
+    assert found.lags["AL"][0] == pytest.approx(scores["AL"]) and found.rtf[0] == pytest.approx(0.25)
+    assert found.lags["LAAL_CA"][0] == pytest.approx(scores["LAAL_CA"]) and found.length[0] == 1.0
+    assert found.bleu.shape == (4,) and len(set(found.bleu)) == 4
+
+
+def test_resamples_against_all_that_there_are(tmp_path: Path) -> None:
+    """Of three sentences there are 27 resamples; their exact shares and mean, by sacreBLEU, against the drawn ones."""
+    texts = ["a b c d e f", "b c d e f g h", "c d e f g h i j"]
+    other = ["a b c d e x", "b c d y f g h", "c d e f g h i j"]
+    write_run(tmp_path, "a", texts, prediction=texts[0], delays=[9.0] * 6, elapsed=[], prediction_length=6)
+    write_run(tmp_path, "b", texts, prediction=other[1], delays=[9.0] * 7, elapsed=[], prediction_length=7)
+    exact = []
+    for drawn in itertools.product(range(3), repeat=3):
+        scores = [BLEU().corpus_score([text] * 3, [[texts[i] for i in drawn]]).score for text in (texts[0], other[1])]
+        exact.append(scores[0] - scores[1])
+    a, b = figures_of(find_training(tmp_path), ["LAAL"], 20_000)
+    found = (a.bleu - b.bleu)[1:]
+    margin = float(np.median(exact)) + 1e-6
+    assert found.mean() == pytest.approx(np.mean(exact), abs=0.5)
+    speaks_for, _ = one_sided(found, "more", margin)
+    assert speaks_for == pytest.approx(np.mean([d <= margin for d in exact]), abs=0.015)
+
+
+def test_shares_by_hand() -> None:
+    values = np.array([-1.0, 0.0, 1.0, 2.0, np.nan])
+    assert one_sided(values, "more", 0) == (4 / 6, 5 / 6)
+    assert one_sided(values, "less", 0) == (5 / 6, 4 / 6)
+    assert one_sided(values, "same", 1.5) == (3 / 6, 5 / 6)
+    assert one_sided(values, "more", 0, bound=1) == (4 / 6, 1.0)
+    assert one_sided(values, "more", 0, bound=-1) == (1.0, 5 / 6)
+    assert one_sided(values, "same", 1.5, bound=0) == (1.0, 1.0)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.3, 0.01, 0.4]) == pytest.approx([0.6, 0.03, 0.6])
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
+    assert [adjusted[k] for k in np.argsort(p_values)] == sorted(adjusted)
+
+
+values = st.lists(st.floats(0, 100), min_size=20, max_size=20).map(np.array)
+
+
+@given(values, st.sampled_from(["more", "less"]), st.floats(0, 5))
+@settings(max_examples=25)
+def test_identical_runs_never_differ(bleu: np.ndarray, direction: str, margin: float) -> None:
+    run = figures(bleu)
+    for kind in ("quality", "quality_at_lag", "lag_at_quality", "cost", "lag_range", "cost_at_lag"):
+        signed = margin if direction == "more" else -margin
+        finding = replace(BETTER, kind=kind, direction=direction, margin=signed)
+        found = measure(finding, [([run, run], [run, run])])
+        assert found and found.difference == found.low == found.high == 0
+        assert found.p_holds == 1 and (margin > 0 or found.p == 1)
+
+
+@given(values, values, st.sampled_from(["quality", "quality_at_lag"]), st.floats(-5, 5))
+@settings(max_examples=25)
+def test_exchanging_the_sides_exchanges_the_direction(x: np.ndarray, y: np.ndarray, kind: str, margin: float) -> None:
+    there = measure(replace(BETTER, kind=kind, margin=margin), [([figures(x)], [figures(y)])])
+    back = measure(replace(BETTER, kind=kind, margin=-margin, direction="less"), [([figures(y)], [figures(x)])])
+    assert there and back and (there.p_holds, there.p_fails) == (back.p_holds, back.p_fails)
+    assert there.low == pytest.approx(-back.high) and there.low <= there.high
+
+
+@given(values, values)
+@settings(max_examples=25)
+def test_slower_and_better_is_no_proof(x: np.ndarray, y: np.ndarray) -> None:
+    """Without a common lag, only the faster side can be told to be better."""
+    assume(abs(x[0] - y[0]) > 1e-6)
+    slow, fast = figures(x, 2000.0), figures(y, 1000.0)
+    found = measure(replace(BETTER, kind="quality_at_lag"), [([slow], [fast])])
+    assert found and found.bound == -1 and found.p_holds == 1
+    assert found.levels == (2000.0, 2000.0) and found.difference == pytest.approx(x[0] - y[0])
+    dear = measure(replace(BETTER, kind="cost_at_lag"), [([slow], [fast])])
+    assert dear and dear.p == 1
+    sooner = measure(replace(BETTER, kind="lag_at_quality"), [([slow], [fast])])
+    assert sooner and sooner.difference == 1000
+    # The slow side lags more at equal BLEU if it is worse; if it is better, nothing is known.
+    assert (sooner.p_holds < 1) == (x[0] < y[0])
+
+
+def test_seeds_that_disagree_decide_nothing() -> None:
+    rng = np.random.default_rng(0)
+    better, worse = (figures(middle + rng.normal(0, 0.1, 1000)) for middle in (60.0, 50.0))
+    agree = measure(BETTER, [([better], [worse])] * 2)
+    disagree = measure(BETTER, [([better], [worse]), ([worse], [better])])
+    assert agree and agree.p < 0.01 and disagree and disagree.p > 0.4
+
+
+def test_verdicts(tmp_path: Path) -> None:
+    texts = references()
+    for seed in ("1", "2"):
+        for label, wrong, lag in (
+            ("good_1", 0.1, 900),
+            ("good_2", 0.05, 2000),
+            ("bad_1", 0.6, 1000),
+            ("bad_2", 0.5, 1800),
+        ):
+            write_run(tmp_path / seed, label, texts, wrong, lag, seed=int(seed), weights=seed)
+    good, bad = ("good_*",), ("bad_*",)
+    findings = [
+        Finding("1", "1", "holds", "quality_at_lag", good, bad, "more", 5.0),
+        Finding("2", "1", "fails", "quality_at_lag", good, bad, "less"),
+        Finding("3", "1", "no difference", "cost", ("good_1",), ("bad_1",), "more"),
+        Finding("4", "1", "seeds", "quality", good, bad, "more", needs_seeds=True),
+        Finding("5", "1", "missing", "quality", ("great",), bad, "more", command="make great"),
+        Finding("6", "1", "Japanese", "quality", good, bad, "more", languages=("ja",)),
+        Finding("7", "1", "unequal", "quality", ("good_1",), bad, "more"),
+        Finding("8", "1", "a tenth", "lag_at_quality", good, bad, "less", lag="AL_CA"),
+    ]
+    one = decide(findings, [tmp_path / "1"], 500)
+    assert [outcome.verdict for outcome in one] == [
+        *("holds", "does not hold", "not decided", "not decided", "runs missing", "for other languages"),
+        *("not decided", "holds"),
+    ]
+    assert "one training" in one[3].reason and one[3].measured and one[3].p is None and one[4].missing == ("great",)
+    assert one[6].reason.startswith("1 runs stand against 2")
+    # 2 / 501 for each of two findings that hold and one that fails, and 1 for the third; corrected for 4 tests.
+    assert one[0].p == pytest.approx(4 * 2 / 501) and one[2].p == 1
+    both = decide(findings, [tmp_path / "1", tmp_path / "2"], 500)
+    assert both[3].verdict == "holds" and both[3].trainings == 2 and not both[3].reason
+    write_run(tmp_path / "2", "good_3", texts, weights="2")
+    assert "different runs (good_3)" in decide(findings, [tmp_path / "1", tmp_path / "2"], 100)[0].reason
+
+
+def bad_input(folder: Path, texts: list[str], **options: object) -> None:
+    write_run(folder, "b", texts, **options)  # type: ignore[arg-type]
+
+
+def test_bad_runs_end_in_a_sentence(tmp_path: Path) -> None:
+    texts = references(6)
+    write_run(tmp_path / "one", "a", texts, weights="w")
+    others = {
+        "fewer": (texts[:5], {}, r"different test sets \(one has 6 sentences, the other 5"),
+        "edited": ([*texts[:5], "etwas anderes"], {}, "different test sets .the references of index 5 differ"),
+        "language": (texts, {"language": "fr"}, "different test sets .other target languages"),
+        "mute": (texts, {"reference": None}, "has no references"),
+        "unit": (texts, {"delays": [1.0], "elapsed": []}, "delays"),
+    }
+    for name, (lines, options, message) in others.items():
+        write_run(tmp_path / name / "x", "a", texts)
+        write_run(tmp_path / name / "x", "b", lines, **options)  # type: ignore[arg-type]
+        with pytest.raises(SimulstError, match=message):
+            decide([BETTER], [tmp_path / name], 100)
+    write_run(tmp_path / "single", "a", texts[:1])
+    write_run(tmp_path / "single", "b", texts[:1])
+    [single] = decide([BETTER], [tmp_path / "single"], 100)
+    assert single.verdict == "not decided" and "one sentence" in single.reason
+    write_run(tmp_path / "twice/tst-1", "a", texts)
+    write_run(tmp_path / "twice/tst-2", "a", texts)
+    with pytest.raises(SimulstError, match="both called a; give --runs a folder of one test set"):
+        decide([BETTER], [tmp_path / "twice"], 100)
+    assert decide([replace(BETTER, a=("tst-1/a",), b=("tst-2/a",))], [tmp_path / "twice"], 100)[0].measured
+    write_run(tmp_path / "one", "b", texts, weights="w")
+    with pytest.raises(SimulstError, match="same weights; give runs of trainings with other seeds"):
+        decide([BETTER], [tmp_path / "one", tmp_path / "one"], 100)
+    with pytest.raises(SimulstError, match="no such folder"):
+        decide([BETTER], [tmp_path / "nowhere"], 100)
+
+
+def test_a_run_that_wrote_nothing_is_told(tmp_path: Path) -> None:
+    write_run(tmp_path, "a", references(5), prediction="", delays=[], elapsed=[], prediction_length=0)
+    write_run(tmp_path, "b", references(5))
+    assert "wrote nothing" in decide([replace(BETTER, kind="lag")], [tmp_path], 100)[0].reason
+    assert decide([BETTER], [tmp_path], 1000)[0].verdict == "does not hold"
