@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_runs import references, write_run
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from fake_runs import references, write_run
 from sacrebleu.metrics import BLEU
 
 from simulst.errors import SimulstError
