@@ -13,6 +13,7 @@ setup(
     install_requires=[
         "click",
         "ctranslate2",
+        "jiwer",
         "langcodes",
         "librosa",
         "numpy",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 2 of egs/prompts: fetch Whisper base in CTranslate2 form, or link to another Whisper model in that form."""
+"""Stage 2 of egs/prompts and egs/voices: fetch Whisper base in CTranslate2 form, or link to another Whisper."""
 
 from __future__ import annotations
 

@@ -81,6 +81,7 @@ def run_options(command: F) -> F:
         ),
         click.option("--max-seconds", type=Positive(), help="Leave out longer utterances."),
         click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
+        click.option("--draw", type=click.IntRange(1), help="Only N utterances, drawn by their names' hashes."),
         click.option("--force", is_flag=True, help="Decode again what is there."),
     ):
         command = option(command)
@@ -130,6 +131,7 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
 @main.command()
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option("--target-lang", default="en", show_default=True, help="Target language: sets BLEU's tokenizer.")
+@click.option("--source-lang", default="", help="Source language: if it is the target language, WER and CER, too.")
 @click.option("--unit", type=click.Choice(["word", "char"]), help="Unit of latency [default: by target language].")
 @click.option(
     "--bootstrap",
@@ -149,6 +151,7 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
 def score(
     log: Path,
     target_lang: str,
+    source_lang: str,
     unit: str | None,
     bootstrap: int,
     against: Path | None,
@@ -188,7 +191,7 @@ def score(
         if baseline is not None and against is not None:
             scores["against"] = compare_recordings(baseline, instances, *whole, (against, log))
     else:
-        scores = score_instances(instances, language=target_lang, unit=unit, bootstrap=bootstrap, path=log)
+        scores = score_instances(instances, target_lang, unit, bootstrap, log, source_lang)
         if baseline is not None and against is not None:
             scores["against"] = compare(baseline, instances, language=target_lang, unit=unit, paths=(against, log))
     click.echo(json.dumps(scores, ensure_ascii=False) if as_json else format_scores(scores))
@@ -403,10 +406,11 @@ def _decode(
     slurm: bool,
     max_seconds: float | None,
     limit: int | None,
+    draw: int | None,
     force: bool,
 ) -> list[dict[str, Any]]:
     from simulst.cluster import Cluster
-    from simulst.data.datadir import read_data_dir, shorter_than
+    from simulst.data.datadir import drawn, read_data_dir, shorter_than
     from simulst.metrics.quality import tokenizer_for
     from simulst.models import parse_options
     from simulst.runs import Task, run, score_run
@@ -422,6 +426,8 @@ def _decode(
         )
         utterances = short
     utterances = utterances[:limit]
+    if draw is not None:
+        utterances = drawn(utterances, draw)
     options = tuple(sorted(parse_options(model_option).items()))
     task = Task(model, source_lang, target_lang, options, unit or "")
     run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share, force)

@@ -29,7 +29,7 @@ from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
 from simulst.log import Instance, read_log
 from simulst.models import load_model, option_names
-from simulst.runs import decode
+from simulst.runs import decode, score_run
 from simulst.stream import Emission, Stream
 
 MODEL = "fake:FakeModel"
@@ -110,6 +110,16 @@ def test_evaluate(data: Path) -> None:
     config = yaml.safe_load((folder / "config.yaml").read_text())
     assert config["label"] == "LA-2_beam2_500ms" and config["task"]["model"] == MODEL
     assert config["source_type"] == "speech" and config["target_type"] == "text"
+
+
+def test_recognition_of_a_part(data: Path) -> None:
+    languages = ["--source-lang", "fr", "--target-lang", "fr", "--text", "en"]
+    assert simulst(*command(data, "out", "--draw", "3", *languages))[0] == 0
+    folder = data.parent / "out"
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["sentences"] == 3 and scores["CER"] > 0 and scores["WER"] > 0
+    (folder / "scores.json").unlink()
+    assert score_run(folder, "fr", "word") == scores
 
 
 def test_the_second_time_nothing_is_decoded(data: Path) -> None:

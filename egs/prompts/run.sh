@@ -39,11 +39,7 @@ publish=false
 
 export PATH=$PWD/../../.venv/bin:$PATH
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-languages="es fr it ru"
 whisper=models/whisper-base
-part_of() {
-    if ! $full; then echo "--max-seconds $max_seconds --limit $([ "$1" = es ] && echo "$limit" || echo "$limit_others")"; fi
-}
 
 if runs 1; then
     echo "== stage 1: recordings and transcripts"
@@ -55,41 +51,21 @@ if runs 2; then
     python ../../local/fetch_whisper.py --downloads downloads --out $whisper ${model:+--model "$model"}
 fi
 
-if runs 8; then
-    for language in $languages; do
-        echo "== stage 8: decode $language-en"
-        # shellcheck disable=SC2046
-        simulst sweep --data "data/$language-en/tst" --model $whisper --source-lang "$language" --target-lang en \
-            --decodings "conf/sweep_$language.yaml" --out "$exp/$language-en" --jobs "$jobs" \
-            ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $(part_of "$language")
-    done
-fi
-
-if runs 9; then
-    echo "== stage 9: score (again, from the logs alone)"
-    python ../../local/score_runs.py --target-lang en "$exp"/*-en
-fi
-
-if runs 10; then
-    echo "== stage 10: curve, tables and findings"
-    for suffix in svg png; do
-        simulst plot "$exp/es-en" --out "$exp/es-en.$suffix" --title "Whisper base put online, es→en prompts"
-    done
-    pages=("$exp/README.md")
-    if $publish; then
-        cp "$exp/es-en.svg" .
-        pages+=(README.md)
-    fi
-    for page in "${pages[@]}"; do
-        for language in $languages; do
-            # shellcheck disable=SC2046
-            python ../../local/write_results.py --page "$page" --section "$language-en" \
-                $([ "$language" != es ] || echo "--picture es-en.svg") \
-                --command "./run.sh --recipe prompts$(if $full; then echo ' --full'; fi)" "$exp/$language-en"
-        done
-    done
-    # shellcheck disable=SC2046
-    simulst findings --findings ../../conf/findings/paper_a.yaml --runs "$exp/es-en" --section es-en-findings \
-        --out "$exp/FINDINGS.md" $($publish && echo --out README.md) \
-        --command "./run.sh --recipe prompts$(if $full; then echo ' --full'; fi)"
-fi
+pairs="es-en fr-en it-en ru-en"
+tests=tst
+systems=whisper
+pictured=es-en
+findings=../../conf/findings/paper_a.yaml
+title="Whisper base put online, prompts"
+command="./run.sh --recipe prompts$(if $full; then echo ' --full'; fi)"
+redo=
+model_of() { echo "$whisper"; }
+data_of() { echo "data/$1/$2"; }
+runs_of() { echo "$exp/$1"; }
+section_of() { echo "$1"; }
+sweep_of() { echo "conf/sweep_${1%-*}.yaml"; }
+options_of() {
+    $full || echo "--max-seconds $max_seconds --limit $([ "$1" = es-en ] && echo "$limit" || echo "$limit_others")"
+}
+# shellcheck source=../../local/whisper_stages.sh
+. ../../local/whisper_stages.sh

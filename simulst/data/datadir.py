@@ -8,9 +8,10 @@ text.<lang>    <utterance> <sentence>                         (recipes call it t
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +93,16 @@ def shorter_than(utterances: Iterable[Utterance], seconds: float) -> list[Uttera
     Raises SimulstError: a file can't be read.
     """
     return [u for u in utterances if (seconds_of(u.wav) if u.end is None else u.end) - u.start <= seconds]
+
+
+def drawn(utterances: Sequence[Utterance], number: int) -> list[Utterance]:
+    """`number` utterances, in their order: those whose names have the lowest SHA-256.
+
+    So the same ones are drawn everywhere, and a larger part holds the smaller ones.
+    """
+    order = sorted(utterances, key=lambda utterance: hashlib.sha256(utterance.name.encode()).digest())
+    chosen = {utterance.name for utterance in order[:number]}
+    return [utterance for utterance in utterances if utterance.name in chosen]
 
 
 def write_data_dir(root: str | Path, tables: dict[str, dict[str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""BLEU and chrF with signatures, confidence intervals and paired significance tests, all computed by sacreBLEU."""
+"""Quality: BLEU and chrF with intervals and paired tests, computed by sacreBLEU; WER and CER, computed by jiwer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
+from simulst.data.text import lower_without_punctuation
 from simulst.errors import SimulstError
 from simulst.languages import CHINESE, code_of, unit_of
 
@@ -78,6 +79,34 @@ def bleu(predictions: Sequence[str], references: Sequence[str], language: str = 
 def chrf(predictions: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> Quality:
     """Corpus chrF2. Arguments and errors are those of `bleu`."""
     return _score(CHRF(), predictions, references, bootstrap)
+
+
+def error_rates(
+    predictions: Sequence[str], references: Sequence[str], language: str = "en"
+) -> tuple[float | None, float | None]:
+    """WER and CER of recognised speech, in %, over all sentences.
+
+    Edits are summed over all sentences and divided by the words (characters) of all references. Both texts are
+    lower-cased and without punctuation. A space between words is a character.
+
+    language: of both texts. If it is written without spaces, there is no WER, and spaces do not count.
+    Returns: None if no reference has a word.
+
+    Raises SimulstError: jiwer is missing; what `bleu` raises.
+    """
+    try:
+        import jiwer
+    except ImportError as error:
+        raise SimulstError(f"WER and CER need jiwer ({error}); pip install jiwer, or run tools/install.sh.") from error
+    _check_lengths(predictions, references)
+    by_word = unit_of(language) == "word"
+    gap = " " if by_word else ""
+    texts, right = (
+        [lower_without_punctuation(text).replace(" ", gap) for text in each] for each in (predictions, references)
+    )
+    if not any(right):
+        return None, None
+    return 100 * float(jiwer.wer(right, texts)) if by_word else None, 100 * float(jiwer.cer(right, texts))
 
 
 def paired_significance(

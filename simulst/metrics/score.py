@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.languages import unit_of
+from simulst.languages import code_of, unit_of
 from simulst.log import Instance, check_units
 from simulst.metrics.latency import LONG_METRICS, METRICS, corpus_latency
 
@@ -25,6 +25,7 @@ def score_instances(
     unit: str | None = None,
     bootstrap: int = 0,
     path: str | Path = "the log",
+    source_language: str = "",
 ) -> dict[str, Any]:
     """Quality and latency of one log.
 
@@ -33,10 +34,12 @@ def score_instances(
     unit: "word" or "char", the unit of the delays; None: the usual unit of the language.
     bootstrap: how many resamples to draw for the 95 % intervals; 0: no intervals.
     path: the name of the log in messages.
+    source_language: if it is the target language, the log is one of recognition, and has error rates too.
 
     If there are no references (None, or all empty), latency uses the lengths of the predictions, as in SimulEval.
     Returns: plain values, 3 decimals (RTF 4). BLEU, BLEU_signature, chrF, chrF_signature, with `bootstrap` also
-        *_low and *_high (None without references, or for one sentence); METRICS and METRICS with _CA (ms; AP has no
+        *_low and *_high (None without references, or for one sentence); for recognition WER and CER (%, None if the
+        references have no words; WER also if the language has no spaces); METRICS and METRICS with _CA (ms; AP has no
         unit), RTF, as in `corpus_latency` (None if nothing was written, or no elapsed times were logged); sentences;
         empty, how many of them have an empty prediction; length_ratio, predicted / reference units (None without
         references); unit.
@@ -68,8 +71,11 @@ def score_instances(
     reference_units = sum(len(replace(i, prediction=i.reference or "").units(unit)) for i in instances)
     prediction_units = sum(len(i.units(unit)) for i in instances)
     latency = corpus_latency(instances, unit)
+    predictions = [i.prediction for i in instances]
+    recognised = source_language and code_of(source_language) == code_of(language)
     return {
-        **quality_of([i.prediction for i in instances], references, language, bootstrap),
+        **quality_of(predictions, references, language, bootstrap),
+        **(_error_rates_of(predictions, references, language) if recognised else {}),
         **{name: rounded(value, 4 if name == "RTF" else 3) for name, value in latency.items()},
         "sentences": len(instances),
         "empty": sum(not i.delays for i in instances),
@@ -149,6 +155,7 @@ def format_scores(scores: dict[str, Any]) -> str:
         lines.append(f"{name:<12}{_cell(scores[name], 2)}{interval}")
     if scores.get("COMET") is not None:
         lines.append(f"{'COMET':<12}{_cell(scores['COMET'], 4)}  {scores['COMET_model']}")
+    lines += [f"{name:<12}{_cell(scores[name], 2)} %" for name in ("WER", "CER") if scores.get(name) is not None]
     lines.append(f"{'':<12}{'plain':>10}{'with computation':>18}")
     for name in (name for name in (*METRICS, *LONG_METRICS) if name in scores):
         digits = 3 if name == "AP" else 1
@@ -204,6 +211,13 @@ def quality_of(predictions: Sequence[str], references: Sequence[str], language: 
             scores[f"{name}_high"] = rounded(quality.high) if quality else None
         scores[f"{name}_signature"] = quality.signature if quality else None
     return scores
+
+
+def _error_rates_of(predictions: Sequence[str], references: Sequence[str], language: str) -> dict[str, Any]:
+    from simulst.metrics.quality import error_rates
+
+    rates = error_rates(predictions, references, language) if references else (None, None)
+    return dict(zip(("WER", "CER"), map(rounded, rates), strict=True))
 
 
 def rounded(value: float | None, digits: int = 3) -> float | None:

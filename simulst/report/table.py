@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 COLUMNS = {
     "chrF": ("chrF", 1),
     "COMET": ("COMET", 3),
+    "WER": ("WER", 1),
+    "CER": ("CER", 1),
     "AL": ("AL", 0),
     "LAAL": ("LAAL", 0),
     "AP": ("AP", 2),
@@ -38,7 +40,8 @@ COLUMNS = {
     "RTF": ("RTF", 3),
     "length_ratio": ("Length", 2),
 }
-"""Key of scores.json → heading and decimals. Runs of sentences and runs of recordings have different lags."""
+"""Key of scores.json → heading and decimals. Runs of sentences and runs of recordings have different lags. Recognition
+alone has error rates (%)."""
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ def _checked(instance: Instance, folder: Path, utterances: Sequence[Utterance]) 
 
 
 def score_run(folder: Path, language: str, unit: str | None = None, bootstrap: int = 1000) -> dict[str, Any]:
-    """Score a run from its log, and write scores.json next to the log.
+    """Score a run from its log, and write scores.json next to the log. A run of recognition also has error rates.
 
     language: target language.
     unit: of latency, "word" or "char"; None: by target language.
@@ -212,8 +212,14 @@ def score_run(folder: Path, language: str, unit: str | None = None, bootstrap: i
     from simulst.log import read_log
     from simulst.metrics.score import score_instances
 
+    task = read_run_config(folder).get("task", {})
     scores = score_instances(
-        read_log(folder / LOG), language=language, unit=unit, bootstrap=bootstrap, path=folder / LOG
+        read_log(folder / LOG),
+        language=language,
+        unit=unit,
+        bootstrap=bootstrap,
+        path=folder / LOG,
+        source_language=str(task.get("source_language", "")),
     )
     write_scores(folder, scores)
     return scores

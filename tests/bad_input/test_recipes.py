@@ -48,8 +48,9 @@ RECIPES = [
     ),
     *table(
         "egs/voices/run.sh",
-        ("--stage 3 --stop-stage 9", "error: there is no stage from 3 to 9"),
+        ("--stage 3 --stop-stage 7", "error: there is no stage from 3 to 7"),
         ("--pair en-de", "error: unknown option --pair"),
+        ("--system base", "error: no system 'base'; there are whisper"),
     ),
 ]
 BENCHMARKS = [

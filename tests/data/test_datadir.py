@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.data.datadir import Utterance, read_data_dir, read_table, write_data_dir, write_table
+from simulst.data.datadir import Utterance, drawn, read_data_dir, read_table, write_data_dir, write_table
 from simulst.errors import SimulstError
 
 
@@ -86,6 +86,21 @@ def test_bad_tables(tmp_path: Path, tables: dict[str, str], words: str) -> None:
         read_data_dir(make(tmp_path, **tables), "en")
     assert words in str(raised.value)
     assert str(tmp_path) in str(raised.value)
+
+
+@given(st.sets(st.integers(0, 99), min_size=1, max_size=20), st.integers(1, 20), st.integers(1, 20))
+def test_a_larger_part_holds_a_smaller_one_in_the_same_order(names: set[int], few: int, many: int) -> None:
+    utterances = [Utterance(f"u{name}", Path("a.wav"), "") for name in names]
+    few, many = sorted((few, many))
+    part, larger = drawn(utterances, few), drawn(utterances, many)
+    assert len(part) == min(few, len(utterances)) and set(part) <= set(larger)
+    assert larger == [utterance for utterance in utterances if utterance in larger]
+    assert set(drawn(utterances[::-1], few)) == set(part)
+
+
+def test_the_part_is_no_beginning() -> None:
+    utterances = [Utterance(f"u{number}", Path("a.wav"), "") for number in range(20)]
+    assert [utterance.name for utterance in drawn(utterances, 3)] == ["u3", "u10", "u16"]
 
 
 def test_missing_directory(tmp_path: Path) -> None:

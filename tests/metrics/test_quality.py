@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
 from simulst.errors import SimulstError
-from simulst.metrics.quality import bleu, chrf, paired_significance, tokenizer_for
+from simulst.metrics.quality import bleu, chrf, error_rates, paired_significance, tokenizer_for
 
 RNG = random.Random(1)
 VOCABULARY = [
@@ -135,3 +138,44 @@ def test_lengths_must_match(predictions: list[str], references: list[str]) -> No
         bleu(predictions, references)
     with pytest.raises(SimulstError, match="predictions"):
         paired_significance(predictions, predictions, references)
+
+
+def edits(reference: str | list[str], text: str | list[str]) -> int:
+    """The fewest substitutions, insertions and deletions, by trying all."""
+    if not reference or not text:
+        return len(reference) + len(text)
+    if reference[0] == text[0]:
+        return edits(reference[1:], text[1:])
+    shorter = ((reference[1:], text[1:]), (reference[1:], text), (reference, text[1:]))
+    return 1 + min(edits(*pair) for pair in shorter)
+
+
+WORDS = st.lists(st.sampled_from(["a", "ab", "b"]), max_size=3).map(" ".join)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=3))
+def test_error_rates_are_edits_by_the_length_of_the_references(pairs: list[tuple[str, str]]) -> None:
+    references, texts = zip(*pairs, strict=True)
+    words = sum(len(reference.split()) for reference in references)
+    if words == 0:
+        assert error_rates(texts, references) == (None, None)
+        return
+    wer, cer = error_rates(texts, references)
+    assert wer == pytest.approx(100 * sum(edits(r.split(), t.split()) for r, t in pairs) / words)
+    assert cer == pytest.approx(100 * sum(map(edits, references, texts)) / sum(map(len, references)))
+
+
+def test_case_and_punctuation_are_no_errors() -> None:
+    assert error_rates(["¿Que tal? It\u2019s me"], ["que tal, it's me!"], "es") == (0, 0)
+    assert error_rates(["adónde"], ["adonde"], "es") == (100, pytest.approx(100 / 6))
+
+
+def test_languages_without_spaces_have_no_words_to_err_in() -> None:
+    assert error_rates(["我 去 学校。"], ["我去学 笑"], "zh") == (None, 25.0)
+
+
+def test_error_rates_need_jiwer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    with pytest.raises(SimulstError, match=r"WER and CER need jiwer .*; pip install jiwer, or run tools/install\.sh"):
+        error_rates(["a"], ["a"])

@@ -54,6 +54,16 @@ def test_bleu_is_sacrebleus_and_bootstrap_adds_intervals() -> None:
     assert "BLEU_low" not in score_instances(log(texts))
 
 
+def test_recognition_has_error_rates() -> None:
+    texts = ["The cat sees a big dog.", TEXTS[1], TEXTS[2]]
+    scores = score_instances(log(texts), "en", source_language="en-GB")
+    assert scores["WER"] == round(100 / 23, 3) and 0 < scores["CER"] < scores["WER"]
+    assert f"WER{scores['WER']:>19.2f} %" in format_scores(scores)
+    assert "WER" not in score_instances(log(texts), "en", source_language="de")
+    unknown = score_instances([replace(i, reference=None) for i in log(texts)], "en", source_language="en")
+    assert unknown["WER"] is unknown["CER"] is None and "WER" not in format_scores(unknown)
+
+
 def test_empty_predictions_are_counted() -> None:
     scores = score_instances(log([TEXTS[0], "", TEXTS[2]]))
     assert (scores["sentences"], scores["empty"]) == (3, 1)

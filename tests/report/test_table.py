@@ -82,6 +82,16 @@ def test_table(tmp_path: Path) -> None:
     )
 
 
+def test_recognition_has_two_columns_more(tmp_path: Path) -> None:
+    table = runs_table([offline(tmp_path / "1", WER=12.34, CER=5.67), chunk(tmp_path / "2", 500, WER=None, CER=None)])
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    assert [row[3:6] for row in rows[:1] + rows[2:]] == [
+        ["chrF", "WER", "CER"],
+        ["48.3", "12.3", "5.7"],
+        ["48.3", "–", "–"],
+    ]
+
+
 def test_tables_of_prefix_alignment() -> None:
     counts = {"all": PairCounts(pairs=40, kept=40), "maxratio20": PairCounts(pairs=40, filtered=31, kept=9)}
     assert pairs_table(counts).splitlines()[2:] == [

@@ -6,6 +6,7 @@ OUT/accents.<language>.tsv (words that lack accents), OUT/counts.tsv
 
 from __future__ import annotations
 
+import csv
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,8 +23,10 @@ from simulst.corpora.voices.sources import CHECKSUMS, fetch_games, fetch_words
 from simulst.corpora.voices.splits import ALIKE, DEV, SPLITS, TST, split
 from simulst.corpora.voices.truecase import Truecaser, shared_words, without_accents
 from simulst.corpora.whisper_base import fetch_whisper
+from simulst.errors import SimulstError
 from simulst.folder import written_whole
 from simulst.lock import digest
+from simulst.report.table import markdown
 
 PAIRS = {
     steel_sky.GAME: tuple(("en", target) for target in ("de", "es", "fr", "it", "pt", "sv")),
@@ -204,6 +207,34 @@ def write_accents(texts: Mapping[str, Sequence[str]], words: Mapping[str, set[st
         rows = sorted(without_accents(texts[language], words[language]).items(), key=lambda row: (-row[1], row[0]))
         lines = ["text\tlisted\tuses", *(f"{word}\t{listed}\t{n}" for (word, listed), n in rows)]
         (out / f"accents.{language}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def counts_table(corpus: Path) -> str:
+    """Markdown tables of a corpus's counts.tsv: lines, minutes and speakers, then words, by pair and split.
+
+    Raises SimulstError: the file is missing, or is no such table.
+    """
+    path = corpus / "counts.tsv"
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            cells = {(row["pair"], row["split"]): row for row in csv.DictReader(file, delimiter="\t")}
+        pairs = dict.fromkeys(pair for pair, _ in cells)
+        if not pairs:
+            raise ValueError("no rows")
+        heads = {
+            "Lines (minutes, speakers)": "{lines} ({minutes:.0f}, {speakers})",
+            "Words: source / target": "{source words} / {target words}",
+        }
+        tables = []
+        for head, shape in heads.items():
+            rows = [[head, *SPLITS]]
+            for pair in pairs:
+                of_pair = [{**cells[pair, name], "minutes": float(cells[pair, name]["minutes"])} for name in SPLITS]
+                rows.append([pair, *(shape.format(**row) for row in of_pair)])
+            tables.append(markdown(rows))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SimulstError(f"{path}: not the counts of a corpus; run stage 1 with --force.") from error
+    return "\n\n".join(tables)
 
 
 def format_counts(rows: Sequence[Mapping[str, str]]) -> str:

@@ -1,0 +1,67 @@
+# Stages 8 to 10 of a recipe that puts a Whisper online. egs/*/run.sh sources this file after the model is there. Besides
+# its options, the recipe sets
+#   pairs      language pairs to decode: translation, such as es-en, or recognition, such as en-en
+#   tests      splits to decode
+#   systems    names of the models to decode with, usually one
+#   pictured   pairs that get a curve, and whose runs are tested for findings, both of the first split
+#   findings   the file of these
+#   title      begins the titles of the curves
+#   command    the command that is written under the tables of results
+# and functions, each of which prints something of the pair $1, the split $2 and the system $3:
+#   model_of   the model's folder           sweep_of    its decoding configurations
+#   data_of    the data directory           options_of  options that decode only a part of it, or of the model's family
+#   runs_of    the folder for the runs; without $3, the one that holds those of all systems
+#   section_of the name of the table of results, without $3
+if runs 8; then
+    for pair in $pairs; do
+        for split in $tests; do
+            for system in $systems; do
+                echo "== stage 8: decode $pair $split"
+                # shellcheck disable=SC2046,SC2086
+                simulst sweep --data "$(data_of "$pair" "$split")" --model "$(model_of "$pair" "$split" "$system")" \
+                    --source-lang "${pair%-*}" --target-lang "${pair#*-}" \
+                    --decodings "$(sweep_of "$pair" "$split" "$system")" \
+                    --out "$(runs_of "$pair" "$split" "$system")" --jobs "$jobs" $redo \
+                    ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $(options_of "$pair" "$split")
+            done
+        done
+    done
+fi
+
+if runs 9; then
+    echo "== stage 9: score (again, from the logs alone)"
+    for pair in $pairs; do
+        for split in $tests; do
+            python ../../local/score_runs.py --target-lang "${pair#*-}" "$(runs_of "$pair" "$split")"
+        done
+    done
+fi
+
+if runs 10; then
+    echo "== stage 10: curve, tables and findings"
+    pages=("$exp/README.md")
+    if $publish; then pages+=(README.md); fi
+    for pair in $pairs; do
+        for split in $tests; do
+            section=$(section_of "$pair" "$split")
+            picture=
+            if [[ " $pictured " == *" $pair "* && $split = "${tests%% *}" ]]; then
+                picture=$section.svg
+                for suffix in svg png; do
+                    simulst plot "$(runs_of "$pair" "$split")" --out "$exp/$section.$suffix" --title "$title, ${pair/-/→}"
+                done
+                if $publish; then cp "$exp/$picture" .; fi
+            fi
+            for page in "${pages[@]}"; do
+                python ../../local/write_results.py --page "$page" --section "$section" --picture "$picture" \
+                    --command "$command" "$(runs_of "$pair" "$split")"
+            done
+            if [ -n "$picture" ]; then
+                # shellcheck disable=SC2046
+                simulst findings --findings "$findings" --runs "$(runs_of "$pair" "$split")" \
+                    --section "$section-findings" --command "$command" --out "$exp/FINDINGS.md" \
+                    $($publish && echo --out README.md)
+            fi
+        done
+    done
+fi
