@@ -39,7 +39,7 @@ class Finding:
     section: where in the paper it stands.
     sentence: what the paper finds, in our own words.
     kind: the figure that is compared (see `simulst.findings.compare`).
-    a, b: patterns of run labels, such as `LA-2_*ms`, each of them with shell wildcards. A pattern with a slash is
+    a, b: patterns of run labels with shell wildcards, such as `LA-2_*ms`. Each needs a run. A pattern with a slash is
         compared with the end of the run's path, so that `char/k*` names the runs in folders called char.
     direction: what the difference a - b is said to be: "more" or "less" than the margin, or the "same", not further
         from 0 than the margin.

@@ -104,7 +104,7 @@ def _matching(patterns: Sequence[str], runs: Sequence[Run]) -> Side:
     """The runs that a side names. Raises SimulstError: two of them have the same label."""
     matched: Side = {}
     for run in runs:
-        if any(fnmatchcase(f"/{run.name}", f"*/{pattern}") for pattern in patterns):
+        if any(_matches(run, pattern) for pattern in patterns):
             if run.label in matched:
                 raise SimulstError(
                     f"{matched[run.label].folder} and {run.folder} are both called {run.label}; give --runs a folder "
@@ -112,6 +112,16 @@ def _matching(patterns: Sequence[str], runs: Sequence[Run]) -> Side:
                 )
             matched[run.label] = run
     return matched
+
+
+def _matches(run: Run, pattern: str) -> bool:
+    return fnmatchcase(f"/{run.name}", f"*/{pattern}")
+
+
+def _missing(finding: Finding, pair: tuple[Side, Side]) -> list[str]:
+    """The patterns that no run of a training has."""
+    sides = zip((finding.a, finding.b), pair, strict=True)
+    return [p for patterns, side in sides for p in patterns if not any(_matches(run, p) for run in side.values())]
 
 
 def _check_weights(trainings: Sequence[Collection[Run]]) -> None:
@@ -129,11 +139,10 @@ def _check_weights(trainings: Sequence[Collection[Run]]) -> None:
 
 def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapping[Path, Figures]) -> Outcome:
     """The test of one finding, before the correction. pairs: both sides in each training."""
-    whole = [(a, b) for a, b in pairs if a and b]
+    missing = [_missing(finding, pair) for pair in pairs]
+    whole = [pair for pair, lacking in zip(pairs, missing, strict=True) if not lacking]
     if not whole:
-        gone = [patterns for patterns, k in ((finding.a, 0), (finding.b, 1)) if not any(pair[k] for pair in pairs)]
-        missing = tuple(pattern for patterns in gone or [finding.a, finding.b] for pattern in patterns)
-        return Outcome(finding, "runs missing", missing=missing)
+        return Outcome(finding, "runs missing", missing=tuple(min(missing, key=len)))
     labels_a, labels_b = (tuple(side) for side in whole[0])
     outcome = Outcome(finding, "not decided", a=labels_a, b=labels_b, trainings=len(whole))
     differing = {label for a, b in whole for label in (a.keys() ^ {*labels_a}) | (b.keys() ^ {*labels_b})}
@@ -142,6 +151,8 @@ def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapp
     if finding.kind in ("quality", "lag", "cost", "length") and len(labels_a) != len(labels_b):
         reason = f"{len(labels_a)} runs stand against {len(labels_b)}, so their means can't be compared"
         return replace(outcome, reason=reason)
+    if finding.kind.endswith("_range") and min(len(labels_a), len(labels_b)) < 2:
+        return replace(outcome, reason="a range takes two runs of each side")
     of_runs = [
         ([figures[run.folder] for run in a.values()], [figures[run.folder] for run in b.values()]) for a, b in whole
     ]
