@@ -142,5 +142,5 @@ if runs 16; then
         python $local/write_prefix_tables.py --page "$page" --section "$name" --command "$prefix_command" \
             --pairs "$dirs/pairs" --filters "$names" --predictor "$prefix/predictor"
     done
-    write_findings "$name-prefix" PREFIX.md "$set/prefix/decode/$first" "$prefix_command" "$prefix_findings"
+    write_findings "$name-prefix" PREFIX.md "${prefix#"$exp"/}/decode/$first" "$prefix_command" "$prefix_findings"
 fi

@@ -144,6 +144,6 @@ if runs 10; then
                     $([ "$split" != "$first" ] || echo "--picture $name.svg") "$out/decode/$pair/$split"
             done
         done
-        write_findings "$name" README.md "$set/decode/$pair/$first" "$command" "$findings"
+        write_findings "$name" README.md "${out#"$exp"/}/decode/$pair/$first" "$command" "$findings"
     done
 fi

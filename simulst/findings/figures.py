@@ -44,10 +44,14 @@ class _Config:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. name: its folder below that of its training, with the label as the last part."""
+    """A finished run. name: its folder below that of its training, with the label as the last part.
+
+    path: the same from the root on.
+    """
 
     folder: Path
     name: str
+    path: str
     label: str
     language: str
     unit: str
@@ -77,12 +81,15 @@ def find_training(folder: Path) -> list[Run]:
     """
     runs = []
     for place in find_runs([folder]):
+        if not (place / LOG).is_file():  # other scores, such as a boundary predictor's
+            continue
         remedy = "give a folder that simulst evaluate made"
         raw: dict[str, Any] = read_run_config(place)
         config = read_fields(_Config, raw, f"{place}/config.yaml", remedy)
         name = (place.relative_to(folder).parent / config.label).as_posix()
         unit = config.task.unit or unit_of(config.task.target_language)
-        runs.append(Run(place, name, config.label, config.task.target_language, unit, config.weights))
+        path = (place.resolve().parent / config.label).as_posix()
+        runs.append(Run(place, name, path, config.label, config.task.target_language, unit, config.weights))
     return runs
 
 

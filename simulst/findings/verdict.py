@@ -84,8 +84,8 @@ def decide(findings: Sequence[Finding], trainings: Sequence[Path], samples: int 
     """
     found = [find_training(folder) for folder in trainings]
     languages = {run.language for runs in found for run in runs}
-    asked = [finding for finding in findings if all(map(finding.is_for, languages))]
-    sides = {f.id: [(_matching(f.a, runs), _matching(f.b, runs)) for runs in found] for f in asked}
+    asked = [finding for finding in findings if any(map(finding.is_for, languages))]
+    sides = {f.id: [(_matching(f, f.a, runs), _matching(f, f.b, runs)) for runs in found] for f in asked}
     used = {run.folder: run for pairs in sides.values() for pair in pairs for side in pair for run in side.values()}
     _check_weights([[run for run in runs if run.folder in used] for runs in found])
     lags = sorted({finding.lag for finding in asked})
@@ -100,11 +100,11 @@ def decide(findings: Sequence[Finding], trainings: Sequence[Path], samples: int 
     )
 
 
-def _matching(patterns: Sequence[str], runs: Sequence[Run]) -> Side:
-    """The runs that a side names. Raises SimulstError: two of them have the same label."""
+def _matching(finding: Finding, patterns: Sequence[str], runs: Sequence[Run]) -> Side:
+    """The runs that a side of a finding names. Raises SimulstError: two of them have the same label."""
     matched: Side = {}
     for run in runs:
-        if any(_matches(run, pattern) for pattern in patterns):
+        if finding.is_for(run.language) and any(_matches(run, pattern) for pattern in patterns):
             if run.label in matched:
                 raise SimulstError(
                     f"{matched[run.label].folder} and {run.folder} are both called {run.label}; give --runs a folder "
@@ -115,7 +115,7 @@ def _matching(patterns: Sequence[str], runs: Sequence[Run]) -> Side:
 
 
 def _matches(run: Run, pattern: str) -> bool:
-    return fnmatchcase(f"/{run.name}", f"*/{pattern}")
+    return fnmatchcase(run.path, f"*/{pattern}")
 
 
 def _missing(finding: Finding, pair: tuple[Side, Side]) -> list[str]:

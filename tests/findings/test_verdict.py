@@ -205,6 +205,23 @@ def test_bad_runs_end_in_a_sentence(tmp_path: Path) -> None:
         decide([BETTER], [tmp_path / "nowhere"], 100)
 
 
+def test_models_in_folders_and_other_languages(tmp_path: Path) -> None:
+    """As `exp` of a recipe with several models and pairs; scores of other things are left alone."""
+    texts = references(9)
+    for model, wrong in (("char", 0.1), ("bpe", 0.9)):
+        write_run(tmp_path / f"b-{model}/en-de/tst", "k1", texts, wrong)
+        write_run(tmp_path / f"b-{model}/en-ja/tst", "k1", texts, language="ja")
+    (tmp_path / "predictor").mkdir()
+    (tmp_path / "predictor/scores.json").write_text("{}")
+    finding = replace(BETTER, a=("b-char/*/k1",), b=("b-bpe/*/k1",), languages=("de",))
+    for folder in (tmp_path, tmp_path / "."):
+        assert decide([finding], [folder], 1000)[0].verdict == "holds"
+    below = decide([replace(finding, b=("k1",))], [tmp_path / "b-char/en-de"], 100)[0]
+    assert below.measured and below.measured.difference == 0
+    with pytest.raises(SimulstError, match="both called k1"):
+        decide([replace(finding, languages=())], [tmp_path], 100)
+
+
 def test_a_run_that_wrote_nothing_is_told(tmp_path: Path) -> None:
     write_run(tmp_path, "a", references(5), prediction="", delays=[], elapsed=[], prediction_length=0)
     write_run(tmp_path, "b", references(5))
