@@ -26,6 +26,7 @@ from simulst.search import Beam, SearchOptions, Tokens
 from simulst.words import Words
 
 ROUNDING = 1e-6  # samples; converting ms to samples may be off by so much
+LOUDEST = 100.0  # a sample; audio may be clipped or too loud, but what is louder has another unit
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,10 @@ class Stream:
 
 
 def check_samples(samples: np.ndarray) -> np.ndarray:
-    """The samples as (n,) float32. Raises SimulstError: wrong type or shape, or samples that are not finite."""
+    """The samples as (n,) float32.
+
+    Raises SimulstError: wrong type or shape; samples that are not finite, or much too loud.
+    """
     samples = np.asarray(samples)
     if not np.issubdtype(samples.dtype, np.floating):
         raise SimulstError(f"audio of type {samples.dtype} was pushed; give float32 samples within [-1, 1].")
@@ -238,4 +242,9 @@ def check_samples(samples: np.ndarray) -> np.ndarray:
         raise SimulstError(f"audio of shape {samples.shape} was pushed; give mono samples of shape (n,).")
     if not np.isfinite(samples).all():
         raise SimulstError("audio with NaN or infinite samples was pushed; check the source.")
+    if (loudest := float(np.abs(samples).max(initial=0))) > LOUDEST:
+        raise SimulstError(
+            f"audio with a sample of {loudest:g} was pushed; samples lie within [-1, 1], so divide those of 16 bits "
+            "by 32768."
+        )
     return samples.astype(np.float32)

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,7 @@ import numpy as np
 import pytest
 import soundfile
 import yaml
-from fake import FakeModel
+from fake import RATE, FakeModel, Loudness
 from ports import listening
 
 from simulst import cli, cluster
@@ -643,6 +644,35 @@ def test_translate(data: Path) -> None:
     started = time.monotonic()
     status, realtime, _ = simulst("translate", data / "u0.wav", "--realtime", *args)
     assert status == 0 and realtime and time.monotonic() - started >= 1.0
+
+
+def test_translate_a_stream_of_any_length(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without --decoding it is cut at pauses; a configuration that takes minutes as one sentence is told of."""
+    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    speech, quiet = np.full(3 * RATE, 0.5, np.float32), np.zeros(61 * RATE, np.float32)
+    soundfile.write(data / "talk.wav", np.concatenate([speech, quiet] * 2), RATE)
+    args = [data / "talk.wav", "--model", MODEL, "--source-lang", "es", "--target-lang", "en"]
+    status, out, error = simulst("translate", *args)
+    assert (status, error) == (0, "") and "minutes" not in caplog.text
+    assert out.split(" s  ")[-1].strip()
+    times = [float(line.split()[0]) for line in out.splitlines()]
+    assert all(0 < time < 4 or 64 < time < 68 for time in times), "no text in silence"
+    status, _, _ = simulst("translate", *args, "--decoding", data.parent / "la2.yaml")
+    assert status == 0
+    assert (
+        "takes 2 minutes and is decoded as one sentence; add 'segment: {type: pause, seconds: 0.5}' to" in caplog.text
+    )
+
+
+def test_translate_in_real_time_tells_that_it_is_too_slow(data: Path) -> None:
+    options = ["--model", MODEL, "--model-option", "sleep=0.7", "--source-lang", "es", "--target-lang", "en"]
+    slow = data.parent / "slow.yaml"
+    slow.write_text("read: {type: chunk, ms: 100}\ncommit: {type: all}\nlate: {type: skip}\n")
+    status, out, error = simulst("translate", data / "u0.wav", *options, "--realtime", "--decoding", slow)
+    assert status == 0 and out
+    assert re.search(r"the machine is too slow: \d+ of \d+ decoding steps were left out; give longer chunks", error)
 
 
 def test_options_of_models_and_a_model_of_ones_own(tmp_path: Path) -> None:

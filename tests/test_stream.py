@@ -374,7 +374,12 @@ def test_samples_that_are_not_finite(bad: float) -> None:
 
 @pytest.mark.parametrize(
     ("samples", "words"),
-    [(np.zeros((2, 5), np.float32), "mono"), (np.zeros(5, np.int16), "int16"), (np.float32(1), "shape")],
+    [
+        (np.zeros((2, 5), np.float32), "mono"),
+        (np.zeros(5, np.int16), "int16"),
+        (np.float32(1), "shape"),
+        (np.array([0, -32768.0]), r"a sample of 32768 was pushed; .* divide those of 16 bits by 32768\.$"),
+    ],
 )
 def test_samples_of_the_wrong_kind(samples: np.ndarray, words: str) -> None:
     with pytest.raises(SimulstError, match=words):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from fake import RATE, FakeModel, FakeSession
+from fake import RATE, FakeModel, FakeSession, Loudness
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,17 +30,6 @@ from simulst.stream import Stream
 from simulst.streams import open_stream
 
 PAUSE = 0.2  # 7 chunks
-
-
-@dataclass(frozen=True)
-class Loudness:
-    """A detector to which speech is what is loud."""
-
-    speech: bool = False
-
-    def next(self, chunk: np.ndarray) -> Loudness:
-        assert chunk.shape == (CHUNK,)
-        return Loudness(bool(np.abs(chunk).max() > 0.01))
 
 
 @pytest.fixture(autouse=True)

@@ -57,6 +57,19 @@ def test_silence_and_noise_are_no_speech(level: float) -> None:
     assert segments(level * np.sin(np.arange(5 * SAMPLE_RATE) * 0.3)) == []
 
 
+@pytest.mark.parametrize("offset", [0.0, 0.5])
+def test_clipping_and_an_offset(offset: float) -> None:
+    """Speech that is clipped, or beside the zero line, is found; the offset alone is no speech."""
+    quiet = np.zeros(SAMPLE_RATE)
+    assert segments(quiet + offset) == []
+    with espeak() as say:
+        speech = say("The old man sleeps.", "en-us+f3", 150, 50)
+    clipped = np.clip(np.concatenate([quiet, 20 * speech, quiet]) + offset, -1, 1)
+    [(begin, end)] = segments(clipped)
+    assert abs(begin - SAMPLE_RATE) < 0.2 * SAMPLE_RATE
+    assert abs(end - SAMPLE_RATE - speech.size) < 0.4 * SAMPLE_RATE
+
+
 def test_hearing_can_be_gone_on_from_again() -> None:
     random = np.random.default_rng(3)
     chunks = random.normal(0, 0.1, (12, CHUNK)).astype(np.float32)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import RATE, FakeModel, FakeSession
+from fake import RATE, FakeModel, FakeSession, Loudness
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -113,7 +113,7 @@ def test_the_log_says_so() -> None:
 
 def test_delay_is_carried_over_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next utterance begins late if the one before it took long."""
-    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loud)
+    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
     speech, quiet = np.full(3 * RATE, 0.5, np.float32), np.zeros(RATE // 2, np.float32)
     audio = np.concatenate([speech, quiet] * 3)
     counts = []
@@ -124,17 +124,6 @@ def test_delay_is_carried_over_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         counts.append((stream.skipped, len(stream.reads)))
     assert counts[0][0] == 0 and counts[1][0] > 3
     assert sum(counts[0]) == sum(counts[1])
-
-
-class Loud:
-    """A detector to which speech is what is loud."""
-
-    speech = False
-
-    def next(self, chunk: np.ndarray) -> Loud:
-        new = Loud()
-        new.speech = bool(chunk.max() > 0.1)
-        return new
 
 
 def test_configurations() -> None:

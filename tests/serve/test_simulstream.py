@@ -7,22 +7,26 @@ import base64
 import functools
 import json
 import logging
+import sys
 import time
 import urllib.request
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from fake import FakeModel
+from fake import FakeModel, Loudness
 
 import simulst
+from simulst import cli
 from simulst.config import load_decoding, parse_decoding
 from simulst.data.audio import load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.log import Instance, instance_of, read_log
+from simulst.longform.pauses import SegmentedStream
 from simulst.runs import decode_utterance
 from simulst.streams import open_stream
 
@@ -36,7 +40,7 @@ from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 from simulstream.server.speech_processors import build_speech_processor
 
-from simulst.serve.simulstream import read_options
+from simulst.serve.simulstream import StreamProcessor, read_options
 
 SIZES = (84800, 33600, 46400)  # simulstream tells the end after the last chunk: no step lies there
 
@@ -143,7 +147,49 @@ def test_the_agent_inside_simulstreams_wrapper(tmp_path: Path) -> None:
     pytest.importorskip("simuleval")
     write_wavs(tmp_path, SIZES)
     decoding = write_yaml(tmp_path / "la2.yaml", LA2)
-    wrapper = {
+    same(read_log(infer(tmp_path, wrapper(decoding), target="de")), ours(tmp_path, target="de"))
+    agent = build_speech_processor(yaml_config(str(tmp_path / "inference.yaml")))
+    agent.process_chunk(np.zeros(1600, dtype=np.float32))
+    with pytest.raises(SimulstError, match="being written in 'en'"):
+        agent.set_target_language("de")
+    agent.clear()
+    with pytest.raises(SimulstError, match="'zh' is not counted in words"):
+        agent.set_target_language("zh")
+
+
+def test_the_same_words_at_the_same_delays_in_all_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SimulEval's agent in SimulEval itself and in simulstream's wrapper, our processor, and `simulst evaluate`."""
+    simuleval = pytest.importorskip("simuleval.cli")
+    from simuleval.utils import EVALUATION_SYSTEM_LIST
+
+    names = write_wavs(tmp_path, SIZES).read_text().split()
+    decoding = write_yaml(tmp_path / "la2.yaml", LA2)
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "wav.scp").write_text("".join(f"{Path(n).stem} {tmp_path / n}\n" for n in names))
+    (data / "text.en").write_text("".join(f"{Path(n).stem} the cat\n" for n in names))
+    options = ["--model", "fake:FakeModel", "--source-lang", "es", "--target-lang", "en", "--decoding", str(decoding)]
+    cli.main(["evaluate", "--data", str(data), "--out", str(tmp_path / "run"), *options], standalone_mode=False)
+    (tmp_path / "source.txt").write_text("".join(f"{tmp_path / name}\n" for name in names))
+    (tmp_path / "target.txt").write_text("the cat\n" * len(names))
+    files = ["--source", str(tmp_path / "source.txt"), "--target", str(tmp_path / "target.txt")]
+    agent = ["--agent-class", "simulst.agents.simuleval.StreamAgent", "--source-segment-size", "100", "--no-scoring"]
+    command = ["simuleval", "--no-progress-bar", *agent, *files, *options, "--output", str(tmp_path / "simuleval")]
+    monkeypatch.setattr(sys, "argv", command)
+    EVALUATION_SYSTEM_LIST.clear()
+    simuleval.main()
+    mine = read_log(tmp_path / "run")
+    same(mine, ours(tmp_path))
+    for theirs, one in zip(read_log(tmp_path / "simuleval"), mine, strict=True):
+        assert (theirs.prediction, theirs.delays) == (one.prediction, one.delays)
+    same(read_log(infer(tmp_path, wrapper(decoding))), mine)
+    (tmp_path / "inference.jsonl").unlink()
+    same(read_log(infer(tmp_path, FAKE)), mine)
+
+
+def wrapper(decoding: Path) -> dict[str, Any]:
+    """The configuration of simulstream's wrapper of SimulEval's agents."""
+    return {
         "type": "simulstream.server.speech_processors.simuleval_wrapper.SimulEvalWrapper",
         "simuleval_agent": "simulst.agents.simuleval.StreamAgent",
         "model": "fake:FakeModel",
@@ -154,14 +200,6 @@ def test_the_agent_inside_simulstreams_wrapper(tmp_path: Path) -> None:
         "detokenizer_type": "simuleval",
         "latency_unit": "word",
     }
-    same(read_log(infer(tmp_path, wrapper, target="de")), ours(tmp_path, target="de"))
-    agent = build_speech_processor(yaml_config(str(tmp_path / "inference.yaml")))
-    agent.process_chunk(np.zeros(1600, dtype=np.float32))
-    with pytest.raises(SimulstError, match="being written in 'en'"):
-        agent.set_target_language("de")
-    agent.clear()
-    with pytest.raises(SimulstError, match="'zh' is not counted in words"):
-        agent.set_target_language("zh")
 
 
 def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,6 +318,39 @@ def test_garbage_over_http_ends_no_other_session(tmp_path: Path) -> None:
                 post(proxy, "b", waveform)
         assert post(proxy, "a")["new_string"] not in ("", first)
         assert post(proxy, "b")["new_string"] == first, "no bad chunk was kept"
+
+
+def test_difficult_audio_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digital silence, an offset, clipping: the session goes on. Samples of 16 bits are refused, and nothing else."""
+    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    whisper = tiny_whisper.write(tmp_path / "whisper", eos=7.0)
+    options = {"model": str(whisper), "model_options": {"compute_type": "float32", "threads": 1}}
+    live = {**LA2, "commit": {"type": "all"}, "segment": {"type": "pause", "seconds": 0.3}}
+    speech = np.random.default_rng(0).uniform(-0.3, 0.3, 16000)
+    silence = np.zeros(16000)
+    with http(tmp_path, {**FAKE, **options, "decoding": live}) as proxy:
+        for difficult in (silence, speech + 0.6, np.clip(50 * speech, -1, 1), np.full(16000, 1.0), silence):
+            said = [post(proxy, "a", part.astype(np.float32).tobytes())["new_string"] for part in (difficult, silence)]
+            assert bool("".join(said)) == bool(difficult.any())
+        with pytest.raises(OSError):
+            post(proxy, "a", (32768 * speech).astype(np.float32).tobytes())
+        said = [post(proxy, "a", part.astype(np.float32).tobytes())["new_string"] for part in (speech, silence)]
+        assert "".join(said)
+
+
+def test_ten_minutes_of_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No word, and no audio is kept; then speech is heard as at the beginning."""
+    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    options = {**FAKE, "decoding": {**LA2, "segment": {"type": "pause", "seconds": 0.5}}}
+    processor = build_speech_processor(SimpleNamespace(**options))
+    assert isinstance(processor, StreamProcessor)
+    speech = np.full(48000, 0.1, dtype=np.float32)
+    second = np.zeros(16000, dtype=np.float32)
+    assert processor.process_chunk(speech).new_string + processor.process_chunk(second).new_string
+    for _ in range(600):
+        assert processor.process_chunk(second).new_string == ""
+    assert isinstance(processor._stream, SegmentedStream) and processor._stream._audio.size < 16000
+    assert processor.process_chunk(speech).new_string + processor.process_chunk(second).new_string
 
 
 def test_a_silent_session_over_http_leaves_its_place(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""A stream with silence and noise between its sentences, through every family: the words of each sentence alone."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_huggingface
+import tiny_whisper
+from fake import Loudness
+
+from simulst.config import LIVE
+from simulst.longform.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
+from simulst.longform.segment import Pause, Whole
+from simulst.longform.vad import CHUNK
+from simulst.meter import Meter
+from simulst.models import load_model
+from simulst.models.base import Model, Session
+from simulst.policy.late import Wait
+from simulst.policy.read import Chunk
+from simulst.search import BeamSearch, JointBeamSearch, SearchOptions
+from simulst.stream import Stream
+from simulst.units import SAMPLE_RATE
+
+SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
+PAUSE = 0.3
+HOW = replace(LIVE, read=Chunk(700), segment=Pause(PAUSE), late=Wait())
+
+
+def espnet(encoder: str) -> Callable[[Path], Model]:
+    def made(folder: Path) -> Model:
+        sys.path.insert(0, str(Path(__file__).parents[1] / "bad_input"))
+        import good
+
+        good.espnet(folder / "espnet", encoder)
+        return load_model(folder / "espnet", threads=1)
+
+    return made
+
+
+def whisper(folder: Path) -> Model:
+    return tiny_whisper.load(tiny_whisper.write(folder / "whisper", eos=6))
+
+
+def huggingface(folder: Path) -> Model:
+    return load_model(tiny_huggingface.write(folder / "huggingface", "whisper"), threads=1)
+
+
+def cascade(folder: Path) -> Model:
+    sys.path.insert(0, str(Path(__file__).parent / "cascade"))
+    import speaker
+
+    return load_model(speaker.write(folder, {"type": "command", "command": "tr a-z A-Z"}, SAY))
+
+
+GREEDY = JointBeamSearch(1, ctc_weight=0.0)
+FAMILIES: dict[str, tuple[Callable[[Path], Model], str, str, SearchOptions | None]] = {
+    "blockwise": (espnet("contextual_block_transformer"), "en", "de", GREEDY),
+    "full context": (espnet("transformer"), "en", "de", GREEDY),
+    "whisper": (whisper, "es", "en", BeamSearch(2)),
+    "huggingface": (huggingface, "es", "en", GREEDY),
+    "cascade": (cascade, "en", "es", None),
+}
+
+
+def talk() -> tuple[np.ndarray, int]:
+    """Sentences, with silence and with soft noise between them; and how many there are."""
+    chance = np.random.default_rng(5)
+    sentences = (1.3, 1.6, 0.9)
+    parts = []
+    for i, seconds in enumerate(sentences):
+        parts.append(chance.uniform(-0.005, 0.005, SAMPLE_RATE) * (i % 2))
+        parts.append(chance.uniform(-0.3, 0.3, round(seconds * SAMPLE_RATE)))
+    return np.concatenate([*parts, np.zeros(SAMPLE_RATE)]).astype(np.float32), len(sentences)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    build, source, target, search = FAMILIES[family]
+    how = replace(HOW, search=search)
+    model = build(tmp_path)
+    opened: list[weakref.ref[Session]] = []
+
+    def session(meter: Meter) -> Session:
+        new = model.session(source, target, meter)
+        opened.append(weakref.ref(new))
+        return new
+
+    stream = SegmentedStream(session, how)
+    audio, count = talk()
+    for start in range(0, audio.size, 4000):
+        stream.push(audio[start : start + 4000])
+        assert stream._audio.size <= 4000 + PAUSE * SAMPLE_RATE + 2 * CHUNK + BEFORE + LEAST_SPEECH
+    stream.push(audio[:0], finished=True)
+    assert len(stream.segments) == count
+    gc.collect()
+    assert not any(one() is not None for one in opened), "no sentence is kept in memory"
+    expected: list[str] = []
+    for begin, end in stream.segments:
+        alone = Stream(model.session(source, target, Meter()), replace(how, segment=Whole()))
+        alone.push(audio[round(begin * 16) : round(end * 16)], finished=True)
+        expected += [word.text.strip() for word in alone.emissions]
+    assert [word.text.strip() for word in stream.emissions] == expected
+    assert expected
+    wait = (PAUSE * SAMPLE_RATE + CHUNK) / 16
+    for word in stream.emissions:
+        assert any(begin < word.delay_ms <= end + wait for begin, end in stream.segments), "no text in silence"
