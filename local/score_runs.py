@@ -16,14 +16,22 @@ from simulst.runs import LOG, read_run_config, score_run
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--target-lang", required=True, help="Target language.")
-def main(folders: tuple[Path, ...], target_lang: str) -> None:
+@click.option(
+    "--segmentation",
+    type=click.Path(path_type=Path),
+    help="The runs are over whole recordings: their sentences (YAML).",
+)
+@click.option("--references", type=click.Path(path_type=Path), help="A line for each segment of --segmentation.")
+def main(folders: tuple[Path, ...], target_lang: str, segmentation: Path | None, references: Path | None) -> None:
     """Score all runs."""
+    if (segmentation is None) != (references is None):
+        raise SimulstError("give --segmentation and --references together.")
     logs = sorted({log for folder in folders for log in folder.rglob(LOG)})
     if not logs:
         raise SimulstError(f"no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
     for log in tqdm(logs, unit="run"):
         unit = read_run_config(log.parent).get("task", {}).get("unit") or None
-        score_run(log.parent, target_lang, unit)
+        score_run(log.parent, target_lang, unit, segmentation=segmentation, references=references)
 
 
 if __name__ == "__main__":

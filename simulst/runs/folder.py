@@ -200,27 +200,37 @@ def _checked(instance: Instance, folder: Path, utterances: Sequence[Utterance]) 
     return instance
 
 
-def score_run(folder: Path, language: str, unit: str | None = None, bootstrap: int = 1000) -> dict[str, Any]:
+def score_run(
+    folder: Path,
+    language: str,
+    unit: str | None = None,
+    bootstrap: int = 1000,
+    segmentation: Path | None = None,
+    references: Path | None = None,
+) -> dict[str, Any]:
     """Score a run from its log, and write scores.json next to the log. A run of recognition also has error rates.
 
     language: target language.
     unit: of latency, "word" or "char"; None: by target language.
     bootstrap: number of resamples for confidence intervals.
+    segmentation, references: the sentences of a run over whole recordings, as `score_recordings` takes them.
 
     Returns: content of scores.json.
     """
     from simulst.log import read_log
     from simulst.metrics.score import score_instances
 
-    task = read_run_config(folder).get("task", {})
-    scores = score_instances(
-        read_log(folder / LOG),
-        language=language,
-        unit=unit,
-        bootstrap=bootstrap,
-        path=folder / LOG,
-        source_language=str(task.get("source_language", "")),
-    )
+    log = folder / LOG
+    instances = read_log(log)
+    if segmentation is not None and references is not None:
+        from simulst.metrics.longform import score_recordings
+
+        scores = score_recordings(instances, segmentation, references, language, unit, bootstrap, log)
+    else:
+        source = str(read_run_config(folder).get("task", {}).get("source_language", ""))
+        scores = score_instances(
+            instances, language=language, unit=unit, bootstrap=bootstrap, path=log, source_language=source
+        )
     write_scores(folder, scores)
     return scores
 

@@ -21,6 +21,7 @@ from simulst.errors import SimulstError
 from simulst.log import Instance, read_log
 from simulst.metrics.longform import score_recordings
 from simulst.metrics.score import score_instances
+from simulst.runs import score_run
 
 pytest.importorskip("omnisteval")
 pytest.importorskip("simulstream")
@@ -195,6 +196,7 @@ def test_command_writes_scores_for_tables_and_curves(talks: Talks) -> None:
     assert result.exit_code == 0, result.output
     assert "LongYAAL" in result.output and "2 recordings, 8 sentences" in result.output
     scores = json.loads((run / "scores.json").read_text())
+    assert score_run(run, "de", None, 50, talks.segmentation, talks.references) == scores
     assert scores["BLEU_low"] < scores["BLEU"] < scores["BLEU_high"]
     table = CliRunner().invoke(main, ["table", str(run)]).output
     assert "LongYAAL" in table and " AL " not in table
