@@ -59,7 +59,7 @@ def cascade(folder: Path) -> Model:
     return load_model(speaker.write(folder, {"type": "command", "command": "tr a-z A-Z"}, SAY))
 
 
-GREEDY = JointBeamSearch(1, ctc_weight=0.0)
+GREEDY = JointBeamSearch(1, ctc_weight=0.0, max_length_ratio=0.2)
 FAMILIES: dict[str, tuple[Callable[[Path], Model], str, str, SearchOptions | None]] = {
     "blockwise": (espnet("contextual_block_transformer"), "en", "de", GREEDY),
     "full context": (espnet("transformer"), "en", "de", GREEDY),
