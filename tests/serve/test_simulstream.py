@@ -21,7 +21,7 @@ from fake import FakeModel, Loudness
 
 import simulst
 from simulst import cli
-from simulst.config import load_decoding, parse_decoding
+from simulst.config import LIVE, load_decoding, parse_decoding
 from simulst.data.audio import load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -368,7 +368,7 @@ def test_a_silent_session_over_http_leaves_its_place(tmp_path: Path) -> None:
 def test_the_configurations_that_come_with_it() -> None:
     root = Path(simulst.__file__).parents[1]
     options = read_options(yaml_config(str(root / "conf/simulstream/whisper.yaml")))
-    assert load_decoding(root / str(options.decoding)).label == "LA-2w_1000ms"
+    assert load_decoding(root / str(options.decoding)) == LIVE
     for name, keys in (
         ("server", {"hostname", "port", "pool_size", "acquire_timeout", "metrics"}),
         ("http_server", {"hostname", "port", "pool_size", "ttl"}),
