@@ -207,16 +207,21 @@ def test_command_writes_scores_for_tables_and_curves(talks: Talks) -> None:
     assert isinstance(CliRunner().invoke(main, ["score", str(run), *options[:2]]).exception, SimulstError)
 
 
-def test_the_paired_test_is_over_the_sentences(talks: Talks) -> None:
-    """A system that loses the last words of each talk is worse; the test counts the segments, not the recordings."""
-    options = ["--segmentation", str(talks.segmentation), "--references", str(talks.references), "--target-lang", "de"]
+def shortened(instances: list[Instance]) -> list[Instance]:
+    """Without the last 8 words of each."""
     cut = []
-    for instance in read_log(talks.ours):
+    for instance in instances:
         words = instance.prediction.split()[:-8]
         times = {"delays": instance.delays[: len(words)], "elapsed": instance.elapsed[: len(words)]}
         cut.append(replace(instance, prediction=" ".join(words), prediction_length=len(words), **times))
+    return cut
+
+
+def test_the_paired_test_is_over_the_sentences(talks: Talks) -> None:
+    """A system that loses the last words of each talk is worse; the test counts the segments, not the recordings."""
+    options = ["--segmentation", str(talks.segmentation), "--references", str(talks.references), "--target-lang", "de"]
     worse = talks.folder / "worse.log"
-    worse.write_text("".join(instance.to_json() + "\n" for instance in cut))
+    worse.write_text("".join(instance.to_json() + "\n" for instance in shortened(read_log(talks.ours))))
     command = ["score", str(talks.ours), *options, "--bootstrap", "0", "--json", "--against"]
     result = json.loads(CliRunner().invoke(main, [*command, str(worse)]).stdout)
     against = result["against"]
@@ -224,6 +229,29 @@ def test_the_paired_test_is_over_the_sentences(talks: Talks) -> None:
     assert against["BLEU_system"] == result["BLEU"] > against["BLEU_baseline"]
     assert against["BLEU_p"] < 0.1
     assert json.loads(CliRunner().invoke(main, [*command, str(talks.ours)]).stdout)["against"]["BLEU_p"] == 1.0
+
+
+def test_choice_over_recordings(talks: Talks) -> None:
+    """`simulst choose` compares the sentences of the segmentation."""
+    whole = read_log(talks.ours)
+    for number, instances in enumerate((whole, shortened(whole))):
+        run = talks.folder / "sweep" / str(number)
+        run.mkdir(parents=True)
+        (run / "instances.log").write_text("".join(instance.to_json() + "\n" for instance in instances))
+        decoding = {"read": {"type": "chunk", "ms": 1000 + number}, "commit": {"type": "local_agreement", "n": 2}}
+        config = {
+            "label": f"LA-2_{number}",
+            "strategy": "LA-2",
+            "decoding": decoding,
+            "task": {"target_language": "de"},
+        }
+        (run / "config.yaml").write_text(yaml.safe_dump(config))
+        score_run(run, "de", None, 0, talks.segmentation, talks.references)
+    files = ["--segmentation", str(talks.segmentation), "--references", str(talks.references)]
+    command = ["choose", str(talks.folder / "sweep"), "--metric", "LongYAAL", "--regimes", "0-9000", *files]
+    said = CliRunner().invoke(main, command).output
+    assert said.startswith("LongYAAL 0 to 9000 ms: LA-2_0 (best of 2)\n")
+    assert "paired bootstrap over 8 sentences" in said
 
 
 def test_comet(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
