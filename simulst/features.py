@@ -105,12 +105,13 @@ class LogMel:
         return (power.T @ self._mel).clamp(min=FLOOR).log()
 
 
-def log_mel_of(conf: dict[str, Any], mel: torch.Tensor, sample_rate: int) -> LogMel:
+def log_mel_of(conf: dict[str, Any], mel: torch.Tensor, sample_rate: int, kind: type[LogMel] = LogMel) -> LogMel:
     """The front end of an ESPnet model.
 
     conf: `frontend_conf` of its configuration.
     mel: filters of its weights, `frontend.logmel.melmat`, (bins, mels).
     sample_rate: Hz.
+    kind: the class of features.
 
     Raises SimulstError: the model has another sample rate, or uses processing that is not implemented here.
     """
@@ -125,6 +126,6 @@ def log_mel_of(conf: dict[str, Any], mel: torch.Tensor, sample_rate: int) -> Log
             raise SimulstError(f"frontend: {name}: {conf[name]} is not implemented; the model needs {name}: {value}.")
     if enhancement.get("use_wpe") or enhancement.get("use_beamformer"):
         raise SimulstError("frontend: dereverberation and beam forming are not implemented.")
-    return LogMel(
+    return kind(
         mel, conf.get("n_fft", 512), conf.get("win_length"), conf.get("hop_length", 128), conf.get("window", "hann")
     )

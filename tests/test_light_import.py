@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simulst.training.process import names_hugging_face
+from simulst.training.process import names
 
 PROGRAM = """
 import sys
@@ -40,4 +40,4 @@ def test_hugging_faces_models_stay_for_whom_names_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("st.yaml").write_text(config)
-    assert names_hugging_face(["--config", "st.yaml", *options.split()]) is named
+    assert names("hugging_?face", ["--config", "st.yaml", *options.split()]) is named

@@ -14,6 +14,7 @@ import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.models.espnet.batched_decoder import SharedSteps
+from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.encoding import encode_prefixes
 from simulst.search import Hypothesis, JointOptions, Tokens
@@ -167,6 +168,7 @@ class Translator:
 
     def __call__(self, questions: Sequence[Question]) -> list[Tokens]:
         """The best translation for each question. Raises SimulstError: the model's scores are NaN or infinite."""
+        assert isinstance(self._model.decoder, CachedDecoder)
         decoder = SharedSteps(self._model.decoder)
         found = run_together([self._search(question, decoder) for question in questions], decoder.answer)
         return [beam[0].tokens[len(self._language) :] for beam in found]

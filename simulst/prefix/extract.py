@@ -25,6 +25,7 @@ from simulst.languages import unit_of
 from simulst.lock import digest, locked, read_record
 from simulst.models import digest_of_weights
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import Task, model_of
@@ -167,9 +168,10 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
     index, shard = job
     try:
         model = model_of(task, jobs)
-        if not isinstance(model, ESPnet):
+        if not isinstance(model, ESPnet) or isinstance(model.decoder, RecurrentDecoder):
             raise SimulstError(
-                f"{task.model}: prefix pairs are extracted with an ESPnet model; train one (docs/prefix.md)."
+                f"{task.model}: prefix pairs are extracted with an ESPnet model that has a Transformer decoder; "
+                "train one (docs/prefix.md)."
             )
         model.session(task.source_language, task.target_language)  # raises what is wrong with the languages
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]

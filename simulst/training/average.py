@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 
@@ -101,9 +101,11 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
 
 def dev_bleu(model: Model, dev: Dev, source: str, limit: int) -> float:
     """Offline BLEU of a model on the first `limit` sentences of `dev`. source: source language."""
-    decoding = Decoding(Offline(), All(), search=JointBeamSearch(beam=3))
-    utterances = read_data_dir(dev.data, dev.text)[:limit]
     languages = source, dev.target
+    usual = model.session(*languages).default_search
+    assert isinstance(usual, JointBeamSearch)
+    decoding = Decoding(Offline(), All(), search=replace(usual, beam=3))
+    utterances = read_data_dir(dev.data, dev.text)[:limit]
     outputs = [decode_utterance(model, languages, u, i, [decoding])[0].prediction for i, u in enumerate(utterances)]
     return bleu(outputs, [u.reference for u in utterances], dev.target).score
 

@@ -1,9 +1,9 @@
 """A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
 
-It starts in seconds (see `simulst.light_import`), and adds two things to ESPnet. First, a training that is killed while
-it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it. Second, each
-process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a process whose
-training has succeeded.
+It starts in seconds (see `simulst.light_import`), and adds three things to ESPnet. First, a training that is killed
+while it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it. Second,
+each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a process
+whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def save(thing: object, file: Any, *args: Any, **options: Any) -> None:
     part.replace(file)
 
 
-def names_hugging_face(arguments: list[str]) -> bool:
-    """Whether the options, or the configuration that they name, ask for parts of Hugging Face's."""
+def names(pattern: str, arguments: list[str]) -> bool:
+    """Whether the options, or the configuration that they name, have a match of this regular expression."""
     texts = list(arguments)
     for option, value in pairwise(arguments):
         if option == "--config" and Path(value).is_file():
             texts.append(Path(value).read_text(encoding="utf-8", errors="replace"))
-    return any(re.search("hugging_?face", text) for text in texts)
+    return any(re.search(pattern, text) for text in texts)
 
 
 def leave() -> None:
@@ -60,7 +60,12 @@ if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imp
     torch.save = save  # type: ignore[assignment]
     atexit.register(leave)
     skip_type_checks()
-    leave_out_unused(keep=["transformers"] if names_hugging_face(sys.argv) else [])
+    leave_out_unused(keep=["transformers"] if names("hugging_?face", sys.argv) else [])
+    if names("log_mel_pitch", sys.argv):
+        from simulst.training.pitch_frontend import register
+
+        for program in re.findall(r"espnet2\.bin\.(\w+)_train", " ".join(sys.argv)):
+            register(program)
 
 if __name__ == "__main__":
     sys.argv = sys.argv[1:]

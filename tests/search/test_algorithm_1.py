@@ -117,7 +117,7 @@ def encoded_again(blocks: list[Scores], how: IBWBS, hold: int) -> list[Tokens]:
         window_frames=0,
         encode=lambda audio: torch.zeros(audio.size // 1000, 1),
     )
-    model.decoder.empty = torch.zeros(1, 1, 1)
+    model.decoder.attentions = 1, 1
     model.decoder.memory = Frames
     session = ESPnetSession(model, (), Meter())
     actives: list[Tokens] = [()]

@@ -160,6 +160,11 @@ class CachedDecoder:
         self.project = joined("float32" if precision == "int8" else precision, *keys_values)
         self.empty = self._embedding.new_empty(len(sources), 2, sources[0].h, 0, sources[0].d_k)
 
+    @property
+    def attentions(self) -> tuple[int, int]:
+        """How many layers have source attention, and how many heads each of them has."""
+        return self.empty.shape[0], self.empty.shape[2]
+
     def memory(self) -> Memory:
         """A memory without frames."""
         return Memory(self.project, self.empty)

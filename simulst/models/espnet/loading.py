@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from simulst.errors import SimulstError, first_line
-from simulst.features import Normalize, log_mel_of
+from simulst.features import LogMel, Normalize, log_mel_of
 from simulst.light_import import without_type_checks
 from simulst.models.base import check_device
 from simulst.models.espnet import ESPnetOptions
@@ -20,7 +20,9 @@ from simulst.models.espnet.experiment import Experiment
 from simulst.models.espnet.full_context_encoder import FullContextEncoder
 from simulst.models.espnet.linear import check_precision
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.vocabulary import Vocabulary, read_vocabulary, trained_languages
+from simulst.pitch import LogMelPitch
 from simulst.units import SAMPLE_RATE
 
 ENCODERS = {
@@ -28,7 +30,10 @@ ENCODERS = {
     "contextual_block_transformer": "contextual_block_transformer_encoder:ContextualBlockTransformerEncoder",
     "conformer": "conformer_encoder:ConformerEncoder",
     "transformer": "transformer_encoder:TransformerEncoder",
+    "vgg_rnn": "vgg_rnn_encoder:VGGRNNEncoder",
 }
+DECODERS = {"transformer": "transformer_decoder:TransformerDecoder", "rnn": "rnn_decoder:RNNDecoder"}
+FRONTENDS = {"default": LogMel, "log_mel_pitch": LogMelPitch}
 LEAST_WIDTH = 192  # narrower layers are not faster with a second thread, see docs/benchmarks.md
 Weights = dict[str, torch.Tensor]
 
@@ -69,7 +74,8 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
     _check_supported(config, options)
     vocabulary = read_vocabulary(experiment)
     weights = {name: tensor.to(options.device) for name, tensor in experiment.weights().items()}
-    features = log_mel_of(config.get("frontend_conf") or {}, _take(weights, "frontend.logmel.melmat"), SAMPLE_RATE)
+    mel, kind = _take(weights, "frontend.logmel.melmat"), FRONTENDS[config["frontend"]]
+    features = log_mel_of(config.get("frontend_conf") or {}, mel, SAMPLE_RATE, kind)
     normalize = _normalization(config, weights)
     encoder = _encoder(config, weights, features.dims, normalize, options)
     return ESPnet(
@@ -100,10 +106,11 @@ def _encoder(
 
 def _decoder(
     config: dict[str, Any], weights: Weights, vocabulary: Vocabulary, width: int, options: ESPnetOptions
-) -> CachedDecoder:
-    decoder = _class("espnet2.asr.decoder.transformer_decoder:TransformerDecoder")
+) -> CachedDecoder | RecurrentDecoder:
+    decoder = _class("espnet2.asr.decoder." + DECODERS[config["decoder"]])
     module = _filled(decoder(len(vocabulary), width, **config.get("decoder_conf") or {}), weights, "decoder.")
-    return CachedDecoder(module.to(options.device), options.precision)
+    module = module.to(options.device)
+    return RecurrentDecoder(module) if config["decoder"] == "rnn" else CachedDecoder(module, options.precision)
 
 
 def _ctc_layer(
@@ -121,11 +128,13 @@ def _is_blockwise(config: dict[str, Any]) -> bool:
 
 
 def _check_supported(config: dict[str, Any], options: ESPnetOptions) -> None:
-    if config.get("encoder") not in ENCODERS:
-        raise SimulstError(f"encoder: '{config.get('encoder')}' is not implemented; use {', '.join(ENCODERS)}.")
-    for name, value in (("decoder", "transformer"), ("frontend", "default")):
-        if config.get(name) != value:
-            raise SimulstError(f"{name}: '{config.get(name)}' is not implemented; use '{value}'.")
+    for name, known in (("encoder", ENCODERS), ("decoder", DECODERS), ("frontend", FRONTENDS)):
+        if config.get(name) not in known:
+            raise SimulstError(f"{name}: '{config.get(name)}' is not implemented; use {' or '.join(known)}.")
+    if config["decoder"] == "rnn" and _is_blockwise(config):
+        raise SimulstError("decoder: rnn is implemented with full-context encoders only; train with 'transformer'.")
+    if config["decoder"] == "rnn" and options.precision != "float32":
+        raise SimulstError(f"precision: '{options.precision}' is not implemented for decoder rnn; give float32.")
     for name in ("preencoder", "postencoder", "hier_encoder", "md_encoder", "input_size"):
         if config.get(name) is not None:
             raise SimulstError(f"{name}: '{config[name]}' is not implemented; train without it.")

@@ -2,7 +2,7 @@
 
 Contextual-block encoders (Tsunoo et al. 2021) run incrementally. Each block is encoded as soon as its audio is there,
 so the output depends on the audio so far, and not on how it was cut into pushes. Full-context encoders (conformer,
-transformer) encode all audio again at each step.
+transformer, vgg_rnn) encode all audio again at each step.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder, EncoderSta
 from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.full_context_encoder import FullContextEncoder, ReducedPrefixes
 from simulst.models.espnet.guide import ESPnetGuide
+from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.session import ESPnetSession
 from simulst.models.espnet.vocabulary import Vocabulary
 from simulst.search import Tokens
@@ -36,7 +37,7 @@ class ESPnet:
     features: computes the filterbank features.
     normalize: normalises them.
     encoder: blockwise or full-context.
-    decoder: the cached decoder.
+    decoder: reads one token at a time.
     ctc_layer: predicts the output text from encoder frames (t, width); None: the model has no such layer.
     window: seconds of speech that the decoder sees; 0: all of it.
     device: the torch device.
@@ -52,7 +53,7 @@ class ESPnet:
         features: LogMel,
         normalize: Normalize,
         encoder: BlockwiseEncoder | FullContextEncoder,
-        decoder: CachedDecoder,
+        decoder: CachedDecoder | RecurrentDecoder,
         ctc_layer: torch.nn.Module | None,
         window: float,
         device: torch.device,

@@ -13,6 +13,7 @@ from torch import Tensor
 from simulst.meter import Meter
 from simulst.models.base import Session
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
+from simulst.models.espnet.recurrent_decoder import Carried, RecurrentDecoder
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, Found, JointBeamSearch, JointOptions, SearchOptions, Tokens
@@ -78,7 +79,11 @@ class ESPnetSession(Session):
             | ({Need.BLOCKS} if model.blockwise else set())
             | ({Need.CTC} if model.has_ctc else set())
         )
-        self.layers, self.heads = model.decoder.empty.shape[0], model.decoder.empty.shape[2]
+        decoder = model.decoder
+        self._decoder = Carried(decoder) if isinstance(decoder, RecurrentDecoder) else decoder
+        self.layers, self.heads = decoder.attentions
+        if not model.has_ctc:
+            self.default_search = JointBeamSearch(ctc_weight=0.0)
 
     @property
     def length(self) -> int:
@@ -164,6 +169,9 @@ class ESPnetSession(Session):
     # ---- searches over what the window holds ----
 
     def _search_window(self, committed: Tokens, options: JointOptions, stop: Stopping | None) -> Steps[Found]:
+        if isinstance(options, JointBeamSearch) and isinstance(self._decoder, Carried):
+            # What is found depends on the states that are carried on, and so on all steps before: it is not shared.
+            return (yield from self._joint(committed, options, stop))
         if isinstance(options, JointBeamSearch):
             parts = self._encoding.parts
             key = (
@@ -209,7 +217,7 @@ class ESPnetSession(Session):
         if self._search is None or not self._model.blockwise:
             vocabulary = self._model.vocabulary
             with_ctc = stop is not None and Need.CTC in stop.options.needs
-            self._search = JointSearch(self._model.decoder, options, vocabulary.sos, vocabulary.eos, with_ctc)
+            self._search = JointSearch(self._decoder, options, vocabulary.sos, vocabulary.eos, with_ctc)
             self._searched = 0
         return self._search
 
