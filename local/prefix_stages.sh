@@ -16,8 +16,8 @@ if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
         exit 1
     fi
     prefix=$out/prefix
-    offline_training="--config $offline_config $corpus --text tc.$target --tokens $dirs/tokens
-        --source-text lc.rm.$source --source-tokens $dirs/source_tokens"
+    offline_training="--config $offline_config $corpus --text tc.$target --tokens $own/tokens
+        --source-text lc.rm.$source --source-tokens $own/source_tokens"
     model="--model-option checkpoint=chosen.pth --source-lang $source --target-lang $target"
     # The name of the model that is fine-tuned with maxratio $1.
     name_of() { if [ "$1" = none ]; then echo all; else echo "maxratio$1"; fi; }
@@ -29,7 +29,7 @@ if runs 11; then
     echo "== stage 11: offline model"
     check_gpus "$out/offline"
     # shellcheck disable=SC2086
-    OMP_NUM_THREADS=$(nproc) python $local/train.py train $offline_training --stats "$dirs/stats" --out "$out/offline" \
+    OMP_NUM_THREADS=$(nproc) python $local/train.py train $offline_training --stats "$own/stats" --out "$out/offline" \
         $redo $machines -- $offline_options
     python $local/average.py "$out/offline" --data "$dirs/dev" --text "tc.$target" --source-lang "$source" \
         --target-lang "$target" --counts "$counts" $redo
@@ -61,8 +61,8 @@ if runs 13; then
         done
         # shellcheck disable=SC2086
         OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$prefix_config" --text "tc.$target" \
-            --train "$dirs/pairs/$name/dump/train" --valid "$dirs/pairs/$name/dump/dev" --tokens "$dirs/tokens" \
-            --source-tokens "$dirs/source_tokens" --stats "$dirs/stats" --model "$out/offline/chosen.pth" \
+            --train "$dirs/pairs/$name/dump/train" --valid "$dirs/pairs/$name/dump/dev" --tokens "$own/tokens" \
+            --source-tokens "$own/source_tokens" --stats "$own/stats" --model "$out/offline/chosen.pth" \
             --out "$prefix/$name" $redo $machines -- $prefix_options
     done
 fi

@@ -4,6 +4,8 @@
 #   --stop-stage N       last stage to run [$stop_stage]
 #   --pieces N           target pieces [$pieces]; --source-pieces N: source pieces [$source_pieces]
 #   --token-kind K       unigram, bpe or char [$token_kind]
+#   --system NAME        a name for a model of other tokens or another --config: its own tokens, statistics, models and
+#                        results, beside others on the same data
 #   --speeds "S ..."     factors of speed perturbation [$speeds]
 #   --asr true|false     train a recognition model first and use its encoder [$asr]
 #   --config FILE        ESPnet's training configuration [$config]
@@ -35,6 +37,7 @@ stop_stage=10
 pieces=4000
 source_pieces=4000
 token_kind=unigram
+system=
 speeds="0.9 1.0 1.1"
 asr=true
 config=../../conf/train/paper_c_st.yaml

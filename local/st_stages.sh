@@ -8,11 +8,16 @@
 #   variant     another name for the results, if a recipe has several models of a pair; may be unset
 set="${pairs// /+}"
 dirs=$data/$set
-out=$exp/$set
+out=$exp${system:+/$system}/$set
+own=$dirs${system:+/$system}
 if [ "$set" = "$pairs" ]; then target=${pairs#*-}; else target=multi; fi
 source=${pairs%%-*}
 texts="tc.$target lc.rm.$source"
 local=../../local
+if [ -n "$system" ]; then
+    variant=${variant:+$variant-}$system
+    command+=" --system $system --config $config --token-kind $token_kind --pieces $pieces --decodings $decodings"
+fi
 
 # Sets `pages` to the pages named $1 that get the results.
 choose_pages() {
@@ -62,35 +67,35 @@ if runs 3; then
     symbols=
     if [ "$target" = multi ]; then for pair in $pairs; do symbols+=" --symbol <2${pair#*-}>"; done; fi
     # shellcheck disable=SC2086
-    python $local/train_tokens.py "$dirs/dump/train/text.tc.$target" --out "$dirs/tokens" --size "$pieces" \
+    python $local/train_tokens.py "$dirs/dump/train/text.tc.$target" --out "$own/tokens" --size "$pieces" \
         --kind "$token_kind" $symbols $redo
-    python $local/train_tokens.py "$dirs/dump/train/text.lc.rm.$source" --out "$dirs/source_tokens" \
+    python $local/train_tokens.py "$dirs/dump/train/text.lc.rm.$source" --out "$own/source_tokens" \
         --size "$source_pieces" --kind "$token_kind" $redo
 fi
 
 machines="--ngpu $ngpu --num-nodes $num_nodes ${hosts:+--hosts $hosts}"
 corpus="--train $dirs/dump/train --valid $dirs/dump/dev"
-asr_training="--task asr --config $asr_config $corpus --text lc.rm.$source --tokens $dirs/source_tokens"
-st_training="--config $config $corpus --text tc.$target --tokens $dirs/tokens
-    --source-text lc.rm.$source --source-tokens $dirs/source_tokens"
+asr_training="--task asr --config $asr_config $corpus --text lc.rm.$source --tokens $own/source_tokens"
+st_training="--config $config $corpus --text tc.$target --tokens $own/tokens
+    --source-text lc.rm.$source --source-tokens $own/source_tokens"
 
 if runs 4; then
     echo "== stage 4: statistics"
     # shellcheck disable=SC2086
-    python $local/train.py stats $st_training --out "$dirs/stats" $redo -- $stats_options
+    python $local/train.py stats $st_training --out "$own/stats" $redo -- $stats_options
 fi
 
 if runs 5 && $asr; then
     echo "== stage 5: ASR pre-training"
     # shellcheck disable=SC2086
-    OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$dirs/stats" --out "$out/asr" $redo \
+    OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$own/stats" --out "$out/asr" $redo \
         $machines -- $model_options $asr_options
 fi
 
 if runs 6; then
     echo "== stage 6: ST training"
     # shellcheck disable=SC2086,SC2046
-    OMP_NUM_THREADS=$(nproc) python $local/train.py train $st_training --stats "$dirs/stats" --out "$out/st" $redo \
+    OMP_NUM_THREADS=$(nproc) python $local/train.py train $st_training --stats "$own/stats" --out "$out/st" $redo \
         $($asr && echo --encoder "$out/asr/valid.acc.best.pth") $machines -- \
         $model_options $train_options
 fi
