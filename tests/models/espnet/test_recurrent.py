@@ -208,26 +208,22 @@ def decoding(k: int, s: int, n: int) -> Any:
     return parse_decoding({"read": read, "stop": stop, "commit": {"type": "all"}, "search": SEARCH}, "test")
 
 
-@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("n", [1, 3])
 def test_with_the_same_frames_a_carried_state_is_one_from_scratch(model: ESPnet, n: int) -> None:
     """The whole audio is there from the start, so that decoding in pieces must equal decoding at once."""
-    lengths = []
-    for seed in range(3):
-        whole, pieces = model.session("en", "de"), model.session("en", "de")
-        for session in (whole, pieces):
-            session.extend(noise(20000, seed), final=True)
-        expected = whole.search((), GREEDY, None).best
-        committed: tuple[int, ...] = ()
-        while committed != (committed := pieces.search(committed, GREEDY, MaxTokens(n)).best):
-            assert committed == expected[: len(committed)]
-            again = model.session("en", "de")
-            again.extend(noise(20000, seed), final=True)
-            if len(committed) < len(expected):
-                scores = [one.search(committed, GREEDY, None).beam[0].score for one in (again, pieces)]
-                assert scores[0] == pytest.approx(scores[1], abs=1e-4)
-        assert committed == expected
-        lengths.append(len(expected))
-    assert max(lengths) > 3
+    sessions = [model.session("en", "de") for _ in range(3)]
+    for session in sessions:
+        session.extend(noise(12000), final=True)
+    whole, pieces, again = sessions
+    expected = whole.search((), GREEDY, None).best
+    assert len(expected) > 3
+    committed: tuple[int, ...] = ()
+    while committed != (committed := pieces.search(committed, GREEDY, MaxTokens(n)).best):
+        assert committed == expected[: len(committed)]
+        if len(committed) in (3, len(expected) - 1):
+            scores = [one.search(committed, GREEDY, None).beam[0].score for one in (again, pieces)]
+            assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+    assert committed == expected
 
 
 def test_only_what_follows_the_carried_state_is_read(model: ESPnet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +235,7 @@ def test_only_what_follows_the_carried_state_is_read(model: ESPnet, monkeypatch:
     monkeypatch.setattr(
         model.decoder, "step", lambda tokens, *rest: (steps.append(len(tokens)), step(tokens, *rest))[1]
     )
-    for prefix, read in (((9, 3, 4, 5), 4), ((9, 3, 4, 5), 1), ((9, 3, 4, 5, 6, 7), 3), ((9, 8), 2)):
+    for prefix, read in (((9, 3, 4, 5), 4), ((9, 3, 4, 5), 1), ((9, 3, 4, 5, 6, 7), 2), ((9, 8), 2)):
         memory = decoder.memory()
         memory.append(random_frames(5, len(steps)))
         steps.clear()
