@@ -3,9 +3,12 @@
 # Stages 11 to 16, paper D's system, need only stages 1 to 4 (--stage 11 --stop-stage 16 after --stop-stage 4):
 #   --tau N              frames of 10 ms by which prefixes grow [$tau]
 #   --prefix-beam N      beam size of the search that translates prefixes [$prefix_beam]
+#   --prefix-pieces N    pieces of the BPE that the two languages share in these stages; 0: the tokens of stage 3
+#                        [$prefix_pieces]
 #   --prefix-limit N     use only the first N utterances of train; 0: all [$prefix_limit]
 #   --open-end           leave out the full stop after a prefix's translation [$open_end]
-#   --ratios "R ..."     values of maxratio; one model is fine-tuned for each; none: all pairs [$ratios]
+#   --ratios "R ..."     values of maxratio (frames of 10 ms per target word; for zh and ja per token); one model is fine-tuned for
+#                        each; none: all pairs [$ratios]
 #   --with-whole         fine-tune on whole utterances and their pairs [$with_whole]
 #   --waits "K ..."      k of wait-k [$waits]
 #   --thresholds "T .."  λ_thre of the boundary predictor [$thresholds]; --units "N ...": T in frames [$units]
@@ -18,6 +21,7 @@
 # Stages: 11 offline model  12 prefix pairs  13 fine-tuning  14 boundary predictor  15 decoding  16 curve, tables and findings
 tau=100
 prefix_beam=10
+prefix_pieces=20000
 prefix_limit=0
 open_end=false
 ratios="none 80 40 20"

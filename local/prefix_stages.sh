@@ -2,6 +2,7 @@
 # predictor make an offline Transformer simultaneous. For one language pair. Besides its other options, the recipe sets
 #   offline_config, prefix_config   ESPnet's configurations for the offline model and for its fine-tuning
 #   tau, prefix_beam                frames of 10 ms by which prefixes grow; beam size for translating prefixes
+#   prefix_pieces                   pieces of the shared BPE; 0: the tokens of stage 3
 #   prefix_limit, open_end          number of utterances of train (0: all); whether to leave out final full stops
 #   ratios, with_whole              values of maxratio, with a model for each; whether to add whole utterances
 #   waits, thresholds, units        k of wait-k; λ_thre and T (frames) of the boundary predictor
@@ -16,8 +17,14 @@ if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
         exit 1
     fi
     prefix=$out/prefix
-    offline_training="--config $offline_config $corpus --text tc.$target --tokens $own/tokens
-        --source-text lc.rm.$source --source-tokens $own/source_tokens"
+    if ! [[ $prefix_pieces =~ ^[0-9]{1,6}$ ]]; then
+        echo "error: --prefix-pieces $prefix_pieces: give a number of pieces, or 0 for the tokens of stage 3" >&2
+        exit 1
+    fi
+    prefix_tokens=$own/shared_tokens prefix_source_tokens=$own/shared_tokens
+    if [ "$prefix_pieces" = 0 ]; then prefix_tokens=$own/tokens prefix_source_tokens=$own/source_tokens; fi
+    offline_training="--config $offline_config $corpus --text tc.$target --tokens $prefix_tokens
+        --source-text lc.rm.$source --source-tokens $prefix_source_tokens"
     model="--model-option checkpoint=chosen.pth --source-lang $source --target-lang $target"
     # The name of the model that is fine-tuned with maxratio $1.
     name_of() { if [ "$1" = none ]; then echo all; else echo "maxratio$1"; fi; }
@@ -28,6 +35,10 @@ fi
 if runs 11; then
     echo "== stage 11: offline model"
     check_gpus "$out/offline"
+    if [ "$prefix_pieces" != 0 ]; then
+        python $local/train_tokens.py "$dirs/dump/train/text.tc.$target" "$dirs/dump/train/text.lc.rm.$source" \
+            --out "$prefix_tokens" --size "$prefix_pieces" --kind bpe $redo
+    fi
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/train.py train $offline_training --stats "$own/stats" --out "$out/offline" \
         $redo $machines -- $offline_options
@@ -54,15 +65,15 @@ if runs 13; then
         for split in train dev; do
             # shellcheck disable=SC2046
             python $local/write_pairs.py --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" \
-                --target-lang "$target" --out "$dirs/pairs/$name/$split" \
+                --target-lang "$target" --out "$dirs/pairs/$name/$split" --tokens "$prefix_tokens" \
                 $([ "$ratio" = none ] || echo --max-ratio "$ratio") $($with_whole && echo --whole) $redo
             python $local/dump_audio.py "$dirs/pairs/$name/$split" "$dirs/pairs/$name/dump/$split" --texts "tc.$target" \
                 $redo
         done
         # shellcheck disable=SC2086
         OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$prefix_config" --text "tc.$target" \
-            --train "$dirs/pairs/$name/dump/train" --valid "$dirs/pairs/$name/dump/dev" --tokens "$own/tokens" \
-            --source-tokens "$own/source_tokens" --stats "$own/stats" --model "$out/offline/chosen.pth" \
+            --train "$dirs/pairs/$name/dump/train" --valid "$dirs/pairs/$name/dump/dev" --tokens "$prefix_tokens" \
+            --source-tokens "$prefix_source_tokens" --stats "$own/stats" --model "$out/offline/chosen.pth" \
             --out "$prefix/$name" $redo $machines -- $prefix_options
     done
 fi

@@ -21,13 +21,21 @@ FOLDER = click.Path(path_type=Path)
 @click.option(
     "--max-ratio", type=Positive(), help="Leave out pairs of more frames per word (80, 40 and 20 in the paper)."
 )
+@click.option("--tokens", type=FOLDER, help="The model's tokens, which --max-ratio counts for zh and ja (stage 3).")
 @click.option("--whole", is_flag=True, help="Put the whole utterances beside the pairs.")
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(
-    data: Path, prefixes: Path, target_lang: str, out: Path, max_ratio: float | None, whole: bool, force: bool
+    data: Path,
+    prefixes: Path,
+    target_lang: str,
+    out: Path,
+    max_ratio: float | None,
+    tokens: Path | None,
+    whole: bool,
+    force: bool,
 ) -> None:
     """Write the pairs."""
-    write_pairs(data, prefixes, out, target_lang, max_ratio, whole, force)
+    write_pairs(data, prefixes, out, target_lang, max_ratio, whole, force, tokens)
 
 
 if __name__ == "__main__":

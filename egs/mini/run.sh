@@ -10,6 +10,8 @@
 #   --dev N              development sentences [$dev]
 #   --test N             sentences of tst-COMMON [$test]
 #   --he N               sentences of tst-HE, in voices that training has not heard [$he]
+#
+# Stage 17 (--stage 17 --stop-stage 17) writes the talks of the test splits as whole recordings, for long streams.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -30,6 +32,7 @@ source_pieces=300
 counts="1 2 3 5"
 ngpu=0
 prefix_beam=5
+prefix_pieces=0
 prefix_limit=2500
 open_end=true
 with_whole=true
@@ -39,7 +42,7 @@ offline_config=../../conf/train/mini_transformer.yaml
 prefix_config=../../conf/train/mini_prefix.yaml
 predictor_options="--mels 40 --channels 16 --embedding 64 --hidden 128 --learning-rate 1e-3 --warmup 200 --max-epochs 30"
 dependent_defaults() {
-    if [ "$pair" = en-ja ]; then default ratios "none 16 13"; fi # frames per character
+    if [ "$pair" = en-ja ]; then default ratios "none 29 23"; fi # frames per token
     variant=
     case $size in
         small)
@@ -92,3 +95,11 @@ command="./run.sh --recipe mini"
 prefix_command="$command --stage 11 --stop-stage 16"
 # shellcheck source=../../local/prefix_stages.sh
 . ../../local/prefix_stages.sh
+
+if runs 17; then
+    for split in $tests; do
+        echo "== stage 17: talks of $split"
+        python ../../local/write_talks.py --data "$data/$pair/$split" --out "$data/$pair/talks-$split" \
+            --source-lang en --target-lang "${pair#*-}" $redo
+    done
+fi

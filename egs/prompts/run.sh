@@ -17,6 +17,7 @@
 #
 # Stages have the numbers that they have in every recipe; 3 to 7 train a model, and this one comes trained:
 #   1 recordings and transcripts   2 model   8 decode   9 score   10 curve, tables and findings
+#   11 talks: the test prompts joined to recordings of 10 minutes and more (needs --stop-stage 11)
 # An interrupted run goes on where it was; what is whole is not done again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -69,3 +70,13 @@ options_of() {
 }
 # shellcheck source=../../local/whisper_stages.sh
 . ../../local/whisper_stages.sh
+
+if runs 11; then
+    for pair in $pairs; do
+        for pauses in natural long; do
+            echo "== stage 11: talks $pair, $pauses pauses"
+            python ../../local/write_talks.py --data "data/$pair/tst" --out "data/$pair/talks-$pauses" \
+                --source-lang "${pair%-*}" --target-lang en --join "$pauses"
+        done
+    done
+fi

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,6 +85,7 @@ def write_pairs(
     max_ratio: float | None = None,
     whole: bool = False,
     force: bool = False,
+    tokens: Path | None = None,
 ) -> None:
     """Write prefix pairs as a data directory.
 
@@ -94,18 +95,19 @@ def write_pairs(
     data: data directory that the pairs were extracted from.
     prefixes: the prefixes.jsonl.
     target: target language.
-    max_ratio: maxratio of section 2.1: leave out pairs with more frames per target word (per character for languages
-        written without spaces).
+    max_ratio: maxratio of section 2.1: leave out pairs with more frames per target word. For languages written without
+        spaces, as in Table 4, per target token.
     whole: add the whole utterances with their references.
     force: write the directory again.
+    tokens: the model's tokens (stage 3), which `max_ratio` needs for languages written without spaces.
 
-    Raises SimulstError: `data` lacks an utterance; no pair is left; what `read_data_dir`, `read_prefixes` and
-        `written_whole` raise.
+    Raises SimulstError: `data` lacks an utterance; no pair is left; `tokens` is needed or cannot be read; what
+        `read_data_dir`, `read_prefixes` and `written_whole` raise.
     """
     if max_ratio is not None and not max_ratio > 0:
         raise SimulstError(f"--max-ratio {max_ratio:g}: give frames per word, above 0, or leave it out.")
     counts = Counter[str]()
-    entries = list(_entries(data, prefixes, target, max_ratio, whole, counts))
+    entries = list(_entries(data, prefixes, target, _limit(max_ratio, target, tokens), whole, counts))
     if not counts["pairs"]:
         raise SimulstError(f"{prefixes}: has no pairs; train the offline model longer, or extract with a smaller tau.")
     if not counts["kept"]:
@@ -136,8 +138,33 @@ class _Entry:
         return seconds_of(self.utterance.wav) if self.utterance.end is None else self.utterance.end
 
 
+_Keeps = Callable[[Mapping[str, Any]], bool]
+
+
+def _limit(max_ratio: float | None, target: str, tokens: Path | None) -> _Keeps:
+    """Whether a pair has at most `max_ratio` frames per word or token."""
+    if max_ratio is None:
+        return lambda pair: True
+    split: Callable[[str], Sequence[Any]] = str.split
+    if unit_of(target) == "char":
+        if tokens is None:
+            raise SimulstError(f"--max-ratio: counts tokens of the model for '{target}'; give --tokens (stage 3).")
+        split = _pieces(tokens / "bpe.model")
+    return lambda pair: pair["frames"] <= max_ratio * max(1, len(split(pair["text"])))
+
+
+def _pieces(model: Path) -> Callable[[str], list[int]]:
+    from sentencepiece import SentencePieceProcessor
+
+    try:
+        encode: Callable[[str], list[int]] = SentencePieceProcessor(model_proto=model.read_bytes()).encode
+    except (OSError, RuntimeError):
+        raise SimulstError(f"{model}: no SentencePiece model; give the folder of tokens that stage 3 wrote.") from None
+    return encode
+
+
 def _entries(
-    data: Path, prefixes: Path, target: str, max_ratio: float | None, whole: bool, counts: Counter[str]
+    data: Path, prefixes: Path, target: str, keeps: _Keeps, whole: bool, counts: Counter[str]
 ) -> Iterator[_Entry]:
     """The pairs that are kept and, if `whole` is set, the whole utterances. Updates `counts`."""
     utterances = {utterance.name: utterance for utterance in read_data_dir(data, target)}
@@ -150,18 +177,12 @@ def _entries(
             yield _Entry(utterance.name, utterance, None, utterance.reference)
         for pair in one["pairs"]:
             counts["pairs"] += 1
-            if max_ratio is not None and _ratio(pair, target) > max_ratio:
+            if not keeps(pair):
                 counts["filtered"] += 1
                 continue
             counts["kept"] += 1
             seconds = pair["frames"] * FRAME_MS / 1000
             yield _Entry(f"{utterance.name}-p{pair['frames']:05}", utterance, seconds, pair["text"])
-
-
-def _ratio(pair: Mapping[str, Any], target: str) -> float:
-    """Frames per target word, or character."""
-    units = pair["text"].replace(" ", "") if unit_of(target) == "char" else pair["text"].split()
-    return float(pair["frames"] / max(1, len(units)))
 
 
 def _tables(data: Path, entries: Sequence[_Entry], target: str) -> dict[str, dict[str, str]]:

@@ -21,6 +21,7 @@ from simulst.prefix import extract as module
 from simulst.prefix.extract import Options, extract
 from simulst.prefix.pairs import read_prefixes, write_pairs
 from simulst.runs import Task
+from simulst.training.tokens import train_tokens
 
 SECONDS = {"a-1": (0.0, 1.9), "a-2": (2.0, 5.2), "a-3": (5.2, 5.9), "b-1": (0.0, 4.0)}
 
@@ -223,11 +224,24 @@ def test_long_sources_of_short_targets_are_left_out(
     assert counts.get("filtered", 0) == 4 - len(kept)
 
 
-def test_characters_count_where_words_are_not_apart(corpus: Path, tmp_path: Path, prefixes: Path) -> None:
+def test_tokens_count_where_words_are_not_apart(corpus: Path, tmp_path: Path, prefixes: Path) -> None:
     (corpus / "train" / "text.tc.ja").write_text("".join(f"{name} 文\n" for name in SECONDS))
-    write_pairs(corpus / "train", prefixes, tmp_path / "out", "ja", 30.0)
+    text = tmp_path / "text"
+    text.write_text(
+        "".join(f"{n} {word}\n" for n, word in enumerate(["Nun", "Nun sind wir", "Ich habe", "da sie"] * 9))
+    )
+    train_tokens([text], tmp_path / "char", 0, "char")
+    write_pairs(corpus / "train", prefixes, tmp_path / "out", "ja", 30.0, tokens=tmp_path / "char")
     counts = json.loads((tmp_path / "out" / "pairs.json").read_text())
-    assert counts["filtered"] == 1  # 100 frames for "Nun"
+    assert counts == {"pairs": 4, "kept": 4}  # at most 100 frames for the four characters of "▁Nun"
+    train_tokens([text], tmp_path / "bpe", 30, "bpe")
+    write_pairs(corpus / "train", prefixes, tmp_path / "out2", "ja", 30.0, tokens=tmp_path / "bpe")
+    counts = json.loads((tmp_path / "out2" / "pairs.json").read_text())
+    assert "a-2-p00100" not in {u.name for u in read_data_dir(tmp_path / "out2", "tc.ja")} and counts["filtered"] >= 1
+    with pytest.raises(SimulstError, match="counts tokens of the model for 'ja'; give --tokens"):
+        write_pairs(corpus / "train", prefixes, tmp_path / "out3", "ja", 30.0)
+    with pytest.raises(SimulstError, match=r"bpe.model: no SentencePiece model"):
+        write_pairs(corpus / "train", prefixes, tmp_path / "out3", "ja", 30.0, tokens=tmp_path)
     (corpus / "train" / "text.tc.ja").unlink()
 
 

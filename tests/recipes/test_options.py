@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_a_size_sets_defaults_that_options_override() -> None:
     overridden = run(recipe, "--size", "large", "--asr", "false", "--train", "7", "--help").stdout
     assert "encoder [false]" in overridden and "training sentences [7]" in overridden
     assert run(recipe, "--train", "7", "--asr", "false", "--size", "large", "--help").stdout == overridden
-    assert "[none 16 13]" in run(recipe, "--pair", "en-ja", "--help").stdout
+    assert "[none 29 23]" in run(recipe, "--pair", "en-ja", "--help").stdout
 
 
 def test_a_style_has_its_own_folders_and_size() -> None:
@@ -57,6 +58,33 @@ def test_a_style_has_its_own_folders_and_size() -> None:
     talk, both = (run(recipe, "--style", "talk", *more, "--help").stdout for more in ((), ("--size", "large")))
     assert "[data/talk] [exp/talk]" in talk and "training sentences [4300]" in talk
     assert "[data/large-talk] [exp/large-talk]" in both and "training sentences [20000]" in both
+
+
+def test_prefix_stages_have_their_own_tokens(tmp_path: Path) -> None:
+    """The shared BPE of paper D in must_c, the tokens of stage 3 in mini."""
+    (tmp_path / "local").symlink_to(ROOT / "local")
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$@"\n')
+    python.chmod(0o755)
+    called = {}
+    for name in ("mini", "must_c"):
+        shutil.copytree(ROOT / "egs" / name, tmp_path / "egs" / name, ignore=shutil.ignore_patterns("data", "exp"))
+        done = run(tmp_path / "egs" / name, "--ngpu", "0", "--stage", "11", "--stop-stage", "13", "--ratios", "40")
+        assert done.returncode == 0, done.stderr
+        called[name] = done.stdout
+    assert "train_tokens" not in called["mini"] and "shared" not in called["mini"]
+    assert called["mini"].count("--tokens data/en-de/tokens --source-tokens data/en-de/source_tokens") == 1
+    (tokens,) = re.findall(r".*train_tokens.py (.*)", called["must_c"])
+    assert tokens == (
+        "data/en-de/dump/train/text.tc.de data/en-de/dump/train/text.lc.rm.en "
+        "--out data/en-de/shared_tokens --size 20000 --kind bpe"
+    )
+    assert {*re.findall(r"tokens (data\S+)", called["must_c"])} == {"data/en-de/shared_tokens"}
+    fails(
+        run(tmp_path / "egs/must_c", "--stage", "11", "--stop-stage", "11", "--prefix-pieces", "x"),
+        "error: --prefix-pieces x: give",
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import soundfile
-
 from simulst.corpora.voices.lines import Line, samples
 from simulst.corpora.voices.splits import scenes
+from simulst.data.talks import grouped, write_recording
 from simulst.units import SAMPLE_RATE
 
 USUAL = 600.0  # seconds of a recording
@@ -47,14 +45,8 @@ def plan(lines: Sequence[Line], language: str, name: str) -> list[Recording]:
     """
     order = scenes(lines)
     lengths = [sum(line.seconds(language) + sum(PAUSE) / 2 for line in scene) + sum(BREAK) / 2 for scene in order]
-    total = sum(lengths)
-    parts = max(1, min(round(total / USUAL), int(total // SHORTEST)))
-    groups: list[list[list[Line]]] = [[] for _ in range(parts)]
-    heard = 0.0
-    for scene, length in zip(order, lengths, strict=True):
-        groups[min(parts - 1, int((heard + length / 2) / total * parts))].append(scene)
-        heard += length
-    return [_recording(group, language, f"{name}-{n:02}") for n, group in enumerate(filter(None, groups), start=1)]
+    groups = grouped(order, lengths, USUAL, SHORTEST)
+    return [_recording(group, language, f"{name}-{n:02}") for n, group in enumerate(groups, start=1)]
 
 
 def _recording(order: Sequence[Sequence[Line]], language: str, name: str) -> Recording:
@@ -71,12 +63,8 @@ def _recording(order: Sequence[Sequence[Line]], language: str, name: str) -> Rec
 
 def write(recording: Recording, path: Path) -> None:
     """Write it as WAV, 16 kHz, 16 bits. Between the lines is silence, as there is in them."""
-    audio = np.zeros(round(recording.seconds * SAMPLE_RATE), np.float32)
-    for placed in recording.lines:
-        speech = samples(placed.line.speech[recording.language])
-        begin = round(placed.offset * SAMPLE_RATE)
-        audio[begin : begin + speech.size] = speech[: audio.size - begin]
-    soundfile.write(path, audio, SAMPLE_RATE, subtype="PCM_16")
+    placed = ((round(p.offset * SAMPLE_RATE), samples(p.line.speech[recording.language])) for p in recording.lines)
+    write_recording(path, round(recording.seconds * SAMPLE_RATE), placed)
 
 
 def _rounded(seconds: float) -> float:
