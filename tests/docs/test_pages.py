@@ -70,6 +70,7 @@ NOT_RUN = {
         "simulst sweep --data data/en-de",
     ): "it needs two trainings; tests/models/test_guide.py has guides",
     ("docs/papers.md", "# mine.yaml"): "tests/findings/test_declared.py reads it",
+    ("docs/simulstream.md", "simulst evaluate"): "stage 11 writes the talks; tests/data/test_talks.py makes such ones",
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
 }
 """The blocks and commands, by their beginnings, that can't be run here, and why."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, get_args
 
-from simulst.corpora.mini.grammar import Sentence
+from simulst.corpora.mini.sentences import Sentence
 
 Style = Literal["sentences", "talk"]
 STYLES: tuple[Style, ...] = get_args(Style)

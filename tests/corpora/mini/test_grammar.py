@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from simulst.corpora.mini import clauses, grammar
+from simulst.corpora.mini import clauses, grammar, sentences
 from simulst.corpora.mini.clauses import BE, IT, NP, PRONOUNS, Clause, noun_phrase, relative_pronoun
-from simulst.corpora.mini.grammar import Sentence, make_splits, sentence
 from simulst.corpora.mini.lexicon import ADJECTIVES, EVENTS, NAMES, NOUNS, PLACES, STATES, VERBS, Noun, Phrase, Verb
+from simulst.corpora.mini.sentences import Sentence, make_splits, sentence
 from simulst.corpora.mini.speech import SIZES
 from simulst.errors import SimulstError
 
@@ -231,7 +231,7 @@ def test_a_sentence_follows_from_the_seed() -> None:
     assert len({sentence(Random(seed)) for seed in range(50)}) == 50
 
 
-@pytest.mark.parametrize("builder", grammar._BUILDERS)
+@pytest.mark.parametrize("builder", sentences._BUILDERS)
 def test_every_kind_of_sentence_is_well_formed(builder) -> None:  # type: ignore[no-untyped-def]
     for seed in range(200):
         parts = builder(Random(seed))
@@ -288,7 +288,7 @@ def test_several_hundred_words_and_sentences_of_some_length(splits: dict[str, li
     words = {w for s in splits["train"] for w in s.words() if w.startswith("en ")}
     assert 300 < len(words) < 500
     lengths = [len(s.en.replace("-", " ").split()) for s in splits["train"]]
-    assert min(lengths) >= grammar.LENGTH[0] and max(lengths) <= grammar.LENGTH[1]
+    assert min(lengths) >= sentences.LENGTH[0] and max(lengths) <= sentences.LENGTH[1]
 
 
 def test_tests_stay_the_same_for_every_size_of_the_training() -> None:

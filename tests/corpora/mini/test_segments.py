@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from simulst.corpora.mini.grammar import Sentence, make_splits
 from simulst.corpora.mini.segments import FILLERS, MOST_WORDS, Segment, cut
+from simulst.corpora.mini.sentences import Sentence, make_splits
 from simulst.corpora.mini.speech import plan_talks
 
 SIZES = {"train": 300, "dev": 20, "tst-COMMON": 20, "tst-HE": 20}

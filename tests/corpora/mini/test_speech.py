@@ -16,7 +16,7 @@ import soundfile
 import yaml
 
 from simulst.corpora.mini import speech as mini
-from simulst.corpora.mini.grammar import make_splits
+from simulst.corpora.mini.sentences import make_splits
 from simulst.corpora.mini.speech import UNSEEN_VOICES, VOICES, make_mini, plan_talks
 from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
