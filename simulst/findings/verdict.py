@@ -142,7 +142,8 @@ def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapp
     missing = [_missing(finding, pair) for pair in pairs]
     whole = [pair for pair, lacking in zip(pairs, missing, strict=True) if not lacking]
     if not whole:
-        return Outcome(finding, "runs missing", missing=tuple(min(missing, key=lambda lacking: len(lacking))))
+        fewest = min(missing, key=len)
+        return Outcome(finding, "runs missing", missing=tuple(fewest))
     labels_a, labels_b = (tuple(side) for side in whole[0])
     outcome = Outcome(finding, "not decided", a=labels_a, b=labels_b, trainings=len(whole))
     differing = {label for a, b in whole for label in (a.keys() ^ {*labels_a}) | (b.keys() ^ {*labels_b})}
