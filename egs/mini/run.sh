@@ -26,6 +26,9 @@ he=100
 . ../../local/st_options.sh
 # shellcheck source=../../local/prefix_options.sh
 . ../../local/prefix_options.sh
+# shellcheck source=../../local/paper_a_options.sh
+. ../../local/paper_a_options.sh
+a_config=../../conf/train/mini_a.yaml
 tests="tst-COMMON tst-HE"
 pieces=700
 source_pieces=300
@@ -89,7 +92,11 @@ pairs=$pair
 command="./run.sh --recipe mini"
 [ "$size" = small ] || command+=" --size $size"
 [ "$style" = sentences ] || command+=" --style $style"
-[ "$pair" = en-de ] || command+=" --pair $pair"
+case $pair in
+    en-de) ;;
+    *" "*) command+=" --pair \"$pair\"" ;;
+    *) command+=" --pair $pair" ;;
+esac
 # shellcheck source=../../local/st_stages.sh
 . ../../local/st_stages.sh
 prefix_command="$command --stage 11 --stop-stage 16"
@@ -103,3 +110,7 @@ if runs 17; then
             --source-lang en --target-lang "${pair#*-}" $redo
     done
 fi
+
+a_command="$command --stage 21 --stop-stage 23"
+# shellcheck source=../../local/paper_a_stages.sh
+. ../../local/paper_a_stages.sh

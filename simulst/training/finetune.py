@@ -141,17 +141,18 @@ def finetune(
         if record is not None and record.get("complete"):
             print(f"{out}: complete; --force does it again")
             return
-        write_atomically(out / RECORD, json.dumps({**wanted, "complete": False}, indent=1))
         if model is None:
             assert new is not None
             model = out / BEGIN
-            if not model.is_dir():
+            if record is None:
                 texts = [utterance.reference for part in heard for utterance in part]
                 with replaced(model) as part:
                     make_model(new, [one.languages[1] for one in train], texts, options.seed, part, str(config))
         architecture = _read(model, options, config)
         batches = _batches(architecture, train, heard, options, options.seed)
         dev = _batches(architecture, valid, held_out, options, None)
+        # From here on, another configuration or model is refused.
+        write_atomically(out / RECORD, json.dumps({**wanted, "complete": False}, indent=1))
         with quiet():
             from simulst.training.trainer import dev_loss, train_epochs
 

@@ -31,7 +31,7 @@ class NewModel:
 
     encoder: for speech, such as wav2vec2 or wav2vec2-bert.
     decoder: for text, such as mbart.
-    extractor: settings of the feature extractor, if the encoder is new.
+    extractor: settings of the feature extractor, if the encoder is new; its class may stand in feature_extractor_type.
     pieces: how many pieces of words the tokeniser has, if the decoder is new. It is learnt from the training's texts.
     """
 
@@ -49,15 +49,22 @@ def make_model(new: NewModel, targets: Sequence[str], texts: Sequence[str], seed
 
     Raises SimulstError: a part that is no encoder or no decoder, an unknown setting, a model that cannot be had.
     """
+    for role, described in (("encoder", new.encoder), ("decoder", new.decoder)):
+        if ("name" in described) == ("model_type" in described):
+            raise SimulstError(
+                f"{where}: '{role}' of 'new_model' needs either name (pre-trained) or model_type (random)."
+            )
     with quiet():
         from transformers import AutoModel, AutoModelForCausalLM, SpeechEncoderDecoderModel
 
         torch.manual_seed(seed)
         tokenizer = _tokenizer(new, sorted(set(targets)), texts, where)
-        sizes = {"vocab_size": len(tokenizer)} if "model_type" in new.decoder else {}
-        roles = {"is_decoder": True, "add_cross_attention": True}
-        encoder = _part(AutoModel, new.encoder, where, "encoder")
-        decoder = _part(AutoModelForCausalLM, {**new.decoder, **sizes, **roles}, where, "decoder")
+        roles: dict[str, Any] = {"is_decoder": True, "add_cross_attention": True}
+        if "model_type" in new.decoder:
+            ids = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id") for role in ("bos", "pad", "eos")}
+            roles |= {"vocab_size": len(tokenizer), **ids}
+        encoder = _part(AutoModel, new.encoder, {}, where, "encoder")
+        decoder = _part(AutoModelForCausalLM, new.decoder, roles, where, "decoder")
         extractor = _extractor(new, encoder, where)
         try:
             model = SpeechEncoderDecoderModel(encoder=encoder, decoder=decoder)
@@ -71,24 +78,26 @@ def make_model(new: NewModel, targets: Sequence[str], texts: Sequence[str], seed
         tokenizer.save_pretrained(out)
 
 
-def _part(kind: Any, described: Mapping[str, Any], where: str, role: str) -> Any:
+def _part(kind: Any, described: Mapping[str, Any], needed: Mapping[str, Any], where: str, role: str) -> Any:
+    """An encoder or a decoder. needed: settings that its role needs."""
     from transformers import AutoConfig
 
     settings = {key: value for key, value in described.items() if key not in ("name", "model_type")}
-    if ("name" in described) == ("model_type" in described):
-        raise SimulstError(f"{where}: '{role}' of 'new_model' needs either name (pre-trained) or model_type (random).")
     path = Path(f"{where}: '{role}'")
     if "name" in described:
         folder = find_folder(Path(described["name"]))
         config = read_part(path, "config.json", lambda: AutoConfig.from_pretrained(folder))
         change_settings(config, settings, where)
+        config.update(dict(needed))
         return read_part(path, "the model", lambda: kind.from_pretrained(folder, config=config, dtype=torch.float32))
     config = read_part(path, "model_type", lambda: AutoConfig.for_model(described["model_type"]))
     change_settings(config, settings, where)
+    config.update(dict(needed))
     return read_part(path, "the model", lambda: kind.from_config(config))
 
 
 def _extractor(new: NewModel, encoder: Any, where: str) -> Any:
+    import transformers
     from transformers import AutoFeatureExtractor
     from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_MAPPING
 
@@ -96,10 +105,16 @@ def _extractor(new: NewModel, encoder: Any, where: str) -> Any:
         folder = find_folder(Path(new.encoder["name"]))
         path = Path(f"{where}: 'encoder'")
         return read_part(path, "preprocessor_config.json", lambda: AutoFeatureExtractor.from_pretrained(folder))
-    if type(encoder.config) not in FEATURE_EXTRACTOR_MAPPING:
-        raise SimulstError(f"{where}: 'encoder' of type '{new.encoder['model_type']}' is not for speech; try wav2vec2.")
-    kind: Any = FEATURE_EXTRACTOR_MAPPING[type(encoder.config)]
-    return read_part(Path(where), "extractor", lambda: kind(**new.extractor))
+    settings = dict(new.extractor)
+    kind: Any = FEATURE_EXTRACTOR_MAPPING.get(type(encoder.config), None)
+    if "feature_extractor_type" in settings:
+        kind = getattr(transformers, str(settings.pop("feature_extractor_type")), None)
+    if kind is None:
+        raise SimulstError(
+            f"{where}: no feature extractor for an encoder of type '{new.encoder['model_type']}'; choose wav2vec2 or "
+            "another encoder of speech, or one of transformers' feature_extractor_type in 'extractor'."
+        )
+    return read_part(Path(where), "extractor", lambda: kind(**settings))
 
 
 def _tokenizer(new: NewModel, targets: Sequence[str], texts: Sequence[str], where: str) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from simulst.corpora.scaffold import new_recipe
 
 ROOT = Path(__file__).parents[2]
-SHARED = {"local/st_options.sh", "local/prefix_options.sh"}
+SHARED = {"local/st_options.sh", "local/prefix_options.sh", "local/paper_a_options.sh"}
 RECIPES = sorted(path.parent.name for path in ROOT.glob("egs/*/run.sh"))
 
 

@@ -1,0 +1,14 @@
+# The recipes source this file after st_options.sh: the options of stages 21 to 23, paper A's system (CUNI-KIT at IWSLT
+# 2022): an offline model of Hugging Face's, for one target language or several, and its strategies.
+#
+# Stages 21 to 23 need only stage 1 (--stage 21 --stop-stage 23 after --stop-stage 1):
+#   --a-config FILE      how to train [$a_config]
+#   --a-model DIR|NAME   model to fine-tune; empty: the configuration describes a new one
+#   --a-decodings FILE   decoding configurations [$a_decodings]
+#   --a-tests "S ..."    splits that stage 22 decodes [$a_tests]
+#
+# Stages: 21 training of the offline model  22 decoding  23 scores, curve and tables
+a_config=../../conf/train/paper_a_st.yaml
+a_model=
+a_decodings=../../conf/decode/sweep_a.yaml
+a_tests=tst-COMMON

@@ -1,0 +1,50 @@
+# Stages 21 to 23, sourced after st_stages.sh: paper A's system (CUNI-KIT at IWSLT 2022). An offline model of Hugging
+# Face's is fine-tuned, or trained from scratch, on all of $pairs at once, and decoded under the paper's strategies.
+# Besides its other options, the recipe sets
+#   a_config, a_model       how to train; the model to begin with (empty: the configuration describes a new one)
+#   a_decodings, a_tests    decoding configurations; splits to decode
+a_out=$out/paper_a
+
+if runs 21; then
+    echo "== stage 21: offline model of Hugging Face's"
+    parts=
+    for pair in $pairs; do parts+=" --pair $pair --train $data/$pair/train --valid $data/$pair/dev"; done
+    # shellcheck disable=SC2086
+    OMP_NUM_THREADS=$(nproc) python $local/finetune.py --config "$a_config" ${a_model:+--model "$a_model"} $parts \
+        --out "$a_out" $redo
+fi
+
+if runs 22; then
+    for pair in $pairs; do
+        for split in $a_tests; do
+            echo "== stage 22: decode $pair $split"
+            # shellcheck disable=SC2086,SC2046
+            OMP_NUM_THREADS=1 simulst sweep --data "$data/$pair/$split" --model "$a_out/model" --source-lang "$source" \
+                --target-lang "${pair#*-}" --text "tc.${pair#*-}" --decodings "$a_decodings" \
+                --out "$a_out/decode/$pair/$split" --jobs "$jobs" \
+                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits $redo
+        done
+    done
+fi
+
+if runs 23; then
+    echo "== stage 23: scores, curve and tables of paper A's system"
+    choose_pages PAPER_A.md
+    for pair in $pairs; do
+        first=${a_tests%% *}
+        if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
+        name=${variant:+$variant-}$name-a
+        for split in $a_tests; do python $local/score_runs.py --target-lang "${pair#*-}" "$a_out/decode/$pair/$split"; done
+        for suffix in svg png; do
+            simulst plot "$a_out/decode/$pair/$first" --out "$a_out/$pair.$suffix" --title "$recipe $pair, $first"
+        done
+        for page in "${pages[@]}"; do
+            cp "$a_out/$pair.svg" "$(dirname "$page")/$name.svg"
+            for split in $a_tests; do
+                # shellcheck disable=SC2046
+                python $local/write_results.py --page "$page" --section "$name-$split" --command "$a_command" \
+                    $([ "$split" != "$first" ] || echo "--picture $name.svg") "$a_out/decode/$pair/$split"
+            done
+        done
+    done
+fi

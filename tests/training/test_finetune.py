@@ -1,0 +1,275 @@
+"""Fine-tuning of tiny random models: it learns, goes on after an interruption, and trains only what it shall."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import tiny_huggingface
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.lock import locked
+from simulst.models import load_model
+from simulst.models.huggingface import HuggingFaceOptions
+from simulst.models.huggingface.loading import read
+from simulst.prefix.pairs import write_pairs
+from simulst.streams import open_stream
+from simulst.training import finetune as finetuning
+from simulst.training.finetune import finetune
+from simulst.training.freezing import change_settings, freeze, read_short_windows
+from simulst.training.speech_text import IGNORED, Collator, Part, examples_of, read_parts
+from simulst.training.trainer import Follow
+
+TEXTS = ["the cat sat", "the dog", "on the mat", "der Hund", "die Katze"]
+SMALL = {"epochs": 4, "learning_rate": 0.01, "batch_seconds": 2, "accumulate": 2, "save_minutes": 60}
+
+
+def data(folder: Path, languages: tuple[str, ...] = ("de", "ja")) -> Path:
+    folder.mkdir(parents=True)
+    for number in range(len(TEXTS)):
+        soundfile.write(folder / f"u{number}.wav", tiny_huggingface.noise(0.4 + 0.1 * number, number), 16000)
+    table(folder / "wav.scp", [f"u{number}.wav" for number in range(len(TEXTS))])
+    table(folder / "utt2spk", ["s"] * len(TEXTS))
+    for language in languages:
+        table(folder / f"text.{language}", TEXTS)
+    return folder
+
+
+def table(path: Path, values: list[str]) -> None:
+    path.write_text("".join(f"u{number} {value}\n" for number, value in enumerate(values)))
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return data(tmp_path / "data")
+
+
+@pytest.fixture(scope="session")
+def begin(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    place = tmp_path_factory.mktemp("begin")
+
+    def write(kind: str) -> Path:
+        return place / kind if (place / kind).is_dir() else tiny_huggingface.write(place / kind, kind)
+
+    return write
+
+
+def run(corpus: Path, model: Path | None, out: str, pair: str = "en-de", **options: Any) -> Path:
+    config = corpus.with_name("config.yaml")
+    config.write_text(yaml.safe_dump({**SMALL, **options}))
+    parts = [Part(pair, corpus)]
+    finetune(config, model, parts, parts, corpus.with_name(out))
+    return corpus.with_name(out)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def test_it_learns_and_what_is_frozen_stays(corpus: Path, begin: Callable[[str], Path]) -> None:
+    out = run(corpus, begin("mbart"), "out", encoder_layers=1, epochs=8, settings={"decoder": {"dropout": 0.0}})
+    losses = json.loads((out / "epochs.json").read_text())
+    assert len(losses) == 8 and losses["8"] < losses["1"] - 1
+    before, after = weights(begin("mbart")), weights(out / "model")
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert not any(n.startswith("encoder.") and "layers.1." not in n for n in changed)
+    assert any("encoder.encoder.layers.1." in name for name in changed)
+    assert any("decoder.layers.0.encoder_attn" in name for name in changed)
+    assert not list(out.glob("checkpoint-*")) and not (out / ".lock").exists()
+    decoding = parse_decoding(
+        {"read": {"type": "chunk", "ms": 200}, "commit": {"type": "local_agreement", "n": 2}}, "x"
+    )
+    stream = open_stream(load_model(out / "model", threads=1), decoding, "en", "de")
+    stream.push(tiny_huggingface.noise(0.6, 2), finished=True)
+    assert stream.emissions
+
+
+def test_a_training_that_was_interrupted_ends_as_if_it_was_not(
+    corpus: Path, begin: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twice: within the second epoch, and after the last one, before the result was written."""
+    options = {"pair": "en-es", "settings": {"dropout": 0.2, "decoder_layerdrop": 0.1}, "save_minutes": 0, "seed": 3}
+    table(corpus / "text.es", TEXTS)
+    whole = run(corpus, begin("whisper"), "whole", **options)
+    usual = Follow.on_step_end
+
+    def interrupted(self: Follow, args: Any, state: Any, control: Any, **others: Any) -> None:
+        usual(self, args, state, control, **others)
+        if state.global_step == 4:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Follow, "on_step_end", interrupted)
+        run(corpus, begin("whisper"), "out", **options)
+    out = corpus.with_name("out")
+    assert (out / "checkpoint-3/whole").is_file()
+    (out / "checkpoint-4").mkdir()  # as if it had been killed while it wrote
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(finetuning, "_save", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        run(corpus, begin("whisper"), "out", **options)
+    assert not (out / "model").exists()
+    run(corpus, begin("whisper"), "out", **options)
+    assert (out / "epochs.json").read_text() == (whole / "epochs.json").read_text()
+    expected, found = weights(whole / "model"), weights(out / "model")
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
+    written = (out / "model/model.safetensors").stat().st_mtime_ns
+    capsys.readouterr()
+    run(corpus, begin("whisper"), "out", **options)
+    assert "complete; --force" in capsys.readouterr().out
+    assert (out / "model/model.safetensors").stat().st_mtime_ns == written
+    with pytest.raises(SimulstError, match="was begun with seed 3, not 4; name another folder, or use --force"):
+        run(corpus, begin("whisper"), "out", **{**options, "seed": 4})
+    with locked(out), pytest.raises(SimulstError, match="another run is at work"):
+        run(corpus, begin("whisper"), "out", **options)
+
+
+def test_accumulated_batches_are_one_batch(
+    corpus: Path, begin: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their gradients are those of one batch, although they have different numbers of tokens."""
+    found: list[dict[str, torch.Tensor]] = []
+
+    def note(self: Follow, *_: Any, **__: Any) -> None:
+        found.append({n: p.grad.clone() for n, p in self._model.named_parameters() if p.grad is not None})
+
+    monkeypatch.setattr(Follow, "on_pre_optimizer_step", note)
+    for number in range(len(TEXTS)):  # of one length: the library's convolutions see a batch's padding
+        soundfile.write(corpus / f"u{number}.wav", tiny_huggingface.noise(0.5, number), 16000)
+    still = {"dropout": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
+    for name, seconds, count in (("one", 60, 1), ("several", 1, 9)):
+        options = {"batch_seconds": seconds, "accumulate": count, "epochs": 1, "settings": still, "clip": 1e6}
+        run(corpus, begin("speech_to_text"), name, **options)
+    one, several = found
+    assert one.keys() == several.keys() and len(one) > 20
+    for name, gradient in one.items():
+        torch.testing.assert_close(several[name], gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_each_example_has_its_language(corpus: Path, begin: Callable[[str], Path]) -> None:
+    architecture = read(begin("mbart"), HuggingFaceOptions())
+    parts = [Part("en-de", corpus), Part("en-ja", corpus)]
+    examples = examples_of(architecture, parts, read_parts(parts), 30)
+    german, japanese = (architecture.tokenizer.convert_tokens_to_ids(name) for name in ("de_DE", "ja_XX"))
+    batch = Collator(architecture)([examples[3], examples[6]])
+    assert batch["decoder_input_ids"][:, :2].tolist() == [[2, german], [2, japanese]]
+    for row, text in enumerate((TEXTS[3], TEXTS[1])):
+        read_, labels = batch["decoder_input_ids"][row], batch["labels"][row]
+        said = labels[labels != IGNORED].tolist()
+        assert labels[0] == IGNORED and said[-1] == architecture.eos
+        assert architecture.text(said[:-1]).strip() == text
+        assert read_[2 : 1 + len(said)].tolist() == said[:-1]
+
+
+def test_whispers_prompt(corpus: Path, begin: Callable[[str], Path]) -> None:
+    """Transcription, translation into English, and another target by its token."""
+    architecture = read(begin("whisper"), HuggingFaceOptions(other_targets=True))
+    names = architecture.tokenizer.convert_ids_to_tokens
+    for pair, language, task in (
+        ("es-es", "es", "transcribe"),
+        ("es-en", "es", "translate"),
+        ("en-es", "es", "transcribe"),
+    ):
+        start = ["<|startoftranscript|>", f"<|{language}|>", f"<|{task}|>", "<|notimestamps|>"]
+        assert names(architecture.prompt(*pair.split("-"))) == start
+    assert architecture.text(architecture.tokens("the cat", "es")) == " the cat"
+    assert architecture.text(architecture.tokens("世界", "ja")) == "世界"
+    with pytest.raises(SimulstError, match=r"not 'ja'; .* give --model-option other_targets=true"):
+        load_model(begin("whisper"), threads=1).session("es", "ja")
+
+
+def test_short_windows(begin: Callable[[str], Path]) -> None:
+    architecture = read(begin("whisper"), HuggingFaceOptions(padding_seconds=0.5))
+    windows = [tiny_huggingface.noise(seconds) for seconds in (1.0, 0.5)]
+    features = architecture.inputs(windows)["input_features"]
+    assert features.shape == (2, 8, 150)
+    encoder = architecture.model.get_encoder()
+    with pytest.raises(ValueError, match="3000"):
+        encoder(features)
+    read_short_windows(architecture.model)
+    with torch.inference_mode():
+        frames = encoder(features).last_hidden_state
+    torch.testing.assert_close(frames[0], architecture._encode(features[0].numpy()), rtol=1e-4, atol=1e-4)
+    assert encoder.config.max_source_positions == encoder.embed_positions.num_embeddings == 1500
+
+
+def test_freezing(begin: Callable[[str], Path]) -> None:
+    for kind, convolutions in (("whisper", "conv1"), ("speech_to_text", "conv"), ("mbart", "feature_extractor")):
+        model = read(begin(kind), HuggingFaceOptions()).model
+        freeze(model, features=True, layers=None)
+        names = {name: p.requires_grad for name, p in model.get_encoder().named_parameters()}
+        assert any(names.values()) and not any(on for name, on in names.items() if name.startswith(convolutions))
+        freeze(model, features=True, layers=0)
+        assert not any(p.requires_grad for p in model.get_encoder().parameters())
+        with pytest.raises(SimulstError, match="encoder_layers 3: the encoder has 2"):
+            freeze(model, features=True, layers=3)
+    with pytest.raises(SimulstError, match="a model of type 'mbart' has no setting 'layerdrop'"):
+        change_settings(model.config, {"decoder": {"layerdrop": 0.1}}, "x")
+
+
+def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two languages in one model, with prefix pairs as further data."""
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    encoder = {"model_type": "wav2vec2-bert", **sizes, "output_hidden_size": 16, "apply_spec_augment": False}
+    decoder = {"model_type": "mbart", "d_model": 16, "decoder_layers": 1, "decoder_attention_heads": 2}
+    decoder |= {"decoder_ffn_dim": 16, "max_position_embeddings": 40}
+    new = {"encoder": encoder, "decoder": decoder, "pieces": 40}
+    new["extractor"] = {"feature_extractor_type": "SeamlessM4TFeatureExtractor"}
+    config = corpus.with_name("config.yaml")
+    config.write_text(yaml.safe_dump({**SMALL, "epochs": 1, "train_features": True, "new_model": new}))
+    pairs = [{"frames": 20, "text": "the"}]
+    found = {"utterance": "u0", "tau": 20, "frames": 40, "offline": "the cat sat", "pairs": pairs}
+    corpus.with_name("prefixes.jsonl").write_text(json.dumps(found) + "\n")
+    write_pairs(corpus, corpus.with_name("prefixes.jsonl"), corpus.with_name("pairs"), "de")
+    parts = [Part("en-de", corpus), Part("en-ja", corpus), Part("en-de", corpus.with_name("pairs"))]
+    finetune(config, None, parts, parts[:2], corpus.with_name("out"))
+    assert "pairs: 1 examples en→de" in capsys.readouterr().out
+    model = load_model(corpus.with_name("out") / "model", threads=1)
+    prompts = [model.architecture.prompt("en", target) for target in ("de", "ja")]  # type: ignore[attr-defined]
+    names = model.architecture.tokenizer.convert_ids_to_tokens  # type: ignore[attr-defined]
+    assert [names(prompt) for prompt in prompts] == [["</s>", "<2de>"], ["</s>", "<2ja>"]]
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"decoder": {**decoder, "name": "a/b"}}, "'decoder' of 'new_model' needs either name .* or model_type"),
+        ({"decoder": {**decoder, "layers": 3}}, "a model of type 'mbart' has no setting 'layers'"),
+        ({"encoder": {"model_type": "mbort"}}, "config.yaml: 'encoder': model_type cannot be read"),
+        ({"extractor": {"feature_extractor_type": "None"}}, "no feature extractor for an encoder of type"),
+        ({"pieces": 3}, "'pieces': Input should be greater than or equal to 10"),
+    ]
+    for change, message in wrong:
+        config.write_text(yaml.safe_dump({**SMALL, "new_model": {**new, **change}}))
+        with pytest.raises(SimulstError, match=message):
+            finetune(config, None, parts, parts, corpus.with_name("wrong"))
+
+
+def test_bad_input(corpus: Path, begin: Callable[[str], Path], tmp_path: Path) -> None:
+    model = begin("mbart")
+    cases: list[tuple[Callable[[], Any], str]] = [
+        (lambda: run(corpus, model, "out", speed=2), "config.yaml: the training has no option 'speed'; it has epochs"),
+        (lambda: run(corpus, model, "out", epochs=0), "option 'epochs': Input should be greater than or equal to 1"),
+        (lambda: run(corpus, model, "out", average=[]), "'average' is empty"),
+        (lambda: run(corpus, model, "out", settings={"layerdropp": 1}), "has no setting 'layerdropp'"),
+        (lambda: run(corpus, model, "out", encoder_layers=9), "config.yaml: encoder_layers 9: the encoder has 2"),
+        (lambda: run(corpus, None, "out"), "give either --model or 'new_model'"),
+        (lambda: run(corpus, corpus, "out"), "data: has no weights"),
+        (lambda: run(corpus, tmp_path / "none", "out"), "none: no such folder"),
+        (lambda: run(corpus, model, "out", pair="en"), "--pair en: give the languages spoken and written"),
+        (lambda: run(corpus, model, "out", pair="en-fr"), "data: no text in language 'fr'; it has de, ja"),
+        (lambda: run(data(tmp_path / "fr", ("fr",)), model, "out", pair="en-fr"), "has no language 'fr'; it has de"),
+        (lambda: run(corpus, model, "out", most_seconds=0.1), "data: no utterance of at most 0.1 s"),
+        (lambda: run(corpus, model, "out2", learning_rate=1e30), "the loss.* is no number any more"),
+    ]
+    for call, message in cases:
+        with pytest.raises(SimulstError, match=message):
+            call()
+    soundfile.write(corpus / "u1.wav", np.full(16000, np.nan, np.float32), 16000, subtype="FLOAT")
+    with pytest.raises(SimulstError, match=r"u1\.wav: has samples that are NaN"):
+        run(corpus, model, "nan")
