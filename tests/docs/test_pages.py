@@ -58,6 +58,7 @@ NOT_RUN = {
     ): "the model is written by the line above; tests/models/huggingface runs such models",
     ("docs/models.md", "hf auth login"): "it needs an account",
     ("docs/huggingface.md", "simulst translate talk.wav --model facebook"): "it needs the hub",
+    ("docs/huggingface.md", "simulst translate talk.wav --model exp/finetuned/ct2"): "the lines above it train it",
     ("docs/huggingface.md", "recogniser:"): "a cascade; tests/models/cascade opens such files",
     ("docs/huggingface.md", "simulst translate talk.wav --model cascade.yaml"): "it needs Apertium; the same",
     ("docs/models.md", "hf upload"): "the same",
