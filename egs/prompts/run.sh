@@ -18,6 +18,7 @@
 # Stages have the numbers that they have in every recipe; 3 to 7 train a model, and this one comes trained:
 #   1 recordings and transcripts   2 model   8 decode   9 score   10 curve, tables and findings
 #   11 talks: the test prompts joined to recordings of 10 minutes and more (needs --stop-stage 11)
+#   12 decode the talks, and score their sentences by OmniSTEval (needs --stop-stage 12)
 # An interrupted run goes on where it was; what is whole is not done again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -77,6 +78,21 @@ if runs 11; then
             echo "== stage 11: talks $pair, $pauses pauses"
             python ../../local/write_talks.py --data "data/$pair/tst" --out "data/$pair/talks-$pauses" \
                 --source-lang "${pair%-*}" --target-lang en --join "$pauses"
+        done
+    done
+fi
+
+if runs 12; then
+    for pair in $pairs; do
+        for pauses in natural long; do
+            echo "== stage 12: decode and score the talks $pair, $pauses pauses"
+            talks=data/$pair/talks-$pauses
+            simulst sweep --data "$talks" --model $whisper --source-lang "${pair%-*}" --target-lang en \
+                --decodings conf/sweep_talks.yaml --out "$exp/talks/$pair-$pauses" --jobs "$jobs" \
+                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm)
+            python ../../local/score_runs.py --target-lang en --segmentation "$talks/talks.yaml" \
+                --references "$talks/talks.en" "$exp/talks/$pair-$pauses"
+            simulst table "$exp/talks/$pair-$pauses"
         done
     done
 fi
