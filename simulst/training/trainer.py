@@ -123,7 +123,7 @@ def token_loss(logits: Any, labels: Any, smoothing: float = 0.0) -> torch.Tensor
     return cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing)
 
 
-@torch.inference_mode()
+@torch.no_grad()  # not inference_mode: models keep tables of positions, which training then needs, too
 def dev_loss(model: Any, loader: DataLoader) -> float:
     """Cross-entropy per token of development data."""
     was_training = model.training

@@ -220,12 +220,13 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
     """Two languages in one model, with prefix pairs as further data."""
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     encoder = {"model_type": "wav2vec2-bert", **sizes, "output_hidden_size": 16, "apply_spec_augment": False}
+    encoder["position_embeddings_type"] = "rotary"  # the model keeps a table, made in training or while dev is scored
     decoder = {"model_type": "mbart", "d_model": 16, "decoder_layers": 1, "decoder_attention_heads": 2}
     decoder |= {"decoder_ffn_dim": 16, "max_position_embeddings": 40}
     new = {"encoder": encoder, "decoder": decoder, "pieces": 40}
     new["extractor"] = {"feature_extractor_type": "SeamlessM4TFeatureExtractor"}
     config = corpus.with_name("config.yaml")
-    config.write_text(yaml.safe_dump({**SMALL, "epochs": 1, "train_features": True, "new_model": new}))
+    config.write_text(yaml.safe_dump({**SMALL, "epochs": 2, "train_features": True, "new_model": new}))
     pairs = [{"frames": 20, "text": "the"}]
     found = {"utterance": "u0", "tau": 20, "frames": 40, "offline": "the cat sat", "pairs": pairs}
     corpus.with_name("prefixes.jsonl").write_text(json.dumps(found) + "\n")
