@@ -2,26 +2,26 @@
 # its options, the recipe sets
 #   pairs      language pairs to decode: translation, such as es-en, or recognition, such as en-en
 #   tests      splits to decode
-#   systems    names of the models to decode with, usually one
-#   pictured   pairs that get a curve, and whose runs are tested for findings, both of the first split
+#   variants   names of the models to decode with, usually one; findings are tested on the last one's runs
+#   pictured   pairs that get a curve and tests of findings, both of the first split
 #   findings   the file of these
 #   title      begins the titles of the curves
 #   command    the command that is written under the tables of results
-# and functions, each of which prints something of the pair $1, the split $2 and the system $3:
+# and functions, each of which prints something of the pair $1, the split $2 and the variant $3:
 #   model_of   the model's folder           sweep_of    its decoding configurations
 #   data_of    the data directory           options_of  options that decode only a part of it, or of the model's family
-#   runs_of    the folder for the runs; without $3, the one that holds those of all systems
+#   runs_of    the folder for the runs; without $3, the one that holds those of all variants
 #   section_of the name of the table of results, without $3
 if runs 8; then
     for pair in $pairs; do
         for split in $tests; do
-            for system in $systems; do
+            for variant in $variants; do
                 echo "== stage 8: decode $pair $split"
                 # shellcheck disable=SC2046,SC2086
-                simulst sweep --data "$(data_of "$pair" "$split")" --model "$(model_of "$pair" "$split" "$system")" \
+                simulst sweep --data "$(data_of "$pair" "$split")" --model "$(model_of "$pair" "$split" "$variant")" \
                     --source-lang "${pair%-*}" --target-lang "${pair#*-}" \
-                    --decodings "$(sweep_of "$pair" "$split" "$system")" \
-                    --out "$(runs_of "$pair" "$split" "$system")" --jobs "$jobs" $redo \
+                    --decodings "$(sweep_of "$pair" "$split" "$variant")" \
+                    --out "$(runs_of "$pair" "$split" "$variant")" --jobs "$jobs" $redo \
                     ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $(options_of "$pair" "$split")
             done
         done
@@ -58,7 +58,7 @@ if runs 10; then
             done
             if [ -n "$picture" ]; then
                 # shellcheck disable=SC2046
-                simulst findings --findings "$findings" --runs "$(runs_of "$pair" "$split")" \
+                simulst findings --findings "$findings" --runs "$(runs_of "$pair" "$split" "${variants##* }")" \
                     --section "$section-findings" --command "$command" --out "$exp/FINDINGS.md" \
                     $($publish && echo --out README.md)
             fi

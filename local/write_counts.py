@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Stage 10 of egs/voices: write the tables of the corpus into a page, between its markers for the section `corpus`."""
+"""Stage 1 of egs/voices: write the tables of the corpus into a page, between its markers for the section `corpus`."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ fi
 
 pairs="es-en fr-en it-en ru-en"
 tests=tst
-systems=whisper
+variants=whisper
 pictured=es-en
 findings=../../conf/findings/paper_a.yaml
 title="Whisper base put online, prompts"

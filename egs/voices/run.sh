@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # Acted speech in English and Spanish with text in eight languages, from two games in Debian, and models on it.
 #
-#   --system S           whisper: Whisper base put online, without training; scratch: a blockwise Conformer with joint
-#                        ST-CTC that writes six languages, trained from scratch [$system]
-#   --pairs "P ..."      pairs to decode; for scratch: pairs of the model [$pairs]
+#   --training T         none: Whisper base put online; finetune: Whisper base learns to write six languages; scratch: a
+#                        blockwise Conformer with joint ST-CTC for these six [$training]
+#   --pairs "P ..."      pairs to decode; with a training: pairs of the model [$pairs]
 #   --full               decode all lines of the splits, not only a part of them
 #   --model DIR|NAME     another Whisper in CTranslate2 form to decode with: a folder, or a name on the Hugging Face hub
 #   --downloads DIR      folder for packages [$downloads]; --models DIR: for models [$models]
 #
-# Stages of whisper: 1 recordings, texts and data directories  2 model  8 decoding  9 scoring  10 curves, tables
-# and findings. The other options and stages are those of scratch; whisper has --tests, --limits, --decodings, --findings,
-# --data, --exp, --publish, --jobs, --scheduler, --slurm and --force of them, too. The options and their defaults depend on --system, so try
-# `--system scratch --help`.
+# Stages of none:     1 corpus and data directories  2 model  8 decoding  9 scoring  10 curve, tables and findings
+# Stages of finetune: the same, with 6 fine-tuning  7 conversion to CTranslate2
+# Both have --config, --tests, --limits, --decodings, --findings, --data, --exp, --publish, --jobs, --scheduler, --slurm and
+# --force of the options below. All of them are for scratch. The defaults depend on it: `--training scratch --help`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-system=whisper
+training=none
 pairs=
 full=false
 model=
@@ -28,23 +28,29 @@ pieces=2000
 source_pieces=1000
 speeds=1.0
 counts="1 3 5"
-config=../../conf/train/voices_st.yaml
 asr_config=../../conf/train/voices_asr.yaml
 dependent_defaults() {
-    case $system in
-        whisper)
+    case $training in
+        none)
             default pairs "es-en es-es en-en"
             default tests tst
             default decodings conf/sweep.yaml
             default findings ../../conf/findings/paper_a.yaml ;;
+        finetune)
+            default pairs "en-de en-es en-fr en-it en-pt en-sv"
+            default tests "tst tst-other"
+            default config ../../conf/train/whisper_finetune.yaml
+            default decodings conf/sweep.yaml
+            default findings ../../conf/findings/paper_a.yaml ;;
         scratch)
+            default config ../../conf/train/voices_st.yaml
             default pairs "en-de en-es en-fr en-it en-pt en-sv"
             default tests "tst tst-other" ;;
         *)
-            echo "error: no system '$system'; there are whisper and scratch" >&2
+            echo "error: no training '$training'; there are none, finetune and scratch" >&2
             exit 1 ;;
     esac
-    if ! $full; then default limits "--draw 60"; fi
+    if ! $full; then default limits "--draw 45"; fi
 }
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
@@ -60,35 +66,57 @@ if runs 1; then
         --out "$data/corpus" --model "$whisper" --heard "$data/heard" $redo
     python ../../local/prepare_must_c.py --root "$data/corpus" --out "$data" --splits "train dev tst tst-other" \
         --pairs "en-de en-es en-fr en-it en-pt en-ru en-sv es-de es-en es-fr es-it es-ru"
-fi
-command="./run.sh --recipe voices$(if $full; then echo ' --full'; fi)"
-
-if runs 10; then
-    echo "== stage 10: tables of the corpus"
+    mkdir -p "$exp"
     for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
         python ../../local/write_counts.py "$data/corpus" --page "$page" \
             --command "./run.sh --recipe voices --stop-stage 1"
     done
 fi
+command="./run.sh --recipe voices$(if $full; then echo ' --full'; fi)"
+if [ "$training" != none ]; then command+=" --training $training"; fi
 
-if [ "$system" = scratch ]; then
+if [ "$training" = scratch ]; then
     recipe=voices
-    command+=" --system scratch"
     # shellcheck source=../../local/st_stages.sh
     . ../../local/st_stages.sh
     exit
 fi
 
+if [ -n "$model" ]; then whisper=$models/$(basename "$model"); fi
 if runs 2; then
     echo "== stage 2: model"
-    if [ -n "$model" ]; then whisper=$models/$(basename "$model"); fi
     python ../../local/fetch_whisper.py --downloads "$downloads" --out "$whisper" ${model:+--model "$model"}
 fi
 
-systems=$system
-pictured=$pairs
-title="Whisper base put online, acted speech"
-model_of() { echo "$whisper"; }
+trained=$exp/finetuned
+if [ "$training" = finetune ]; then
+    start=$whisper-hf
+    if runs 6; then
+        echo "== stage 6: fine-tuning"
+        if ! [ -e "$start/model.safetensors" ]; then
+            python ../../local/convert_whisper.py --model "$whisper" --out "$start"
+        fi
+        parts=()
+        for pair in $pairs; do parts+=(--pair "$pair" --train "$data/$pair/train" --valid "$data/$pair/dev"); done
+        OMP_NUM_THREADS=$(nproc) python ../../local/finetune.py --config "$config" --model "$start" --out "$trained" $redo \
+            "${parts[@]}"
+    fi
+    if runs 7; then
+        echo "== stage 7: conversion to CTranslate2"
+        python ../../local/convert_to_ctranslate2.py --model "$trained/model" --out "$trained/ctranslate2" \
+            --quantization int8 $redo
+    fi
+    folder=$trained
+    variants="base finetuned"
+    pictured=en-de
+    title="Whisper base, fine-tuned on acted speech"
+else
+    folder=$exp/whisper
+    variants=whisper
+    pictured=$pairs
+    title="Whisper base put online, acted speech"
+fi
+model_of() { if [ "$3" = finetuned ]; then echo "$trained/ctranslate2"; else echo "$whisper"; fi; }
 data_of() { # transcripts stand beside translations
     case $1 in
         en-en) echo "$data/en-de/$2" ;;
@@ -96,9 +124,23 @@ data_of() { # transcripts stand beside translations
         *) echo "$data/$1/$2" ;;
     esac
 }
-runs_of() { echo "$exp/$system$(if $full; then echo /full; fi)/$1/$2"; }
+runs_of() {
+    local part=decode
+    if $full; then part+=-full; fi
+    echo "$folder/$part/$1/$2$(if [ "$variants" != whisper ]; then echo "${3:+/$3}"; fi)"
+}
 section_of() { echo "$1-$2"; }
-sweep_of() { echo "$decodings"; }
-options_of() { echo "$limits"; }
+sweep_of() {
+    case $3-$1-$2 in
+        base-*) echo conf/offline.yaml ;;
+        whisper-* | finetuned-en-de-"${tests%% *}") echo "$decodings" ;;
+        *) echo conf/sweep_other.yaml ;;
+    esac
+}
+options_of() {
+    echo "$limits"
+    # Whisper base, too, is asked for German by the token of the language.
+    if [ "$training" = finetune ]; then echo "--model-option other_targets=true"; fi
+}
 # shellcheck source=../../local/whisper_stages.sh
 . ../../local/whisper_stages.sh
