@@ -10,15 +10,22 @@
 #   --ratios "R ..."     values of maxratio (frames of 10 ms per target word; for zh and ja per token); one model is fine-tuned for
 #                        each; none: all pairs [$ratios]
 #   --with-whole         fine-tune on whole utterances and their pairs [$with_whole]
-#   --waits "K ..."      k of wait-k [$waits]
+#   --waits "K ..."      k of test-time wait-k, by the offline model [$waits]
+#   --trained-waits "K .." k of wait-k, with a model trained for each [$trained_waits]
+#   --wait-encoders "E .." their encoders: bidirectional, as fairseq's, or unidirectional [$wait_encoders]
+#   --wait-unit N        unit of both kinds of wait-k, in ms [$wait_unit]
+#   --wait-writes N      tokens after each unit, for those models [$wait_writes]
 #   --thresholds "T .."  λ_thre of the boundary predictor [$thresholds]; --units "N ...": T in frames [$units]
 #   --prefix-findings "F ..." findings of the papers that stage 16 tests [$prefix_findings]
 #   --prefix-tests "S ..." splits that stage 15 decodes [$prefix_tests]
 #   --offline-config F   ESPnet's configuration for the offline model [$offline_config]
 #   --prefix-config F    ESPnet's configuration for fine-tuning [$prefix_config]
-#   --offline-options ".", --prefix-options ".", --predictor-options "."  further options of the three trainings
+#   --wait-config F      ESPnet's configuration for training for wait-k [$wait_config]
+#   --offline-options ".", --prefix-options ".", --wait-options ".", --predictor-options "."  further options of the
+#                        four trainings
 #
-# Stages: 11 offline model  12 prefix pairs  13 fine-tuning  14 boundary predictor  15 decoding  16 curve, tables and findings
+# Stages: 11 offline model  12 prefix pairs  13 fine-tuning, training for wait-k  14 boundary predictor  15 decoding
+#   16 curve, tables and findings
 tau=100
 prefix_beam=10
 prefix_pieces=20000
@@ -27,12 +34,18 @@ open_end=false
 ratios="none 80 40 20"
 with_whole=false
 waits="1 3 5 7 9 11 13 15 17 19"
+trained_waits="1 3 5 7 9 11 13 15 17 19"
+wait_encoders=bidirectional
+wait_unit=280
+wait_writes=1
 thresholds="0.0 0.2 0.4 0.6 0.8 1.0"
 units=100
 prefix_tests=tst-COMMON
 prefix_findings=../../conf/findings/paper_d.yaml
 offline_config=../../conf/train/paper_d_st.yaml
 prefix_config=../../conf/train/paper_d_prefix.yaml
+wait_config=../../conf/train/paper_d_wait.yaml
 offline_options=
 prefix_options=
+wait_options=
 predictor_options=

@@ -5,8 +5,11 @@
 #   prefix_pieces                   pieces of the shared BPE; 0: the tokens of stage 3
 #   prefix_limit, open_end          number of utterances of train (0: all); whether to leave out final full stops
 #   ratios, with_whole              values of maxratio, with a model for each; whether to add whole utterances
-#   waits, thresholds, units        k of wait-k; λ_thre and T (frames) of the boundary predictor
-#   offline_options, prefix_options, predictor_options   further options of the three trainings
+#   waits, wait_unit, wait_writes   k, unit (ms) and tokens after each unit of wait-k
+#   trained_waits, wait_encoders    k of wait-k, with a model trained for each; their encoders
+#   wait_config                     ESPnet's configuration for training for wait-k
+#   thresholds, units               λ_thre and T (frames) of the boundary predictor
+#   offline_options, prefix_options, wait_options, predictor_options   further options of the four trainings
 if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
     if [ "$target" = multi ]; then
         echo "error: stages 11 to 16 are for one pair of languages; give one pair" >&2
@@ -16,6 +19,12 @@ if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
         echo "error: --tau $tau: give frames of 10 ms, a multiple of 4 for the boundary predictor" >&2
         exit 1
     fi
+    for encoder in $wait_encoders; do
+        if [ "$encoder" != bidirectional ] && [ "$encoder" != unidirectional ]; then
+            echo "error: --wait-encoders $encoder: give bidirectional, unidirectional, or both" >&2
+            exit 1
+        fi
+    done
     prefix=$out/prefix
     if ! [[ $prefix_pieces =~ ^[0-9]{1,6}$ ]]; then
         echo "error: --prefix-pieces $prefix_pieces: give a number of pieces, or 0 for the tokens of stage 3" >&2
@@ -23,13 +32,21 @@ if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
     fi
     prefix_tokens=$own/shared_tokens prefix_source_tokens=$own/shared_tokens
     if [ "$prefix_pieces" = 0 ]; then prefix_tokens=$own/tokens prefix_source_tokens=$own/source_tokens; fi
-    offline_training="--config $offline_config $corpus --text tc.$target --tokens $prefix_tokens
+    texts="$corpus --text tc.$target --tokens $prefix_tokens
         --source-text lc.rm.$source --source-tokens $prefix_source_tokens"
     model="--model-option checkpoint=chosen.pth --source-lang $source --target-lang $target"
     # The name of the model that is fine-tuned with maxratio $1.
     name_of() { if [ "$1" = none ]; then echo all; else echo "maxratio$1"; fi; }
     names=
     for ratio in $ratios; do names+=" $(name_of "$ratio")"; done
+    wait_names=
+    for k in $trained_waits; do
+        for encoder in $wait_encoders; do
+            wait_names+=" wait$k-$encoder$([ "$wait_writes" = 1 ] || echo "-N$wait_writes")"
+        done
+    done
+    # Takes the name of a model for wait-k apart.
+    parse_name() { k=${1#wait} k=${k%%-*} encoder=${1#*-} encoder=${encoder%%-*}; }
 fi
 
 if runs 11; then
@@ -40,8 +57,8 @@ if runs 11; then
             --out "$prefix_tokens" --size "$prefix_pieces" --kind bpe $redo
     fi
     # shellcheck disable=SC2086
-    OMP_NUM_THREADS=$(nproc) python $local/train.py train $offline_training --stats "$own/stats" --out "$out/offline" \
-        $redo $machines -- $offline_options
+    OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$offline_config" $texts --stats "$own/stats" \
+        --out "$out/offline" $redo $machines -- $offline_options
     python $local/average.py "$out/offline" --data "$dirs/dev" --text "tc.$target" --source-lang "$source" \
         --target-lang "$target" --counts "$counts" $redo
 fi
@@ -76,6 +93,16 @@ if runs 13; then
             --source-tokens "$prefix_source_tokens" --stats "$own/stats" --model "$out/offline/chosen.pth" \
             --out "$prefix/$name" $redo $machines -- $prefix_options
     done
+    for name in $wait_names; do
+        echo "== stage 13: training for wait-k, $name"
+        check_gpus "$prefix/$name"
+        parse_name "$name"
+        # shellcheck disable=SC2086,SC2046
+        OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$wait_config" $texts --wait-k "$k" \
+            --unit-ms "$wait_unit" --writes "$wait_writes" \
+            $([ "$encoder" = bidirectional ] || echo --unidirectional) --stats "$own/stats" \
+            --model "$out/offline/chosen.pth" --out "$prefix/$name" $redo $machines -- $wait_options
+    done
 fi
 
 if runs 14; then
@@ -105,10 +132,17 @@ if runs 15; then
         echo "  commit: {type: all}"
         echo "  search: $prefix_search"
         echo "- read:"
-        for k in $waits; do echo "    - {type: wait_k, k: $k}"; done
+        for k in $waits; do echo "    - {type: test_time_wait_k, k: $k, unit_ms: $wait_unit}"; done
         echo "  stop: {type: max_words, n: 1}"
         echo "  commit: {type: all, whole_words: true}"
         echo "  search: $prefix_search"
+        if [ -n "$trained_waits" ]; then # by tokens, as the models that are trained for wait-k
+            echo "- read:"
+            for k in $trained_waits; do echo "    - {type: test_time_wait_k, k: $k, unit_ms: $wait_unit}"; done
+            echo "  stop: {type: max_tokens, n: $wait_writes}"
+            echo "  commit: {type: all}"
+            echo "  search: $prefix_search"
+        fi
         boundaries offline
     } > "$prefix/offline.yaml"
     for name in $names; do
@@ -119,8 +153,17 @@ if runs 15; then
             boundaries "$name"
         } > "$prefix/$name.yaml"
     done
+    for name in $wait_names; do
+        parse_name "$name"
+        {
+            echo "- read: {type: wait_k, k: $k, unit_ms: $wait_unit, writes: $wait_writes, name: $encoder}"
+            echo "  stop: {type: max_tokens, n: $wait_writes}"
+            echo "  commit: {type: all}"
+            echo "  search: $prefix_search"
+        } > "$prefix/$name.yaml"
+    done
     for split in $prefix_tests; do
-        for name in offline $names; do
+        for name in offline $names $wait_names; do
             echo "== stage 15: decode $split by $name"
             folder=$prefix/$name
             checkpoint=valid.acc.best.pth

@@ -9,6 +9,7 @@ import click
 
 from simulst.command import run_command
 from simulst.errors import SimulstError
+from simulst.models.espnet.lagging import WaitOptions
 from simulst.training.espnet import Machines, Training, collect_stats, train
 
 FOLDER = click.Path(path_type=Path)
@@ -29,6 +30,10 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--stats", type=FOLDER, help="Folder of the statistics; 'train' needs it.")
 @click.option("--encoder", type=FOLDER, help="Weights of an ASR model (stage 5) that initialise the encoder.")
 @click.option("--model", type=FOLDER, help="Weights of an ST model that initialise the model (stage 13).")
+@click.option("--wait-k", type=click.IntRange(1), help="Train for wait-k, to begin after so many units (stage 13).")
+@click.option("--unit-ms", default=280.0, show_default=True, help="Length of wait-k's unit, in ms.")
+@click.option("--writes", default=1, show_default=True, type=click.IntRange(1), help="Wait-k's tokens after each unit.")
+@click.option("--unidirectional", is_flag=True, help="With --wait-k: frames attend only to earlier frames.")
 @click.option("--out", required=True, type=FOLDER, help="Folder for the statistics or the training.")
 @click.option("--ngpu", default=0, show_default=True, type=click.IntRange(0), help="GPUs per machine; 0: the CPU.")
 @click.option("--num-nodes", default=1, show_default=True, type=click.IntRange(1), help="Machines of a Slurm cluster.")
@@ -48,6 +53,10 @@ def main(
     stats: Path | None,
     encoder: Path | None,
     model: Path | None,
+    wait_k: int | None,
+    unit_ms: float,
+    writes: int,
+    unidirectional: bool,
     out: Path,
     ngpu: int,
     num_nodes: int,
@@ -56,7 +65,8 @@ def main(
     extra: tuple[str, ...],
 ) -> None:
     """Run the statistics or the training."""
-    training = Training(task, config, train_dir, valid_dir, text, tokens, source_text, source_tokens)
+    wait = WaitOptions(wait_k, unit_ms, writes, unidirectional) if wait_k is not None else None
+    training = Training(task, config, train_dir, valid_dir, text, tokens, source_text, source_tokens, wait)
     if what == "stats":
         collect_stats(training, out, extra, force)
     elif stats is None:

@@ -49,6 +49,7 @@ TYPES: dict[str, dict[str, type]] = {
         "chunk": read.Chunk,
         "block": read.Block,
         "wait_k": read.WaitK,
+        "test_time_wait_k": read.WaitKAtTestTime,
         "wait_stride": read.WaitStride,
         "boundary": Boundary,
         "offline": read.Offline,
@@ -110,6 +111,13 @@ class Decoding:
             raise SimulstError(
                 f"stop: {self.stop.label} counts whole words; write 'whole_words: true' under commit, next to its type."
             )
+        if isinstance(self.read, read.WaitK):
+            n = self.read.writes
+            if (self.stop, self.commit) != (stop.MaxTokens(n), commit.All()):
+                raise SimulstError(
+                    f"read: wait_k writes as its model was trained to (writes: {n}); write 'stop: {{type: max_tokens, "
+                    f"n: {n}}}' and 'commit: {{type: all}}'. For other models write 'type: test_time_wait_k'."
+                )
 
     @property
     def files(self) -> tuple[str, ...]:

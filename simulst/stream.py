@@ -88,6 +88,7 @@ class Stream:
             heads=session.heads,
             committed=lambda: self._committed,
             languages=session.languages,
+            trained_wait=session.trained_wait,
         )
         self._reading = self.decoding.read.open(context)
         self._stopping = self.decoding.stop.open(context)

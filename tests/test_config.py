@@ -68,14 +68,22 @@ def test_defaults(tmp_path: Path) -> None:
 WORD = "commit: {type: all, last_word: true}"
 WHOLE = "commit: {type: all, whole_words: true}"
 SYSTEMS = [
-    ("read: {type: wait_k, k: 3}\nstop: {type: max_words, n: 1}\n" + WHOLE, "wait-k", "wait-3"),
     (
-        "read: {type: wait_k, k: 9, unit_ms: 320}\nstop: {type: max_words, n: 1}\n" + WHOLE,
-        "wait-k-320ms",
-        "wait-9-320ms",
+        "read: {type: test_time_wait_k, k: 3}\nstop: {type: max_words, n: 1}\n" + WHOLE,
+        "test-time-wait-k",
+        "test-time-wait-3",
     ),
-    ("read: {type: wait_k, k: 3}\nstop: {type: max_words, n: 2}\n" + WHOLE, "wait-k-W2", "wait-3-W2"),
-    ("read: {type: wait_k, k: 3}\n" + WHOLE, "wait-k-eos", "wait-3-eos"),
+    (
+        "read: {type: test_time_wait_k, k: 9, unit_ms: 320}\nstop: {type: max_words, n: 1}\n" + WHOLE,
+        "test-time-wait-k-320ms",
+        "test-time-wait-9-320ms",
+    ),
+    (
+        "read: {type: test_time_wait_k, k: 3}\nstop: {type: max_words, n: 2}\n" + WHOLE,
+        "test-time-wait-k-W2",
+        "test-time-wait-3-W2",
+    ),
+    ("read: {type: test_time_wait_k, k: 3}\n" + WHOLE, "test-time-wait-k-eos", "test-time-wait-3-eos"),
     ("read: {type: wait_stride, k: 100, s: 10}\nstop: {type: max_tokens, n: 2}", "k-s10-N2", "k100-s10-N2"),
     ("read: {type: boundary, threshold: 0.5, predictor: p.pth}\n" + WORD, "boundary-T100", "boundary-T100-0.5"),
     ("read: {type: boundary, threshold: 0, predictor: p.pth, frames: 48}\n" + WORD, "boundary-T48", "boundary-T48-0"),
@@ -85,6 +93,19 @@ SYSTEMS = [
         "boundary-T100-FT-1",
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("read", "curve", "label"),
+    [
+        ("{type: wait_k, k: 3}", "wait-k", "wait-3"),
+        ("{type: wait_k, k: 3, name: FT}", "wait-k-FT", "wait-3-FT"),
+        ("{type: test_time_wait_k, k: 3}", "test-time-wait-k-N1_all", "test-time-wait-3-N1_all"),
+    ],
+)
+def test_wait_k_by_tokens(tmp_path: Path, read: str, curve: str, label: str) -> None:
+    decoding = load_decoding(write(tmp_path, f"read: {read}\nstop: {{type: max_tokens, n: 1}}\n{COMMIT}"))
+    assert (decoding.label, decoding.curve) == (label, (curve, 3))
 
 
 @pytest.mark.parametrize(("text", "strategy", "label"), SYSTEMS)
@@ -125,7 +146,7 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         ("a string", ["read, stop, commit, search, segment"]),
         (READ + COMMIT + "wait: {}", ["'wait'", "read, stop, commit, search"]),
         (READ + COMMIT + "1: {}", ["'1'", "read, stop, commit, search"]),
-        (COMMIT, ["'read' is missing", "chunk, block, wait_k, wait_stride, boundary, offline"]),
+        (COMMIT, ["'read' is missing", "chunk, block, wait_k, test_time_wait_k, wait_stride, boundary, offline"]),
         (READ, ["'commit' is missing", TYPES]),
         (READ + "commit: local_agreement", ["'commit'", "'type'", TYPES, "local_agreement"]),
         (READ + "commit: {n: 2}", ["'commit'", "'type'", TYPES]),
@@ -164,7 +185,9 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: hold, n: 2, n: 3}", ["not valid YAML", "the key 'n' stands twice, line 2"]),
         (READ + COMMIT + "---\n" + READ + COMMIT, ["several documents", "a file of its own"]),
         (READ + COMMIT + "search: {type: beam, beam: 0}", ["search: beam is 0", "give 1 (greedy search) to 1000"]),
-        (COMMIT + "read: {type: wait_k, k: 0}", ["read: k is 0", "at least one unit"]),
+        (COMMIT + "read: {type: test_time_wait_k, k: 0}", ["read: k is 0", "at least one unit"]),
+        (COMMIT + "read: {type: wait_k, k: 3}", ["(writes: 1)", "max_tokens, n: 1", "test_time_wait_k"]),
+        (COMMIT + "read: {type: wait_k, k: 3}\nstop: {type: max_tokens, n: 2}", ["writes: 1", "n: 1"]),
         (COMMIT + "read: {type: wait_stride, k: 100}", ["'wait_stride'", "needs the option 's'"]),
         (COMMIT + "read: {type: boundary, threshold: 0.5}", ["'boundary'", "needs the option 'predictor'"]),
         (COMMIT + "read: {type: boundary, threshold: 1.5, predictor: p}", ["read: threshold is 1.5", "0 to 1"]),

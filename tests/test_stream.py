@@ -17,7 +17,7 @@ from simulst.meter import Memo, Meter
 from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
 from simulst.policy.context import Context, View
-from simulst.policy.read import Block, Chunk, Offline, Read, Reading, WaitK, WaitStride
+from simulst.policy.read import Block, Chunk, Offline, Read, Reading, WaitKAtTestTime, WaitStride
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
 from simulst.prefix.boundary_read import Boundary
 from simulst.search import Beam, BeamSearch, Found, Hypothesis, JointBeamSearch, Tokens
@@ -76,7 +76,7 @@ class Hearing(Reading):
 READS = st.one_of(
     st.just(Offline()),
     st.builds(Block, st.integers(1, 3)),
-    st.builds(WaitK, st.integers(1, 9)),
+    st.builds(WaitKAtTestTime, st.integers(1, 9)),
     st.builds(WaitStride, st.integers(1, 150), st.integers(5, 40)),
     st.builds(Hears, st.sampled_from([200, 480, 1000]), st.integers(1, 4)),
     st.builds(Chunk, st.sampled_from([90, 200, 333.3, 500, 1000]), st.sampled_from([0, 450, 2000])),
@@ -504,7 +504,7 @@ def said(stream: Stream) -> list[tuple[float, str]]:
 )
 def test_wait_k(k: int, n: int, ms: float, table: list[tuple[float, str]]) -> None:
     session = ScriptedSession([[SENTENCE]])
-    stream = Stream(session, Decoding(WaitK(k), WholeWords(All()), MaxWords(n), BeamSearch(1)))
+    stream = Stream(session, Decoding(WaitKAtTestTime(k), WholeWords(All()), MaxWords(n), BeamSearch(1)))
     stream.push(audio(ms), finished=True)
     assert said(stream) == table
     assert stream.reads == [*np.arange(280.0 * k, ms, 280), ms]
@@ -514,7 +514,9 @@ def test_wait_k_searches_no_further_than_the_next_word() -> None:
     session, found = ScriptedSession([[SENTENCE]]), []
     search = session.search
     session.search = lambda *args: found.append(search(*args)) or found[-1]  # type: ignore[method-assign, func-returns-value]
-    Stream(session, Decoding(WaitK(1), WholeWords(All()), MaxWords(1), BeamSearch(1))).push(audio(1500), finished=True)
+    Stream(session, Decoding(WaitKAtTestTime(1), WholeWords(All()), MaxWords(1), BeamSearch(1))).push(
+        audio(1500), finished=True
+    )
     assert [one.best for one in found] == [SENTENCE[:n] for n in (2, 4, 5, 6, 9, 9)]
 
 
@@ -523,7 +525,7 @@ def test_wait_k_when_the_model_ends_the_sentence_early(k: int) -> None:
     """If <eos> comes first, or ends the word that is due, nothing is written and reading goes on."""
     #         <eos>   the <eos>  the c   the cat <eos>  the cat sat  ...
     beams = [[[]], [SENTENCE[:1]], [SENTENCE[:2]], [SENTENCE[:3]], [SENTENCE[:4]], [SENTENCE]]
-    stream = Stream(ScriptedSession(beams), Decoding(WaitK(k), WholeWords(All()), MaxWords(1), BeamSearch(1)))
+    stream = Stream(ScriptedSession(beams), Decoding(WaitKAtTestTime(k), WholeWords(All()), MaxWords(1), BeamSearch(1)))
     stream.push(audio(280 * (k + 6)), finished=True)
     steps = [280.0 * (k + i) for i in range(7)]
     assert stream.reads == steps
@@ -535,7 +537,7 @@ def test_wait_k_writes_what_the_model_thinks_now() -> None:
     """A step is bound only by the word that was written. Text that is attached to it later is emitted separately."""
     #              the c ...          the un believ..  the unbeliev able on  the unbelieveable on . un
     beams = [[SENTENCE], [(0, 6, 7, 5)], [(0, 6, 7, 8, 5)], [(0, 6, 7, 8, 5, 9, 6)]]
-    stream = Stream(ScriptedSession(beams), Decoding(WaitK(1), WholeWords(All()), MaxWords(1), BeamSearch(1)))
+    stream = Stream(ScriptedSession(beams), Decoding(WaitKAtTestTime(1), WholeWords(All()), MaxWords(1), BeamSearch(1)))
     stream.push(audio(280 * 4), finished=True)
     assert said(stream) == [(280, "the"), (560, "unbeliev"), (840, "able"), (1120, "on,"), (1120, "un")]
 
@@ -545,14 +547,18 @@ def test_wait_k_with_characters() -> None:
     vocabulary = ["你".encode(), "好吗".encode(), b"\xe4\xb8", b"\x96", b"a"]
     beams = [[(0, 1, 2, 3, 0, 4, 4)]]
     stream = Stream(
-        ScriptedSession(beams, vocabulary), Decoding(WaitK(1), WholeWords(All()), MaxWords(1), BeamSearch(1)), "char"
+        ScriptedSession(beams, vocabulary),
+        Decoding(WaitKAtTestTime(1), WholeWords(All()), MaxWords(1), BeamSearch(1)),
+        "char",
     )
     stream.push(audio(280 * 6), finished=True)
     assert said(stream) == [
         *[(280, "你"), (560, "好"), (560, "吗"), (840, "世"), (1120, "你"), (1400, "a"), (1680, "a")],
     ]
     two = Stream(
-        ScriptedSession(beams, vocabulary), Decoding(WaitK(1), WholeWords(All()), MaxWords(2), BeamSearch(1)), "char"
+        ScriptedSession(beams, vocabulary),
+        Decoding(WaitKAtTestTime(1), WholeWords(All()), MaxWords(2), BeamSearch(1)),
+        "char",
     )
     two.push(audio(280 * 4), finished=True)
     assert said(two) == [
@@ -568,7 +574,7 @@ def test_no_more_than_n_words_a_step(unit: str, n: int, k: int, seed: int, unsta
     model = FakeModel(seed=seed, unstable=unstable)
     if unit == "char":
         model.tokens = (*CHARS[:4], "世界".encode())
-    stream = Stream(model.session(), Decoding(WaitK(k), WholeWords(All()), MaxWords(n), BeamSearch(1)), unit)
+    stream = Stream(model.session(), Decoding(WaitKAtTestTime(k), WholeWords(All()), MaxWords(n), BeamSearch(1)), unit)
     stream.push(audio(ms), finished=True)
     delays = [emission.delay_ms for emission in stream.emissions]
     glued = 2 if unit == "char" else 1  # the token with two characters
@@ -643,7 +649,7 @@ class Blocks(FakeSession):
     [
         *(Decoding(Chunk(ms), LocalAgreement(2)) for ms in (640, 320, 250, 40)),
         *(Decoding(Chunk(250), commit) for commit in (All(), Hold(3), LocalAgreement(3), SharedPrefix(2))),
-        Decoding(WaitK(3), WholeWords(All()), MaxWords(1)),
+        Decoding(WaitKAtTestTime(3), WholeWords(All()), MaxWords(1)),
         Decoding(WaitStride(100, 10), All(), MaxTokens(2)),
         Decoding(Chunk(100), WholeWords(LocalAgreement(2)), AnyOf((MaxWords(3), MaxTokens(2)))),
         Decoding(Hears(200, 1), All(last_word=True)),

@@ -41,8 +41,11 @@ open_end=true
 with_whole=true
 units="100 48"
 ratios="none 36 30"
+trained_waits="1 3 5 7 9"
+wait_encoders="bidirectional unidirectional"
 offline_config=../../conf/train/mini_transformer.yaml
 prefix_config=../../conf/train/mini_prefix.yaml
+wait_config=../../conf/train/mini_wait.yaml
 predictor_options="--mels 40 --channels 16 --embedding 64 --hidden 128 --learning-rate 1e-3 --warmup 200 --max-epochs 30"
 dependent_defaults() {
     if [ "$pair" = en-ja ]; then default ratios "none 29 23"; fi # frames per token

@@ -29,6 +29,8 @@ class Session(ABC):
     layers: how many decoder layers have source attention, if `gives` has Need.ATTENTION.
     heads: how many heads each of them has.
     languages: spoken and written; `open_stream` sets them.
+    trained_wait: k, the unit (ms) and the tokens after each unit of the wait-k that the model was trained for; None: it
+        was not.
 
     A model that can't process endless audio has a window. The loop makes a step when the window's `limit` is reached.
     Once the window `is_full`, the loop commits what was `spoken` in the audio that leaves and calls `slide`. A model
@@ -41,6 +43,7 @@ class Session(ABC):
     layers: int = 0
     heads: int = 0
     languages: tuple[str, str] = ("", "")
+    trained_wait: tuple[int, float, int] | None = None
 
     def __init__(self, meter: Meter | None = None) -> None:
         self.meter = meter or Meter()

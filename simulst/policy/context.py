@@ -24,6 +24,8 @@ class Context:
     heads: how many heads each of them has.
     committed: committed() are all tokens committed so far.
     languages: spoken and written.
+    trained_wait: k, the unit (ms) and the tokens after each unit of the wait-k that the model was trained for; None: it
+        was not.
     """
 
     words: Words
@@ -34,6 +36,7 @@ class Context:
     heads: int = 0
     committed: Callable[[], Tokens] = tuple
     languages: tuple[str, str] = ("", "")
+    trained_wait: tuple[int, float, int] | None = None
 
 
 class View(ABC):

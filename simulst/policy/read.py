@@ -150,12 +150,8 @@ class Offline(Read):
 
 
 @dataclass(frozen=True)
-class WaitK(Read):
+class _Wait(Read):
     """wait-k (Ma et al. 2019) on speech: the first step comes after `k` units, then one step after each unit.
-
-    Each step writes one word (STOP `max_words` with n 1) and commits it (COMMIT `all`, whole words). This is the
-    baseline of NAIST 2022, section 3.2.2. The paper says "280 frames"; it means fairseq's default, 7 encoder frames of
-    40 ms.
 
     k: how many units to wait for.
     unit_ms: length of a unit, in ms.
@@ -163,8 +159,6 @@ class WaitK(Read):
 
     k: int
     unit_ms: float = 280.0
-
-    usual_stop, usual_commit = "W1", "allw"
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -174,22 +168,73 @@ class WaitK(Read):
 
     @property
     def label(self) -> str:
-        return f"wait-{self.k}{self._unit}"
+        return self._named(str(self.k))
 
     @property
     def curve(self) -> str:  # type: ignore[override]
-        return f"wait-k{self._unit}"
+        return self._named("k")
 
     @property
     def swept(self) -> float | None:
         return self.k
 
-    @property
-    def _unit(self) -> str:
-        return "" if self.unit_ms == 280 else f"-{self.unit_ms:g}ms"
+    def _named(self, k: str) -> str:
+        return f"wait-{k}" + ("" if self.unit_ms == 280 else f"-{self.unit_ms:g}ms")
 
     def next_ms(self, decoded_ms: float) -> float:
         return decoded_ms + self.unit_ms if decoded_ms > 0 else self.k * self.unit_ms
+
+
+@dataclass(frozen=True)
+class WaitKAtTestTime(_Wait):
+    """wait-k with a model that was not trained for it, which any model can be.
+
+    Each step writes one word (STOP `max_words` with n 1) and commits it (COMMIT `all`, whole words).
+    """
+
+    usual_stop, usual_commit = "W1", "allw"
+
+    def _named(self, k: str) -> str:
+        return "test-time-" + super()._named(k)
+
+
+@dataclass(frozen=True)
+class WaitK(_Wait):
+    """wait-k with a model that was trained for it (see simulst/models/espnet/lagging.py).
+
+    Each step writes `writes` tokens (STOP `max_tokens`) and commits them (COMMIT `all`), as in training. With 1, this
+    is the baseline of NAIST 2022, section 3.2.2. The paper says "280 frames"; it means fairseq's default, 7 encoder
+    frames of 40 ms.
+
+    k, unit_ms, writes: those that the model was trained with.
+    name: a part of the label, to tell models apart.
+    """
+
+    writes: int = 1
+    name: str = ""
+
+    usual_stop = "N1"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.writes < 1:
+            raise SimulstError(f"read: writes is {self.writes}; at least one token must be written.")
+        check_name(self.name)
+
+    def _named(self, k: str) -> str:
+        return super()._named(k) + (f"-{self.name}" if self.name else "")
+
+    def open(self, context: Context) -> Reading:
+        """Open this READ. Raises SimulstError: the model was not trained for this wait-k."""
+        trained = context.trained_wait
+        if trained is None:
+            raise SimulstError("read: wait_k is for models that were trained for it; write 'type: test_time_wait_k'.")
+        if trained != (self.k, self.unit_ms, self.writes):
+            raise SimulstError(
+                f"read: wait_k with k {self.k}, unit_ms {self.unit_ms:g} and writes {self.writes}, but the model was "
+                f"trained with {trained[0]}, {trained[1]:g} and {trained[2]}; write those."
+            )
+        return self
 
 
 @dataclass(frozen=True)

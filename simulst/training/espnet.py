@@ -11,7 +11,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -19,6 +19,7 @@ from tqdm import tqdm
 from simulst.errors import SimulstError
 from simulst.folder import empty, write_atomically
 from simulst.lock import locked
+from simulst.models.espnet.lagging import WaitOptions, lagging_of
 from simulst.yaml_files import read_yaml
 
 RECORD, LOG = "simulst.json", "simulst.log"
@@ -39,6 +40,7 @@ class Training:
     tokens: folder of target tokens that `train_tokens` wrote.
     source_text: language of the source's text files, such as lc.rm.en.
     source_tokens: folder of source tokens that `train_tokens` wrote.
+    wait: None, or wait-k to train the model for (see simulst/models/espnet/lagging.py).
     """
 
     task: str
@@ -49,10 +51,14 @@ class Training:
     tokens: Path
     source_text: str | None = None
     source_tokens: Path | None = None
+    wait: WaitOptions | None = None
 
     def command(self, out: Path, extra: Sequence[str]) -> list[str]:
         """The ESPnet command line that both stages share."""
-        command = [sys.executable, "-m", f"espnet2.bin.{self.task}_train", "--config", str(self.config)]
+        program = "simulst.training.wait_k" if self.wait else f"espnet2.bin.{self.task}_train"
+        command = [sys.executable, "-m", program, "--config", str(self.config)]
+        for option, value in (asdict(self.wait) if self.wait else {}).items():
+            command += [f"--{option}", str(value)]
         command += ["--output_dir", str(out), "--use_preprocessor", "true"]
         command += ["--token_type", "bpe", *self._tokens(self.tokens, "")]
         if self.source_tokens is not None:
@@ -143,7 +149,12 @@ def train(
     machines: where to train.
     model: weights of an ST model that initialise the whole model. Its CTC layer for the source is used only if this
         training has source texts.
+
+    Raises SimulstError: the weights to begin with are missing; wait-k does not fit the configuration.
     """
+    if training.wait:
+        read = read_yaml(training.config, "training configuration")
+        lagging_of({**(read if isinstance(read, dict) else {}), **asdict(training.wait)})
     options = ["--resume", "true", "--normalize", "global_mvn"]
     options += ["--normalize_conf", f"stats_file={stats / 'train/feats_stats.npz'}"]
     if encoder is not None:

@@ -29,7 +29,7 @@ from simuleval.utils import EVALUATION_SYSTEM_LIST  # noqa: E402
 AGENT = Path(simulst.__file__).parent / "agents" / "simuleval.py"
 SAMPLES = (84807, 32000, 48001, 9000, 16000)  # with and without a rest; less than a chunk; chunks exactly
 LA2 = "read: {type: chunk, ms: 1000}\ncommit: {type: local_agreement, n: 2}\n"
-WAIT_K = "read: {type: wait_k, k: 3}\ncommit: {type: all, whole_words: true}\nstop: {type: max_words, n: 1}\n"
+WAIT_K = "read: {type: test_time_wait_k, k: 3}\ncommit: {type: all, whole_words: true}\nstop: {type: max_words, n: 1}\n"
 ENGLISH = ("the cat sat on", "unbelievable, cats sat", "the cat  sat.", "on the café", "the cats")
 CHINESE = ("你好吗 世界", "你好", "世界 你好吗 a", "吗世", "好吗")
 
@@ -103,7 +103,7 @@ def scores_tsv(out: Path) -> dict[str, float]:
         ("read: {type: chunk, ms: 500}\ncommit: {type: shared_prefix, n: 1}\nstop: {type: max_tokens, n: 2}\n", 50, {}),
         ("read: {type: chunk, ms: 400}\ncommit: {type: local_agreement, n: 2}\n", 200, {"window": 8}),
         (
-            "read: {type: wait_k, k: 3}\ncommit: {type: all, whole_words: true}\nstop: {type: max_words, n: 1}\n",
+            WAIT_K,
             40,
             {"unstable": 0},
         ),

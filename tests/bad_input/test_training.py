@@ -52,6 +52,18 @@ ESPNET = [
         ("--stats stats --model no.pth", "no.pth: no such weights to begin with; train that model first"),
         ("--stats stats --ngpu -1", "'--ngpu'", lambda: None, 2),
         ("--stats stats --num-nodes 0", "'--num-nodes'", lambda: None, 2),
+        ("--stats stats --wait-k 0", "'--wait-k'", lambda: None, 2),
+        ("--stats stats --wait-k 3", "conf.yaml: no such training configuration"),
+        (
+            "--stats stats --wait-k 3 --unit-ms 100",
+            "wait_unit_ms: 100 ms; give a multiple of 32 ms",
+            written("conf.yaml", "{encoder: transformer, decoder: transformer}"),
+        ),
+        (
+            "--stats stats --wait-k 3",
+            "the encoder 'contextual_block_conformer'",
+            written("conf.yaml", "{encoder: contextual_block_conformer, decoder: transformer}"),
+        ),
         ("--stats stats --task mt", "'--task': 'mt' is not one of", lambda: None, 2),
         (
             "--stats stats --num-nodes 2 --hosts a,b",

@@ -39,6 +39,7 @@ from simulst.models.base import Model
 from simulst.needs import Need
 from simulst.policy import ctc_guide
 from simulst.policy.context import TokensView
+from simulst.policy.read import WaitK
 from simulst.prefix import boundary_read
 from simulst.prefix.predictor import BoundaryPredictor, Sizes
 from simulst.search import JointBeamSearch, Tokens
@@ -333,6 +334,7 @@ class CapableSession(fake.FakeSession):
     gives = frozenset(Need) - {Need.AUDIO}
     default_search = JointBeamSearch()
     layers = heads = 2
+    trained_wait = (3, 280.0, 1)
 
 
 class Capable(fake.FakeModel):
@@ -384,7 +386,7 @@ def works_with(decoding: Decoding, model: Model) -> bool:
     session = model.session("es", "en")
     search = decoding.search or session.default_search
     needs = decoding.read.needs | decoding.stop.needs | search.needs
-    return needs <= session.gives | {Need.AUDIO}
+    return needs <= session.gives | {Need.AUDIO} and not isinstance(decoding.read, WaitK)
 
 
 def test_every_block_is_of_a_known_kind() -> None:

@@ -42,7 +42,10 @@ def write(folder: Path, encoder: str = "contextual_block_conformer", seed: int =
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from espnet2.tasks.st import STTask
+        if "wait_k" in changes:
+            from simulst.training.wait_k import WaitKTask as STTask
+        else:
+            from espnet2.tasks.st import STTask
 
         from simulst.training.pitch_frontend import register
 

@@ -7,7 +7,7 @@ from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.policy.context import Context
-from simulst.policy.read import Block, Chunk, Offline, Read, WaitK, WaitStride
+from simulst.policy.read import Block, Chunk, Offline, Read, WaitK, WaitKAtTestTime, WaitStride
 from simulst.prefix.boundary_read import Boundary
 from simulst.words import Words
 
@@ -72,9 +72,9 @@ def test_bad_block() -> None:
 @pytest.mark.parametrize(
     ("read", "expected"),
     [
-        (WaitK(1), [280, 560, 840, 1120]),
-        (WaitK(3), [840, 1120, 1400, 1680]),
-        (WaitK(2, 500), [1000, 1500, 2000, 2500]),
+        (WaitKAtTestTime(1), [280, 560, 840, 1120]),
+        (WaitKAtTestTime(3), [840, 1120, 1400, 1680]),
+        (WaitKAtTestTime(2, 500), [1000, 1500, 2000, 2500]),
         # g(t) of Nguyen et al. 2021, times 10 ms, before the source's end.
         (WaitStride(100, 10), [1000, 1100, 1200, 1300]),
         (WaitStride(100, 20), [1000, 1200, 1400, 1600]),
@@ -88,7 +88,7 @@ def test_schedules(read: Read, expected: list[float]) -> None:
 
 
 def test_wait_k_is_a_long_first_chunk() -> None:
-    assert positions(WaitK(5), 99) == positions(Chunk(280, 1400), 99)
+    assert positions(WaitKAtTestTime(5), 99) == positions(Chunk(280, 1400), 99)
     assert positions(WaitStride(200, 20), 99) == positions(Chunk(200, 2000), 99)
 
 
@@ -105,9 +105,12 @@ def test_pieces_keep_their_places(frames: int) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: WaitKAtTestTime(0), "k is 0; wait for at least one unit"),
+        (lambda: WaitKAtTestTime(1, 0), "unit_ms is 0"),
+        (lambda: WaitKAtTestTime(1, math.inf), "unit_ms is inf"),
         (lambda: WaitK(0), "k is 0; wait for at least one unit"),
-        (lambda: WaitK(1, 0), "unit_ms is 0"),
-        (lambda: WaitK(1, math.inf), "unit_ms is inf"),
+        (lambda: WaitK(1, writes=0), "writes is 0"),
+        (lambda: WaitK(1, name="a/b"), "name is 'a/b'"),
         (lambda: WaitStride(0, 10), "k is 0; give at least one frame"),
         (lambda: WaitStride(100, 0), "s is 0; give at least one frame"),
         (lambda: Boundary(-0.1, "p"), r"threshold is -0\.1"),
@@ -124,12 +127,29 @@ def test_bad_options(make: Callable[[], Read], message: str) -> None:
         make()
 
 
-def context(block_end: Callable[[int], float] = lambda n: math.nan, sample_rate: int = 16000) -> Context:
-    return Context(Words(lambda tokens: ""), Meter(), sample_rate, block_end)
+def context(
+    block_end: Callable[[int], float] = lambda n: math.nan,
+    sample_rate: int = 16000,
+    trained_wait: tuple[int, float, int] | None = None,
+) -> Context:
+    return Context(Words(lambda tokens: ""), Meter(), sample_rate, block_end, trained_wait=trained_wait)
+
+
+def test_wait_k_is_that_of_the_model() -> None:
+    read = WaitK(3, 320, name="FT")
+    assert (read.label, read.curve) == ("wait-3-320ms-FT", "wait-k-320ms-FT")
+    assert read.open(context(trained_wait=(3, 320.0, 1))) is read
+    assert positions(read, 3) == positions(WaitKAtTestTime(3, 320), 3) == [960, 1280, 1600]
+    with pytest.raises(SimulstError, match=r"read: wait_k is for models that were trained for it; .*test_time_wait_k"):
+        read.open(context())
+    for trained in ((5, 320.0, 1), (3, 280.0, 1), (3, 320.0, 2)):
+        other = f"{trained[0]}, {trained[1]:g} and {trained[2]}"
+        with pytest.raises(SimulstError, match=f"k 3, unit_ms 320 and writes 1, .* with {other}; write those"):
+            read.open(context(trained_wait=trained))
 
 
 def test_only_a_boundary_needs_the_audio() -> None:
-    for read in (Chunk(500), Offline(), WaitK(3), WaitStride(100, 10)):
+    for read in (Chunk(500), Offline(), WaitKAtTestTime(3), WaitStride(100, 10)):
         assert read.needs == frozenset() and read.open(context()) is read and read.ready()
     assert (Block().needs, Boundary(0.5, "p").needs) == ({Need.BLOCKS}, {Need.AUDIO})
     with pytest.raises(SimulstError, match=r"nowhere\.pth: no such file; name a predictor"):
@@ -144,8 +164,8 @@ def test_the_model_knows_where_blocks_end() -> None:
 
 
 def test_the_name_of_a_curve_has_no_number() -> None:
-    assert [(read.curve, read.swept) for read in (WaitK(3), WaitStride(100, 20), Boundary(0.5, "p", 48))] == [
-        *[("wait-k", 3), ("k-s20", 100), ("boundary-T48", 0.5)],
+    assert [(read.curve, read.swept) for read in (WaitKAtTestTime(3), WaitStride(100, 20), Boundary(0.5, "p", 48))] == [
+        *[("test-time-wait-k", 3), ("k-s20", 100), ("boundary-T48", 0.5)],
     ]
     assert [(read.curve, read.swept) for read in (Chunk(500), Block(2), Offline())] == [
         ("", 500),

@@ -142,6 +142,8 @@ def test_espnets_own_streaming_class_decodes_the_model(mini: Path, monkeypatch: 
 
 
 PREFIX = ["--tau", "48", "--prefix-beam", "2", "--ratios", "5000"]
+PREFIX += ["--trained-waits", "2", "--wait-encoders", "unidirectional", "--wait-options"]
+PREFIX += [f"--max_epoch 1 --batch_bins 500000 {recipe.TINY}"]
 PREFIX += ["--waits", "1 9", "--thresholds", "0.0 0.5", "--units", "48", "--predictor-options"]
 PREFIX += ["--mels 40 --channels 4 --embedding 16 --hidden 16 --max-epochs 1"]
 PREFIX += ["--offline-options", f"--max_epoch 2 --batch_bins 500000 {recipe.TINY}"]
@@ -151,8 +153,8 @@ PREFIX += ["--prefix-options", f"--max_epoch 1 --batch_bins 500000 {recipe.TINY}
 def test_prefix_alignment(mini: Path) -> None:
     """Stages 11 to 16: pairs are extracted and trained on, the predictor too, and all systems are compared."""
     options = [*OPTIONS, *PREFIX]
-    configurations = {"--offline-config": "mini_transformer.yaml", "--prefix-config": "mini_prefix.yaml"}
-    options += stages.configurations(mini, configurations)
+    names = {"offline": "mini_transformer", "prefix": "mini_prefix", "wait": "mini_wait"}
+    options += stages.configurations(mini, {f"--{kind}-config": f"{name}.yaml" for kind, name in names.items()})
     _, table = stages.run("mini", mini, options, range(11, 17))
     found = read_prefixes(mini / "exp/en-de/prefix/train/prefixes.jsonl")
     assert len(found) == 60 and all(one["tau"] == 48 for one in found)
@@ -164,10 +166,11 @@ def test_prefix_alignment(mini: Path) -> None:
     runs = sorted(path.parent.name for path in (mini / "exp/en-de/prefix/decode/tst-COMMON").rglob("scores.json"))
     models = ("maxratio5000", "offline")
     boundaries = [f"boundary-T48-{name}-{t}_beam2-ctc0" for name in models for t in ("0", "0.5")]
-    others = ["offline", "offline-maxratio5000", "wait-1", "wait-9"]
+    others = ["offline", "offline-maxratio5000", "test-time-wait-1", "test-time-wait-9"]
+    others += ["test-time-wait-2-N1_all", "wait-2-unidirectional"]
     assert runs == sorted([*boundaries, *(f"{name}_beam2-ctc0" for name in others)])
     readme = (mini / "exp/PREFIX.md").read_text()
-    assert readme.count("| wait-9") == 1 and "| outputs, λ 0.5" in readme
+    assert readme.count("| test-time-wait-9") == 1 and "| outputs, λ 0.5" in readme
     assert (mini / "exp/en-de-prefix.svg").stat().st_size > 1000
     stages.check(table, mini)
 

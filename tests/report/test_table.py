@@ -107,16 +107,16 @@ def test_tables_of_prefix_alignment() -> None:
 
 
 def test_curves_that_are_called_after_their_read(tmp_path: Path) -> None:
-    """wait-k over k, paper B's schedule over k, the boundary predictor over its threshold."""
+    """Test-time wait-k over k, paper B's schedule over k, the boundary predictor over its threshold."""
     word, two = {"type": "max_words", "n": 1}, {"type": "max_tokens", "n": 2}
     reads: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
-        *[({"type": "wait_k", "k": k}, word) for k in (11, 3)],
+        *[({"type": "test_time_wait_k", "k": k}, word) for k in (11, 3)],
         *[({"type": "wait_stride", "k": k, "s": 10}, two) for k in (200, 100)],
         *[({"type": "boundary", "threshold": t, "predictor": "p.pth"}, None) for t in (0.5, 0.0)],
     ]
     folders = []
     for i, (read, stop) in enumerate(reads):
-        words = {"boundary": {"last_word": True}, "wait_k": {"whole_words": True}}
+        words = {"boundary": {"last_word": True}, "test_time_wait_k": {"whole_words": True}}
         commit = {"type": "all", **words.get(read["type"], {})}
         folders.append(make_run(tmp_path / str(i), read, commit, stop))
     runs = load_runs(folders)
@@ -125,8 +125,8 @@ def test_curves_that_are_called_after_their_read(tmp_path: Path) -> None:
         ("boundary-T100", "boundary-T100-0.5", 0.5),
         ("k-s10-N2", "k100-s10-N2", 100.0),
         ("k-s10-N2", "k200-s10-N2", 200.0),
-        ("wait-k", "wait-3", 3.0),
-        ("wait-k", "wait-11", 11.0),
+        ("test-time-wait-k", "test-time-wait-3", 3.0),
+        ("test-time-wait-k", "test-time-wait-11", 11.0),
     ]
 
 

@@ -26,6 +26,8 @@ from simulst.models.espnet.linear import Map, check_precision, dtype_of, joined
 if TYPE_CHECKING:
     from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 
+    from simulst.models.espnet.lagging import Lagging
+
 LEAST_SLOTS = 64  # the least capacity of a pool of tokens; smaller pools would be copied too often
 
 Norm = Callable[[Tensor], Tensor]
@@ -141,14 +143,17 @@ class CachedDecoder:
     decoder: ESPnet's decoder with its weights, on the CPU or a GPU. The weights are copied.
     precision: of weights and arithmetic: float32, bfloat16, or int8. int8 is for linear layers on the CPU; its inputs
         are scaled by the largest value of all hypotheses.
+    lagging: what the decoder saw in training, if it was trained for wait-k. If it reads a prefix, each token sees that
+        again, and only the last one sees all frames.
 
     Raises SimulstError: an option of ESPnet that is not implemented; a precision that the device does not have.
     """
 
-    def __init__(self, decoder: TransformerDecoder, precision: str = "float32") -> None:
+    def __init__(self, decoder: TransformerDecoder, precision: str = "float32", lagging: Lagging | None = None) -> None:
         _check_supported(decoder, precision)
         embedding, self._encoding = decoder.embed
         dtype = dtype_of(precision)
+        self.lagging = lagging
         self._embedding = embedding.weight.detach().to(dtype, copy=True)
         self._positions = self._embedding[:0]
         self.layers = [_layer(layer, precision, dtype) for layer in decoder.decoders]
@@ -186,7 +191,8 @@ class CachedDecoder:
         Raises SimulstError: the memory is empty.
         """
         own_only = self._masked(len(tokens)).fill_diagonal_(0)
-        return self._read(tokens, self.encodings(state.length, 1), own_only, state, memory, slice(None), attention)
+        positions = self.encodings(state.length, 1)
+        return self._read(tokens, positions, own_only, state, memory, None, slice(None), attention)
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, memory: Memory, *, attention: bool = False) -> tuple[Tensor, DecoderState]:
@@ -202,7 +208,16 @@ class CachedDecoder:
             raise SimulstError("a prefix needs at least one token, <sos>.")
         causal = self._masked(len(tokens)).triu_(1)
         positions = self.encodings(0, len(tokens))
-        return self._read(tokens, positions, causal, self.start(), memory, slice(-1, None), attention)
+        seen = self._seen(len(tokens), len(memory))
+        return self._read(tokens, positions, causal, self.start(), memory, seen, slice(-1, None), attention)
+
+    def _seen(self, tokens: int, frames: int) -> Tensor | None:
+        """(tokens, frames) which frames the tokens of a prefix see; None: all."""
+        if self.lagging is None:
+            return None
+        seen = self.lagging.visible(tokens, frames, self._embedding.device)
+        seen[-1] = True
+        return seen
 
     def _read(
         self,
@@ -211,6 +226,7 @@ class CachedDecoder:
         among: Tensor,
         state: DecoderState,
         memory: Memory,
+        seen: Tensor | None,
         ends: slice,
         attention: bool,
     ) -> tuple[Tensor, DecoderState]:
@@ -218,6 +234,7 @@ class CachedDecoder:
 
         positions: (m or 1, width) encodings of positions, one for each token that a hypothesis gets.
         among: (m, m) mask: which of the new tokens see each other.
+        seen: (m, T) which frames they see; None: all.
         ends: the last token of each hypothesis.
         """
         if not len(memory):
@@ -240,7 +257,7 @@ class CachedDecoder:
             query = layer.source_in(layer.before[1](x)).view(count, heads, d_k).transpose(0, 1)
             if attention:
                 weights.append(_weights(query[:, ends], source[0]))
-            x = layer.after[1](x + layer.source_out(_attend(query, source)))
+            x = layer.after[1](x + layer.source_out(_attend(query, source, seen)))
             x = layer.after[2](x + layer.down(layer.up(layer.before[2](x), relu=True)))
         slots.used = last
         log_p = self.log_p(x[ends])

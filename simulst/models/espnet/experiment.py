@@ -14,6 +14,7 @@ import torch
 import yaml
 
 from simulst.errors import SimulstError, first_line
+from simulst.models.espnet.lagging import WaitOptions
 from simulst.options import read_fields
 
 CHECKPOINTS = (
@@ -23,8 +24,8 @@ CHECKPOINTS = (
 """File names of weights, in order of preference: chosen on dev, averaged, best, newest."""
 
 
-@dataclass
-class _Config:
+@dataclass(frozen=True, kw_only=True)
+class _Config(WaitOptions):
     """What is used here of ESPnet's config.yaml, which has much more."""
 
     token_list: str | list[Any]

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from simulst.features import LogMel, Normalize
+from simulst.models.espnet.lagging import restrict_encoder
 from simulst.models.espnet.layers import Layers, Subsampling
 from simulst.models.espnet.linear import dtype_of
 
@@ -25,9 +26,17 @@ class FullContextEncoder:
     normalize: the normalisation of the features.
     by_frame: whether it normalises each frame separately.
     precision: of the matrix products that are computed here.
+    unidirectional: whether frames attend only to earlier frames (see lagging.py).
     """
 
-    def __init__(self, encoder: Any, normalize: Normalize, by_frame: bool = True, precision: str = "float32") -> None:
+    def __init__(
+        self,
+        encoder: Any,
+        normalize: Normalize,
+        by_frame: bool = True,
+        precision: str = "float32",
+        unidirectional: bool = False,
+    ) -> None:
         dtype = dtype_of(precision)
         self._normalize, self._encoder = normalize, encoder
         self.width = int(encoder.output_size())
@@ -36,9 +45,11 @@ class FullContextEncoder:
         if by_frame and _is_plain(encoder):
             with torch.inference_mode():
                 self._subsampling = Subsampling(encoder.embed, dtype)
-                self._layers = Layers(encoder, dtype)
+                self._layers = Layers(encoder, dtype, unidirectional)
             self.factor, self.least = self._subsampling.factor, self._subsampling.least
             self._encoder = None  # or else its weights would be in memory twice
+        elif unidirectional:
+            restrict_encoder(encoder)
 
     @torch.inference_mode()
     def reduce(self, features: Tensor) -> Tensor:

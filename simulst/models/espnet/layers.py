@@ -16,14 +16,16 @@ from simulst.models.espnet.linear import Linear
 class Layer:
     """One encoder layer, from (batch, rows, width) to the same shape, with a norm before each of its parts.
 
+    unidirectional: whether rows attend only to earlier rows.
+
     has_contexts: whether the first and last rows are context vectors (see blockwise_encoder.py).
     """
 
-    def __init__(self, layer: Any, dtype: torch.dtype) -> None:
+    def __init__(self, layer: Any, dtype: torch.dtype, unidirectional: bool = False) -> None:
         macaron, convolution = getattr(layer, "feed_forward_macaron", None), getattr(layer, "conv_module", None)
         scale = getattr(layer, "ff_scale", 1.0)
         self._macaron = None if macaron is None else FeedForward(layer.norm_ff_macaron, macaron, scale, dtype)
-        self._attention = Attention(layer.norm1, layer.self_attn, dtype)
+        self._attention = Attention(layer.norm1, layer.self_attn, dtype, unidirectional)
         self._convolution = None if convolution is None else Convolution(layer.norm_conv, convolution, dtype)
         self._feed_forward = FeedForward(layer.norm2, layer.feed_forward, scale, dtype)
         self._norm = None if convolution is None else layer_norm(layer.norm_final)
@@ -49,8 +51,8 @@ class FeedForward:
 
 
 class Attention:
-    def __init__(self, norm: torch.nn.LayerNorm, module: Any, dtype: torch.dtype) -> None:
-        self._norm, self._heads = layer_norm(norm), module.h
+    def __init__(self, norm: torch.nn.LayerNorm, module: Any, dtype: torch.dtype, unidirectional: bool) -> None:
+        self._norm, self._heads, self._unidirectional = layer_norm(norm), module.h, unidirectional
         parts = module.linear_q, module.linear_k, module.linear_v
         self._in = Linear(torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts]), dtype)
         self._out = Linear(module.linear_out.weight, module.linear_out.bias, dtype)
@@ -60,7 +62,8 @@ class Attention:
         query, key, value = y.permute(2, 0, 3, 1, 4)  # each (blocks, heads, rows, width / heads)
         if has_contexts:
             key, value = key[:, :, :-1], value[:, :, :-1]
-        answer = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        answer = F.scaled_dot_product_attention(query, key, value, is_causal=self._unidirectional)
+        answer = answer.transpose(1, 2).flatten(2)
         if has_contexts:
             answer[:, 0] = 0
         return self._out(answer, add=x)
@@ -153,16 +156,17 @@ class Layers:
     """The part of ESPnet's encoders after the convolutions: positional encoding, layers, norm.
 
     encoder: ESPnet's module.
+    unidirectional: whether frames attend only to earlier frames.
     """
 
-    def __init__(self, encoder: Any, dtype: torch.dtype) -> None:
+    def __init__(self, encoder: Any, dtype: torch.dtype, unidirectional: bool = False) -> None:
         norm = encoder.after_norm
         self.add_positions = Positions(len(norm.weight), norm.weight.device)
-        self.layers = [Layer(layer, dtype) for layer in encoder.encoders]
+        self.layers = [Layer(layer, dtype, unidirectional) for layer in encoder.encoders]
         self.norm = layer_norm(norm)
 
     def __call__(self, frames: torch.Tensor) -> torch.Tensor:
-        """Encode subsampled frames (B, t, width) with full context → encoder frames of the same shape."""
+        """Encode subsampled frames (B, t, width), all of an utterance → encoder frames of the same shape."""
         if not frames.shape[1]:
             return frames
         x = self.add_positions(frames)

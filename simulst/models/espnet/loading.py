@@ -18,6 +18,7 @@ from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder
 from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.experiment import Experiment
 from simulst.models.espnet.full_context_encoder import FullContextEncoder
+from simulst.models.espnet.lagging import Lagging, lagging_of
 from simulst.models.espnet.linear import check_precision
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
@@ -74,10 +75,11 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
     _check_supported(config, options)
     vocabulary = read_vocabulary(experiment)
     weights = {name: tensor.to(options.device) for name, tensor in experiment.weights().items()}
+    lagging = lagging_of(config)
     mel, kind = _take(weights, "frontend.logmel.melmat"), FRONTENDS[config["frontend"]]
     features = log_mel_of(config.get("frontend_conf") or {}, mel, SAMPLE_RATE, kind)
     normalize = _normalization(config, weights)
-    encoder = _encoder(config, weights, features.dims, normalize, options)
+    encoder = _encoder(config, weights, features.dims, normalize, options, lagging)
     return ESPnet(
         path=experiment.path,
         vocabulary=vocabulary,
@@ -85,7 +87,7 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
         features=features,
         normalize=normalize,
         encoder=encoder,
-        decoder=_decoder(config, weights, vocabulary, encoder.width, options),
+        decoder=_decoder(config, weights, vocabulary, encoder.width, options, lagging),
         ctc_layer=_ctc_layer(config, weights, vocabulary, encoder.width, options),
         window=options.window,
         device=torch.device(options.device),
@@ -93,7 +95,12 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
 
 
 def _encoder(
-    config: dict[str, Any], weights: Weights, dims: int, normalize: Normalize, options: ESPnetOptions
+    config: dict[str, Any],
+    weights: Weights,
+    dims: int,
+    normalize: Normalize,
+    options: ESPnetOptions,
+    lagging: Lagging | None,
 ) -> BlockwiseEncoder | FullContextEncoder:
     encoder = _class("espnet2.asr.encoder." + ENCODERS[config["encoder"]])
     module = _filled(encoder(input_size=dims, **config.get("encoder_conf") or {}), weights, "encoder.")
@@ -101,16 +108,25 @@ def _encoder(
     if _is_blockwise(config):
         return BlockwiseEncoder(module, options.precision)
     by_frame = config.get("normalize") != "utterance_mvn"
-    return FullContextEncoder(module, normalize, by_frame, options.precision)
+    return FullContextEncoder(
+        module, normalize, by_frame, options.precision, lagging is not None and lagging.unidirectional
+    )
 
 
 def _decoder(
-    config: dict[str, Any], weights: Weights, vocabulary: Vocabulary, width: int, options: ESPnetOptions
+    config: dict[str, Any],
+    weights: Weights,
+    vocabulary: Vocabulary,
+    width: int,
+    options: ESPnetOptions,
+    lagging: Lagging | None,
 ) -> CachedDecoder | RecurrentDecoder:
     decoder = _class("espnet2.asr.decoder." + DECODERS[config["decoder"]])
     module = _filled(decoder(len(vocabulary), width, **config.get("decoder_conf") or {}), weights, "decoder.")
     module = module.to(options.device)
-    return RecurrentDecoder(module) if config["decoder"] == "rnn" else CachedDecoder(module, options.precision)
+    if config["decoder"] == "rnn":
+        return RecurrentDecoder(module)
+    return CachedDecoder(module, options.precision, lagging)
 
 
 def _ctc_layer(

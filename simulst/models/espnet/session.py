@@ -12,6 +12,7 @@ from torch import Tensor
 
 from simulst.meter import Meter
 from simulst.models.base import Session
+from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
 from simulst.models.espnet.recurrent_decoder import Carried, RecurrentDecoder
 from simulst.needs import Need
@@ -84,6 +85,8 @@ class ESPnetSession(Session):
         self.layers, self.heads = decoder.attentions
         if not model.has_ctc:
             self.default_search = JointBeamSearch(ctc_weight=0.0)
+        lagging = decoder.lagging if isinstance(decoder, CachedDecoder) else None
+        self.trained_wait = (lagging.k, lagging.unit_ms, lagging.writes) if lagging else None
 
     @property
     def length(self) -> int:

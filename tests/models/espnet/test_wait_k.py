@@ -1,4 +1,4 @@
-"""wait-k with real searches: the result equals that of complete searches that are cut to one word per step."""
+"""Test-time wait-k with real searches: the result equals that of complete searches, cut to one word per step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulst.models.base import Model, Session
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper import Whisper
 from simulst.policy.commit import All, WholeWords
-from simulst.policy.read import WaitK, WaitStride
+from simulst.policy.read import WaitKAtTestTime, WaitStride
 from simulst.policy.stop import MaxTokens, MaxWords
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, Tokens
 from simulst.search.beam import JointSearch
@@ -53,7 +53,7 @@ def noise(seed: int) -> np.ndarray:
 
 
 def literal(model: Model, audio: np.ndarray, options: Any) -> list[tuple[float, Tokens]]:
-    """wait-3 by definition: decode the audio so far to the end of the sentence, and keep the first new word.
+    """Test-time wait-3 by definition: decode the audio so far to the end of the sentence, and keep the first new word.
 
     If the encoder has written nothing new, nothing is decoded.
     """
@@ -92,7 +92,9 @@ def open_session(model: Model, meter: Meter | None = None) -> Session:
 
 
 def run(model: Model, audio: np.ndarray, options: Any, memo: Memo | None = None) -> list[tuple[float, Tokens]]:
-    stream = Stream(open_session(model, Meter(memo)), Decoding(WaitK(3), WholeWords(All()), MaxWords(1), options))
+    stream = Stream(
+        open_session(model, Meter(memo)), Decoding(WaitKAtTestTime(3), WholeWords(All()), MaxWords(1), options)
+    )
     steps = []
     for end in [*STEPS, audio.size]:
         stream.push(audio[stream.session.length : end], finished=end == audio.size)
