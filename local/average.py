@@ -1,6 +1,8 @@
 #!/usr/bin/env python
 """Stage 7: average the best checkpoints. The average with the best BLEU on dev becomes chosen.pth.
 
+Then the CTC weight and the length bonus with which chosen.pth has the best BLEU on dev become search.yaml.
+
 Averaging harms very short trainings, whose loss still falls, so decoding decides how many checkpoints are averaged.
 For a model of several pairs, give --data, --text and --target-lang once for each pair; the mean of their BLEU decides.
 """
@@ -27,7 +29,9 @@ from simulst.training.average import CHOSEN, Dev, choose
 @click.option(
     "--counts", type=Numbers(int), default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average."
 )
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Development sentences to decode.")
+@click.option(
+    "--limit", default=150, show_default=True, type=click.IntRange(1), help="Development sentences to decode."
+)
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(
     experiment: Path,
@@ -46,8 +50,11 @@ def main(
         print(f"{experiment / CHOSEN}: complete; --force does it again")
         return
     devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
-    scores = choose(experiment, devs, source_lang, list(counts), limit)
-    print("BLEU on dev by number of averaged checkpoints: " + ", ".join(f"{k}: {v:.1f}" for k, v in scores.items()))
+    found = choose(experiment, devs, source_lang, list(counts), limit)
+    averages = ", ".join(f"{count}: {bleu:.1f}" for count, bleu in found.averages.items())
+    print(f"BLEU on dev by number of averaged checkpoints: {averages}")
+    weights = f"ctc_weight {found.search.ctc_weight:g} and length_bonus {found.search.length_bonus:g}"
+    print(f"BLEU on dev with {weights}: {found.searched:.1f}")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,8 @@ class Stream:
     begin_ms: float = 0.0
 
     def __post_init__(self) -> None:
-        self._search: SearchOptions = self.decoding.search or self.session.default_search
+        usual = self.session.default_search
+        self._search: SearchOptions = (self.decoding.search or usual).filled(usual, self.session.gives)
         self.decoding.check(self._search, self.session.gives)
         self._words = Words(self.session.text, self.unit)
         session = self.session

@@ -157,7 +157,7 @@ class Translator:
         options: JointOptions,
         open_end: bool = False,
     ) -> None:
-        if options.ctc_weight:
+        if options.ctc_weight != 0:
             raise SimulstError("search: prefixes are translated by the decoder alone; write 'ctc_weight: 0.0'.")
         self._model, self._options = model, options
         self._language = model.vocabulary.language_prefix(target)
@@ -196,7 +196,7 @@ class Hopeless:
 
     def __init__(self, wanted: Tokens, given: int, endings: frozenset[int], options: JointOptions) -> None:
         self._wanted, self._given, self._endings = wanted, given, endings
-        self._falls = options.length_bonus <= 0  # without a reward for length, scores fall as a hypothesis grows
+        self._falls = (options.length_bonus or 0) <= 0  # without a reward for length, scores fall as a hypothesis grows
 
     def __call__(self, running: Running, ended: list[Hypothesis]) -> bool:
         best = max(ended, key=lambda h: h.score, default=None)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from simulst.errors import SimulstError
 from simulst.needs import Need
 
 MOST_BEAM = 1000  # a larger beam would only fill the memory
+CTC_WEIGHT = 0.3  # where no other was chosen for the model
 
 Tokens = tuple[int, ...]
 """Token ids of the model's vocabulary, `<eos>` left out."""
@@ -63,6 +64,14 @@ class SearchOptions(ABC):
     @abstractmethod
     def label(self) -> str: ...
 
+    def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> SearchOptions:
+        """These options, and those of the model where they leave something open.
+
+        usual: the search that the model uses if a decoding configuration names none.
+        gives: what the model's session gives.
+        """
+        return self
+
 
 @dataclass(frozen=True)
 class BeamSearch(SearchOptions):
@@ -103,13 +112,15 @@ class JointOptions(SearchOptions):
     beam: how many hypotheses are kept (CUNI-KIT 2023 uses 6; 1 is greedy search).
     ctc_weight: weight of the CTC score; the decoder has the rest (CUNI-KIT 2023: 0.3 for De, 0.4 for Zh).
     length_bonus: added to the score per token; ESPnet calls it penalty.
+        None for both: what was chosen on development data for the model. They depend on each other, so if one is given,
+        the other is 0.3 (0 without a CTC layer) or 0. These also stand where nothing was chosen.
     max_length_ratio: most tokens per encoder frame so far. It prevents endless repetition (Nguyen et al. 2021: 1.0 for
         De, 1.6 for Pt).
     """
 
     beam: int = 6
-    ctc_weight: float = 0.3
-    length_bonus: float = 0.0
+    ctc_weight: float | None = None
+    length_bonus: float | None = None
     max_length_ratio: float = 1.0
 
     @property
@@ -119,7 +130,15 @@ class JointOptions(SearchOptions):
 
     @property
     def needs(self) -> frozenset[Need]:  # type: ignore[override]
-        return frozenset({Need.STEPS} | ({Need.CTC} if self.ctc_weight > 0 else set()))
+        return frozenset({Need.STEPS} | ({Need.CTC} if self.ctc_weight != 0 else set()))
+
+    def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> JointOptions:
+        weight, bonus = self.ctc_weight, self.length_bonus
+        if weight is bonus is None and isinstance(usual, JointOptions):
+            weight, bonus = usual.ctc_weight, usual.length_bonus
+        if weight is None:
+            weight = CTC_WEIGHT if Need.CTC in gives else 0.0
+        return replace(self, ctc_weight=weight, length_bonus=bonus or 0.0)
 
     @property
     def _kind(self) -> str:
@@ -128,9 +147,9 @@ class JointOptions(SearchOptions):
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= MOST_BEAM:
             raise SimulstError(f"search: beam is {self.beam}; give 1 (greedy search) to {MOST_BEAM}.")
-        if not 0 <= self.ctc_weight <= 1:
+        if self.ctc_weight is not None and not 0 <= self.ctc_weight <= 1:
             raise SimulstError(f"search: ctc_weight is {self.ctc_weight:g}; give 0 (the decoder alone) to 1.")
-        if not math.isfinite(self.length_bonus):
+        if self.length_bonus is not None and not math.isfinite(self.length_bonus):
             raise SimulstError(f"search: length_bonus is {self.length_bonus:g}; give a finite number.")
         if not (math.isfinite(self.max_length_ratio) and self.max_length_ratio > 0):
             raise SimulstError(f"search: max_length_ratio is {self.max_length_ratio:g}; give more than 0.")

@@ -23,7 +23,7 @@ from simulst.errors import SimulstError
 from simulst.needs import Need
 from simulst.policy.context import View
 from simulst.policy.stop import Stopping
-from simulst.search import Hypothesis, JointOptions, Tokens
+from simulst.search import CTC_WEIGHT, Hypothesis, JointOptions, Tokens
 from simulst.search.calls import Steps
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
 
@@ -190,12 +190,14 @@ class JointSearch:
 
     def __init__(self, decoder: Decoder, options: JointOptions, sos: int, eos: int, with_ctc: bool = False) -> None:
         self.decoder, self.options = decoder, options
+        self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
+        self.length_bonus = options.length_bonus or 0.0
         self.sos, self.eos = sos, eos
         self.memory = decoder.memory()
         self.ctc: CTCPrefixScorer | None = None
         self._device = torch.device("cpu")
         self._forced: CTCPrefixes | None = None  # the prefix of the last `start`
-        self.with_ctc = with_ctc or options.ctc_weight > 0
+        self.with_ctc = with_ctc or self.ctc_weight > 0
 
     def append(self, frames: Tensor, log_probs: Tensor | None = None) -> None:
         """Add encoder frames (t, width) and their CTC log posteriors (t, V). None if the CTC layer is not used."""
@@ -311,9 +313,9 @@ class JointSearch:
         # <eos> is always a candidate. It has its own column.
         candidates = np.concatenate([tokens, np.full_like(tokens[:, :1], self.eos)], 1)
         attention = np.concatenate([best, found.end[:, None]], 1) + running.attention[:, -1:]
-        scores = (1 - options.ctc_weight) * attention + options.length_bonus * (running.length + 1)
-        if self.ctc and running.prefixes and options.ctc_weight > 0:
-            scores = scores + options.ctc_weight * self._by_ctc(running.prefixes, tokens)
+        scores = (1 - self.ctc_weight) * attention + self.length_bonus * (running.length + 1)
+        if self.ctc and running.prefixes and self.ctc_weight > 0:
+            scores = scores + self.ctc_weight * self._by_ctc(running.prefixes, tokens)
         scores[:, :-1][tokens == self.eos] = -np.inf
         return Scored(running, found.state, candidates, attention, scores)
 
@@ -324,10 +326,9 @@ class JointSearch:
             return torch.cat([more, prefixes.complete[:, None]], 1).cpu().numpy()
 
     def _scores(self, running: Running) -> np.ndarray:
-        options = self.options
-        scores = (1 - options.ctc_weight) * running.attention[:, -1] + options.length_bonus * running.length
-        if running.prefixes is not None and options.ctc_weight > 0:
-            scores = scores + options.ctc_weight * running.prefixes.score.cpu().numpy()
+        scores = (1 - self.ctc_weight) * running.attention[:, -1] + self.length_bonus * running.length
+        if running.prefixes is not None and self.ctc_weight > 0:
+            scores = scores + self.ctc_weight * running.prefixes.score.cpu().numpy()
         return scores
 
 
@@ -450,7 +451,7 @@ def is_over(best_at: dict[int, float], step: int) -> bool:
 
 def _are_beaten(running: Running, ended: list[Hypothesis], options: JointOptions, results: int) -> bool:
     """Whether no running hypothesis can become one of the results. Without a length bonus, scores only fall."""
-    if options.length_bonus > 0 or len(ended) < results:
+    if (options.length_bonus or 0) > 0 or len(ended) < results:
         return False
     worst = sorted((h.score for h in ended), reverse=True)[results - 1]
     return worst >= float(running.scores[0])

@@ -1,4 +1,4 @@
-"""Average the weights of several checkpoints, and choose the best average."""
+"""Average the weights of several checkpoints, and choose on dev: the best average, and the weights of its search."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+
+import yaml
 
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
@@ -18,12 +20,16 @@ from simulst.lock import locked
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
 from simulst.models.base import Model
+from simulst.models.espnet.experiment import SEARCH
+from simulst.models.espnet.model import ESPnet
 from simulst.policy.commit import All
 from simulst.policy.read import Offline
 from simulst.runs import decode_utterance
 from simulst.search import JointBeamSearch
 
 CHOSEN = "chosen.pth"
+CTC_WEIGHTS = (0.0, 0.1, 0.2, 0.3)
+LENGTH_BONUSES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,25 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     part.replace(out)
 
 
-def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int], limit: int) -> dict[int, float]:
+@dataclass(frozen=True)
+class Chosen:
+    """What was chosen on dev.
+
+    averages: number of checkpoints → BLEU of their average.
+    search: the CTC weight and the length bonus with the best BLEU.
+    searched: its BLEU.
+    """
+
+    averages: dict[int, float]
+    search: JointBeamSearch
+    searched: float
+
+
+def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int], limit: int) -> Chosen:
     """Average the best checkpoints, and write the average with the best offline BLEU as chosen.pth.
+
+    For this average, write the CTC weight and the length bonus with the best offline BLEU as search.yaml. Searches that
+    give neither of the two take them from there.
 
     experiment: folder of an ESPnet training.
     devs: development data; the BLEU is the mean over them.
@@ -80,7 +103,6 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
     counts: numbers of checkpoints to try.
     limit: number of sentences to decode of each of `devs`.
 
-    Returns: number of checkpoints → BLEU.
     Raises SimulstError: there is no finished training; a training uses the folder; what decoding raises.
     """
     best_epochs(experiment)  # before taking the lock, which would create a missing folder
@@ -91,23 +113,48 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
             name = f"ave_{count}best.pth"
             average_checkpoints([experiment / f"{epoch}epoch.pth" for epoch in epochs[:count]], experiment / name)
             model = load_model(experiment, checkpoint=name)
-            scores[count] = mean(dev_bleu(model, dev, source, limit) for dev in devs)
+            (scores[count],) = dev_bleu(model, devs, source, limit, [JointBeamSearch(beam=3, length_bonus=0.0)])
         best = max(scores, key=lambda count: (scores[count], -count))
         shutil.copy(experiment / f"ave_{best}best.pth", experiment / (CHOSEN + ".part"))
         (experiment / (CHOSEN + ".part")).replace(experiment / CHOSEN)
-        write_atomically(experiment / "chosen.json", json.dumps({"averaged": best, "dev_BLEU": scores}))
-    return scores
+        search, bleu = choose_search(load_model(experiment, checkpoint=CHOSEN), devs, source, limit)
+        weights = {"ctc_weight": search.ctc_weight, "length_bonus": search.length_bonus}
+        write_atomically(experiment / SEARCH, yaml.safe_dump(weights))
+        found = {"averaged": best, "dev_BLEU": scores, "search": {**weights, "dev_BLEU": bleu}}
+        write_atomically(experiment / "chosen.json", json.dumps(found))
+    return Chosen(scores, search, bleu)
 
 
-def dev_bleu(model: Model, dev: Dev, source: str, limit: int) -> float:
-    """Offline BLEU of a model on the first `limit` sentences of `dev`. source: source language."""
-    languages = source, dev.target
-    usual = model.session(*languages).default_search
-    assert isinstance(usual, JointBeamSearch)
-    decoding = Decoding(Offline(), All(), search=replace(usual, beam=3))
-    utterances = read_data_dir(dev.data, dev.text)[:limit]
-    outputs = [decode_utterance(model, languages, u, i, [decoding])[0].prediction for i, u in enumerate(utterances)]
-    return bleu(outputs, [u.reference for u in utterances], dev.target).score
+def choose_search(model: Model, devs: Sequence[Dev], source: str, limit: int) -> tuple[JointBeamSearch, float]:
+    """The CTC weight and the length bonus with the best offline BLEU on dev, and this BLEU.
+
+    The smallest values are tried first, and win if others are only as good.
+    """
+    with_ctc = isinstance(model, ESPnet) and model.has_ctc
+    weights = CTC_WEIGHTS if with_ctc else (0.0,)
+    grid = [JointBeamSearch(ctc_weight=weight, length_bonus=bonus) for weight in weights for bonus in LENGTH_BONUSES]
+    scores = dev_bleu(model, devs, source, limit, grid)
+    best = max(range(len(grid)), key=lambda place: (scores[place], -place))
+    return grid[best], scores[best]
+
+
+def dev_bleu(
+    model: Model, devs: Sequence[Dev], source: str, limit: int, searches: Sequence[JointBeamSearch]
+) -> list[float]:
+    """Offline BLEU of each search on the first `limit` sentences of each of `devs`: the mean over these.
+
+    source: source language.
+    """
+    decodings = [Decoding(Offline(), All(), search=search) for search in searches]
+    scores: list[list[float]] = []
+    for dev in devs:
+        utterances = read_data_dir(dev.data, dev.text)[:limit]
+        languages = source, dev.target
+        outputs = [decode_utterance(model, languages, u, i, decodings) for i, u in enumerate(utterances)]
+        references = [u.reference for u in utterances]
+        texts = [[output.prediction for output in one] for one in zip(*outputs, strict=True)]
+        scores.append([bleu(one, references, dev.target).score for one in texts])
+    return [mean(one) for one in zip(*scores, strict=True)]
 
 
 def best_epochs(experiment: Path) -> list[int]:

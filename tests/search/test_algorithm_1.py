@@ -21,7 +21,7 @@ from scripted import END, A, B, C, Script
 
 from simulst.meter import Meter
 from simulst.models.espnet.session import ESPnetSession
-from simulst.search import IBWBS, Found, Tokens
+from simulst.search import IBWBS, Found, JointBeamSearch, Tokens
 from simulst.search.beam import JointSearch
 from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
 from simulst.search.calls import run_alone
@@ -115,6 +115,7 @@ def encoded_again(blocks: list[Scores], how: IBWBS, hold: int) -> list[Tokens]:
         blockwise=None,
         has_ctc=False,
         window_frames=0,
+        search=JointBeamSearch(),
         encode=lambda audio: torch.zeros(audio.size // 1000, 1),
     )
     model.decoder.attentions = 1, 1

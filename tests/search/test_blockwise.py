@@ -78,14 +78,14 @@ def ours(model: Tiny, memory: torch.Tensor, options: BWBS, keep: Callable[[Beam]
 
 
 def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) -> list[tuple[Tokens, float]]:
-    w = options.ctc_weight
+    w = 0.3 if options.ctc_weight is None else options.ctc_weight
     search = BatchBeamSearchOnline(
         scorers={
             "decoder": model.decoder,
             "ctc": CTCPrefixScorer(model.ctc, EOS),
             "length_bonus": LengthBonus(SIZE),
         },
-        weights={"decoder": 1 - w, "ctc": w, "length_bonus": options.length_bonus},
+        weights={"decoder": 1 - w, "ctc": w, "length_bonus": options.length_bonus or 0.0},
         beam_size=options.beam,
         vocab_size=SIZE,
         sos=EOS,

@@ -57,14 +57,14 @@ class Tiny:
 
     def espnet(self, memory: torch.Tensor, options: JointBeamSearch, max_length_ratio: float = 0.0) -> list[Any]:
         """Texts and scores as ESPnet's st_inference finds them."""
-        w = options.ctc_weight
+        w = 0.3 if options.ctc_weight is None else options.ctc_weight
         search = BatchBeamSearch(
             scorers={
                 "decoder": self.decoder,
                 "ctc": CTCPrefixScorer(self.ctc, EOS),
                 "length_bonus": LengthBonus(SIZE),
             },
-            weights={"decoder": 1 - w, "ctc": w, "length_bonus": options.length_bonus},
+            weights={"decoder": 1 - w, "ctc": w, "length_bonus": options.length_bonus or 0.0},
             beam_size=options.beam,
             vocab_size=SIZE,
             sos=EOS,

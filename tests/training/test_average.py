@@ -3,7 +3,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
+from typing import Any
 
 import pytest
 import torch
@@ -12,15 +15,16 @@ from simulst.errors import SimulstError
 from simulst.lock import locked
 from simulst.training import average
 from simulst.training.average import CHOSEN, Dev, average_checkpoints, best_epochs, choose
+from simulst.yaml_files import read_yaml
 
 
 def test_the_mean_of_two(tmp_path: Path) -> None:
     for name, value in (("a", 1.0), ("b", 4.0)):
         torch.save({"w": torch.full((2,), value), "batches": torch.tensor(7)}, tmp_path / name)
     average_checkpoints([tmp_path / "a", tmp_path / "b"], tmp_path / "mean")
-    mean = torch.load(tmp_path / "mean", weights_only=True)
-    assert mean["w"].tolist() == [2.5, 2.5] and mean["w"].dtype == torch.float32
-    assert mean["batches"] == 7
+    found = torch.load(tmp_path / "mean", weights_only=True)
+    assert found["w"].tolist() == [2.5, 2.5] and found["w"].dtype == torch.float32
+    assert found["batches"] == 7
 
 
 def test_other_weights_are_refused(tmp_path: Path) -> None:
@@ -58,14 +62,21 @@ def test_all_pairs_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """The first language alone would take one checkpoint."""
     bleu = {("de", "ave_1best.pth"): 20.0, ("de", "ave_2best.pth"): 19.0}
     bleu |= {("ja", "ave_1best.pth"): 10.0, ("ja", "ave_2best.pth"): 14.0}
+
+    def dev_bleu(model: str, devs: Sequence[Dev], source: str, limit: int, searches: Sequence[Any]) -> list[float]:
+        if model == CHOSEN:
+            return [3.0 - abs(search.length_bonus - 0.5) for search in searches]
+        return [mean(bleu[dev.target, model] for dev in devs) for _ in searches]
+
     monkeypatch.setattr(average, "load_model", lambda experiment, checkpoint: checkpoint)
-    monkeypatch.setattr(average, "dev_bleu", lambda model, dev, source, limit: bleu[dev.target, model])
+    monkeypatch.setattr(average, "dev_bleu", dev_bleu)
     devs = [Dev(Path(target), f"tc.{target}", target) for target in ("de", "ja")]
-    assert choose(finished(tmp_path), devs[:1], "en", [1, 2, 5], 9) == {1: 20.0, 2: 19.0}
+    assert choose(finished(tmp_path), devs[:1], "en", [1, 2, 5], 9).averages == {1: 20.0, 2: 19.0}
     assert torch.load(tmp_path / CHOSEN, weights_only=True)["w"].tolist() == [1.0]
-    assert choose(tmp_path, devs, "en", [1, 2, 5], 9) == {1: 15.0, 2: 16.5}
+    assert choose(tmp_path, devs, "en", [1, 2, 5], 9).averages == {1: 15.0, 2: 16.5}
     assert torch.load(tmp_path / CHOSEN, weights_only=True)["w"].tolist() == [1.5]
     assert json.loads((tmp_path / "chosen.json").read_text())["averaged"] == 2
+    assert read_yaml(tmp_path / "search.yaml") == {"ctc_weight": 0.0, "length_bonus": 0.5}
 
 
 def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None:

@@ -15,13 +15,16 @@ import yaml
 
 from simulst.errors import SimulstError, first_line
 from simulst.models.espnet.lagging import WaitOptions
-from simulst.options import read_fields
+from simulst.options import build_options, read_fields
+from simulst.search import JointBeamSearch
 
 CHECKPOINTS = (
     *("chosen.pth", "valid.acc.ave.pth", "valid.acc.ave*.pth", "*.ave*.pth", "valid.acc.best.pth", "*.best.pth"),
     *("latest.pth", "*epoch.pth", "model.pth"),
 )
 """File names of weights, in order of preference: chosen on dev, averaged, best, newest."""
+SEARCH = "search.yaml"
+"""The search's weights that were chosen on dev, if there are any: `ctc_weight` and `length_bonus`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +117,28 @@ class Experiment:
             )
         return state
 
+    def search(self) -> JointBeamSearch:
+        """The search that a decoding configuration need not name. Raises SimulstError: search.yaml is broken."""
+        values = _yaml_of(self._chosen(), f"{self.path}: {SEARCH}")
+        if not isinstance(values, dict) or values.keys() - {"ctc_weight", "length_bonus"}:
+            raise SimulstError(f"{self.path}: {SEARCH} may hold only ctc_weight and length_bonus; choose them again.")
+        return build_options(JointBeamSearch, values, f"{self.path}: {SEARCH}", "the search")
+
+    def _chosen(self) -> bytes:
+        """What search.yaml holds; an empty mapping if it is not there."""
+        if self._archive is not None:
+            names = [name for name in self._archive.namelist() if Path(name).name == SEARCH]
+            if len(names) > 1:
+                raise SimulstError(f"{self.path}: {SEARCH} could be {' or '.join(names)}; pack only one of them.")
+            return self._archive.read(names[0]) if names else b"{}"
+        file = self.path / SEARCH
+        return file.read_bytes() if file.is_file() else b"{}"
+
     def digest(self) -> str:
-        """A hash of everything that determines the output: weights, configuration and SentencePiece model."""
+        """A hash of everything that determines the output: weights, configuration, SentencePiece model, search."""
         whole = hashlib.sha256(self.read(self.checkpoint))
+        if (chosen := self._chosen()) != b"{}":
+            whole.update(chosen)
         whole.update(yaml.safe_dump(self.config).encode())
         for name in (self.config.get("bpemodel"), self.config["token_list"]):
             if isinstance(name, str):
@@ -153,6 +175,14 @@ class Experiment:
         raise SimulstError(
             f"{self.path}: no weights (such as valid.acc.ave.pth); train the model, or name a checkpoint."
         )
+
+
+def _yaml_of(data: bytes, where: str) -> Any:
+    """Raises SimulstError: it is not YAML. where: names the file."""
+    try:
+        return _yaml(data)
+    except yaml.YAMLError as error:
+        raise SimulstError(f"{where} is not valid YAML ({first_line(error)}); choose the weights again.") from error
 
 
 def _one_ends_in_the_other(path: str, other: str) -> bool:

@@ -91,6 +91,7 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
         ctc_layer=_ctc_layer(config, weights, vocabulary, encoder.width, options),
         window=options.window,
         device=torch.device(options.device),
+        search=experiment.search(),
     )
 
 

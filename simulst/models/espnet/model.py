@@ -24,7 +24,7 @@ from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.session import ESPnetSession
 from simulst.models.espnet.vocabulary import Vocabulary
-from simulst.search import Tokens
+from simulst.search import JointBeamSearch, Tokens
 from simulst.units import SAMPLE_RATE
 
 
@@ -41,6 +41,7 @@ class ESPnet:
     ctc_layer: predicts the output text from encoder frames (t, width); None: the model has no such layer.
     window: seconds of speech that the decoder sees; 0: all of it.
     device: the torch device.
+    search: used if a decoding configuration names none. It holds the search's weights that were chosen on dev, if any.
     """
 
     sample_rate = SAMPLE_RATE
@@ -57,8 +58,10 @@ class ESPnet:
         ctc_layer: torch.nn.Module | None,
         window: float,
         device: torch.device,
+        search: JointBeamSearch,
     ) -> None:
         self.path = path
+        self.search = search
         self.vocabulary = vocabulary
         self.languages = languages
         self.features = features

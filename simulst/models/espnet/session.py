@@ -63,8 +63,6 @@ class ESPnetSession(Session):
     meter: the clock of the stream.
     """
 
-    default_search = JointBeamSearch()
-
     def __init__(self, model: ESPnet, language: Tokens, meter: Meter) -> None:
         super().__init__(meter)
         self._model, self._language = model, language
@@ -83,8 +81,7 @@ class ESPnetSession(Session):
         decoder = model.decoder
         self._decoder = Carried(decoder) if isinstance(decoder, RecurrentDecoder) else decoder
         self.layers, self.heads = decoder.attentions
-        if not model.has_ctc:
-            self.default_search = JointBeamSearch(ctc_weight=0.0)
+        self.default_search = model.search
         lagging = decoder.lagging if isinstance(decoder, CachedDecoder) else None
         self.trained_wait = (lagging.k, lagging.unit_ms, lagging.writes) if lagging else None
 

@@ -215,7 +215,7 @@ def test_what_a_model_cannot_do(blockwise: ESPnet, full: ESPnet, tmp_path: Path)
     with pytest.raises(SimulstError, match="layers names 5, but the decoder has 2"):
         decode(blockwise, Decoding(Block(), All(), AlignAtt(3, (5,)), IBWBS(2)), audio, [])
     with pytest.raises(SimulstError, match=r"search: joint_beam needs a CTC layer.*'ctc_weight: 0\.0'"):
-        decode(without, Decoding(Block(), All(), search=JointBeamSearch()), audio, [])
+        decode(without, Decoding(Block(), All(), search=JointBeamSearch(ctc_weight=0.3)), audio, [])
     for option, value, words in (
         ("window", 1.0, "window: 1 s is too short"),
         ("window", -3.0, "option 'window': Input should be greater than or equal to 0; found -3.0"),

@@ -25,6 +25,7 @@ from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
+from simulst.models.registry import digest_of_weights
 from simulst.models.espnet import encoding
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.session import ESPnetSession
@@ -472,8 +473,8 @@ def test_without_ctc_layer(tmp_path: Path) -> None:
     )  # fmt: skip
     model = load_model(tmp_path / "exp" / "st")
     with pytest.raises(SimulstError, match=r"search: joint_beam needs a CTC layer.*ctc_weight: 0"):
-        Stream(model.session("en", "de"), Decoding(Offline(), All()))
-    stream = Stream(model.session("en", "de"), Decoding(Offline(), All(), search=JointBeamSearch(ctc_weight=0.0)))
+        Stream(model.session("en", "de"), Decoding(Offline(), All(), search=JointBeamSearch(ctc_weight=0.3)))
+    stream = Stream(model.session("en", "de"), Decoding(Offline(), All()))
     stream.push(noise(20000), finished=True)
     assert stream.reads
 
@@ -604,3 +605,21 @@ def test_loading_needs_no_espnet_task(experiments: Any) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert done.stderr == ""
+
+
+def test_weights_of_the_search_that_were_chosen_on_dev(copy: Path) -> None:
+    model = load_model(copy)
+    assert model.session("en", "de").default_search == JointBeamSearch()
+    before = digest_of_weights(copy, {})
+    (copy / "search.yaml").write_text("ctc_weight: 0.1\nlength_bonus: 1.0\n")
+    assert load_model(copy).session("en", "de").default_search == JointBeamSearch(ctc_weight=0.1, length_bonus=1.0)
+    assert digest_of_weights(copy, {}) != before
+    for text, message in (
+        ("ctc_weight: 2\n", r"search\.yaml: search: ctc_weight is 2; give 0"),
+        ("ctc_weight: [\n", r"search\.yaml is not valid YAML"),
+        ("beam: 3\n", r"search\.yaml may hold only ctc_weight and length_bonus"),
+        ("", r"search\.yaml may hold only"),
+    ):
+        (copy / "search.yaml").write_text(text)
+        with pytest.raises(SimulstError, match=message):
+            load_model(copy)

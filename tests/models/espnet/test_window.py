@@ -113,7 +113,8 @@ def session(window: float, memo: Memo | None = None) -> ESPnetSession:
         has_ctc=True,
         sample_rate=RATE,
         vocabulary=SimpleNamespace(sos=0, eos=0),
-        decoder=SimpleNamespace(empty=np.zeros((1, 2, 1))),
+        decoder=SimpleNamespace(empty=np.zeros((1, 2, 1)), attentions=(1, 1), lagging=None),
+        search=JointBeamSearch(),
         text=lambda tokens: "".join(f" {token}" for token in tokens),
     )
     return ESPnetSession(model, (), Meter(memo))

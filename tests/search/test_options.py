@@ -1,0 +1,39 @@
+"""Options of a search that a decoding configuration leaves open."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulst.needs import Need
+from simulst.search import IBWBS, BeamSearch, JointBeamSearch, JointOptions, SearchOptions
+
+CTC = frozenset({Need.STEPS, Need.CTC})
+NO_CTC = frozenset({Need.STEPS})
+CHOSEN = JointBeamSearch(beam=3, ctc_weight=0.1, length_bonus=1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "usual", "gives", "weights"),
+    [
+        (JointBeamSearch(), CHOSEN, CTC, (0.1, 1.0)),
+        (IBWBS(), CHOSEN, CTC, (0.1, 1.0)),
+        (IBWBS(ctc_weight=0.2), CHOSEN, CTC, (0.2, 0.0)),  # they were chosen together, so neither is taken alone
+        (IBWBS(length_bonus=0.5), CHOSEN, CTC, (0.3, 0.5)),
+        (IBWBS(ctc_weight=0.0, length_bonus=0.0), CHOSEN, CTC, (0.0, 0.0)),
+        (JointBeamSearch(), JointBeamSearch(), CTC, (0.3, 0.0)),
+        (JointBeamSearch(), JointBeamSearch(), NO_CTC, (0.0, 0.0)),
+        (JointBeamSearch(), BeamSearch(), NO_CTC, (0.0, 0.0)),
+        (JointBeamSearch(ctc_weight=0.3), JointBeamSearch(), NO_CTC, (0.3, 0.0)),  # which is refused then
+    ],
+)
+def test_what_is_open_is_the_models(
+    given: JointOptions, usual: SearchOptions, gives: frozenset[Need], weights: tuple[float, float]
+) -> None:
+    filled = given.filled(usual, gives)
+    assert (filled.ctc_weight, filled.length_bonus) == weights
+    assert type(filled) is type(given) and filled.beam == given.beam
+    assert filled.needs == (CTC if weights[0] else NO_CTC)
+
+
+def test_a_librarys_search_has_nothing_open() -> None:
+    assert BeamSearch(beam=2).filled(CHOSEN, CTC) == BeamSearch(beam=2)
