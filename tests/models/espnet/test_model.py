@@ -25,11 +25,11 @@ from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
-from simulst.models.registry import digest_of_weights
 from simulst.models.espnet import encoding
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.session import ESPnetSession
 from simulst.models.espnet.vocabulary import Vocabulary
+from simulst.models.registry import digest_of_weights
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline
 from simulst.policy.stop import MaxTokens
