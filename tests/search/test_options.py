@@ -35,5 +35,12 @@ def test_what_is_open_is_the_models(
     assert filled.needs == (CTC if weights[0] else NO_CTC)
 
 
+@pytest.mark.parametrize("given", [None, True, False])
+def test_repetitions_are_detected_with_blockwise_encoders(given: bool | None) -> None:
+    options = IBWBS(repetition=given)
+    assert options.filled(CHOSEN, CTC | {Need.BLOCKS}).repetition is (given is not False)
+    assert options.filled(CHOSEN, CTC).repetition is (given is True)
+
+
 def test_a_librarys_search_has_nothing_open() -> None:
     assert BeamSearch(beam=2).filled(CHOSEN, CTC) == BeamSearch(beam=2)
