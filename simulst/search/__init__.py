@@ -186,8 +186,8 @@ class IBWBS(JointOptions):
 
     step_back: how many of the last tokens are held back and searched again in the next block; <eos> counts as one of
         them. If STOP ended the search, the tokens that STOP drops are searched again instead.
-    repetition: whether a hypothesis that repeats one of its tokens counts as unreliable. None: as in the paper, so it is
-        with blockwise encoders only (section 3.2).
+    repetition: whether a hypothesis that repeats one of its tokens counts as unreliable. None: with blockwise encoders
+        only, as in the paper (section 3.2).
     final: how the last block ranks its hypotheses: by score ("raw") or by score per token ("per_token"). All other
         blocks rank by score per token. Algorithm 1 (line 17) does so in every block.
     """
