@@ -37,6 +37,7 @@ def model_options(command: F) -> F:
         click.option(
             "--unit", type=click.Choice(["word", "char"]), help="Unit of latency [default: by target language]."
         ),
+        click.option("--context", type=click.Path(), help="Table of what is known of the recordings (context.tsv)."),
     ):
         command = option(command)
     return command
@@ -323,6 +324,7 @@ def translate(
     target_lang: str,
     model_option: tuple[str, ...],
     unit: str | None,
+    context: str | None,
     decoding: str | None,
     realtime: bool,
 ) -> None:
@@ -331,7 +333,9 @@ def translate(
     Words are printed when they are committed. Each line begins with the seconds of audio read so far.
     """
     from simulst.config import LIVE, load_decoding
+    from simulst.context import NOTHING, read_backgrounds
     from simulst.data.audio import load_audio
+    from simulst.errors import SimulstError
     from simulst.models import load_model, parse_options
     from simulst.policy.late import Wait
     from simulst.streams import open_stream
@@ -341,6 +345,9 @@ def translate(
         configuration = load_decoding(decoding)
     else:  # a file can wait
         configuration = LIVE if realtime else dataclasses.replace(LIVE, late=Wait())
+    known = read_backgrounds(context).get(Path(audio).stem) if context else None
+    if context and known is None:
+        raise SimulstError(f"{context}: has no line for the recording '{Path(audio).stem}'; add it.")
     samples = load_audio(audio)
     if len(samples) > LONG_SECONDS * SAMPLE_RATE and not configuration.segment.pause_seconds:
         logging.getLogger(__name__).warning(
@@ -350,7 +357,7 @@ def translate(
             decoding,
         )
     loaded = load_model(model, **parse_options(model_option))
-    stream = open_stream(loaded, configuration, source_lang, target_lang, unit or "")
+    stream = open_stream(loaded, configuration, source_lang, target_lang, unit or "", background=known or NOTHING)
     piece = SAMPLE_RATE // 10
     started = time.monotonic()
     for start in range(0, max(len(samples), 1), piece):
@@ -401,6 +408,7 @@ def _decode(
     target_lang: str,
     model_option: tuple[str, ...],
     unit: str | None,
+    context: str | None,
     jobs: int,
     scheduler: str | None,
     slurm: bool,
@@ -410,6 +418,7 @@ def _decode(
     force: bool,
 ) -> list[dict[str, Any]]:
     from simulst.cluster import Cluster
+    from simulst.context import with_backgrounds
     from simulst.data.datadir import drawn, read_data_dir, shorter_than
     from simulst.metrics.quality import tokenizer_for
     from simulst.models import parse_options
@@ -428,6 +437,8 @@ def _decode(
     utterances = utterances[:limit]
     if draw is not None:
         utterances = drawn(utterances, draw)
+    if context is not None:
+        utterances = with_backgrounds(utterances, context)
     options = tuple(sorted(parse_options(model_option).items()))
     task = Task(model, source_lang, target_lang, options, unit or "")
     run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share, force)

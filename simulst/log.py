@@ -54,6 +54,7 @@ class Instance:
     compute_ms: computation time, in ms (ours).
     waited_ms: part of the computation time that was spent waiting for a processor, in ms (ours).
     audio: digest of the audio, to notice that it has changed (ours).
+    terms: those of the recording's context, whose recall is scored (ours).
     segments: first and last ms of source of each utterance that the stream was cut into (ours).
     skipped: how many decoding steps were left out because computation was slower than speech (ours).
     chunk_elapsed: for each target unit, its delay plus the computation time of its step alone, in ms (simulstream's
@@ -73,6 +74,7 @@ class Instance:
     compute_ms: Annotated[Time, Field(ge=0)] | None = None
     waited_ms: Annotated[Time, Field(ge=0)] | None = None
     audio: Text = ""
+    terms: list[Text] = field(default_factory=list)
     segments: list[Annotated[list[Time], Field(min_length=2, max_length=2)]] = field(default_factory=list)
     chunk_elapsed: list[Time] = field(default_factory=list)
     skipped: Annotated[int, Strict(), Field(ge=0)] = 0
@@ -92,7 +94,17 @@ class Instance:
 
     def to_json(self) -> str:
         """One line of the log, without optional fields that are not set."""
-        optional = ("name", "reads", "compute_ms", "waited_ms", "audio", "segments", "chunk_elapsed", "skipped")
+        optional = (
+            "name",
+            "reads",
+            "compute_ms",
+            "waited_ms",
+            "audio",
+            "terms",
+            "segments",
+            "chunk_elapsed",
+            "skipped",
+        )
         row = {key: value for key, value in asdict(self).items() if key not in optional or value}
         return json.dumps(row, ensure_ascii=False)
 
@@ -120,6 +132,7 @@ def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: 
         name=utterance.name,
         reads=stream.reads,
         compute_ms=stream.meter.seconds * 1000,
+        terms=list(utterance.background.terms),
         segments=[list(segment) for segment in stream.segments],
         skipped=stream.skipped,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulst.config import Decoding
+from simulst.context import NOTHING, Background
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
 from simulst.longform.pauses import SegmentedStream
@@ -14,7 +15,13 @@ AnyStream = Stream | SegmentedStream
 
 
 def open_stream(
-    model: Model, decoding: Decoding, source: str, target: str, unit: str = "", meter: Meter | None = None
+    model: Model,
+    decoding: Decoding,
+    source: str,
+    target: str,
+    unit: str = "",
+    meter: Meter | None = None,
+    background: Background = NOTHING,
 ) -> AnyStream:
     """Open a stream of speech in the language `source` that is translated into `target`.
 
@@ -24,6 +31,7 @@ def open_stream(
     target: language written, such as "en".
     unit: what is written at once, "word" or "char". Empty: the usual unit of the target language.
     meter: the stream's clock. Streams whose meters share a memo share work.
+    background: what is known of the recording.
 
     Raises SimulstError: the model does not have this language pair, or can't run this configuration.
     """
@@ -37,6 +45,7 @@ def open_stream(
                 f"{type(session).__name__} is not a session; derive the class from simulst.models.base.Session."
             )
         session.languages = source, target
+        session.tell(background)
         return session
 
     if decoding.segment.pause_seconds:

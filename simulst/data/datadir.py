@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulst.context import NOTHING, Background
 from simulst.data.audio import seconds_of
 from simulst.errors import SimulstError
 
@@ -25,6 +26,7 @@ class Utterance:
 
     start: seconds from the beginning of the file `wav`.
     end: seconds from the beginning of the file; None for "to the end of the file".
+    background: what is known of the recording before it begins.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Utterance:
     reference: str
     start: float = 0.0
     end: float | None = None
+    background: Background = NOTHING
 
 
 def read_data_dir(root: str | Path, language: str) -> list[Utterance]:

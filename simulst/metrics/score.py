@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +42,8 @@ def score_instances(
         *_low and *_high (None without references, or for one sentence); for recognition WER and CER (%, None if the
         references have no words; WER also if the language has no spaces); METRICS and METRICS with _CA (ms; AP has no
         unit), RTF, as in `corpus_latency` (None if nothing was written, or no elapsed times were logged); sentences;
-        empty, how many of them have an empty prediction; length_ratio, predicted / reference units (None without
+        empty, how many of them have an empty prediction; with terms in the log, terms and term_recall (`term_scores`);
+        length_ratio, predicted / reference units (None without
         references); unit.
     Raises SimulstError: no instances, an unknown unit or language, predictions that don't match their delays,
         references that some instances have and others lack.
@@ -81,7 +83,28 @@ def score_instances(
         "empty": sum(not i.delays for i in instances),
         "length_ratio": rounded(prediction_units / reference_units) if reference_units else None,
         "unit": unit,
+        **term_scores(instances, unit),
     }
+
+
+def term_scores(instances: Sequence[Instance], unit: str) -> dict[str, Any]:
+    """How many of the terms that stand in the references stand in the predictions; nothing without terms.
+
+    A sentence that has a term twice must write it twice. Upper and lower case are one. Returns: terms, their number in
+    the references; term_recall, the share that was written (None if there are none).
+    """
+    if not any(instance.terms for instance in instances):
+        return {}
+    wanted = found = 0
+    for instance in instances:
+        for term in set(instance.terms):
+            # A letter beside it is part of another word, but not where words have no spaces.
+            whole = rf"(?<!\w){re.escape(term)}(?!\w)" if unit == "word" else re.escape(term)
+            pattern = re.compile(whole, re.IGNORECASE)
+            times = len(pattern.findall(instance.reference or ""))
+            wanted += times
+            found += min(times, len(pattern.findall(instance.prediction)))
+    return {"terms": wanted, "term_recall": rounded(found / wanted) if wanted else None}
 
 
 def compare(
@@ -162,6 +185,10 @@ def format_scores(scores: dict[str, Any]) -> str:
         lines.append(f"{name:<12}{_cell(scores[name], digits)}{_cell(scores[f'{name}_CA'], digits):>18}")
     lines.append(f"{'RTF':<12}{_cell(scores['RTF'], 3)}")
     lines.append(f"{'length ratio':<12}{_cell(scores['length_ratio'], 3)}")
+    if "terms" in scores:
+        lines.append(
+            f"{'term recall':<12}{_cell(scores['term_recall'], 3)}  of {scores['terms']} terms in the references"
+        )
     recordings = f"{scores['recordings']} recordings, " if "recordings" in scores else ""
     lines.append(
         f"{recordings}{scores['sentences']} sentences, {scores['empty']} with an empty prediction; "

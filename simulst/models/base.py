@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from simulst.context import NOTHING, Background
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.needs import Need
@@ -31,6 +32,7 @@ class Session(ABC):
     languages: spoken and written; `open_stream` sets them.
     trained_wait: k, the unit (ms) and the tokens after each unit of the wait-k that the model was trained for; None: it
         was not.
+    background: what is known of the recording; `tell` sets it.
 
     A model that can't process endless audio has a window. The loop makes a step when the window's `limit` is reached.
     Once the window `is_full`, the loop commits what was `spoken` in the audio that leaves and calls `slide`. A model
@@ -44,9 +46,14 @@ class Session(ABC):
     heads: int = 0
     languages: tuple[str, str] = ("", "")
     trained_wait: tuple[int, float, int] | None = None
+    background: Background = NOTHING
 
     def __init__(self, meter: Meter | None = None) -> None:
         self.meter = meter or Meter()
+
+    def tell(self, background: Background) -> None:
+        """What is known of the recording. It is called before any audio comes."""
+        self.background = background
 
     @property
     @abstractmethod

@@ -22,6 +22,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from simulst.context import Background
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.models.base import Family
@@ -31,6 +32,8 @@ from simulst.options import read_fields
 from simulst.policy.context import TokensView
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, BeamSearch, Found, Hypothesis, SearchOptions, Tokens
+from simulst.search.calls import Steps, run_alone
+from simulst.search.loops import without_loops
 from simulst.units import FRAME, SAMPLE_RATE
 
 FFT = 400
@@ -38,7 +41,6 @@ WINDOW_SECONDS = 30
 POSITIONS = 448  # of the decoder
 PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
 STATE_SECONDS = 0.02  # one encoder frame, the unit of `align`
-LOOP_NGRAM = 3  # if the model is in a loop, it searches again without repeating n-grams of this length
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
 FILES = ("model.bin", "vocabulary.json", "tokenizer.json", "config.json")
 
@@ -252,6 +254,7 @@ class WhisperSession(WindowedSession):
         self._model, self._begin = model, start
         self._before: Tokens = ()  # text before the utterance
         self._states: tuple[Any, Any] | None = None  # of the encoder, and what they are of
+        self._told: Tokens = ()  # of the recording's background
 
     def remember(self, text: str) -> None:
         self._before = self._model.tokens(text)
@@ -265,6 +268,11 @@ class WhisperSession(WindowedSession):
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
+
+    def tell(self, background: Background) -> None:
+        """It stands where text before the window stands."""
+        super().tell(background)
+        self._told = self._model.tokens(background.prompt)
 
     def _stopped_beam(self, prefix: Tokens, options: BeamSearch, most: int, stop: Stopping | None) -> Beam:
         """The beam, cut where STOP would have ended the search. (CTranslate2's search can't be stopped by STOP.)"""
@@ -297,18 +305,17 @@ class WhisperSession(WindowedSession):
         return [last - begin for begin in self._begins(tokens)]
 
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        previous = (self._before + self._gone)[-PREVIOUS_TOKENS:]
+        previous = (self._told + self._before + self._gone)[-PREVIOUS_TOKENS:]
         key = ("search", self._offset, self.length, self._begin, previous, prefix, options, max_new)
         encoded = self._encoded()
         return self.meter.shared(key, lambda: self._search(encoded, previous, prefix, options, max_new))
 
     def _search(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        beam = self._model.generate(encoded, self._begin, previous, prefix, options, max_new)
-        if beam and loops(beam[0].tokens) and not options.no_repeat_ngram:
-            # Whisper repeats itself over noise and long pauses. Two steps often agree on it, so it would be committed.
-            options = replace(options, no_repeat_ngram=LOOP_NGRAM)
-            beam = self._model.generate(encoded, self._begin, previous, prefix, options, max_new)
-        return beam
+        def search(options: BeamSearch) -> Steps[Beam]:
+            yield from ()  # the library searches by itself
+            return self._model.generate(encoded, self._begin, previous, prefix, options, max_new)
+
+        return run_alone(without_loops(options, search))
 
     def _encoded(self) -> Any:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
@@ -350,14 +357,6 @@ def whisper_task(path: Path, source: str, target: str, other_targets: bool) -> t
             f"it was fine-tuned to write '{target}', give --model-option other_targets=true."
         )
     return target, "<|transcribe|>"
-
-
-def loops(tokens: Tokens, times: int = 3, longest: int = 8) -> bool:
-    """Whether a text ends in `times` repetitions of the same 1 to `longest` tokens."""
-    return any(
-        len(tokens) >= size * times and tokens[-size:] * times == tokens[-size * times :]
-        for size in range(1, longest + 1)
-    )
 
 
 def log_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarray:

@@ -83,7 +83,8 @@ def _decode(
     memo, digest = Memo(), audio_digest(utterance)
     for decoding in decodings:
         try:
-            stream = open_stream(model, decoding, *languages, unit, Meter(memo if share else None))
+            meter = Meter(memo if share else None)
+            stream = open_stream(model, decoding, *languages, unit, meter, utterance.background)
             waited = waited_seconds()
             stream.push(audio, finished=True)
             waited = waited_seconds() - waited

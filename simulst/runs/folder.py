@@ -17,6 +17,7 @@ from typing import Any, Literal
 import yaml
 
 from simulst.config import Decoding
+from simulst.context import NOTHING
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.folder import unwritable, write_atomically
@@ -167,17 +168,25 @@ def _record(decoding: Decoding, task: Task, weights: str, utterances: Sequence[U
         "files": {path: _digest_of(Path(path)) for path in decoding.files if Path(path).exists()},
         "utterances": len(utterances),
         "names": digest(utterance.name for utterance in utterances),
+        "context": digest(str(utterance.background) for utterance in utterances) if _any_background(utterances) else "",
     }
+
+
+def _any_background(utterances: Sequence[Utterance]) -> bool:
+    return any(utterance.background != NOTHING for utterance in utterances)
 
 
 def _compare(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     for key, value in new.items():
         # The config.yaml of an older version may lack some keys.
         if old.get(key, value) != value:
-            if key in ("weights", "files", "names"):
-                what = {"weights": "another model", "files": "another predictor or guide", "names": "other utterances"}[
-                    key
-                ]
+            what = {
+                "weights": "another model",
+                "files": "another predictor or guide",
+                "names": "other utterances",
+                "context": "another context",
+            }.get(key)
+            if what:
                 raise SimulstError(f"{folder}: holds a run of {what} under the same name; {AGAIN}")
             raise SimulstError(f"{folder}: holds a run whose '{key}' is {old.get(key)!r}, not {value!r}; {AGAIN}")
 

@@ -97,8 +97,7 @@ class BeamSearch(SearchOptions):
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= MOST_BEAM:
             raise SimulstError(f"search: beam is {self.beam}; give 1 (greedy search) to {MOST_BEAM}.")
-        if self.no_repeat_ngram < 0:
-            raise SimulstError(f"search: no_repeat_ngram is {self.no_repeat_ngram}; give 0 (off) or a length.")
+        _check_ngram(self.no_repeat_ngram)
         if not math.isfinite(self.length_penalty):
             raise SimulstError(f"search: length_penalty is {self.length_penalty:g}; give a finite number.")
         if not (math.isfinite(self.max_tokens_per_second) and self.max_tokens_per_second > 0):
@@ -116,12 +115,16 @@ class JointOptions(SearchOptions):
         the other is 0.3 (0 without a CTC layer) or 0. These also stand where nothing was chosen.
     max_length_ratio: most tokens per encoder frame so far. It prevents endless repetition (Nguyen et al. 2021: 1.0 for
         De, 1.6 for Pt).
+    no_repeat_ngram: forbid n-grams of this length from coming twice; 0: allow them.
+    terms_bonus: added to the decoder's log p for each token of a term of the recording's context (terms.py).
     """
 
     beam: int = 6
     ctc_weight: float | None = None
     length_bonus: float | None = None
     max_length_ratio: float = 1.0
+    no_repeat_ngram: int = 0
+    terms_bonus: float = 0.0
 
     @property
     def label(self) -> str:
@@ -153,6 +156,9 @@ class JointOptions(SearchOptions):
             raise SimulstError(f"search: length_bonus is {self.length_bonus:g}; give a finite number.")
         if not (math.isfinite(self.max_length_ratio) and self.max_length_ratio > 0):
             raise SimulstError(f"search: max_length_ratio is {self.max_length_ratio:g}; give more than 0.")
+        _check_ngram(self.no_repeat_ngram)
+        if not (math.isfinite(self.terms_bonus) and self.terms_bonus >= 0):
+            raise SimulstError(f"search: terms_bonus is {self.terms_bonus:g}; give 0 (off) or more.")
 
 
 @dataclass(frozen=True)
@@ -213,8 +219,14 @@ class IBWBS(JointOptions):
 
 _JOINT_LABELS = {
     **{"beam": "beam", "ctc_weight": "ctc", "length_bonus": "bonus", "max_length_ratio": "ratio"},
+    **{"no_repeat_ngram": "ngram", "terms_bonus": "terms"},
     **{"step_back": "back", "repetition": "rep", "final": "final"},
 }
+
+
+def _check_ngram(size: int) -> None:
+    if size < 0:
+        raise SimulstError(f"search: no_repeat_ngram is {size}; give 0 (off) or a length.")
 
 
 def _label(options: Any, **names: str) -> str:

@@ -26,6 +26,8 @@ from simulst.policy.stop import Stopping
 from simulst.search import CTC_WEIGHT, Hypothesis, JointOptions, Tokens
 from simulst.search.calls import Steps
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
+from simulst.search.loops import repeating
+from simulst.search.terms import Terms
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +94,7 @@ class DecoderStep:
     memory: the decoder's memory.
     count: how many next tokens to return per hypothesis.
     attention: whether the new state must have the source attention.
+    adjust: changes log p of the next tokens, (n, V), in place.
     """
 
     decoder: Decoder
@@ -102,6 +105,7 @@ class DecoderStep:
     eos: int
     device: torch.device
     attention: bool = False
+    adjust: Callable[[Tensor], None] | None = None
 
     def answer(self) -> NextTokens:
         tokens = torch.from_numpy(self.tokens).to(self.device)
@@ -109,6 +113,8 @@ class DecoderStep:
             log_p, state = self.decoder.prefill(tokens[0], self.memory, attention=self.attention)
         else:
             log_p, state = self.decoder.step(tokens[:, 0], self.state, self.memory, attention=self.attention)
+        if self.adjust:
+            self.adjust(log_p)
         return NextTokens.of(log_p, state, self.count, self.eos)
 
 
@@ -186,10 +192,19 @@ class JointSearch:
     sos: id of the start token.
     eos: id of the end token.
     with_ctc: whether to use the CTC layer even if its weight is 0 (for STOP).
+    terms: get a bonus.
     """
 
-    def __init__(self, decoder: Decoder, options: JointOptions, sos: int, eos: int, with_ctc: bool = False) -> None:
-        self.decoder, self.options = decoder, options
+    def __init__(
+        self,
+        decoder: Decoder,
+        options: JointOptions,
+        sos: int,
+        eos: int,
+        with_ctc: bool = False,
+        terms: Terms | None = None,
+    ) -> None:
+        self.decoder, self.options, self._terms = decoder, options, terms
         self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
         self.length_bonus = options.length_bonus or 0.0
         self.sos, self.eos = sos, eos
@@ -304,7 +319,17 @@ class JointSearch:
             self.eos,
             self._device,
             Need.ATTENTION in needs,
+            functools.partial(self._adjust, running) if self.options.no_repeat_ngram or self._terms else None,
         )
+
+    @torch.inference_mode()  # what the decoder answers may be changed here alone
+    def _adjust(self, running: Running, log_p: Tensor) -> None:
+        """Give terms their bonus, forbid n-grams that would come again. log_p: of the next tokens, (n, V)."""
+        for row, tokens in enumerate(running.tokens.tolist()):
+            if self._terms:
+                self._terms.adjust(tuple(tokens), log_p[row])
+            if again := repeating(tuple(tokens), self.options.no_repeat_ngram):
+                log_p[row, list(again)] = -torch.inf
 
     def _scored(self, running: Running, found: NextTokens) -> Scored:
         options = self.options

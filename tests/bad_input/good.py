@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+import tiny_huggingface
 import tiny_pieces
 import tiny_whisper
 import torch
@@ -18,7 +19,7 @@ from cases import run
 
 from simulst.prefix.predictor import BoundaryPredictor, Sizes
 
-SHARED = ("whisper", "espnet", "offline", "predictor")
+SHARED = ("whisper", "espnet", "offline", "predictor", "speech", "llm", "marian")
 """What no command changes, and is large."""
 RATE = 16000
 WIDTH, MELS = 16, 20
@@ -44,6 +45,9 @@ def write(folder: Path) -> None:
     tiny_whisper.write(folder / "whisper", eos=6)
     espnet(folder / "espnet", "contextual_block_transformer")
     espnet(folder / "offline", "transformer")
+    tiny_huggingface.write(folder / "speech", "mbart")
+    tiny_huggingface.write_language_model(folder / "llm")
+    tiny_huggingface.write_text_model(folder / "marian", "marian")
     (folder / "predictor").mkdir()
     BoundaryPredictor(8, Sizes(8, 2, 4, 4)).save(folder / "predictor/predictor.pth")
     lines = [{"utterance": f"u{i}", "tau": 8, "frames": 100, "offline": "der Hund"} for i in range(3)]

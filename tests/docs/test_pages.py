@@ -61,6 +61,7 @@ NOT_RUN = {
     ("docs/huggingface.md", "simulst translate talk.wav --model facebook"): "it needs the hub",
     ("docs/huggingface.md", "simulst translate talk.wav --model exp/finetuned/ct2"): "the lines above it train it",
     ("docs/huggingface.md", "recogniser:"): "a cascade; tests/models/cascade opens such files",
+    ("docs/huggingface.md", "translator:"): "a part of one; the same",
     ("docs/huggingface.md", "simulst translate talk.wav --model cascade.yaml"): "it needs Apertium; the same",
     ("docs/models.md", "hf upload"): "the same",
     **{

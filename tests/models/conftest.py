@@ -11,6 +11,7 @@ import tiny_whisper
 from tiny_whisper import load
 
 from simulst.models.whisper import Whisper
+from simulst.search import loops as search_loops
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +35,9 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Whisper:
 def stamping(tmp_path_factory: pytest.TempPathFactory) -> Whisper:
     """A model that also writes timestamps and languages, most of the time."""
     return load(tiny_whisper.write(tmp_path_factory.mktemp("tiny") / "stamping", eos=3, times=0))
+
+
+@pytest.fixture
+def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random models repeat themselves. Where libraries are compared, that is no reason to search again."""
+    monkeypatch.setattr(search_loops, "loops", lambda tokens: False)

@@ -23,7 +23,7 @@ from simulst.errors import SimulstError
 from simulst.longform.segment import Pause, Whole
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
-from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperSession, log_mel, loops
+from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperSession, log_mel
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
 from simulst.policy.context import Context
 from simulst.policy.read import Chunk, Offline, Read
@@ -530,42 +530,6 @@ def test_cutting_into_pushes_does_not_matter(whisper: Whisper, cuts: list[int], 
 
 
 # Loops
-
-
-@pytest.mark.parametrize(
-    ("tokens", "found"),
-    [
-        ((), False),
-        ((5,), False),
-        ((5, 5), False),
-        ((5, 5, 5), True),
-        ((1, 2, 5, 5, 5), True),
-        ((5, 5, 5, 1), False),
-        ((1, 2, 1, 2, 1, 2), True),
-        ((1, 2, 1, 2, 1), False),
-        ((9, 2, 1, 2, 1, 2), False),
-        (tuple(range(8)) * 3, True),
-        (tuple(range(9)) * 3, False),
-    ],
-)
-def test_loops(tokens: Tokens, found: bool) -> None:
-    assert loops(tokens) is found
-
-
-@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(3, 5))
-def test_a_repeated_end_is_a_loop(begin: list[int], repeated: list[int], times: int) -> None:
-    assert loops((*begin, *repeated * times))
-
-
-@given(st.lists(st.integers(0, 3), max_size=30))
-def test_loops_by_definition(tokens: list[int]) -> None:
-    ends = [tokens[-size:] for size in range(1, 9) if 3 * size <= len(tokens)]
-    assert loops(tuple(tokens)) is any(tokens[-3 * len(end) :] == end + end + end for end in ends)
-
-
-@given(st.lists(st.integers(0, 999), unique=True))
-def test_no_repetition_no_loop(tokens: list[int]) -> None:
-    assert not loops(tuple(tokens)) and not loops((*tokens, *tokens))
 
 
 # Bad input

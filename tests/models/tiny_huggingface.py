@@ -35,14 +35,17 @@ def write(folder: Path, kind: str, seed: int = 0) -> Path:
     return folder
 
 
-def sentence_pieces(languages: tuple[str, ...]) -> PreTrainedTokenizerFast:
+def sentence_pieces(languages: tuple[str, ...], pad_last: bool = False) -> PreTrainedTokenizerFast:
     """A tokeniser whose words begin with ▁, and which has these languages."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.BpeTrainer(vocab_size=90, special_tokens=list(TOKENS), show_progress=False)
+    special = [name for name in TOKENS if not (pad_last and name == "<pad>")]
+    trainer = trainers.BpeTrainer(vocab_size=90, special_tokens=special, show_progress=False)
     tokenizer.train_from_iterator([TEXT], trainer)
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in languages])
+    if pad_last:
+        tokenizer.add_special_tokens(["<pad>"])
     names = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), TOKENS, strict=True))
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
@@ -169,24 +172,76 @@ _MAKERS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
 KINDS = tuple(_MAKERS)
 
 
-def write_text_model(folder: Path, kind: str, seed: int = 0) -> Path:
-    """kind: marian (one pair), marian_many (the target is named in the source text) or m2m (tokens on both sides)."""
+TEMPLATE = """{% for m in messages %}<|{{ m.role }}|>{{ m.content }}
+{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+
+
+def write_language_model(folder: Path, kind: str = "llama", template: str = TEMPLATE, seed: int = 0) -> Path:
+    """A decoder-only model that chats. kind: llama (words begin with ▁) or qwen3 (its tokens are bytes)."""
+    torch.manual_seed(seed)
+    roles = tuple(f"<|{role}|>" for role in ("system", "user", "assistant"))
+    tokenizer = byte_pieces(roles) if kind == "qwen3" else sentence_pieces(roles)
+    tokenizer.chat_template = template
+    sizes = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": WIDTH,
+        "intermediate_size": FEED,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 256,
+        "initializer_range": SPREAD,
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), 2),
+    }
+    if kind == "qwen3":
+        model: Any = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, head_dim=8))
+    else:
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
+    model.generation_config = transformers.GenerationConfig(eos_token_id=[2, tokenizer.convert_tokens_to_ids(roles[1])])
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def byte_pieces(special: tuple[str, ...]) -> PreTrainedTokenizerFast:
+    """A tokeniser of bytes, as large language models have it: a word's space belongs to its first token."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330, special_tokens=list(TOKENS), initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator([TEXT], trainer)
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in special])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>")
+
+
+def write_text_model(folder: Path, kind: str, seed: int = 0, pad_last: bool = False) -> Path:
+    """kind: marian (one pair), marian_many (the target is named in the source text) or m2m (tokens on both sides).
+
+    pad_last: <pad> is the last token, as in the released Marians; CTranslate2's converter relies on it.
+    """
     torch.manual_seed(seed)
     names = {"marian": (), "marian_many": (">>deu<<", ">>fra<<"), "m2m": ("eng_Latn", "deu_Latn", "zho_Hans")}[kind]
-    tokenizer = sentence_pieces(names)
+    tokenizer = sentence_pieces(names, pad_last)
     many = kind == "m2m"
+    pad = tokenizer.pad_token_id
     config = (transformers.M2M100Config if many else transformers.MarianConfig)(
         **_sizes(tokenizer),
-        max_position_embeddings=64,
+        max_position_embeddings=80,
         bos_token_id=0,
-        pad_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=2 if many else 1,
+        pad_token_id=pad,
+        eos_token_id=tokenizer.eos_token_id,
+        decoder_start_token_id=2 if many else pad,
         init_std=SPREAD,
     )
     model = (transformers.M2M100ForConditionalGeneration if many else transformers.MarianMTModel)(config)
     model.generation_config = transformers.GenerationConfig(
-        decoder_start_token_id=2 if many else 1, eos_token_id=2, pad_token_id=1, bad_words_ids=[[1]]
+        decoder_start_token_id=2 if many else pad,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=pad,
+        bad_words_ids=[[pad]],
     )
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

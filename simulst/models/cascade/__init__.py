@@ -115,11 +115,12 @@ def _digest(path: Path, options: CascadeOptions) -> str:
     # The decoding configuration may be a file of its own, whose content can change while its name stays.
     decoding = json.dumps(_decoding_of(path, part).raw, sort_keys=True)
     parts = [path.read_text(encoding="utf-8"), decoding, digest_of_weights(part.model, part.options)]
-    model = settings.translator.get("model")
-    if settings.translator.get("type") == "huggingface" and isinstance(model, str):
-        from simulst.models.huggingface.folder import digest_of_folder
+    model, kind = settings.translator.get("model"), settings.translator.get("type")
+    if kind in ("huggingface", "llm", "ctranslate2") and isinstance(model, str):
+        from simulst.models.huggingface.folder import digest_of_files, digest_of_folder
 
-        parts.append(digest_of_folder(Path(beside(path, model))))
+        place = Path(beside(path, model))
+        parts.append(digest_of_files([place / "model.bin"]) if kind == "ctranslate2" else digest_of_folder(place))
     return digest(parts)
 
 

@@ -1,29 +1,34 @@
-"""A command that reads a line and writes its translation, such as Apertium."""
+"""A command that reads a text and writes its translation, such as Apertium."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from simulst.errors import SimulstError
-from simulst.models.cascade.translators import Opener, PlainTranslation, Translation, Translator
+from simulst.models.cascade.open_command import OpenCommand
+from simulst.models.cascade.translators import Opener, Past, PlainTranslation, Translation, Translator
 
 
 @dataclass(frozen=True)
 class Command(Translator):
     """Options of a command.
 
-    command: it is run for each text, without a shell; {source} and {target} stand for the languages.
-    timeout: the seconds that it may take.
+    command: it is run without a shell; {source} and {target} stand for the languages.
+    answers: `once`: it is run for each text. `line`: it stays open and answers each line with a line. `null_byte`: it
+        stays open, and a null byte ends each text and each answer, as in Apertium's null flush mode.
+    timeout: the seconds that an answer may take.
     """
 
     command: str
+    answers: Literal["once", "line", "null_byte"] = "once"
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
 
     def load(self, path: Path, cores: int) -> Opener:
@@ -34,10 +39,15 @@ class Command(Translator):
             raise SimulstError(f"{path}: 'command' cannot be read ({error}): {self.command}") from error
         if not words or shutil.which(words[0]) is None:
             raise SimulstError(f"{path}: there is no program '{self.command}'; install it, or check its name and PATH.")
+        running: dict[tuple[str, str], OpenCommand] = {}  # all streams of a language pair share a process
 
         def opened(source: str, target: str) -> Translation:
             named = [word.replace("{source}", source).replace("{target}", target) for word in words]
-            return CommandTranslation(named, self.timeout, target)
+            if self.answers == "once":
+                return CommandTranslation(lambda text: run(named, text, self.timeout), target)
+            if (source, target) not in running:
+                running[source, target] = OpenCommand(named, self.answers, self.timeout)
+            return CommandTranslation(running[source, target].ask, target)
 
         return opened
 
@@ -45,25 +55,25 @@ class Command(Translator):
 class CommandTranslation(PlainTranslation):
     """It can't be told how to begin: it translates the whole again, and what goes on from the prefix is taken."""
 
-    def __init__(self, words: list[str], timeout: float, target: str) -> None:
+    def __init__(self, ask: Callable[[str], str], target: str) -> None:
         super().__init__(target)
-        self._words, self._timeout = words, timeout
+        self._ask = ask
 
-    def translate(self, sentence: str, begin: str) -> tuple[str, bool]:
-        name = shlex.join(self._words)
-        line = " ".join(sentence.split()) + "\n"
-        try:
-            done = subprocess.run(
-                self._words, input=line.encode(), capture_output=True, timeout=self._timeout, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise SimulstError(
-                f"'{name}' gave no translation within {self._timeout:g} s; give it a longer 'timeout'."
-            ) from error
-        except OSError as error:
-            raise SimulstError(f"'{name}' cannot be run ({error.strerror}); check the command.") from error
-        text = done.stdout.decode("utf-8", errors="replace").strip()
-        if done.returncode or not text:
-            reason = done.stderr.decode("utf-8", errors="replace").strip().splitlines()[-1:] or ["it wrote nothing"]
-            raise SimulstError(f"'{name}' failed with status {done.returncode} ({reason[0]}); try it in a shell.")
-        return " ".join(text.split()), False
+    def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
+        return " ".join(self._ask(" ".join(sentence.split())).split()), False
+
+
+def run(words: list[str], text: str, timeout: float) -> str:
+    """The answer of a command that is run for this text. Raises SimulstError: there is none."""
+    name = shlex.join(words)
+    try:
+        done = subprocess.run(words, input=text.encode() + b"\n", capture_output=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise SimulstError(f"'{name}' gave no translation within {timeout:g} s; give it a longer 'timeout'.") from error
+    except OSError as error:
+        raise SimulstError(f"'{name}' cannot be run ({error.strerror}); check the command.") from error
+    answer = done.stdout.decode("utf-8", errors="replace").strip()
+    if done.returncode or not answer:
+        reason = done.stderr.decode("utf-8", errors="replace").strip().splitlines()[-1:] or ["it wrote nothing"]
+        raise SimulstError(f"'{name}' failed with status {done.returncode} ({reason[0]}); try it in a shell.")
+    return answer

@@ -9,14 +9,14 @@ from typing import Any, Literal
 from simulst.errors import SimulstError
 from simulst.models.base import check_device
 from simulst.models.cascade import beside
-from simulst.models.cascade.translators import Opener, Translation, Translator
+from simulst.models.cascade.translators import Opener, Past, Translation, Translator
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, Hypothesis, JointBeamSearch, SearchOptions, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.calls import run_alone
+from simulst.search.loops import without_loops
 
-TARGET_FIRST = (">>", "<2")  # how tokens begin that stand in the source text and name the target language
 TOKENS_PER_TOKEN = 3.0  # the most that a translation may have of each of the source
 MORE_TOKENS = 10  # ... and so many for short ones
 
@@ -78,27 +78,30 @@ class TextTranslation(Translation):
     def __init__(self, parts: Any, source: str, target: str) -> None:
         from simulst.models.huggingface.decoder import sizes_of
 
-        self._parts = parts
+        self._parts, self._target = parts, target
         self.layers, self.heads = sizes_of(parts.model)
         self._prompt: Tokens = parts.prompt(source, target)
         self._front: Tokens = ()
         if parts.languages:
-            number, token = parts.languages.find(target)
-            if token.startswith(TARGET_FIRST):
-                self._front, self._prompt = (number,), self._prompt[:1]
-            else:
-                self._front = parts.languages.prefix(source)
+            self._front, begin = parts.languages.around(source, target)
+            self._prompt = self._prompt[:1] + begin
         self._open: tuple[str, SearchOptions, JointSearch] | None = None
 
     def text(self, tokens: Tokens) -> str:
         return self._parts.text(tokens)
 
-    def continued(self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Beam:
+    def continued(
+        self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
+    ) -> Beam:
         assert isinstance(options, JointBeamSearch)
-        # A sentence that has not grown keeps its encoding, and what the decoder has read of its translation.
+        found = without_loops(options, lambda used: joint_beam_search(self._over(sentence, used), prefix, stop))
+        return run_alone(found) or [Hypothesis(prefix)]
+
+    def _over(self, sentence: str, options: JointBeamSearch) -> JointSearch:
+        """A sentence that has not grown keeps its encoding, and what the decoder has read of its translation."""
         if self._open is None or self._open[:2] != (sentence, options):
             self._open = (sentence, options, self._search(sentence, options))
-        return run_alone(joint_beam_search(self._open[2], prefix, stop)) or [Hypothesis(prefix)]
+        return self._open[2]
 
     def _search(self, sentence: str, options: JointBeamSearch) -> JointSearch:
         import torch
@@ -117,6 +120,8 @@ class TextTranslation(Translation):
             frames = parts.model.get_encoder()(input_ids=source).last_hidden_state[0]
         decoder = SteppedDecoder(parts.model, self._prompt, parts.never, parts.never_first)
         most = min(options.max_length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
-        search = JointSearch(decoder, replace(options, max_length_ratio=most / len(ids)), parts.eos, parts.eos)
+        terms = parts.terms(self.background, options, self._target)
+        bounded = replace(options, max_length_ratio=most / len(ids))
+        search = JointSearch(decoder, bounded, parts.eos, parts.eos, terms=terms)
         search.append(frames)
         return search

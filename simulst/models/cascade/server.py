@@ -13,18 +13,16 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from simulst.errors import SimulstError
-from simulst.models.cascade.translators import Opener, PlainTranslation, Translator
-
-INSTRUCTION = "Translate from {source} to {target}. Write the translation and nothing else."
+from simulst.models.cascade.chat import ChatOptions
+from simulst.models.cascade.translators import Opener, Past, PlainTranslation
 
 
 @dataclass(frozen=True)
-class Server(Translator):
-    """Options of a server.
+class Server(ChatOptions):
+    """Options of a server, and those of `ChatOptions`.
 
     url: its address, such as http://localhost:8000/v1.
     model: the name of the model there.
-    instruction: what the model is told; {source} and {target} stand for the languages.
     timeout: the seconds that an answer may take.
     max_tokens: the most tokens of an answer.
     key: the environment variable that holds the server's key. Empty: the server needs none.
@@ -36,7 +34,6 @@ class Server(Translator):
 
     url: str
     model: str
-    instruction: str = INSTRUCTION
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
     max_tokens: Annotated[int, Field(ge=1)] = 256
     key: str = ""
@@ -47,6 +44,7 @@ class Server(Translator):
             raise SimulstError(f"{path}: 'url' must begin with http:// or https://; found '{self.url}'.")
         if self.key and not os.environ.get(self.key):
             raise SimulstError(f"{path}: the environment has no {self.key}, which 'key' names; export it.")
+        self.check(path)
         return lambda source, target: ServerTranslation(self, source, target)
 
 
@@ -55,12 +53,12 @@ class ServerTranslation(PlainTranslation):
 
     def __init__(self, server: Server, source: str, target: str) -> None:
         super().__init__(target)
-        self._server = server
-        self._instruction = server.instruction.replace("{source}", source).replace("{target}", target)
+        self._server, self._languages = server, (source, target)
+        self.history = server.history
 
-    def translate(self, sentence: str, begin: str) -> tuple[str, bool]:
+    def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
         server = self._server
-        messages = [{"role": "system", "content": self._instruction}, {"role": "user", "content": sentence}]
+        messages = server.messages(*self._languages, sentence, past, self.background)
         body: dict[str, Any] = {"model": server.model, "messages": messages, "temperature": 0}
         body["max_tokens"] = server.max_tokens
         if begin:
@@ -98,8 +96,8 @@ class ServerTranslation(PlainTranslation):
                 raise SimulstError(
                     f"{server.url}: no answer within {server.timeout:g} s; give it a longer 'timeout'."
                 ) from error
-            raise SimulstError(f"{server.url}: the server cannot be reached ({reason}); is it running?") from error
+            raise SimulstError(f"{server.url}: the server cannot be reached ({reason}); check that it runs.") from error
         except ValueError as error:
             raise SimulstError(
-                f"{server.url}: the answer is not JSON; is it a server with OpenAI's interface?"
+                f"{server.url}: the answer is not JSON; give the address of a server with OpenAI's interface."
             ) from error

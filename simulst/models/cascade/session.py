@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from simulst.config import Decoding
+from simulst.context import Background
 from simulst.languages import unit_of
 from simulst.meter import Meter
 from simulst.models.base import Model, Session
 from simulst.models.cascade import Settings
 from simulst.models.cascade.sentences import split_sentences
-from simulst.models.cascade.translators import Opener, Translation
+from simulst.models.cascade.translators import Opener, Past, Translation
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, Found, Hypothesis, SearchOptions, Tokens
 from simulst.stream import Stream
@@ -52,7 +53,14 @@ class CascadeSession(Session):
         self._final = False
         self._gone: Tokens = ()  # committed tokens of sentences that have left
         self._heard = ""  # what the recogniser has written of later ones
-        self._ended: tuple[int, int] = (0, 0)  # characters and tokens of the sentences that ended in the last search
+        self._past: Past = ()  # the last sentences that have left
+        # Characters and tokens of the sentences that ended in the last search, and what is past without them.
+        self._ended: tuple[int, int, Past] = (0, 0, ())
+
+    def tell(self, background: Background) -> None:
+        super().tell(background)
+        self._translation.background = background
+        self._stream.session.tell(background)
 
     @property
     def length(self) -> int:
@@ -68,21 +76,30 @@ class CascadeSession(Session):
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
         ended, rest = split_sentences(self._heard, self._settings.most_words)
-        before = self._gone
+        before, past = self._gone, self._past
         prefix = committed[len(self._gone) :]
         for sentence in ended:
-            [best, *_] = self._translated(sentence, prefix, options, None)
-            before, prefix = before + best.tokens, ()
-        self._ended = sum(map(len, ended)), len(before)
-        beam = self._translated(rest + self._unstable(rest), prefix, options, stop)
+            [best, *_] = self._translated(sentence, prefix, options, None, past)
+            before += best.tokens + (self._translation.between if best.tokens else ())
+            prefix = ()
+            past = self._with(past, sentence, best.tokens)
+        self._ended = sum(map(len, ended)), len(before), past
+        beam = self._translated(rest + self._unstable(rest), prefix, options, stop, past)
         return Found([Hypothesis(before + h.tokens, h.score) for h in beam])
 
-    def _translated(self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Beam:
+    def _translated(
+        self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past
+    ) -> Beam:
         sentence = sentence.strip()
         if not sentence:
             return [Hypothesis(prefix)]
-        key = ("translation", sentence, prefix, options, stop.options if stop else None)
-        return self.meter.shared(key, lambda: self._translation.continued(sentence, prefix, options, stop))
+        key = ("translation", sentence, prefix, options, stop.options if stop else None, past)
+        return self.meter.shared(key, lambda: self._translation.continued(sentence, prefix, options, stop, past))
+
+    def _with(self, past: Past, sentence: str, tokens: Tokens) -> Past:
+        """The last sentences, with one more."""
+        history = self._translation.history
+        return (*past, (sentence.strip(), self.text(tokens).strip()))[-history:] if history else ()
 
     def _unstable(self, rest: str) -> str:
         """What follows in the recogniser's best hypothesis, up to the end of the sentence."""
@@ -109,7 +126,7 @@ class CascadeSession(Session):
         return best[: self._ended[1]]
 
     def slide(self, committed: Tokens) -> None:
-        characters, tokens = self._ended
+        characters, tokens, self._past = self._ended
         self._heard = self._heard[characters:]
         self._gone = committed[:tokens]
-        self._ended = 0, 0
+        self._ended = 0, 0, self._past

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from simulst.context import NOTHING, Background
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
 from simulst.needs import Need
@@ -18,20 +19,34 @@ from simulst.policy.stop import Stopping
 from simulst.search import Beam, BeamSearch, Hypothesis, SearchOptions, Tokens
 from simulst.words import split
 
+Past = tuple[tuple[str, str], ...]
+"""Sentences before the one to translate, each with its translation."""
+
 
 class Translation(ABC):
-    """One language pair of a translator. The attributes are those of `simulst.models.base.Session`."""
+    """One language pair of a translator. The attributes are those of `simulst.models.base.Session`, and:
+
+    history: how many sentences before the one to translate it is shown.
+    between: the tokens between two sentences.
+    background: what is known of the recording; the session sets it.
+    """
 
     gives: frozenset[Need] = frozenset({Need.LIBRARY_SEARCH})
     default_search: SearchOptions = BeamSearch(beam=1)
     layers: int = 0
     heads: int = 0
+    history: int = 0
+    between: Tokens = ()
+    background: Background = NOTHING
 
     @abstractmethod
-    def continued(self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Beam:
+    def continued(
+        self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
+    ) -> Beam:
         """Translations of a sentence, or of its beginning, that begin with the prefix; at least one, best first.
 
         stop: ends the search; None: it runs to the end of the sentence.
+        past: the last `history` sentences.
         Raises SimulstError: no translation came.
         """
 
@@ -62,15 +77,15 @@ class PlainTranslation(Translation):
         self._unit = unit_of(target)
 
     @abstractmethod
-    def translate(self, sentence: str, begin: str) -> tuple[str, bool]:
+    def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
         """A translation, and whether it is only what follows `begin`, the text of the prefix."""
 
-    def continued(self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Beam:
-        text, follows = self.translate(sentence, self.text(prefix).strip())
+    def continued(
+        self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
+    ) -> Beam:
+        text, follows = self.translate(sentence, self.text(prefix).strip(), past)
         tokens = self._tokens(text, " " if self._unit == "word" else "")
-        new = tokens if follows else tokens[place_of(prefix, tokens) :]
-        end = next((i for i in range(len(new)) if stop is not None and stop.ends(TokensView(new[:i]))), len(new))
-        return [Hypothesis(prefix + new[: max(0, end - (stop.discard if stop and end < len(new) else 0))])]
+        return [Hypothesis(prefix + stopped(tokens if follows else tokens[place_of(prefix, tokens) :], stop))]
 
     def text(self, tokens: Tokens) -> str:
         return "".join(self.words[token] for token in tokens)
@@ -84,6 +99,14 @@ class PlainTranslation(Translation):
                 self.words.append(word)
             found.append(self.vocabulary[word])
         return tuple(found)
+
+
+def stopped(new: Tokens, stop: Stopping | None) -> Tokens:
+    """The new tokens up to the place where STOP would have ended a search that it could not end."""
+    if stop is None:
+        return new
+    end = next((end for end in range(len(new)) if stop.ends(TokensView(new[:end]))), None)
+    return new if end is None else new[: max(0, end - stop.discard)]
 
 
 def place_of(prefix: Tokens, tokens: Tokens) -> int:
@@ -105,10 +128,18 @@ def place_of(prefix: Tokens, tokens: Tokens) -> int:
 def load_translator(path: Path, raw: dict[str, Any], cores: int) -> Opener:
     """From what a cascade's file says. Raises SimulstError: no such type, wrong options, what `load` raises."""
     from simulst.models.cascade.command import Command
+    from simulst.models.cascade.ctranslate2 import CTranslate2Text
     from simulst.models.cascade.huggingface import HuggingFaceText
+    from simulst.models.cascade.llm import LLM
     from simulst.models.cascade.server import Server
 
-    types: dict[str, type[Any]] = {"command": Command, "huggingface": HuggingFaceText, "server": Server}
+    types: dict[str, type[Any]] = {
+        "command": Command,
+        "ctranslate2": CTranslate2Text,
+        "huggingface": HuggingFaceText,
+        "llm": LLM,
+        "server": Server,
+    }
     kind = raw.get("type")
     if kind not in types:
         raise SimulstError(f"{path}: 'translator' has no type '{kind}'; choose from {', '.join(types)}.")

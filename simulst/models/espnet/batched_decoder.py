@@ -186,6 +186,9 @@ class SharedSteps:
         else:
             self._forget(calls)
             log_p = self._step(calls)
+        for row, number in enumerate(self._searches):
+            if number in calls and (adjust := calls[number].adjust):
+                adjust(log_p[row, : len(calls[number].tokens)])
         call = next(iter(calls.values()))
         found = NextTokens.of(log_p, None, call.count, call.eos)
         answers = {}

@@ -21,6 +21,7 @@ from simulst.search import BWBS, IBWBS, Found, JointBeamSearch, JointOptions, Se
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
 from simulst.search.calls import Steps, run_alone
+from simulst.search.terms import Terms, terms_of
 
 if TYPE_CHECKING:
     from simulst.models.espnet.model import ESPnet
@@ -68,6 +69,7 @@ class ESPnetSession(Session):
         self._model, self._language = model, language
         self._encoding = open_encoding(model, meter)
         self._search: JointSearch | None = None
+        self._terms: Terms | None = None
         self._searched = 0  # how many parts of the encoding it has
         self._blockwise: BlockwiseBeamSearch | None = None
         self._incremental: IncrementalBlockwiseBeamSearch | None = None
@@ -217,7 +219,11 @@ class ESPnetSession(Session):
         if self._search is None or not self._model.blockwise:
             vocabulary = self._model.vocabulary
             with_ctc = stop is not None and Need.CTC in stop.options.needs
-            self._search = JointSearch(self._decoder, options, vocabulary.sos, vocabulary.eos, with_ctc)
+            if self._terms is None or self._terms.bonus != options.terms_bonus:
+                spell, size = vocabulary.spell, len(vocabulary.tokens)
+                self._terms = terms_of(self.background, options, self.languages[1], spell, self.text, size)
+            sos, eos = vocabulary.sos, vocabulary.eos
+            self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, self._terms)
             self._searched = 0
         return self._search
 

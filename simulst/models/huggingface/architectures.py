@@ -7,6 +7,7 @@ it in `ARCHITECTURES`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simulst.context import Background
 from simulst.errors import SimulstError
 from simulst.languages import code_of, unit_of
 from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.whisper import PREVIOUS_TOKENS, SILENCE, log_mel, whisper_task
-from simulst.search import Tokens
+from simulst.search import JointOptions, Tokens
+from simulst.search.terms import Terms, terms_of
 from simulst.units import FRAME, SAMPLE_RATE
 
 LEAST_SAMPLES = SAMPLE_RATE // 10  # convolutions and statistics of features need some audio
@@ -95,6 +98,11 @@ class Architecture:
     def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
         """What the encoder reads of several windows of audio, (n,) float32 each, padded to the longest of them."""
         return dict(self.extractor(list(windows), sampling_rate=SAMPLE_RATE, return_tensors="pt", padding=True))
+
+    def terms(self, background: Background, options: JointOptions, language: str) -> Terms | None:
+        """The terms of a recording in these tokens, if they get a bonus."""
+        spell = functools.partial(self.tokens, target=language)
+        return terms_of(background, options, language, spell, self.text, len(self.tokenizer))
 
     def encode(self, samples: np.ndarray) -> Encoded:
         """Encoder frames of a window of audio, (n,) float32."""

@@ -135,13 +135,13 @@ class SteppedDecoder:
         if read == len(self._prompt):
             log_p[:, self._never_first] = -torch.inf
         seen = _stacked(output, len(memory))[..., -1, :] if attention else None
-        return log_p, State(_pairs(output.past_key_values.self_attention_cache), seen)
+        return log_p, State(pairs_of(output.past_key_values.self_attention_cache), seen)
 
     def _called(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> Any:
         assert memory.frames is not None
         count = tokens.shape[0]
         source = tuple((k.expand(count, -1, -1, -1), v.expand(count, -1, -1, -1)) for k, v in memory.pairs)
-        cache = EncoderDecoderCache(_cache(state.pairs), _cache(source))
+        cache = EncoderDecoderCache(cache_of(state.pairs), cache_of(source))
         with _shown_attention(self._model, attention):
             output = self._model(
                 encoder_outputs=BaseModelOutput(last_hidden_state=memory.frames.expand(count, -1, -1)),
@@ -152,7 +152,7 @@ class SteppedDecoder:
                 return_dict=True,
             )
         if not memory.pairs:
-            memory.pairs = tuple((k[:1], v[:1]) for k, v in _pairs(output.past_key_values.cross_attention_cache))
+            memory.pairs = tuple((k[:1], v[:1]) for k, v in pairs_of(output.past_key_values.cross_attention_cache))
         return output
 
 
@@ -169,7 +169,7 @@ def sizes_of(model: Any) -> tuple[int, int]:
     return layers, heads
 
 
-def _cache(pairs: Pairs) -> DynamicCache:
+def cache_of(pairs: Pairs) -> DynamicCache:
     """The library's cache with these keys and values, which are not copied."""
     cache = DynamicCache()
     for keys, values in pairs:
@@ -180,7 +180,7 @@ def _cache(pairs: Pairs) -> DynamicCache:
     return cache
 
 
-def _pairs(cache: Any) -> Pairs:
+def pairs_of(cache: Any) -> Pairs:
     return tuple((layer.keys, layer.values) for layer in cache.layers)
 
 

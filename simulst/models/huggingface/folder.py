@@ -63,8 +63,16 @@ def weight_files(folder: Path) -> list[Path]:
 
 def digest_of_folder(path: Path) -> str:
     """A short name of the weights of a model in a folder or on the hub. Raises SimulstError: there are none."""
+    return digest_of_files(weight_files(find_folder(path)))
+
+
+def digest_of_files(files: list[Path]) -> str:
+    """A short name of what these files hold. Raises SimulstError: one cannot be read."""
     whole = hashlib.sha256()
-    for part in weight_files(find_folder(path)):
-        with part.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
+    for part in files:
+        try:
+            with part.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise SimulstError(f"{part}: cannot be read ({error.strerror}); copy the whole model again.") from error
     return whole.hexdigest()[:16]

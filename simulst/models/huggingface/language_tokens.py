@@ -18,6 +18,7 @@ FORMS = (
     r">>([a-z]{2,3}(?:_[A-Z][a-z]{3})?)<<",  # Marian
 )
 FORM = re.compile("|".join(FORMS))
+TARGET_FIRST = (">>", "<2")  # how tokens begin that stand in the source text and name the target language
 
 
 class LanguageTokens:
@@ -58,3 +59,10 @@ class LanguageTokens:
     def prefix(self, language: str) -> Tokens:
         """What stands at the beginning of a text in this language: its token, if the model has such tokens."""
         return (self.find(language)[0],) if self else ()
+
+    def around(self, source: str, target: str) -> tuple[Tokens, Tokens]:
+        """For text-to-text models: what stands before a text in `source`, and before its translation."""
+        if not self:
+            return (), ()
+        number, token = self.find(target)
+        return ((number,), ()) if token.startswith(TARGET_FIRST) else (self.prefix(source), (number,))

@@ -15,10 +15,12 @@ from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
 from simulst.models.window import WindowedSession
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import IBWBS, Found, Hypothesis, JointBeamSearch, JointOptions, SearchOptions, Tokens
+from simulst.search import IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, SearchOptions, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
 from simulst.search.calls import Steps, run_alone
+from simulst.search.loops import without_loops
+from simulst.search.terms import Terms
 from simulst.units import SAMPLE_RATE
 
 BEAM = 5
@@ -62,6 +64,7 @@ class HuggingFaceSession(WindowedSession):
         self.layers, self.heads = sizes_of(architecture.model)
         self._incremental: IncrementalBlockwiseBeamSearch | None = None
         self._final = False
+        self._terms: Terms | None = None
         self._open: tuple[Encoded, JointOptions, JointSearch] | None = None  # the last search, and over what it was
 
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
@@ -89,11 +92,15 @@ class HuggingFaceSession(WindowedSession):
         beam = yield from self.meter.shared_steps(key, lambda: self._joint(prefix, options, stop))
         return Found([Hypothesis(self._gone + h.tokens, h.score) for h in beam])
 
-    def _joint(self, prefix: Tokens, options: JointBeamSearch, stop: Stopping | None) -> Steps[list[Hypothesis]]:
+    def _joint(self, prefix: Tokens, options: JointBeamSearch, stop: Stopping | None) -> Steps[Beam]:
         encoded = yield from self._encoded()
         if not encoded.heard:
             return [Hypothesis(prefix)]
-        return (yield from joint_beam_search(self._search_over(encoded, options), prefix, stop))
+        return (
+            yield from without_loops(
+                options, lambda used: joint_beam_search(self._search_over(encoded, used), prefix, stop)
+            )
+        )
 
     def _ibwbs(self, prefix: Tokens, options: IBWBS, stop: Stopping | None) -> Steps[Found]:
         encoded = yield from self._encoded()
@@ -115,15 +122,21 @@ class HuggingFaceSession(WindowedSession):
         """A search whose decoder knows what it has read of these frames before."""
         if self._open is None or self._open[0] is not encoded or self._open[1] != options:
             model = self._model
-            prompt = model.prompt(*self._languages, self._gone)
+            prompt = self._prompt()
             never_first = () if self._gone else model.never_first
             decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
             most = max(1, model.positions - len(prompt)) / encoded.heard
             bounded = replace(options, max_length_ratio=min(options.max_length_ratio, most))
-            search = JointSearch(decoder, bounded, model.eos, model.eos)
+            if self._terms is None or self._terms.bonus != options.terms_bonus:
+                self._terms = model.terms(self.background, options, self._languages[1])
+            search = JointSearch(decoder, bounded, model.eos, model.eos, terms=self._terms)
             search.append(encoded.frames)
             self._open = (encoded, options, search)
         return self._open[2]
+
+    def _prompt(self) -> Tokens:
+        told = self._model.tokens(self.background.prompt, self._languages[1]) if self.background.prompt else ()
+        return self._model.prompt(*self._languages, told + self._gone)
 
     @property
     def _key(self) -> tuple[int, int]:
@@ -135,7 +148,7 @@ class HuggingFaceSession(WindowedSession):
         if not tokens or not encoded.heard:
             return [0.0] * len(tokens)
         model = self._model
-        prompt = model.prompt(*self._languages, self._gone)
+        prompt = self._prompt()
         decoder = SteppedDecoder(model.model, prompt, heard=encoded.heard)
         memory = decoder.memory()
         memory.append(encoded.frames)

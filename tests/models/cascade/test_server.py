@@ -130,7 +130,7 @@ def test_no_server(server: Any, tmp_path: Path) -> None:
     stream = opened(server, tmp_path)
     server.shutdown()
     server.server_close()
-    with pytest.raises(SimulstError, match=r"the server cannot be reached .*; is it running"):
+    with pytest.raises(SimulstError, match=r"the server cannot be reached .*; check that it runs"):
         stream.push(np.zeros(32000, np.float32), finished=True)
     with pytest.raises(SimulstError, match="'url' must begin with http"):
         load_model(speaker.write(tmp_path, {"type": "server", "url": "localhost:1", "model": "x"}, SAY))

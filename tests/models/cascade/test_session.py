@@ -220,8 +220,12 @@ def test_bad_files(tmp_path: Path) -> None:
     good = speaker.write(tmp_path, command, SAY).read_text()
     assert digest_of_weights(tmp_path / "cascade.yaml", {})
     for old, new, words in (
-        ("type: command", "type: babelfish", "'translator' has no type 'babelfish'; choose from command, huggingface"),
-        ("command: cat", "comand: cat", "has no option 'comand'; it has command, timeout"),
+        (
+            "type: command",
+            "type: babelfish",
+            "'translator' has no type 'babelfish'; choose from command, ctranslate2, huggingface",
+        ),
+        ("command: cat", "comand: cat", "has no option 'comand'; it has command, answers, timeout"),
         ("model: speaker:Speaker", "modell: x", "'recogniser' has no option 'modell'"),
         ("translator:", "translater:", "a cascade has no option 'translater'"),
         ("type: chunk", "type: chunks", "'read' has no type 'chunks'"),

@@ -36,6 +36,7 @@ def translation(folder: Path, kind: str) -> Any:
     return opener(folder)(*KINDS[kind])
 
 
+@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("kind", KINDS)
 def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> None:
     ours = translation(folders[kind], kind)

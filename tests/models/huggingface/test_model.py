@@ -37,6 +37,7 @@ def generated(architecture: Architecture, samples: np.ndarray, prompt: Tokens, n
     return tuple(ids[: ids.index(architecture.eos)] if architecture.eos in ids else ids)
 
 
+@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_greedy_search_is_the_librarys(kind: str, seed: int, folders: dict[str, Any]) -> None:

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Apertium that stays open: local/apertium.sh eng-spa. For a cascade whose translator has `answers: null_byte`.
+# Each text ends in a null byte and a line feed, each answer in a null byte. (`apertium -z` waits for the next text
+# before it answers.)
+set -euo pipefail
+mode=/usr/share/apertium/modes/$1.mode
+if [ ! -f "$mode" ]; then
+    echo "$mode: no such file; install the language pair, such as apertium-eng-spa" >&2
+    exit 1
+fi
+# Apertium's own signs in the text are escaped, and what ends a text is a blank of its kind, after which it flushes.
+sed -u 's:[][\\^]: :g; s:[/@<>$]:\\&:g; s:\x0: []&:' |
+    bash -c "$(apertium-wblank-mode -z "$mode")" apertium -n |
+    sed -uz 's/\[\]$//; s/\\\(.\)/\1/g'

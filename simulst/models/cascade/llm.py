@@ -1,0 +1,170 @@
+"""A decoder-only language model of transformers, which chats, under our own search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from simulst.errors import SimulstError, first_line
+from simulst.languages import unit_of
+from simulst.models.base import check_device
+from simulst.models.cascade import beside
+from simulst.models.cascade.chat import ChatOptions
+from simulst.models.cascade.huggingface import MORE_TOKENS, TOKENS_PER_TOKEN
+from simulst.models.cascade.translators import Opener, Past, Translation
+from simulst.needs import Need
+from simulst.policy.stop import Stopping
+from simulst.search import Beam, Hypothesis, JointBeamSearch, SearchOptions, Tokens
+from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.calls import run_alone
+from simulst.search.loops import without_loops
+from simulst.search.terms import terms_of
+
+if TYPE_CHECKING:
+    from simulst.models.huggingface.decoder import Memory
+
+
+@dataclass(frozen=True)
+class LLM(ChatOptions):
+    """Options of a language model, and those of `ChatOptions`. It must have a chat template.
+
+    model: a folder, relative to the cascade's file, or a name on the hub.
+    The others are as in HuggingFaceOptions.
+    """
+
+    model: str
+    device: str = "cpu"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    trust_remote_code: bool = False
+
+    def load(self, path: Path, cores: int) -> Opener:
+        """Raises SimulstError: no such model, or none that chats."""
+        import torch
+
+        from simulst.models.huggingface.decoder import read_last_only
+        from simulst.models.huggingface.folder import find_folder, model_type, weight_files
+        from simulst.models.huggingface.loading import quiet, read_part, read_tokenizer, read_weights
+
+        self.check(path)
+        check_device(self.device)
+        place = Path(beside(path, self.model))
+        with quiet():
+            from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+            folder = find_folder(place)
+            trust = {"trust_remote_code": self.trust_remote_code}
+            config = read_part(place, "config.json", lambda: AutoConfig.from_pretrained(folder, **trust))
+            remote = getattr(config, "auto_map", None) or {}
+            known = type(config) in AutoModelForCausalLM._model_mapping or "AutoModelForCausalLM" in remote
+            if not known or config.is_encoder_decoder:
+                raise SimulstError(
+                    f"{place}: a model of type '{model_type(folder)}' is not a decoder-only language model; give one "
+                    "such as llama or qwen3, or another type of translator."
+                )
+            weight_files(folder)
+            settings = {"dtype": getattr(torch, self.dtype), **trust}
+            kind: Any = AutoModelForCausalLM
+            model = read_weights(place, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
+            tokenizer = read_tokenizer(place, lambda: AutoTokenizer.from_pretrained(folder, **trust))
+        if not tokenizer.chat_template:
+            raise SimulstError(f"{place}: the tokeniser has no chat template; give a model that was trained to chat.")
+        read_last_only(model.to(self.device).eval())
+        torch.set_num_threads(cores)
+        loaded = Loaded(place, model, tokenizer)
+        return lambda source, target: LLMTranslation(self, loaded, source, target)
+
+
+class Loaded:
+    """A model, and what its tokeniser says of it. Raises SimulstError: the tokeniser names no end of a text."""
+
+    def __init__(self, path: Path, model: Any, tokenizer: Any) -> None:
+        self.path, self.model, self.tokenizer = path, model, tokenizer
+        named = model.generation_config.eos_token_id
+        named = [] if named is None else named if isinstance(named, list) else [named]
+        ends = {*named, *([] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id])}
+        if not ends:
+            raise SimulstError(f"{path}: generation_config.json names no eos_token_id; add it.")
+        # A sentence's translation is one line. What follows it would be an explanation.
+        texts = tokenizer.batch_decode([[number] for number in range(len(tokenizer))])
+        lines = {number for number, text in enumerate(texts) if "\n" in text}
+        self.ends: Tokens = tuple(sorted(ends | lines))
+        self.never: Tokens = tuple(set(tokenizer.all_special_ids) - set(self.ends))
+
+    def text(self, tokens: Tokens) -> str:
+        """Plain text; a character cut in two ends in U+FFFD."""
+        return self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def spelled(self, text: str) -> Tokens:
+        """The tokens of a text."""
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def prompt(self, messages: list[dict[str, str]]) -> Tokens:
+        """The tokens of a chat, up to where the model's answer begins."""
+        # Models that may think before they answer are told not to; other templates do not look at it.
+        options = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+        try:
+            try:
+                text = self.tokenizer.apply_chat_template(messages, **options)
+            except Exception:  # the template refuses the role `system`: the first message says it
+                [told, asked, *others] = messages
+                first = {"role": "user", "content": f"{told['content']}\n\n{asked['content']}"}
+                text = self.tokenizer.apply_chat_template([first, *others], **options)
+        except Exception as error:  # a template is a program, which may raise anything
+            raise SimulstError(f"{self.path}: the chat template cannot be used ({first_line(error)}).") from error
+        return self.spelled(text)
+
+
+class LLMTranslation(Translation):
+    """The committed tokens are the beginning of the answer. What was read of a chat is not read again."""
+
+    gives = frozenset({Need.STEPS})
+    default_search = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
+
+    def __init__(self, options: LLM, loaded: Loaded, source: str, target: str) -> None:
+        self._options, self._loaded, self._languages = options, loaded, (source, target)
+        self.history = options.history
+        if unit_of(target) == "word" and loaded.text(loaded.spelled("a") * 2) == "aa":
+            self.between = loaded.spelled(" ")
+        self._open: tuple[Tokens, SearchOptions, JointSearch] | None = None
+        self._read: Memory | None = None
+
+    def text(self, tokens: Tokens) -> str:
+        return self._loaded.text(tokens)
+
+    def continued(
+        self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
+    ) -> Beam:
+        assert isinstance(options, JointBeamSearch)
+        chat = self._options.messages(*self._languages, sentence, past, self.background)
+        prompt = self._loaded.prompt(chat)
+        found = without_loops(options, lambda used: joint_beam_search(self._over(prompt, sentence, used), prefix, stop))
+        return run_alone(found) or [Hypothesis(prefix)]
+
+    def _over(self, prompt: Tokens, sentence: str, options: JointBeamSearch) -> JointSearch:
+        if self._open is None or self._open[:2] != (prompt, options):
+            self._open = (prompt, options, self._search(prompt, sentence, options))
+        return self._open[2]
+
+    def _search(self, prompt: Tokens, sentence: str, options: JointBeamSearch) -> JointSearch:
+        import torch
+
+        from simulst.models.cascade.causal import CausalDecoder
+
+        loaded = self._loaded
+        size = len(loaded.spelled(sentence))
+        positions = getattr(loaded.model.config, "max_position_embeddings", None) or 1 << 20
+        most = min(options.max_length_ratio * size + MORE_TOKENS, positions - len(prompt))
+        if most < 1:
+            raise SimulstError(
+                f"{loaded.path}: the chat has {len(prompt)} tokens, but the model reads {positions}; give it fewer "
+                "examples, less history or shorter sentences (most_words)."
+            )
+        decoder = CausalDecoder(loaded.model, prompt, loaded.ends, loaded.never, self._read)
+        language, count = self._languages[1], len(loaded.tokenizer)
+        terms = terms_of(self.background, options, language, loaded.spelled, loaded.text, count)
+        bounded = replace(options, max_length_ratio=most / size)
+        search = JointSearch(decoder, bounded, decoder.eos, decoder.eos, terms=terms)
+        search.append(torch.zeros(size, 1, device=loaded.model.device))
+        self._read = search.memory
+        return search

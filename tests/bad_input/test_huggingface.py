@@ -1,0 +1,119 @@
+"""Bad Hugging Face models, cascades and translators. What was written before an error stays."""
+
+import json
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import soundfile
+import speaker
+from cases import Case, Change, Check, cut, own, removed, run, table, written
+
+AUDIO = "simulst translate data/u0.wav --decoding la2.yaml --source-lang en --target-lang de"
+SAY = "The cat sat. Then the dog came."
+
+
+def setting(name: str, **values: object) -> Change:
+    """A file of JSON with other values."""
+
+    def change() -> None:
+        path = own(name)
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+    return change
+
+
+def own_code() -> None:
+    written("speech/mine.py", "raise RuntimeError('was run')")()
+    kinds = {"AutoConfig": "mine.Config", "AutoModelForSpeechSeq2Seq": "mine.Model"}
+    written("speech/config.json", json.dumps({"model_type": "mine", "auto_map": kinds}))()
+
+
+CODE = "speech: the model wants to run Python code of its own; read that code, and allow it ... trust_remote_code=true"
+SPEECH = table(
+    f"{AUDIO} --model speech",
+    ("", "speech: not a model that simulst knows", removed("speech/config.json")),
+    ("", "speech: not a model that simulst knows", written("speech/config.json", "{")),
+    ("", "speech: config.json cannot be read", setting("speech/config.json", model_type="unheard_of")),
+    ("", "speech: a model of type 'wav2vec2' does not turn", setting("speech/config.json", model_type="wav2vec2")),
+    ("", "speech: has no weights (model.safetensors)", removed("speech/model.safetensors")),
+    ("", "speech: the weights cannot be read", cut("speech/model.safetensors", 1000)),
+    ("", "speech: preprocessor_config.json cannot be read", removed("speech/preprocessor_config.json")),
+    ("", "speech: ... tokeniser", removed("speech/tokenizer.json", "speech/tokenizer_config.json")),
+    ("", CODE, own_code),
+    ("--target-lang fr", "speech: the model has no language 'fr'; it has de, en, ja, zh"),
+    ("--model marian", "marian: a model of type 'marian' does not turn speech into text"),
+    ("--model llm", "llm: a model of type 'llama' does not turn speech into text"),
+    ("--model-option dtype=int4", "option 'dtype': ... 'float32'"),
+    ("--model-option window=1", "option 'window': ... greater than or equal to 5"),
+    (
+        "--model owner/name",
+        "owner/name: no such folder, and the Hugging Face hub did ... the network",
+    ),
+)
+
+
+def cascade(**translator: object) -> Change:
+    return lambda: speaker.write(Path(), dict(translator), SAY) and None
+
+
+MANY = {"type": "llm", "model": "llm", "instruction": "be brief " * 90}
+SERVER = {"type": "server", "url": "http://127.0.0.1:9/v1", "model": "x"}
+OPEN = {"type": "command", "command": "cat", "answers": "line", "timeout": 0.2}
+CASCADES = table(
+    f"{AUDIO} --model cascade.yaml",
+    ("", "gone: no such folder", cascade(type="huggingface", model="gone")),
+    ("", "speech: a model of type 'speech-encoder-decoder' does", cascade(type="huggingface", model="speech")),
+    ("", "marian: no model.bin; convert a model", cascade(type="ctranslate2", model="marian")),
+    ("", "marian: a model of type 'marian' is not a decoder-only", cascade(type="llm", model="marian")),
+    ("", "llm: the chat has ... but the model reads 256; give it fewer examples", cascade(**MANY)),
+    ("", "there is no program 'no_such_program x'", cascade(type="command", command="no_such_program x")),
+    ("", "ended with status 3 before it answered", cascade(**{**OPEN, "command": "sh -c 'exit 3'"})),
+    ("", "'sleep 9' gave no translation within 0.2 s", cascade(**{**OPEN, "command": "sleep 9"})),
+    ("", "option 'answers': ... 'line'", cascade(**{**OPEN, "answers": "letter"})),
+    ("", "the server cannot be reached", cascade(**SERVER)),
+    ("", "'url' must begin with http", cascade(**{**SERVER, "url": "localhost"})),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*SPEECH, *CASCADES], ids=str)
+def test_huggingface(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(*args: object, **options: object) -> str:
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    check(case)
+
+
+# ---- what was written before ----
+
+FAILING = 'read line; case "$line" in *dog*) echo no dogs >&2; exit 1;; esac; echo "$line"'
+
+
+@pytest.fixture
+def failing(scene: Path) -> Path:
+    """A cascade that fails once the dog comes, and a recording of both sentences."""
+    written("translate.sh", FAILING)()
+    cascade(type="command", command="sh translate.sh")()
+    samples = speaker.audio(SAY)
+    soundfile.write("u1.wav", samples, 16000)
+    soundfile.write("u0.wav", samples[: speaker.STEP * 4], 16000)
+    return scene
+
+
+def test_words_so_far_were_printed(failing: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    options = "--decoding la2.yaml --source-lang en --target-lang es --model cascade.yaml"
+    assert run(f"simulst translate u1.wav {options}") == 1
+    out, err = capfd.readouterr()
+    assert "The cat" in out and "dog" not in out, err
+    assert err.strip().endswith("'sh translate.sh' failed with status 1 (no dogs); try it in a shell.")
+
+
+def test_finished_utterances_are_kept(failing: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Those before and those after the one that failed; a second run decodes only that one."""
+    written("two/wav.scp", "a ../u0.wav\nb ../u1.wav\nc ../u0.wav\n")()
+    written("two/text.es", "a El gato\nb El gato\nc El gato\n")()
+    command = "simulst evaluate --data two --decoding la2.yaml --source-lang en --target-lang es --model cascade.yaml"
+    assert run(f"{command} --out kept") == 1
+    assert "1 of 3 utterances failed, the others are in kept" in capfd.readouterr().err
+    assert [json.loads(line)["name"] for line in Path("kept/instances.log").read_text().splitlines()] == ["a", "c"]

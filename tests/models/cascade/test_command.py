@@ -1,0 +1,111 @@
+"""Commands that stay open, good ones and bad ones."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import speaker
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.models import load_model
+from simulst.models.cascade.command import Command
+from simulst.models.cascade.open_command import OpenCommand
+from simulst.streams import open_stream
+
+LOUD = "echo started >> {log}; while IFS= read -r line; do echo $line | tr a-z A-Z; done"
+ROOT = Path(__file__).parents[3]
+MODE = Path("/usr/share/apertium/modes/eng-spa.mode")
+
+
+def command(folder: Path, code: str, answers: Any = "line", timeout: float = 10.0) -> OpenCommand:
+    program = folder / "program.sh"
+    program.write_text(code.replace("{log}", str(folder / "log")))
+    return OpenCommand(["bash", str(program)], answers, timeout)
+
+
+def starts(folder: Path) -> int:
+    return len((folder / "log").read_text().splitlines())
+
+
+def test_one_process_answers_all(tmp_path: Path) -> None:
+    asked = command(tmp_path, LOUD)
+    long = "word " * 40000  # more than a pipe holds
+    for text in ("the cat", "é 你", long.strip(), "x"):
+        assert (
+            asked.ask(text).strip()
+            == subprocess.run(["tr", "a-z", "A-Z"], input=text, capture_output=True, text=True).stdout.strip()
+        )
+    assert starts(tmp_path) == 1
+
+
+def test_null_bytes(tmp_path: Path) -> None:
+    """An answer may have several lines; the byte after the null byte belongs to none."""
+    asked = command(tmp_path, "while IFS= read -rd '' text; do printf '%s\\nof 2\\0' \"$text\"; done", "null_byte")
+    assert [asked.ask(text).strip() for text in ("a", "b")] == ["a\nof 2", "b\nof 2"]
+
+
+def test_it_is_started_again(tmp_path: Path) -> None:
+    """A command that ends after each answer answers all the same."""
+    asked = command(tmp_path, "echo started >> {log}; read line; echo $line")
+    assert [asked.ask(text) for text in ("a", "b", "c")] == ["a", "b", "c"]
+    assert starts(tmp_path) == 3
+
+
+def test_bad_commands(tmp_path: Path) -> None:
+    for code, words in (
+        (
+            "echo no such pair >&2; exit 3",
+            r"ended with status 3 before it answered \(no such pair\); try it in a shell",
+        ),
+        ("exec sleep 9", "gave no translation within 0.2 s; give it a longer 'timeout'"),
+        ("while read line; do echo; done", "answered with nothing"),
+    ):
+        with pytest.raises(SimulstError, match=words) as caught:
+            command(tmp_path, code, timeout=0.2 if "sleep" in code else 10).ask("the cat")
+        assert "\n" not in str(caught.value)
+    with pytest.raises(SimulstError, match=r"cannot be run \(No such file"):
+        OpenCommand([str(tmp_path / "gone")], "line", 1).ask("a")
+
+
+def test_a_late_answer_is_not_taken_for_the_next(tmp_path: Path) -> None:
+    code = 'while read line; do if [ "$line" = slow ]; then sleep 0.6; fi; echo "$line"; done'
+    asked = command(tmp_path, code, timeout=0.3)
+    with pytest.raises(SimulstError, match="no translation within"):
+        asked.ask("slow")
+    assert asked.ask("quick") == "quick"
+
+
+def test_it_ends_with_its_owner(tmp_path: Path) -> None:
+    asked = command(tmp_path, "echo started >> {log}; cat | cat")
+    asked.ask("a")
+    process = asked._process
+    assert process is not None and process.poll() is None
+    del asked
+    assert process.poll() is not None
+
+
+def test_streams_of_a_pair_share_it(tmp_path: Path) -> None:
+    (tmp_path / "program.sh").write_text(LOUD.replace("{log}", str(tmp_path / "log")))
+    translator = {"type": "command", "command": f"bash {tmp_path / 'program.sh'}", "answers": "line"}
+    say = "The cat sat down. It was on the mat."
+    model = load_model(speaker.write(tmp_path, translator, say))
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 2}}, "test")
+    for _ in range(2):
+        stream = open_stream(model, decoding, "en", "es")
+        stream.push(speaker.audio(say), finished=True)
+        assert "".join(e.text for e in stream.emissions) == say.upper()
+    assert starts(tmp_path) == 1
+
+
+@pytest.mark.skipif(not MODE.is_file(), reason="apertium-eng-spa is not installed")
+def test_apertium(tmp_path: Path) -> None:
+    """local/apertium.sh keeps its programs open; it escapes what they take for signs of their own."""
+    ask: Any = Command(f"{ROOT / 'local/apertium.sh'} eng-spa", "null_byte").load(tmp_path, 1)("en", "es")
+    assert "gato" in ask.translate("the cat is on the table", "")[0]
+    assert "perros" in ask.translate("two dogs sleep well.", "")[0]
+    assert "3 $ / 2" in ask.translate("two [cats] cost 3 $ / 2 ^", "")[0]
+    gone = Command(f"{ROOT / 'local/apertium.sh'} eng-tlh", "null_byte").load(tmp_path, 1)("en", "tlh")
+    with pytest.raises(SimulstError, match=r"eng-tlh\.mode: no such file; install the language pair"):
+        gone.translate("the cat", "")  # type: ignore[attr-defined]

@@ -1,0 +1,104 @@
+"""A tiny random Marian and M2M-100, turned into CTranslate2's form by its own converter."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import pytest
+import speaker
+import tiny_huggingface
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.models import digest_of_weights, load_model
+from simulst.models.cascade.ctranslate2 import CTranslate2Text
+from simulst.models.cascade.huggingface import HuggingFaceText
+from simulst.policy.stop import MaxTokens
+from simulst.search import BeamSearch, JointBeamSearch
+from simulst.streams import open_stream
+
+SENTENCE = "the cat sat on the mat"
+SAY = "The cat sat. On the mat it sat and the dog"
+FILES = ("tokenizer.json", "tokenizer_config.json")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+    """For each kind the original and the converted model."""
+    place = tmp_path_factory.mktemp("ct2")
+    found = {}
+    for kind in ("marian", "m2m"):
+        original = tiny_huggingface.write_text_model(place / kind, kind, pad_last=kind == "marian")
+        converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=list(FILES))
+        found[kind] = original, Path(converter.convert(str(place / f"{kind}-ct2")))
+    return found
+
+
+def opened(folder: Path, **options: Any) -> Any:
+    options = {"compute_type": "float32", **options}
+    return CTranslate2Text(str(folder), **options).load(folder / "cascade.yaml", 1)("en", "de")
+
+
+@pytest.mark.usefixtures("unguarded")
+@pytest.mark.parametrize("kind", ["marian", "m2m"])
+def test_greedy_search_is_that_of_the_original(kind: str, folders: dict[str, tuple[Path, Path]]) -> None:
+    original, converted = folders[kind]
+    theirs = HuggingFaceText(str(original)).load(original / "cascade.yaml", 1)("en", "de")
+    ours = opened(converted)
+    greedy = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
+    for sentence in (SENTENCE, "the dog"):
+        for prefix in ((), (10, 11)):
+            [expected] = theirs.continued(sentence, prefix, greedy, None)
+            [found] = ours.continued(sentence, prefix, BeamSearch(beam=1), None)
+            size = min(len(expected.tokens), len(found.tokens))  # they bound the length differently
+            assert found.tokens[:size] == expected.tokens[:size] and size
+            assert ours.text(found.tokens[:size]) == theirs.text(expected.tokens[:size])
+
+
+def test_beams_and_stop(folders: dict[str, tuple[Path, Path]]) -> None:
+    ours = opened(folders["m2m"][1])
+    beam = ours.continued(SENTENCE, (10, 11), BeamSearch(beam=4), None)
+    assert len(beam) == 4 and all(h.tokens[:2] == (10, 11) for h in beam)
+    assert [h.score for h in beam] == sorted((h.score for h in beam), reverse=True)
+    assert len(ours.continued(SENTENCE, (10, 11), BeamSearch(beam=1), MaxTokens(3))[0].tokens) == 5
+
+
+@pytest.mark.parametrize("commit", [{"type": "local_agreement", "n": 2}, {"type": "shared_prefix", "n": 1}])
+def test_streams(commit: dict[str, Any], folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
+    model = load_model(speaker.write(tmp_path, {"type": "ctranslate2", "model": str(folders["marian"][1])}, SAY))
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": commit}, "test")
+    found = []
+    for cut in (3200, 20000):
+        stream = open_stream(model, decoding, "en", "de")
+        samples = speaker.audio(SAY)
+        for start in range(0, len(samples), cut):
+            stream.push(samples[start : start + cut])
+        stream.push(samples[:0], finished=True)
+        found.append([(e.text, e.delay_ms) for e in stream.emissions])
+    assert found[0] == found[1] and found[0]
+
+
+def test_bad_models(folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
+    original, converted = folders["m2m"]
+    bare = Path(shutil.copytree(converted, tmp_path / "bare", ignore=shutil.ignore_patterns("tokenizer*")))
+    short = Path(shutil.copytree(converted, tmp_path / "short"))
+    (short / "model.bin").write_bytes((short / "model.bin").read_bytes()[:2000])
+    assert opened(bare, tokenizer=str(original)).continued(SENTENCE, (), BeamSearch(beam=1), None)
+    for folder, options, words in (
+        (original, {}, "no model.bin; convert a model with ct2-transformers-converter"),
+        (bare, {}, "has no tokeniser; convert the model again with --copy_files"),
+        (bare, {"tokenizer": "gone"}, "gone: no such folder"),
+        (short, {}, "CTranslate2 cannot load the model"),
+        (converted, {"compute_type": "int3"}, "CTranslate2 cannot load the model"),
+    ):
+        with pytest.raises(SimulstError, match=words) as caught:
+            opened(folder, **options)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(SimulstError, match=r"cannot translate a text of 83 tokens \(No position .*most_words"):
+        opened(converted).continued("cat " * 80, (), BeamSearch(beam=1), None)
+    path = speaker.write(tmp_path, {"type": "ctranslate2", "model": str(converted)}, SAY)
+    with pytest.raises(SimulstError, match="has no language 'fr'; it has de, en, zh"):
+        load_model(path).session("en", "fr")
+    before = digest_of_weights(path, {})
+    assert before != digest_of_weights(speaker.write(tmp_path, {"type": "ctranslate2", "model": str(short)}, SAY), {})

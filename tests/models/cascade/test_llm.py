@@ -1,0 +1,161 @@
+"""Tiny random language models that chat, behind a recogniser."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import speaker
+import tiny_huggingface
+import torch
+
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.models import digest_of_weights, load_model
+from simulst.models.cascade.causal import CausalDecoder
+from simulst.models.cascade.llm import LLM
+from simulst.models.huggingface.decoder import Memory
+from simulst.search import JointBeamSearch
+from simulst.streams import open_stream
+
+KINDS = ("llama", "qwen3")
+SAY = "The cat sat on the mat. The dog sat by the cat."
+GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("llm")
+    return {kind: tiny_huggingface.write_language_model(place / kind, kind) for kind in KINDS}
+
+
+def translation(folder: Path, **options: Any) -> Any:
+    return LLM(model=str(folder), **options).load(folder / "cascade.yaml", 1)("en", "de")
+
+
+@pytest.mark.usefixtures("unguarded")
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> None:
+    """All tokens that end a line are one end; the others are those of `generate`."""
+    ours = translation(folders[kind])
+    loaded = ours._loaded
+    prompt = loaded.prompt(ours._options.messages("en", "de", "the cat sat", ()))
+    said = loaded.tokenizer.decode(list(prompt))
+    assert "the cat sat" in said and said.endswith("<|assistant|>")
+    [theirs] = loaded.model.generate(
+        input_ids=torch.tensor([prompt]), num_beams=1, do_sample=False, max_new_tokens=12,
+        eos_token_id=list(loaded.ends), bad_words_ids=[[token] for token in loaded.never],
+    ).tolist()  # fmt: skip
+    theirs = [token for token in theirs[len(prompt) :] if token not in loaded.ends]
+    [best] = ours.continued("the cat sat", (), GREEDY, None)
+    assert list(best.tokens[: len(theirs)]) == theirs and len(theirs) > 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cache_that_is_cut_back(kind: str, folders: dict[str, Path]) -> None:
+    """Logits after what other sentences have left are those of a run from scratch; less is read."""
+    loaded = translation(folders[kind])._loaded
+    sos = torch.tensor([0])
+
+    def log_p(text: str, prefix: list[int], known: Memory | None) -> tuple[torch.Tensor, Memory]:
+        decoder = CausalDecoder(loaded.model, loaded.spelled(text), loaded.ends, loaded.never, known)
+        memory = decoder.memory()
+        found, state = decoder.prefill(torch.cat([sos, torch.tensor(prefix, dtype=torch.int64)]), memory)
+        more, _ = decoder.step(found.argmax(-1), state, memory)
+        return torch.cat([found, more]), memory
+
+    known: Memory | None = None
+    for text, prefix in (
+        ("the cat sat", [5, 6, 7]),
+        ("the cat", [5, 6]),
+        ("the cat and the dog", []),
+        ("the cat", [9]),
+    ):
+        fresh, _ = log_p(text, prefix, None)
+        again, known = log_p(text, prefix, known)
+        assert torch.allclose(again.exp(), fresh.exp(), atol=1e-5)
+        assert (again.isinf() == fresh.isinf()).all()
+
+
+def test_what_is_known_is_not_read_again(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = translation(folders["llama"])
+    model, read = ours._loaded.model, []
+    forward = model.forward
+    monkeypatch.setattr(model, "forward", lambda **k: read.append(k["input_ids"].shape[1]) or forward(**k))
+    ours.continued("the cat sat", (), GREEDY, None)
+    first, read[:] = read[0], []
+    ours.continued("the cat sat on", (), GREEDY, None)
+    assert first > 20 and read[0] < 8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("commit", [{"type": "local_agreement", "n": 2}, {"type": "hold", "n": 2}], ids=("la", "hold"))
+def test_streams(kind: str, commit: dict[str, Any], folders: dict[str, Path], tmp_path: Path) -> None:
+    """The text does not depend on how audio is cut; sentences are spaced; a second stream is not disturbed."""
+    path = speaker.write(tmp_path, {"type": "llm", "model": str(folders[kind]), "history": 1}, SAY)
+    model = load_model(path)
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": commit}, "test")
+    streams = [open_stream(model, decoding, "en", "de") for _ in range(2)]
+    samples = speaker.audio(SAY)
+    for cut, stream in zip((3200, 20000), streams, strict=True):
+        for start in range(0, len(samples), cut):
+            stream.push(samples[start : start + cut])
+        stream.push(samples[:0], finished=True)
+    first, second = ([(e.text, e.delay_ms) for e in stream.emissions] for stream in streams)
+    assert first == second and first
+
+
+def test_sentences_are_spaced(folders: dict[str, Path]) -> None:
+    for kind in KINDS:
+        ours = translation(folders[kind])
+        one = ours._loaded.spelled("cat")
+        assert ours.text(one + ours.between + one) == "cat cat"
+
+
+def test_what_it_is_told(folders: dict[str, Path]) -> None:
+    examples = ({"source": "a cat", "target": "eine Katze"},)
+    options = LLM(model="x", instruction="From {source} to {target}.", examples=examples, history=2)
+    past = (("One.", "Eins."), ("Two.", "Zwei."))
+    told = options.messages("en", "de", "Three.", past)
+    assert [message["role"] for message in told] == ["system", *["user", "assistant"] * 3, "user"]
+    assert told[0]["content"] == "From en to de." and told[1]["content"] == "a cat"
+    assert [m["content"] for m in told[3:]] == ["One.", "Eins.", "Two.", "Zwei.", "Three."]
+
+
+def test_a_template_without_the_systems_role(tmp_path: Path) -> None:
+    refuses = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    folder = tiny_huggingface.write_language_model(tmp_path / "m", template=refuses + tiny_huggingface.TEMPLATE)
+    loaded = translation(folder)._loaded
+    text = loaded.tokenizer.decode(
+        list(loaded.prompt([{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]))
+    )
+    assert "<|user|>" in text and "<|system|>" not in text
+
+
+def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:
+    broken = tiny_huggingface.write_language_model(tmp_path / "broken", template="{{ messages.nothing.at_all }}")
+    silent = tiny_huggingface.write_language_model(tmp_path / "silent", template="")
+    (silent / "chat_template.jinja").unlink(missing_ok=True)
+    marian = tiny_huggingface.write_text_model(tmp_path / "marian", "marian")
+    chat = {"type": "llm", "model": str(folders["llama"])}
+    for translator, words in (
+        ({"type": "llm", "model": str(marian)}, "type 'marian' is not a decoder-only language model"),
+        ({"type": "llm", "model": str(silent)}, "has no chat template"),
+        ({"type": "llm", "model": str(broken)}, "the chat template cannot be used"),
+        ({"type": "llm", "model": str(tmp_path / "gone")}, "no such folder; check the path"),
+        ({**chat, "instruction": "be brief " * 90}, r"the chat has \d+ tokens, but the model reads 256; give it fewer"),
+        ({**chat, "examples": [{"source": "a"}]}, "must have the keys 'source' and 'target'; found {'source': 'a'}"),
+        ({**chat, "examples": ["a"]}, "option 'examples'"),
+        ({**chat, "history": -1}, "option 'history'"),
+    ):
+        path = speaker.write(tmp_path, translator, SAY)
+        decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "all"}}, "test")
+        with pytest.raises(SimulstError, match=words) as caught:
+            open_stream(load_model(path), decoding, "en", "de").push(speaker.audio(SAY), finished=True)
+        assert "\n" not in str(caught.value)
+
+
+def test_digests(folders: dict[str, Path], tmp_path: Path) -> None:
+    found = {
+        digest_of_weights(speaker.write(tmp_path, {"type": "llm", "model": str(f)}, SAY), {}) for f in folders.values()
+    }
+    assert len(found) == 2

@@ -1,0 +1,109 @@
+"""Loops, and searches that may not repeat n-grams."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_search import EOS, Tiny
+
+from simulst.search import BeamSearch, Hypothesis, JointBeamSearch, Tokens
+from simulst.search.calls import run_alone
+from simulst.search.loops import loops, repeating, without_loops
+
+torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "found"),
+    [
+        ((), False),
+        ((5,), False),
+        ((5, 5), False),
+        ((5, 5, 5), True),
+        ((1, 2, 5, 5, 5), True),
+        ((5, 5, 5, 1), False),
+        ((1, 2, 1, 2, 1, 2), True),
+        ((1, 2, 1, 2, 1), False),
+        ((9, 2, 1, 2, 1, 2), False),
+        (tuple(range(8)) * 3, True),
+        (tuple(range(9)) * 3, False),
+    ],
+)
+def test_loops(tokens: Tokens, found: bool) -> None:
+    assert loops(tokens) is found
+
+
+@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(3, 5))
+def test_a_repeated_end_is_a_loop(begin: list[int], repeated: list[int], times: int) -> None:
+    assert loops((*begin, *repeated * times))
+
+
+@given(st.lists(st.integers(0, 3), max_size=30))
+def test_loops_by_definition(tokens: list[int]) -> None:
+    ends = [tokens[-size:] for size in range(1, 9) if 3 * size <= len(tokens)]
+    assert loops(tuple(tokens)) is any(tokens[-3 * len(end) :] == end + end + end for end in ends)
+
+
+@given(st.lists(st.integers(0, 999), unique=True))
+def test_no_repetition_no_loop(tokens: list[int]) -> None:
+    assert not loops(tuple(tokens)) and not loops((*tokens, *tokens))
+
+
+@given(st.lists(st.integers(0, 2), max_size=12), st.integers(0, 4))
+def test_repeating_by_definition(tokens: list[int], size: int) -> None:
+    def ngrams(text: list[int]) -> list[tuple[int, ...]]:
+        return [tuple(text[i : i + size]) for i in range(len(text) - size + 1)] if size else []
+
+    for token in range(3):
+        again = len(tokens) + 1 >= size > 0 and ngrams([*tokens, token])[-1] in ngrams(tokens)
+        assert (token in repeating(tuple(tokens), size)) is again
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 3), st.sampled_from([0.0, 0.3]))
+def test_no_ngram_comes_twice(seed: int, beam: int, size: int, ctc_weight: float) -> None:
+    """With a model that never ends; the prefix, which is forced, may have what it has."""
+    model = Tiny(seed, end=-100)
+    prefix = (3, 3, 3, 3)
+    options = JointBeamSearch(beam, ctc_weight, max_length_ratio=1.0, no_repeat_ngram=size)
+    for hypothesis in model.search(model.memory(seed, 24), options, prefix):
+        text = hypothesis.tokens
+        assert text[:4] == prefix and EOS not in text
+        found = [text[i : i + size] for i in range(len(text) - size + 1)]
+        new = found[max(0, 4 - size + 1) :]
+        assert len(set(new)) == len(new) and not set(new) & set(found[: max(0, 4 - size + 1)])
+
+
+def test_greedy_search_takes_the_next_best() -> None:
+    """Against a search by hand: the best token that does not repeat a bigram."""
+    model = Tiny(5, end=-100)
+    memory = model.memory(1, 12)
+    [found] = model.search(memory, JointBeamSearch(1, 0.0, no_repeat_ngram=2))
+    text: list[int] = []
+    with torch.no_grad():
+        for _ in range(12):
+            ids = torch.tensor([[EOS, *text]])
+            mask = torch.ones(1, len(text) + 1, len(text) + 1, dtype=torch.bool).tril()
+            scores = model.decoder.forward_one_step(ids, mask, memory[None])[0][0]
+            scores[EOS] = -torch.inf
+            seen = list(itertools.pairwise(text))
+            for token in scores.argsort(descending=True).tolist():
+                if not text or (text[-1], token) not in seen:
+                    text.append(token)
+                    break
+    assert found.tokens == tuple(text)
+
+
+@pytest.mark.parametrize("options", [BeamSearch(), JointBeamSearch()])
+def test_loops_are_searched_again(options: BeamSearch | JointBeamSearch) -> None:
+    asked = []
+
+    def search(used):  # type: ignore[no-untyped-def]
+        yield from ()
+        asked.append(used.no_repeat_ngram)
+        return [Hypothesis((1, 2, 3) if used.no_repeat_ngram else (7, 7, 7))]
+
+    assert run_alone(without_loops(options, search))[0].tokens == (1, 2, 3)
+    assert asked == [0, 3]
