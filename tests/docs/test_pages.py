@@ -58,6 +58,7 @@ NOT_RUN = {
         "simulst translate speech.wav --model egs/prompts/models/whisper-base-hf",
     ): "the model is written by the line above; tests/models/huggingface runs such models",
     ("docs/models.md", "hf auth login"): "it needs an account",
+    ("docs/models.md", "simulst translate talk.wav --model openai"): "it needs the hub",
     ("docs/huggingface.md", "simulst translate talk.wav --model facebook"): "it needs the hub",
     ("docs/huggingface.md", "simulst translate talk.wav --model exp/finetuned/ct2"): "the lines above it train it",
     ("docs/huggingface.md", "recogniser:"): "a cascade; tests/models/cascade opens such files",
@@ -81,6 +82,7 @@ NOT_RUN = {
 OTHERS_OPTIONS = {
     "--computation-aware": "SimulEval",
     "--local-dir": "Hugging Face",
+    "--copy_files": "CTranslate2",
     "--fix_simuleval_emission_ca": "OmniSTEval",
     **dict.fromkeys(("--encoder_conf", "--batch_bins", "--accum_grad"), "ESPnet"),
     **dict.fromkeys(("--nodes", "--ntasks-per-node", "--gres", "--cpus-per-task"), "Slurm"),

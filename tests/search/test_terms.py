@@ -39,13 +39,13 @@ def by_definition(spellings: list[Tokens], text: Tokens, ended: bool) -> int:
     return len(covered)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(spelling, max_size=4), st.lists(st.integers(0, V - 1), max_size=7).map(tuple), st.booleans())
 def test_covered(spellings: list[Tokens], text: Tokens, ended: bool) -> None:
     assert terms(spellings).covered(text, ended) == by_definition(spellings, text, ended)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(spelling, min_size=1, max_size=4), st.lists(st.integers(0, V - 1), max_size=14).map(tuple))
 def test_each_token_gets_what_it_changes(spellings: list[Tokens], text: Tokens) -> None:
     """The last row is <eos>, which is no token of a term: with it, only whole terms count."""
@@ -61,9 +61,12 @@ def test_each_token_gets_what_it_changes(spellings: list[Tokens], text: Tokens) 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_search_ranks_by_score_and_bonus(seed: int) -> None:
-    """A beam as wide as all texts of up to 2 tokens: each has its own score, plus the bonus of its whole terms."""
+    """A beam as wide as all texts of up to 2 tokens: each has its own score, plus the bonus of its terms.
+
+    Texts of 2 tokens have no room for <eos>, so a term may have begun in them.
+    """
     model = Tiny(seed, sharp=2.0, end=2.0)
-    memory, options = model.memory(seed, 2), JointBeamSearch(400, 0.0, max_length_ratio=1.5)
+    memory, options = model.memory(seed, 2), JointBeamSearch(400, 0.0, max_length_ratio=1.0)
     spellings: list[Tokens] = [(3, 7), (5,), (7, 2)]
 
     def found(with_terms: Terms | None) -> dict[Tokens, float]:
@@ -72,11 +75,10 @@ def test_a_search_ranks_by_score_and_bonus(seed: int) -> None:
         return {h.tokens: h.score for h in run_alone(joint_beam_search(search, ()))}
 
     plain, biased = found(None), found(terms(spellings, 1.5, goes_on=2))
-    both = [text for text in plain.keys() & biased.keys() if len(text) <= 2]
-    assert len(both) > 100 and {(3, 7), (5,)} <= set(both)
+    assert plain.keys() == biased.keys() and len(plain) == 1 + 19 + 19 * 19
     trie = terms(spellings, 1.5, goes_on=2)
-    for text in both:
-        assert biased[text] == pytest.approx(plain[text] + 1.5 * trie.covered(text, ended=True), abs=1e-3)
+    for text, score in plain.items():
+        assert biased[text] == pytest.approx(score + 1.5 * trie.covered(text, ended=len(text) < 2), abs=1e-3)
 
 
 def test_spelling() -> None:
@@ -98,7 +100,7 @@ def test_spelling() -> None:
 
     one = found("bc", "en", numbers, letters)
     assert one.covered(numbers("a bc"), True) == 3 and one.covered(numbers("abc"), True) == 0
-    assert one.covered(numbers("a bcd")) == 0 and one.covered(numbers("a bc d")) == 4
+    assert one.covered(numbers("a bcd")) == 0 and one.covered(numbers("a bc d")) == 3
     assert found("b c", "en", lambda text: numbers("".join(text.split())), words).covered(numbers("abcd"), True) == 2
     assert found("bc", "zh", numbers, letters).covered(numbers("abcd"), True) == 2
     assert terms_of(Background(terms=("a",)), JointBeamSearch(), "en", numbers, letters, 128) is None

@@ -123,7 +123,7 @@ class HuggingFaceSession(WindowedSession):
         if self._open is None or self._open[0] is not encoded or self._open[1] != options:
             model = self._model
             prompt = self._prompt()
-            never_first = () if self._gone else model.never_first
+            never_first = () if self._gone or self.background.prompt else model.never_first
             decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
             most = max(1, model.positions - len(prompt)) / encoded.heard
             bounded = replace(options, max_length_ratio=min(options.max_length_ratio, most))

@@ -9,6 +9,7 @@ import tiny_huggingface
 import torch
 
 from simulst.config import parse_decoding
+from simulst.context import Background
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.causal import CausalDecoder
@@ -119,6 +120,8 @@ def test_what_it_is_told(folders: dict[str, Path]) -> None:
     assert [message["role"] for message in told] == ["system", *["user", "assistant"] * 3, "user"]
     assert told[0]["content"] == "From en to de." and told[1]["content"] == "a cat"
     assert [m["content"] for m in told[3:]] == ["One.", "Eins.", "Two.", "Zwei.", "Three."]
+    told = options.messages("en", "de", "Three.", (), Background("A talk.", ("cat", "dog")))
+    assert told[0]["content"] == "From en to de.\nContext: A talk.\nTerms: cat; dog"
 
 
 def test_a_template_without_the_systems_role(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def slowly(body: dict[str, Any]) -> tuple[int, bytes]:
 )
 def test_bad_answers(server: Any, tmp_path: Path, answer: Any, words: str) -> None:
     """One sentence, and the stream's words so far are kept."""
-    stream = opened(server, tmp_path, timeout=0.2)
+    stream = opened(server, tmp_path, timeout=0.2 if answer is slowly else 30.0)
     samples = speaker.audio(SAY)
     server.answer = loud
     stream.push(samples[: len(samples) // 2])

@@ -1,0 +1,105 @@
+"""What is known of a recording: its table, whom it is told, and the recall of its terms."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from click.testing import CliRunner
+from fake import FakeModel
+
+from simulst.cli import main
+from simulst.config import parse_decoding
+from simulst.context import NOTHING, Background, read_backgrounds, with_backgrounds
+from simulst.data.datadir import Utterance
+from simulst.errors import SimulstError
+from simulst.log import Instance
+from simulst.metrics.score import term_scores
+from simulst.streams import open_stream
+
+TABLE = "recording\ttext\tterms\nu0\tA talk.\tbeam search; CTC\nu1\t\t\n"
+
+
+def table(folder: Path, content: str) -> Path:
+    (folder / "context.tsv").write_text(content)
+    return folder / "context.tsv"
+
+
+def test_tables(tmp_path: Path) -> None:
+    assert read_backgrounds(table(tmp_path, TABLE)) == {
+        "u0": Background("A talk.", ("beam search", "CTC")),
+        "u1": NOTHING,
+    }
+    assert read_backgrounds(table(tmp_path, "terms\trecording\n;a;\tx\n")) == {"x": Background("", ("a",))}
+    utterances = [Utterance(name, Path(f"{wav}.wav"), "") for name, wav in (("a", "u0"), ("u0", "b"), ("c", "d"))]
+    told = with_backgrounds(utterances, table(tmp_path, TABLE))
+    assert [bool(utterance.background.terms) for utterance in told] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "the first line must name the columns"),
+        ("recording\n", "the first line must name the columns"),
+        ("recording\ttitle\n", "the first line must name the columns"),
+        ("recording\tterms\nu0\n", "line 2: 1 columns, not 2"),
+        ("recording\tterms\nu0\ta\nu0\tb\n", "line 3: 'u0' stands there twice"),
+        ("recording\tterms\nother\ta\n", "names none of the utterances, such as 'u0'"),
+    ],
+)
+def test_bad_tables(content: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(SimulstError, match=words):
+        with_backgrounds([Utterance("u0", Path("u0.wav"), "")], table(tmp_path, content))
+    with pytest.raises(SimulstError, match="gone: no such file; write it, or leave --context out"):
+        read_backgrounds("gone")
+
+
+def instance(prediction: str, reference: str, *terms: str) -> Instance:
+    return Instance(0, prediction, [], [], 0, reference, [], 1.0, terms=list(terms))
+
+
+def test_term_recall() -> None:
+    several = [
+        instance("Beam search and a cat", "The beam search, the cats", "beam search", "cat"),  # cats has no cat
+        instance("CTC", "CTC and CTC", "CTC", "CTC"),
+        instance("C++ twice C++", "C++", "C++"),
+        instance("a term", "another one"),
+    ]
+    assert term_scores(several, "word") == {"terms": 4, "term_recall": 0.75}
+    assert term_scores([instance("我们用束搜索", "用束搜索", "束搜索")], "char") == {"terms": 1, "term_recall": 1.0}
+    assert term_scores([instance("a", "b", "c")], "word") == {"terms": 0, "term_recall": None}
+    assert term_scores([instance("a", "b")], "word") == {}
+
+
+def test_a_stream_is_told() -> None:
+    known = Background("A talk.", ("cat",))
+    for segment in ({"type": "none"}, {"type": "pause", "seconds": 1.0}):
+        raw = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "all"}, "segment": segment}
+        stream = open_stream(FakeModel(), parse_decoding(raw, "test"), "es", "en", background=known)
+        session = stream.session if hasattr(stream, "session") else stream._open(stream.meter).session
+        assert session.background == known
+
+
+def test_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recall is in scores.json; a run of another context is not gone on with."""
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    soundfile.write("data/u0.wav", np.random.default_rng(0).normal(0, 0.1, 16000), 16000)
+    Path("data/wav.scp").write_text("u0 u0.wav\n")
+    Path("data/text.en").write_text("u0 beam search by CTC\n")
+    Path("la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: local_agreement}\n")
+    options = ["--model", "fake:FakeModel", "--source-lang", "es", "--target-lang", "en", "--context"]
+    command = ["evaluate", "--data", "data", "--decoding", "la2.yaml", "--out", "out", *options]
+    table(tmp_path, TABLE)
+    CliRunner().invoke(main, [*command, "context.tsv"], catch_exceptions=False)
+    scores = json.loads(Path("out/scores.json").read_text())
+    assert scores["terms"] == 2 and scores["term_recall"] == 0.0
+    table(tmp_path, TABLE.replace("CTC", "LSTM"))
+    with pytest.raises(SimulstError, match="holds a run of another context under the same name"):
+        CliRunner().invoke(main, [*command, "context.tsv"], catch_exceptions=False)
+    spoken = ["translate", "data/u0.wav", "--decoding", "la2.yaml", *options]
+    assert CliRunner().invoke(main, [*spoken, "context.tsv"], catch_exceptions=False).exit_code == 0
+    Path("data/x.wav").write_bytes(Path("data/u0.wav").read_bytes())
+    with pytest.raises(SimulstError, match="has no line for the recording 'x'"):
+        CliRunner().invoke(main, ["translate", "data/x.wav", *spoken[2:], "context.tsv"], catch_exceptions=False)
