@@ -30,7 +30,7 @@ from simulst.training.average import CHOSEN, Dev, choose
     "--counts", type=Numbers(int), default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average."
 )
 @click.option(
-    "--limit", default=150, show_default=True, type=click.IntRange(1), help="Development sentences to decode."
+    "--limit", default=100, show_default=True, type=click.IntRange(1), help="Development sentences to decode."
 )
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(

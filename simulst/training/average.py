@@ -28,8 +28,8 @@ from simulst.runs import decode_utterance
 from simulst.search import JointBeamSearch
 
 CHOSEN = "chosen.pth"
-CTC_WEIGHTS = (0.0, 0.1, 0.2, 0.3)
-LENGTH_BONUSES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
+CTC_WEIGHTS = (0.0, 0.1, 0.3)
+LENGTH_BONUSES = (0.0, 0.25, 0.5, 1.0, 1.5)
 
 
 @dataclass(frozen=True)
