@@ -4,7 +4,7 @@
 #   tests      splits to decode
 #   variants   names of the models to decode with, usually one; findings are tested on the last one's runs
 #   pictured   pairs that get a curve and tests of findings, both of the first split
-#   findings   the file of these
+#   findings   the files of these
 #   title      begins the titles of the curves
 #   command    the command that is written under the tables of results
 # and functions, each of which prints something of the pair $1, the split $2 and the variant $3:
@@ -41,6 +41,8 @@ if runs 10; then
     echo "== stage 10: curve, tables and findings"
     pages=("$exp/README.md")
     if $publish; then pages+=(README.md); fi
+    tested=()
+    for file in $findings; do tested+=(--findings "$file"); done
     for pair in $pairs; do
         for split in $tests; do
             section=$(section_of "$pair" "$split")
@@ -58,7 +60,7 @@ if runs 10; then
             done
             if [ -n "$picture" ]; then
                 # shellcheck disable=SC2046
-                simulst findings --findings "$findings" --runs "$(runs_of "$pair" "$split" "${variants##* }")" \
+                simulst findings "${tested[@]}" --runs "$(runs_of "$pair" "$split" "${variants##* }")" \
                     --section "$section-findings" --command "$command" --out "$exp/FINDINGS.md" \
                     $($publish && echo --out README.md)
             fi

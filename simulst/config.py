@@ -118,6 +118,11 @@ class Decoding:
                     f"read: wait_k writes as its model was trained to (writes: {n}); write 'stop: {{type: max_tokens, "
                     f"n: {n}}}' and 'commit: {{type: all}}'. For other models write 'type: test_time_wait_k'."
                 )
+            if self.late.skips:
+                raise SimulstError(
+                    "late: wait_k writes after each unit, as its model was trained to, so no step may be left out; "
+                    "write 'late: {type: wait}'."
+                )
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -188,6 +188,10 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (COMMIT + "read: {type: test_time_wait_k, k: 0}", ["read: k is 0", "at least one unit"]),
         (COMMIT + "read: {type: wait_k, k: 3}", ["(writes: 1)", "max_tokens, n: 1", "test_time_wait_k"]),
         (COMMIT + "read: {type: wait_k, k: 3}\nstop: {type: max_tokens, n: 2}", ["writes: 1", "n: 1"]),
+        (
+            "commit: {type: all}\nread: {type: wait_k, k: 3}\nstop: {type: max_tokens, n: 1}\nlate: {type: skip}",
+            ["late: wait_k", "late: {type: wait}"],
+        ),
         (COMMIT + "read: {type: wait_stride, k: 100}", ["'wait_stride'", "needs the option 's'"]),
         (COMMIT + "read: {type: boundary, threshold: 0.5}", ["'boundary'", "needs the option 'predictor'"]),
         (COMMIT + "read: {type: boundary, threshold: 1.5, predictor: p}", ["read: threshold is 1.5", "0 to 1"]),

@@ -107,10 +107,12 @@ prefix_command="$command --stage 11 --stop-stage 16"
 . ../../local/prefix_stages.sh
 
 if runs 17; then
-    for split in $tests; do
-        echo "== stage 17: talks of $split"
-        python ../../local/write_talks.py --data "$data/$pair/$split" --out "$data/$pair/talks-$split" \
-            --source-lang en --target-lang "${pair#*-}" $redo
+    for pair in $pairs; do
+        for split in $tests; do
+            echo "== stage 17: talks of $pair $split"
+            python ../../local/write_talks.py --data "$data/$pair/$split" --out "$data/$pair/talks-$split" \
+                --source-lang en --target-lang "${pair#*-}" $redo
+        done
     done
 fi
 

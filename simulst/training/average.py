@@ -27,7 +27,7 @@ from simulst.policy.read import Offline
 from simulst.runs import decode_utterance
 from simulst.search import JointBeamSearch
 
-CHOSEN = "chosen.pth"
+CHOSEN, FOUND = "chosen.pth", "chosen.json"
 CTC_WEIGHTS = (0.0, 0.1, 0.3)
 LENGTH_BONUSES = (0.0, 0.25, 0.5, 1.0, 1.5)
 
@@ -108,6 +108,7 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
     best_epochs(experiment)  # before taking the lock, which would create a missing folder
     with locked(experiment):
         epochs = best_epochs(experiment)
+        (experiment / FOUND).unlink(missing_ok=True)  # it is written last: without it, the choice is not complete
         scores: dict[int, float] = {}
         for count in sorted({min(count, len(epochs)) for count in counts}):
             name = f"ave_{count}best.pth"
@@ -121,7 +122,7 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
         weights = {"ctc_weight": search.ctc_weight, "length_bonus": search.length_bonus}
         write_atomically(experiment / SEARCH, yaml.safe_dump(weights))
         found = {"averaged": best, "dev_BLEU": scores, "search": {**weights, "dev_BLEU": bleu}}
-        write_atomically(experiment / "chosen.json", json.dumps(found))
+        write_atomically(experiment / FOUND, json.dumps(found))
     return Chosen(scores, search, bleu)
 
 

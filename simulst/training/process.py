@@ -64,8 +64,9 @@ if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imp
     if names("log_mel_pitch", sys.argv):
         from simulst.training.pitch_frontend import register
 
-        for program in re.findall(r"espnet2\.bin\.(\w+)_train", " ".join(sys.argv)):
-            register(program)
+        # Training for wait-k is a program of our own, for the task `st`.
+        for task in re.findall(r"espnet2\.bin\.(\w+)_train", " ".join(sys.argv)) or ["st"]:
+            register(task)
 
 if __name__ == "__main__":
     sys.argv = sys.argv[1:]

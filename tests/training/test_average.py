@@ -14,7 +14,7 @@ import torch
 from simulst.errors import SimulstError
 from simulst.lock import locked
 from simulst.training import average
-from simulst.training.average import CHOSEN, Dev, average_checkpoints, best_epochs, choose
+from simulst.training.average import CHOSEN, FOUND, Dev, average_checkpoints, best_epochs, choose
 from simulst.yaml_files import read_yaml
 
 
@@ -77,6 +77,11 @@ def test_all_pairs_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert torch.load(tmp_path / CHOSEN, weights_only=True)["w"].tolist() == [1.5]
     assert json.loads((tmp_path / "chosen.json").read_text())["averaged"] == 2
     assert read_yaml(tmp_path / "search.yaml") == {"ctc_weight": 0.0, "length_bonus": 0.5}
+    # Killed between the two choices, it is not complete.
+    monkeypatch.setattr(average, "choose_search", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        choose(tmp_path, devs, "en", [1], 9)
+    assert (tmp_path / CHOSEN).is_file() and not (tmp_path / FOUND).exists()
 
 
 def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class Cascade:
         meter = meter or Meter()
         translation = self._translate(source, target)
         session = self._recogniser.session(source, source, meter.part("recogniser"))
+        session.languages = source, source
         stream = Stream(session, self._decoding, unit_of(source))
         return CascadeSession(stream, translation, self._settings, meter)
 

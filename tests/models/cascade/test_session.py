@@ -51,6 +51,7 @@ def test_all_of_it_is_translated(tmp_path: Path, commit: dict[str, Any]) -> None
     model, _ = cascade(tmp_path)
     text, delays = run(model, commit)
     assert text == SAY.upper()
+    assert model.session("en", "es")._stream.session.languages == ("en", "en")
     assert delays[0] < delays[-1] and len(set(delays)) > 4
     assert run(model, commit, cut=50000) == (text, delays)
 
