@@ -26,7 +26,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--train", "train_dirs", required=True, multiple=True, type=FOLDER, help="Training data directory.")
 @click.option("--valid", "valid_dirs", required=True, multiple=True, type=FOLDER, help="Development data directory.")
 @click.option("--out", required=True, type=FOLDER, help="Folder of the training.")
-@click.option("--force", is_flag=True, help="Delete what is in --out, and begin again.")
+@click.option("--force", is_flag=True, help="Delete the training in --out, and begin again.")
 def main(
     config: Path,
     model: Path | None,

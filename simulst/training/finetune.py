@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader
 
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.folder import empty, replaced, write_atomically
+from simulst.folder import replaced, write_atomically
 from simulst.lock import digest, locked, read_record
 from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.architectures import Architecture, Whisper
@@ -136,7 +136,7 @@ def finetune(
     wanted["data"] = digest(map(str, (train, heard, valid, held_out)))
     with locked(out):
         if force:
-            empty(out)
+            _clear(out)
         record = read_record(out / RECORD, wanted)
         if record is not None and record.get("complete"):
             print(f"{out}: complete; --force does it again")
@@ -164,6 +164,13 @@ def finetune(
         for checkpoint in out.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
         print(f"{out / MODEL}: written")
+
+
+def _clear(out: Path) -> None:
+    """Delete what a training has written. What others have put there stays, such as decoded runs."""
+    for pattern in (RECORD, BEGIN, MODEL, AVERAGE, "epochs.json", "*epoch.pth", "checkpoint-*"):
+        for path in out.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _read(model: Path, options: FineTuning, config: Path) -> Architecture:

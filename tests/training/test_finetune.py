@@ -133,6 +133,15 @@ def test_a_training_that_was_interrupted_ends_as_if_it_was_not(
         run(corpus, begin("whisper"), "out", **options)
 
 
+def test_beginning_again_keeps_decoded_runs(tmp_path: Path) -> None:
+    """Recipes decode into the training's folder."""
+    for name in ("simulst.json", "2epoch.pth", "model/config.json", "checkpoint-3/whole", "decode/tst/instances.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    finetuning._clear(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["instances.log"]
+
+
 def test_accumulated_batches_are_one_batch(
     corpus: Path, begin: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
