@@ -1,7 +1,7 @@
-# The recipes source this file after st_options.sh: the options of stages 21 to 23, paper A's system (CUNI-KIT at IWSLT
-# 2022): an offline model of Hugging Face's, for one target language or several, and its strategies.
+# The recipes source this file after st_options.sh: the options of stages 21 to 23.
 #
-# Stages 21 to 23 need only stage 1 (--stage 21 --stop-stage 23 after --stop-stage 1):
+# Stages 21 to 23, paper A's system (an offline model of Hugging Face's, for one pair or several), need only stage 1
+# (--stage 21 --stop-stage 23 after --stop-stage 1):
 #   --a-config FILE      how to train [$a_config]
 #   --a-model DIR|NAME   model to fine-tune; empty: the configuration describes a new one
 #   --a-decodings FILE   decoding configurations [$a_decodings]

@@ -19,9 +19,11 @@ from simulst.runs import LOG, read_run_config, score_run
 @click.option(
     "--segmentation",
     type=click.Path(path_type=Path),
-    help="The runs are over whole recordings: their sentences (YAML).",
+    help="For whole recordings: times of their sentences (YAML).",
 )
-@click.option("--references", type=click.Path(path_type=Path), help="A line for each segment of --segmentation.")
+@click.option(
+    "--references", type=click.Path(path_type=Path), help="References, a line for each sentence of --segmentation."
+)
 def main(folders: tuple[Path, ...], target_lang: str, segmentation: Path | None, references: Path | None) -> None:
     """Score all runs."""
     if (segmentation is None) != (references is None):

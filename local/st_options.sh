@@ -4,8 +4,8 @@
 #   --stop-stage N       last stage to run [$stop_stage]
 #   --pieces N           target pieces [$pieces]; --source-pieces N: source pieces [$source_pieces]
 #   --token-kind K       unigram, bpe or char [$token_kind]
-#   --system NAME        a name for a model of other tokens or another --config: its own tokens, statistics, models and
-#                        results, beside others on the same data
+#   --system NAME        name of another model on the same data, with other tokens or another --config; its tokens, statistics,
+#                        models and results get folders of this name
 #   --speeds "S ..."     factors of speed perturbation [$speeds]
 #   --asr true|false     train a recognition model first and use its encoder [$asr]
 #   --config FILE        ESPnet's training configuration [$config]
@@ -18,9 +18,9 @@
 #   --tests "S ..."      splits to decode [$tests]
 #   --limits "."         options that decode only a part of these splits, such as "--limit 100"
 #   --decodings FILE     decoding configurations [$decodings]
-#   --findings "F ..."   findings of the papers that stage 10 tests (docs/papers.md) [$findings]
-#   --seeds "DIR ..."    folders of experiments (--exp) with the same runs, of trainings with other seeds ("--seed 2" in
-#                        --train-options), which findings about training need
+#   --findings "F ..."   files of the papers' findings, which stage 10 tests (docs/papers.md) [$findings]
+#   --seeds "DIR ..."    folders of experiments (--exp) that were trained with other seeds (--train-options "--seed 2") and have
+#                        the same runs; findings about training need them
 #   --data DIR --exp DIR folders for data and experiments [$data] [$exp]
 #   --publish            also write tables and curves into this recipe's README.md and PREFIX.md, which git tracks;
 #                        without it, write only pages of the same names in the folder of experiments

@@ -37,7 +37,7 @@ def model_options(command: F) -> F:
         click.option(
             "--unit", type=click.Choice(["word", "char"]), help="Unit of latency [default: by target language]."
         ),
-        click.option("--context", type=click.Path(), help="Table of what is known of the recordings (context.tsv)."),
+        click.option("--context", type=click.Path(), help="Table (TSV) of what is known of the recordings."),
     ):
         command = option(command)
     return command
@@ -50,10 +50,10 @@ text_option = click.option(
 
 
 segmentation_option = click.option(
-    "--segmentation", type=click.Path(path_type=Path), help="The log holds whole recordings: their sentences (YAML)."
+    "--segmentation", type=click.Path(path_type=Path), help="For whole recordings: times of their sentences (YAML)."
 )
 references_option = click.option(
-    "--references", type=click.Path(path_type=Path), help="A line for each segment of --segmentation."
+    "--references", type=click.Path(path_type=Path), help="References, a line for each sentence of --segmentation."
 )
 
 
@@ -82,7 +82,7 @@ def run_options(command: F) -> F:
         ),
         click.option("--max-seconds", type=Positive(), help="Leave out longer utterances."),
         click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
-        click.option("--draw", type=click.IntRange(1), help="Only N utterances, drawn by their names' hashes."),
+        click.option("--draw", type=click.IntRange(1), help="Only N utterances, chosen by the hashes of their names."),
         click.option("--force", is_flag=True, help="Decode again what is there."),
     ):
         command = option(command)
@@ -132,7 +132,7 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
 @main.command()
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option("--target-lang", default="en", show_default=True, help="Target language: sets BLEU's tokenizer.")
-@click.option("--source-lang", default="", help="Source language: if it is the target language, WER and CER, too.")
+@click.option("--source-lang", default="", help="Source language; if it is the target language, adds WER and CER.")
 @click.option("--unit", type=click.Choice(["word", "char"]), help="Unit of latency [default: by target language].")
 @click.option(
     "--bootstrap",
@@ -144,10 +144,8 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
 @click.option("--against", type=click.Path(path_type=Path), help="Another log: test the difference (paired bootstrap).")
 @segmentation_option
 @references_option
-@click.option(
-    "--comet", metavar="MODEL", help="With --segmentation: a metric of unbabel-comet's, such as Unbabel/XCOMET-XL."
-)
-@click.option("--sources", type=click.Path(path_type=Path), help="For --comet: what was said, a line for each segment.")
+@click.option("--comet", metavar="MODEL", help="With --segmentation: a COMET model, such as Unbabel/XCOMET-XL.")
+@click.option("--sources", type=click.Path(path_type=Path), help="For --comet: transcript, a line for each sentence.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def score(
     log: Path,
@@ -244,7 +242,11 @@ class _Choose(click.Command):
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--metric", default="LAAL", show_default=True, help="Lag in scores.json, such as LongYAAL or LAAL_CA.")
 @click.option(
-    "--regimes", type=Words(), default="0-2000 2000-4000", show_default=True, help="Lowest and highest lag of each, ms."
+    "--regimes",
+    type=Words(),
+    default="0-2000 2000-4000",
+    show_default=True,
+    help="Lowest and highest lags, ms.",
 )
 @segmentation_option
 @references_option
@@ -314,7 +316,7 @@ def findings(
 @click.argument("audio", type=click.Path())
 @model_options
 @click.option(
-    "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: as conf/decode/live.yaml]."
+    "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: that of conf/decode/live.yaml]."
 )
 @click.option("--realtime", is_flag=True, help="Feed the audio in real time.")
 def translate(

@@ -26,10 +26,10 @@ COLUMNS = ("recording", "text", "terms")
 
 @dataclass(frozen=True)
 class Background:
-    """Of one recording.
+    """What is known of one recording.
 
-    text: what models are told.
-    terms: what models are told, too, and what searches give a bonus.
+    text: the model is shown it.
+    terms: the model is shown them, too, and searches give them a bonus.
     """
 
     text: str = ""
@@ -45,7 +45,7 @@ NOTHING = Background()
 
 
 def read_backgrounds(path: str | Path) -> dict[str, Background]:
-    """Recording → what is known of it. Raises SimulstError: no such table, or a line that is none."""
+    """Recording → what is known of it. Raises SimulstError: no such table, or a broken line."""
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -74,7 +74,7 @@ def read_backgrounds(path: str | Path) -> dict[str, Background]:
 
 
 def with_backgrounds(utterances: Sequence[Utterance], path: str | Path) -> list[Utterance]:
-    """The utterances with what a table knows of them. Raises SimulstError: it knows none of them; a broken table."""
+    """The utterances with what a table says of them. Raises SimulstError: it names none of them; a broken table."""
     known = read_backgrounds(path)
     told = []
     for utterance in utterances:

@@ -10,8 +10,8 @@
 #
 # Stages of none:     1 corpus and data directories  2 model  8 decoding  9 scoring  10 curve, tables and findings
 # Stages of finetune: the same, with 6 fine-tuning  7 conversion to CTranslate2
-# Both have --config, --tests, --limits, --decodings, --findings, --data, --exp, --publish, --jobs, --scheduler, --slurm and
-# --force of the options below. All of them are for scratch. The defaults depend on it: `--training scratch --help`.
+# Of the options below, none and finetune have --config, --tests, --limits, --decodings, --findings, --data, --exp, --publish,
+# --jobs, --scheduler, --slurm and --force; scratch has all. `--training T --help` shows the defaults of T.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

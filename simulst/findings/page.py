@@ -24,8 +24,8 @@ def findings_page(papers: Mapping[str, Sequence[Outcome]]) -> str:
     verdicts = ("holds", "does not hold", "not decided", "runs missing")
     told = ", ".join(f"{verdict} {counts[verdict]}" for verdict in verdicts)
     lines = [
-        f"{len(outcomes)} findings: {told}. In brackets are 95 % intervals; p is corrected for {tests} tests, "
-        f"and below {LEVEL:g} it gives a verdict."
+        f"{len(outcomes)} findings: {told}. Brackets hold 95 % intervals. p is corrected for {tests} tests; "
+        f"a verdict needs p below {LEVEL:g}."
     ]
     for paper, of_paper in papers.items():
         lines += ["", f"**{paper}**", ""]
@@ -82,9 +82,9 @@ def _difference(finding: Finding, found: Measured) -> str:
         if found.bound is not None:
             text += f" (no common {'lag: the faster runs are held back' if by_lag else 'BLEU: the worse runs count'})"
     if finding.direction == "same":
-        text += f", asked within ±{finding.margin:g}"
+        text += f", claimed within ±{finding.margin:g}"
     elif finding.margin:
-        text += f", asked {finding.direction} than {finding.margin:+g}"
+        text += f", claimed {finding.direction} than {finding.margin:+g}"
     return text
 
 

@@ -53,7 +53,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a finding.
+    """The result for a finding.
 
     reason: why it was not tested; or empty.
     a, b: labels of the runs. missing: patterns that no run has.

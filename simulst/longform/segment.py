@@ -14,10 +14,10 @@ LONGEST_SECONDS = 30.0  # the window of Whisper, and longer than most training s
 
 @dataclass(frozen=True)
 class History:
-    """Of the text written before an utterance, what the model is shown, if it takes such text (Whisper does).
+    """How much of the text before an utterance the model is shown, if it takes such text (Whisper does).
 
-    words: at most so many of the last words; characters for zh, ja, ... 0: none.
-    seconds: none that was written longer ago than this.
+    words: the most words, counted from the last one; characters for zh, ja, ... 0: none.
+    seconds: words that were written longer ago than this are not shown.
     """
 
     words: Annotated[int, Field(ge=0)] = 0
@@ -31,8 +31,8 @@ class History:
 class Segmentation(ABC):
     """A frozen dataclass of options. label: a short name for tables and curves, empty for the default.
 
-    longest_seconds: utterances that are longer end at the next chunk without speech.
-    history: of the text before an utterance, what the model is shown.
+    longest_seconds: longer utterances end at the next chunk without speech.
+    history: how much of the text before an utterance the model is shown.
     """
 
     longest_seconds: float = math.inf
@@ -65,8 +65,8 @@ class Whole(Segmentation):
 class Pause(Segmentation):
     """An utterance ends after `seconds` seconds without speech (simulst/longform/pauses.py).
 
-    longest: an utterance of more seconds ends at its next chunk (32 ms) without speech. This bounds time and memory
-        where nobody pauses.
+    longest: after so many seconds, an utterance ends at its next chunk (32 ms) without speech. If the detector never
+        finds one, only the model's window bounds time and memory.
     history: see History.
     """
 

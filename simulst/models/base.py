@@ -52,7 +52,7 @@ class Session(ABC):
         self.meter = meter or Meter()
 
     def tell(self, background: Background) -> None:
-        """What is known of the recording. It is called before any audio comes."""
+        """Take in what is known of the recording. It is called before any audio comes."""
         self.background = background
 
     @property

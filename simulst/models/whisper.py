@@ -270,7 +270,7 @@ class WhisperSession(WindowedSession):
         return self._model.text(tokens)
 
     def tell(self, background: Background) -> None:
-        """It stands where text before the window stands."""
+        """The background takes the place of previous text in the prompt."""
         super().tell(background)
         self._told = self._model.tokens(background.prompt)
 

@@ -1,6 +1,6 @@
 """LATE: what a stream does when computation is slower than speech, so that its lag would grow without end.
 
-Audio is never dropped. A step that is late may be: the next one hears its audio, too.
+Audio is never dropped. A late step may be left out, because the next step hears its audio, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Late(ABC):
 
 @dataclass(frozen=True)
 class Wait(Late):
-    """Every step is made, however late. Results do not depend on the machine: so do evaluations."""
+    """No step is left out. Results do not depend on the machine's speed, so evaluations use this."""
 
     @property
     def label(self) -> str:
@@ -37,7 +37,7 @@ class Wait(Late):
 
 @dataclass(frozen=True)
 class Skip(Late):
-    """A step is left out if the audio of the next one is there before the computation gets to it.
+    """A step is left out if the audio of the next step is there before it can begin.
 
     This is for live use. Results depend on the machine's speed.
     """

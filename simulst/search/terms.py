@@ -1,4 +1,4 @@
-"""A bonus for terms: names and words of a recording that are known before.
+"""A bonus for terms: names and words that are known before the recording begins.
 
 A token that begins a term or goes on with it gets a bonus. It is taken back if the text leaves the term before its end,
 or if the last word goes on (`cat` is no part of `cats`). So in the end only whole terms have their bonus.

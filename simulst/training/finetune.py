@@ -55,10 +55,10 @@ class FineTuning:
     updates: end after so many updates, even within an epoch. None: as many as the epochs have.
     schedule: of the learning rate after the warm-up.
     warmup: updates over which the learning rate rises.
-    batch_seconds: seconds of audio in a batch, its padding among them.
+    batch_seconds: seconds of audio in a batch, padding included.
     accumulate: batches whose gradients make one update.
     most_seconds: leave out longer utterances.
-    padding_seconds: silence behind the longest utterance of a batch, for Whisper alone; 30 fills the 30 s that it was
+    padding_seconds: silence after the longest utterance of a batch, for Whisper alone; 30 fills the 30 s that it was
         trained on. Short windows take less time.
     train_features: train the encoder's first convolutions, too.
     encoder_layers: train only so many of the encoder's last layers. None: all of them.
@@ -68,7 +68,7 @@ class FineTuning:
     weight_decay: of AdamW.
     clip: the gradient's greatest norm.
     dtype: of the arithmetic; the weights are in float32.
-    average: numbers of checkpoints to average; that with the least loss on dev is the result.
+    average: numbers of checkpoints to average; the average with the lowest loss on dev is the result.
     save_minutes: the most minutes of work that an interruption can cost.
     seed: of the order of batches, dropout and new weights.
     new_model: describes a model to begin with, see `NewModel`. None: --model names one.

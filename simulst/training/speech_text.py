@@ -101,7 +101,7 @@ class Batches(Sampler[list[int]]):
     """Batches of similar length. What is in a batch is always the same; the order depends on the epoch alone.
 
     seconds: of each example.
-    most: seconds in a batch, its padding among them.
+    most: seconds in a batch, padding included.
     seed: of the order; None: the longest first.
     """
 

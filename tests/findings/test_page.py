@@ -36,7 +36,7 @@ def test_lines() -> None:
     assert page.startswith("4 findings: holds 1, does not hold 0, not decided 1, runs missing 1.")
     assert "p is corrected for 1 tests" in page
     assert "* **X1 holds** (section 3.4). A is better than B: +3.5 BLEU [+1.2, +5.7] at LAAL 1953 to 2072 ms" in page
-    assert "asked more than +1.5, p = 0.004. `a_*` (2 runs) against `b`, in 2 trainings." in page
+    assert "claimed more than +1.5, p = 0.004. `a_*` (2 runs) against `b`, in 2 trainings." in page
     assert "* **X1: runs missing**; `./run.sh` makes them: `a_*`." in page
     assert "`a_1` against `b`. Not tested: it rains." in page and "* For other target languages: X1." in page
 
