@@ -51,7 +51,8 @@ def run(name: str, folder: Path, options: Sequence[str], stages: Iterable[int]) 
             # `recipe.start` writes the sweep, not the stage.
             "writes": {path for path, state in after.items() if before.get(path) != state} - {Path("sweep.yaml")},
         }
-        title = re.search(r"^== stage \d+: (.+?)(, all|, maxratio| \(| of train| en-| tst-|$)", outputs[-1], flags=re.MULTILINE)
+        end = r", all|, maxratio| \(| of train| en-| tst-|$"
+        title = re.search(rf"^== stage \d+: (.+?)({end})", outputs[-1], flags=re.MULTILINE)
         assert title, outputs[-1]
         first = f"{stage} {title[1]}"
         for verb, paths in used.items():
