@@ -249,7 +249,7 @@ def test_choice_over_recordings(talks: Talks) -> None:
         score_run(run, "de", None, 0, talks.segmentation, talks.references)
     files = ["--segmentation", str(talks.segmentation), "--references", str(talks.references)]
     command = ["choose", str(talks.folder / "sweep"), "--metric", "LongYAAL", "--regimes", "0-9000", *files]
-    said = CliRunner().invoke(main, command).output
+    said = CliRunner().invoke(main, command).stdout
     assert said.startswith("LongYAAL 0 to 9000 ms: LA-2_0 (best of 2)\n")
     assert "paired bootstrap over 8 sentences" in said
 

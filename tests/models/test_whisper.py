@@ -538,7 +538,7 @@ def test_cutting_into_pushes_does_not_matter(whisper: Whisper, cuts: list[int], 
 def test_load_model(folder: Path) -> None:
     model = load_model(folder, compute_type="float32", threads=1, padding_seconds=1.0)
     assert isinstance(model, Whisper) and model._options.padding_seconds == 1.0 and model.sample_rate == RATE
-    names = {"compute_type", "device", "padding_seconds", "silence_seconds", "threads"}
+    names = {"compute_type", "device", "other_targets", "padding_seconds", "silence_seconds", "threads"}
     assert set(option_names(folder)) == names
 
 

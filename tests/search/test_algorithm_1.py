@@ -111,7 +111,7 @@ def encoded_again(blocks: list[Scores], how: IBWBS, hold: int) -> list[Tokens]:
     """Ours, where the encoder sees everything: it makes a frame of each 1000 samples, all of them again each time."""
     model: Any = SimpleNamespace(
         decoder=Script(*blocks),
-        vocabulary=SimpleNamespace(sos=END, eos=END),
+        vocabulary=SimpleNamespace(sos=END, eos=END, spell=None, tokens=()),
         blockwise=None,
         has_ctc=False,
         window_frames=0,

@@ -251,7 +251,7 @@ POLICIES: list[dict[str, Any]] = [
     {"read": CHUNKS, "commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 3}},
     {"read": CHUNKS, "commit": {"type": "hold", "n": 1}, "search": {"type": "ibwbs", "ctc_weight": 0.0, "beam": 2}},
     {
-        "read": {"type": "wait_k", "k": 2},
+        "read": {"type": "test_time_wait_k", "k": 2},
         "stop": {"type": "max_words", "n": 1},
         "commit": {"type": "all", "whole_words": True},
     },

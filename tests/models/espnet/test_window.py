@@ -112,7 +112,7 @@ def session(window: float, memo: Memo | None = None) -> ESPnetSession:
         blockwise=SimpleNamespace(first_size=FIRST, hop_size=HOP),
         has_ctc=True,
         sample_rate=RATE,
-        vocabulary=SimpleNamespace(sos=0, eos=0),
+        vocabulary=SimpleNamespace(sos=0, eos=0, spell=None, tokens=()),
         decoder=SimpleNamespace(empty=np.zeros((1, 2, 1)), attentions=(1, 1), lagging=None),
         search=JointBeamSearch(),
         text=lambda tokens: "".join(f" {token}" for token in tokens),
