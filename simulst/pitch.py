@@ -1,8 +1,9 @@
 """Pitch features beside log-mel features, as in Kaldi: voicing, pitch, change of pitch (Ghahremani et al. 2014).
 
-The pitch is librosa's YIN (de Cheveigné and Kawahara 2002), which looks at each frame alone. Kaldi's tracker and
+The pitch is found by YIN (de Cheveigné and Kawahara 2002), which looks at each frame alone. Kaldi's tracker and
 librosa's pYIN look for the best path through all frames, so that later audio changes the pitch of earlier frames. Here
 a frame's features depend on its own audio and on the frames before it. They do not depend on how the audio is cut.
+librosa's YIN is not used: if several processes call it first, they spoil its cache of compiled code, and crash.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ LOW, HIGH = 60, 400  # Hz
 STEP = 4  # pitch is sought at a quarter of the sample rate, as in Kaldi: below 1 kHz
 LOW_PASS = np.hanning(18)[1:-1].astype(np.float32) / np.hanning(18).sum(dtype=np.float32)
 WINDOW, OVERLAP = 200, 128  # samples at the lower rate: 50 ms that YIN sees, 32 ms that are compared
+SHORTEST, LONGEST = SAMPLE_RATE // STEP // HIGH, SAMPLE_RATE // STEP // LOW  # periods, in samples at the lower rate
+DIP = 0.1  # a frame with a lower normalised difference is periodic
 PAST = 150  # frames (1.5 s): the pitch is relative to its mean in them
 REACH = STEP * WINDOW // 2 + len(LOW_PASS)  # samples on either side of a frame's centre that its features depend on
 
@@ -66,12 +69,9 @@ def _slow(audio: np.ndarray, start: int, first: int, last: int, hop: int) -> np.
 
 def _pitch(slow: np.ndarray, hop: int) -> tuple[np.ndarray, np.ndarray]:
     """The voicing (0 to 1) and the logarithm of the pitch (of Hz) of each frame, (frames,) float64 each."""
-    from librosa import yin
-
     rate = SAMPLE_RATE // STEP
-    hz = yin(slow, fmin=LOW, fmax=HIGH, sr=rate, frame_length=WINDOW, hop_length=hop, center=False)
     frames = np.lib.stride_tricks.sliding_window_view(slow, WINDOW)[::hop].astype(np.float64)
-    period = np.clip(rate / hz, 1, WINDOW - OVERLAP - 2)
+    period = _period(frames)
     whole = period.astype(np.int64)
     places = whole[:, None] + np.arange(OVERLAP)
     later, latest = np.take_along_axis(frames, places, 1), np.take_along_axis(frames, places + 1, 1)
@@ -80,6 +80,21 @@ def _pitch(slow: np.ndarray, hop: int) -> tuple[np.ndarray, np.ndarray]:
     energy = (now**2).sum(1) * (later**2).sum(1)
     correlation = (now * later).sum(1) / np.sqrt(energy + 1e-8)
     return correlation.clip(0, 1), np.log(rate / period)
+
+
+def _period(frames: np.ndarray) -> np.ndarray:
+    """The period of each frame, in samples: (frames, WINDOW) → (frames,). Steps 2 to 5 of YIN."""
+    now, lags = frames[:, :OVERLAP], np.arange(1, LONGEST + 2)
+    difference = np.stack([((now - frames[:, lag : lag + OVERLAP]) ** 2).sum(1) for lag in lags], 1)
+    total = np.cumsum(difference, 1)
+    normal = np.where(total > 1e-10, difference * lags / np.maximum(total, 1e-10), 1.0)
+    before, here, after = normal[:, SHORTEST - 2 : -2], normal[:, SHORTEST - 1 : -1], normal[:, SHORTEST:]
+    dips = (here < DIP) & (here <= before) & (here < after)
+    best = np.where(dips.any(1), dips.argmax(1), here.argmin(1))[:, None]
+    left, middle, right = (np.take_along_axis(part, best, 1)[:, 0] for part in (before, here, after))
+    bend = left - 2 * middle + right
+    shift = np.where(bend > 1e-10, (left - right) / (2 * np.maximum(bend, 1e-10)), 0.0)
+    return SHORTEST + best[:, 0] + shift.clip(-0.5, 0.5)
 
 
 class LogMelPitch(LogMel):
@@ -99,9 +114,6 @@ class LogMelPitch(LogMel):
         super().__init__(mel, n_fft, win_length, hop, window)
         if hop % STEP:
             raise SimulstError(f"frontend: hop_length {hop} does not fit pitch features; give a multiple of {STEP}.")
-        _pitch(
-            np.zeros(WINDOW, dtype=np.float32), hop // STEP
-        )  # librosa's import must not count as the first stream's time
         self._reach = max(self._reach, REACH)
 
     @property
