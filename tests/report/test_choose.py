@@ -66,7 +66,7 @@ def test_the_best_of_each_regime(sweep: list[Path]) -> None:
 
 
 def test_what_is_said(sweep: list[Path], tmp_path: Path) -> None:
-    said = CliRunner().invoke(cli.choose, [str(tmp_path), "--regimes", "0-2000", "2000-4000", "4000-9000"]).output
+    said = CliRunner().invoke(cli.choose, [str(tmp_path), "--regimes", "0-2000", "2000-4000", "4000-9000"]).stdout
     low, high, none = said.strip().split("\n\n")
     first, second = scores(sweep[1]), scores(sweep[0])
     assert low.startswith("LAAL 0 to 2000 ms: LA-2_700ms (best of 2)\n")
@@ -75,7 +75,7 @@ def test_what_is_said(sweep: list[Path], tmp_path: Path) -> None:
     assert "the difference is no chance (p = 0.0" in low and "over 20 sentences" in low
     assert "the difference may be chance (p = 1.000" in high
     assert none == "LAAL 4000 to 9000 ms: no configuration lies there."
-    alone = CliRunner().invoke(cli.choose, [str(tmp_path), "--regimes", "0-1200"]).output
+    alone = CliRunner().invoke(cli.choose, [str(tmp_path), "--regimes", "0-1200"]).stdout
     assert "LA-2_500ms (the only one there)" in alone and "next" not in alone
     assert "it can't keep up" not in said
 
