@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from simulst.errors import SimulstError
 from simulst.models.base import check_device
 from simulst.models.cascade import beside
 from simulst.models.cascade.translators import Opener, Past, Translation, Translator
@@ -41,27 +40,25 @@ class HuggingFaceText(Translator):
         from simulst.models.huggingface import HuggingFaceOptions
         from simulst.models.huggingface.architectures import Architecture
         from simulst.models.huggingface.decoder import read_last_only
-        from simulst.models.huggingface.folder import find_folder, model_type, weight_files
-        from simulst.models.huggingface.loading import quiet, read_part, read_tokenizer, read_weights
+        from simulst.models.huggingface.folder import find_folder
+        from simulst.models.huggingface.loading import quiet, read_model, read_tokenizer
 
         check_device(self.device)
         place = Path(beside(path, self.model))
         with quiet():
-            from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer
+            from transformers import AutoTokenizer
 
-            folder = find_folder(place)
-            trust = {"trust_remote_code": self.trust_remote_code}
-            config = read_part(place, "config.json", lambda: AutoConfig.from_pretrained(folder, **trust))
-            remote = getattr(config, "auto_map", None) or {}
-            if type(config) not in AutoModelForSeq2SeqLM._model_mapping and "AutoModelForSeq2SeqLM" not in remote:
-                raise SimulstError(
-                    f"{place}: a model of type '{model_type(folder)}' does not turn text into text with an encoder and "
-                    "a decoder; give one such as marian, m2m_100 or mbart."
-                )
-            weight_files(folder)
-            settings = {"dtype": getattr(torch, self.dtype), **trust}
-            kind: Any = AutoModelForSeq2SeqLM
-            model = read_weights(place, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
+            folder, trust = find_folder(place), {"trust_remote_code": self.trust_remote_code}
+            model = read_model(
+                place,
+                folder,
+                "AutoModelForSeq2SeqLM",
+                self.dtype,
+                self.trust_remote_code,
+                lambda config: True,
+                "does not turn text into text with an encoder and a decoder; give one such as marian, m2m_100 or "
+                "mbart.",
+            )
             tokenizer = read_tokenizer(place, lambda: AutoTokenizer.from_pretrained(folder, **trust))
         read_last_only(model.to(self.device).eval())
         torch.set_num_threads(cores)

@@ -43,29 +43,25 @@ class LLM(ChatOptions):
         import torch
 
         from simulst.models.huggingface.decoder import read_last_only
-        from simulst.models.huggingface.folder import find_folder, model_type, weight_files
-        from simulst.models.huggingface.loading import quiet, read_part, read_tokenizer, read_weights
+        from simulst.models.huggingface.folder import find_folder
+        from simulst.models.huggingface.loading import quiet, read_model, read_tokenizer
 
         self.check(path)
         check_device(self.device)
         place = Path(beside(path, self.model))
         with quiet():
-            from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+            from transformers import AutoTokenizer
 
-            folder = find_folder(place)
-            trust = {"trust_remote_code": self.trust_remote_code}
-            config = read_part(place, "config.json", lambda: AutoConfig.from_pretrained(folder, **trust))
-            remote = getattr(config, "auto_map", None) or {}
-            known = type(config) in AutoModelForCausalLM._model_mapping or "AutoModelForCausalLM" in remote
-            if not known or config.is_encoder_decoder:
-                raise SimulstError(
-                    f"{place}: a model of type '{model_type(folder)}' is not a decoder-only language model; give one "
-                    "such as llama or qwen3, or another type of translator."
-                )
-            weight_files(folder)
-            settings = {"dtype": getattr(torch, self.dtype), **trust}
-            kind: Any = AutoModelForCausalLM
-            model = read_weights(place, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
+            folder, trust = find_folder(place), {"trust_remote_code": self.trust_remote_code}
+            model = read_model(
+                place,
+                folder,
+                "AutoModelForCausalLM",
+                self.dtype,
+                self.trust_remote_code,
+                lambda config: not config.is_encoder_decoder,
+                "is not a decoder-only language model; give one such as llama or qwen3, or another type of translator.",
+            )
             tokenizer = read_tokenizer(place, lambda: AutoTokenizer.from_pretrained(folder, **trust))
         if not tokenizer.chat_template:
             raise SimulstError(f"{place}: the tokeniser has no chat template; give a model that was trained to chat.")

@@ -39,28 +39,61 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
 
     check_device(options.device)
     with quiet():
-        from transformers import AutoConfig, AutoFeatureExtractor, AutoModelForSpeechSeq2Seq, AutoTokenizer
+        from transformers import AutoFeatureExtractor, AutoTokenizer
 
         folder = find_folder(path)
         trust = {"trust_remote_code": options.trust_remote_code}
-        config = read_part(path, "config.json", lambda: AutoConfig.from_pretrained(folder, **trust))
-        remote = getattr(config, "auto_map", None) or {}
-        known = type(config) in AutoModelForSpeechSeq2Seq._model_mapping or "AutoModelForSpeechSeq2Seq" in remote
-        if not known or not config.is_encoder_decoder:
-            raise SimulstError(
-                f"{path}: a model of type '{model_type(folder)}' does not turn speech into text with an encoder and a "
-                "decoder; give one of transformers' speech-to-text models, such as whisper or speech-encoder-decoder."
-            )
-        weight_files(folder)
-        change(config)
-        kind: Any = AutoModelForSpeechSeq2Seq
-        settings = {"config": config, "dtype": getattr(torch, options.dtype), **trust}
-        model = read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
+        model = read_model(
+            path,
+            folder,
+            "AutoModelForSpeechSeq2Seq",
+            options.dtype,
+            options.trust_remote_code,
+            lambda config: config.is_encoder_decoder,
+            "does not turn speech into text with an encoder and a decoder; give one of transformers' speech-to-text "
+            "models, such as whisper or speech-encoder-decoder.",
+            change,
+        )
         features = "preprocessor_config.json"
         extractor = read_part(path, features, lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
         tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust))
     architecture = ARCHITECTURES.get(str(model_type(folder)), Architecture)
     return architecture(path, model.eval(), extractor, tokenizer, options)
+
+
+def read_model(
+    path: Path,
+    folder: Path,
+    auto: str,
+    dtype: str,
+    trust_remote_code: bool,
+    accepts: Callable[[Any], bool],
+    refusal: str,
+    change: Callable[[Any], None] = lambda config: None,
+) -> Any:
+    """A model of transformers, on the processor.
+
+    path: a folder, or a name on the hub, for errors. folder: where its files are.
+    auto: name of the library's class that loads models of this kind, such as AutoModelForCausalLM.
+    accepts: whether a configuration of this kind is wanted.
+    refusal: ends the sentence that begins with the type of a model that is not.
+    change: what to do with the configuration before the model is made of it.
+
+    Raises SimulstError: a missing or broken file; another kind of model; code that it wants to run without being
+    allowed to.
+    """
+    import transformers
+
+    kind: Any = getattr(transformers, auto)
+    trust = {"trust_remote_code": trust_remote_code}
+    config = read_part(path, "config.json", lambda: transformers.AutoConfig.from_pretrained(folder, **trust))
+    remote = getattr(config, "auto_map", None) or {}
+    if not (type(config) in kind._model_mapping or auto in remote) or not accepts(config):
+        raise SimulstError(f"{path}: a model of type '{model_type(folder)}' {refusal}")
+    weight_files(folder)
+    change(config)
+    settings = {"config": config, "dtype": getattr(torch, dtype), **trust}
+    return read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
 
 
 def read_weights(path: Path, load: Callable[[], tuple[Any, dict[str, Any]]]) -> Any:
