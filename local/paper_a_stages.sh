@@ -31,20 +31,9 @@ if runs 23; then
     echo "== stage 23: scores, curve and tables of paper A's system"
     choose_pages PAPER_A.md
     for pair in $pairs; do
-        first=${a_tests%% *}
         if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
         name=${variant:+$variant-}$name-a
         for split in $a_tests; do python $local/score_runs.py --target-lang "${pair#*-}" "$a_out/decode/$pair/$split"; done
-        for suffix in svg png; do
-            simulst plot "$a_out/decode/$pair/$first" --out "$a_out/$pair.$suffix" --title "$recipe $pair, $first"
-        done
-        for page in "${pages[@]}"; do
-            cp "$a_out/$pair.svg" "$(dirname "$page")/$name.svg"
-            for split in $a_tests; do
-                # shellcheck disable=SC2046
-                python $local/write_results.py --page "$page" --section "$name-$split" --command "$a_command" \
-                    $([ "$split" != "$first" ] || echo "--picture $name.svg") "$a_out/decode/$pair/$split"
-            done
-        done
+        write_curve_and_tables "$name" "$a_out/decode/$pair" "$a_out/$pair" "$recipe $pair" "$a_tests" "$a_command"
     done
 fi

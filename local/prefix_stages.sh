@@ -181,18 +181,11 @@ if runs 16; then
     echo "== stage 16: scores, curve, tables and findings of prefix alignment"
     name=${variant:+$variant-}$pairs
     first=${prefix_tests%% *}
-    for suffix in svg png; do
-        simulst plot "$prefix/decode/$first" --out "$prefix/$pairs-prefix.$suffix" --title "$recipe $pairs, $first"
-    done
     for split in $prefix_tests; do python $local/score_runs.py --target-lang "$target" "$prefix/decode/$split"; done
     choose_pages PREFIX.md
+    write_curve_and_tables "$name-prefix" "$prefix/decode" "$prefix/$pairs-prefix" "$recipe $pairs" \
+        "$prefix_tests" "$prefix_command"
     for page in "${pages[@]}"; do
-        cp "$prefix/$pairs-prefix.svg" "$(dirname "$page")/$name-prefix.svg"
-        for split in $prefix_tests; do
-            # shellcheck disable=SC2046
-            python $local/write_results.py --page "$page" --section "$name-prefix-$split" --command "$prefix_command" \
-                $([ "$split" != "$first" ] || echo "--picture $name-prefix.svg") "$prefix/decode/$split"
-        done
         python $local/write_prefix_tables.py --page "$page" --section "$name" --command "$prefix_command" \
             --pairs "$own/pairs" --filters "$names" --predictor "$prefix/predictor"
     done

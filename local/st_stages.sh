@@ -25,6 +25,22 @@ choose_pages() {
     if $publish; then pages+=("$1"); fi
 }
 
+# Draws the curve of the first split, and writes the curve and a table for each split into `pages`. $1: name of the
+# sections; $2: the folder that has a folder of runs for each split; $3: the curve's file, without its suffix; $4: begins
+# its title; $5: the splits; $6: the command that made the runs.
+write_curve_and_tables() {
+    local first=${5%% *} suffix page split picture
+    for suffix in svg png; do simulst plot "$2/$first" --out "$3.$suffix" --title "$4, $first"; done
+    for page in "${pages[@]}"; do
+        cp "$3.svg" "$(dirname "$page")/$1.svg"
+        for split in $5; do
+            picture=()
+            if [ "$split" = "$first" ]; then picture=(--picture "$1.svg"); fi
+            python $local/write_results.py --page "$page" --section "$1-$split" --command "$6" "${picture[@]}" "$2/$split"
+        done
+    done
+}
+
 # Tests findings on the runs of trainings with other seeds, too. $1: name of the section; $2: the page that --publish
 # changes; $3: the folder of the runs below that of the experiments; $4: the command that made them; $5: files of findings.
 write_findings() {
@@ -138,17 +154,7 @@ if runs 10; then
         # A model of several pairs has its own section, beside that of a model of this pair alone.
         if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
         name=${variant:+$variant-}$name
-        for suffix in svg png; do
-            simulst plot "$out/decode/$pair/$first" --out "$out/$pair.$suffix" --title "$recipe $pair, $first"
-        done
-        for page in "${pages[@]}"; do
-            cp "$out/$pair.svg" "$(dirname "$page")/$name.svg"
-            for split in $tests; do
-                # shellcheck disable=SC2046
-                python $local/write_results.py --page "$page" --section "$name-$split" --command "$command" \
-                    $([ "$split" != "$first" ] || echo "--picture $name.svg") "$out/decode/$pair/$split"
-            done
-        done
+        write_curve_and_tables "$name" "$out/decode/$pair" "$out/$pair" "$recipe $pair" "$tests" "$command"
         write_findings "$name" README.md "${out#"$exp"/}/decode/$pair/$first" "$command" "$findings"
     done
 fi
