@@ -18,11 +18,7 @@ if runs 22; then
     for pair in $pairs; do
         for split in $a_tests; do
             echo "== stage 22: decode $pair $split"
-            # shellcheck disable=SC2086,SC2046
-            OMP_NUM_THREADS=1 simulst sweep --data "$data/$pair/$split" --model "$a_out/model" --source-lang "$source" \
-                --target-lang "${pair#*-}" --text "tc.${pair#*-}" --decodings "$a_decodings" \
-                --out "$a_out/decode/$pair/$split" --jobs "$jobs" \
-                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits $redo
+            decode "$pair" "$split" "$a_out/model" "$a_decodings" "$a_out/decode/$pair/$split"
         done
     done
 fi

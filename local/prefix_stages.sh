@@ -168,11 +168,8 @@ if runs 15; then
             folder=$prefix/$name
             checkpoint=valid.acc.best.pth
             if [ "$name" = offline ]; then folder=$out/offline checkpoint=chosen.pth; fi
-            # shellcheck disable=SC2086,SC2046
-            OMP_NUM_THREADS=1 simulst sweep --data "$data/$pairs/$split" --model "$folder" \
-                --model-option checkpoint=$checkpoint --source-lang "$source" --target-lang "$target" \
-                --text "tc.$target" --decodings "$prefix/$name.yaml" --out "$prefix/decode/$split" --jobs "$jobs" \
-                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits $redo
+            decode "$pairs" "$split" "$folder" "$prefix/$name.yaml" "$prefix/decode/$split" \
+                --model-option checkpoint=$checkpoint
         done
     done
 fi

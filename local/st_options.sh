@@ -18,6 +18,8 @@
 #   --tests "S ..."      splits to decode [$tests]
 #   --limits "."         options that decode only a part of these splits, such as "--limit 100"
 #   --decodings FILE     decoding configurations [$decodings]
+#   --guided             stage 8 also decodes the offline model of stage 11, guided by the CTC of stage 6's model
+#                        (paper C's table 2); needs stages 7 and 11
 #   --findings "F ..."   files of the papers' findings, which stage 10 tests (docs/papers.md) [$findings]
 #   --seeds "DIR ..."    folders of experiments (--exp) that were trained with other seeds (--train-options "--seed 2") and have
 #                        the same runs; findings about training need them
@@ -50,6 +52,7 @@ counts="1 5 10"
 tests=tst-COMMON
 limits=
 decodings=../../conf/decode/sweep.yaml
+guided=false
 findings=../../conf/findings/paper_c.yaml
 seeds=
 data=data

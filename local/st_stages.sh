@@ -25,6 +25,15 @@ choose_pages() {
     if $publish; then pages+=("$1"); fi
 }
 
+# Decodes split $2 of the pair $1 by the model in $3, under the configurations in $4, into the folder $5. $6...: further
+# options of `simulst sweep`.
+decode() {
+    # shellcheck disable=SC2086,SC2046
+    OMP_NUM_THREADS=1 simulst sweep --data "$data/$1/$2" --text "tc.${1#*-}" --source-lang "$source" \
+        --target-lang "${1#*-}" --model "$3" --decodings "$4" --out "$5" --jobs "$jobs" $redo \
+        ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits "${@:6}"
+}
+
 # Draws the curve of the first split, and writes the curve and a table for each split into `pages`. $1: name of the
 # sections; $2: the folder that has a folder of runs for each split; $3: the curve's file, without its suffix; $4: begins
 # its title; $5: the splits; $6: the command that made the runs.
@@ -125,14 +134,18 @@ if runs 7; then
 fi
 
 if runs 8; then
+    chosen="--model-option checkpoint=chosen.pth"
     for pair in $pairs; do
         for split in $tests; do
             echo "== stage 8: decode $pair $split"
-            # shellcheck disable=SC2086,SC2046
-            OMP_NUM_THREADS=1 simulst sweep --data "$data/$pair/$split" --model "$out/st" \
-                --model-option checkpoint=chosen.pth --source-lang "$source" --target-lang "${pair#*-}" \
-                --text "tc.${pair#*-}" --decodings "$decodings" --out "$out/decode/$pair/$split" --jobs "$jobs" $redo \
-                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $limits
+            # shellcheck disable=SC2086
+            decode "$pair" "$split" "$out/st" "$decodings" "$out/decode/$pair/$split" $chosen
+            if $guided; then
+                echo "== stage 8: decode $pair $split by the offline model of stage 11, guided by CTC"
+                sed "s#exp/en-de/st#$out/st#" ../../conf/decode/sweep_guide.yaml > "$out/guided.yaml"
+                # shellcheck disable=SC2086
+                decode "$pair" "$split" "$out/offline" "$out/guided.yaml" "$out/decode/$pair/$split" $chosen
+            fi
         done
     done
 fi

@@ -69,10 +69,6 @@ NOT_RUN = {
         ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"
         for begin in ("simulst score", "simulstream_", "python -m simulstream", "omnisteval", "type: simul")
     },
-    (
-        "docs/papers.md",
-        "simulst sweep --data data/en-de",
-    ): "it needs two trainings; tests/models/test_guide.py has guides",
     ("docs/papers.md", "# mine.yaml"): "tests/findings/test_declared.py reads it",
     ("docs/simulstream.md", "simulst evaluate"): "stage 11 writes the talks; tests/data/test_talks.py makes such ones",
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",

@@ -78,6 +78,17 @@ def test_every_configuration_is_decoded_and_scored(mini: Path) -> None:
             assert 0 <= scores["BLEU"] <= 100 and scores["RTF"] > 0
 
 
+def test_an_offline_model_is_guided_by_ctc(mini: Path) -> None:
+    """The recipe's own guide; in the place of stage 11's model."""
+    offline = mini / "exp/en-de/offline"
+    offline.symlink_to("st")
+    recipe.run("mini", mini, [*OPTIONS, "--stage", "8", "--stop-stage", "8", "--tests", "tst-HE", "--guided"])
+    offline.unlink()
+    runs = mini / "exp/en-de/decode/en-de/tst-HE"
+    guided = [read_log(run / "instances.log") for run in runs.glob("allw_guide*")]
+    assert len(guided) == 6 and all(len(log) == 2 for log in guided)
+
+
 def test_decoding_is_done_again_by_force(mini: Path) -> None:
     """Without `--force`, stage 8 keeps the logs that are there."""
     log = mini / "exp/en-de/decode/en-de/tst-HE" / recipe.LABELS[0] / "instances.log"
