@@ -335,7 +335,7 @@ def translate(
     Words are printed when they are committed. Each line begins with the seconds of audio read so far.
     """
     from simulst.config import LIVE, load_decoding
-    from simulst.context import NOTHING, read_backgrounds
+    from simulst.context import NOTHING, known_of, read_backgrounds
     from simulst.data.audio import load_audio
     from simulst.errors import SimulstError
     from simulst.models import load_model, parse_options
@@ -347,7 +347,7 @@ def translate(
         configuration = load_decoding(decoding)
     else:  # a file can wait
         configuration = LIVE if realtime else dataclasses.replace(LIVE, late=Wait())
-    known = read_backgrounds(context).get(Path(audio).stem) if context else None
+    known = known_of(read_backgrounds(context), [Path(audio).stem]) if context else None
     if context and known is None:
         raise SimulstError(f"{context}: has no line for the recording '{Path(audio).stem}'; add it.")
     samples = load_audio(audio)

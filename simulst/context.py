@@ -1,17 +1,20 @@
 """What is known of a recording before it begins: text, such as an abstract, and terms.
 
-A table, UTF-8, with tabs between the columns `recording`, `text` and `terms` (one of the two may be missing):
+A table, UTF-8, with tabs between the columns `recording`, `text`, `target_text` and `terms` (all but the first may be
+missing, but not all of them):
 
-    recording   text                                terms
-    talk1       Speech translation by attention.    attention; beam search
+    recording   text                            target_text                 terms
+    talk1       Una charla sobre traducción.    A talk on translation.      haz=beam; CTC
+    *                                                                       Madrid
 
-`recording` is the name of an utterance, or that of its audio file without its ending. Terms are written in the target
-language, with `;` between them.
+`recording` is the name of an utterance, or that of its audio file without its ending; `*` is every recording without a
+line of its own. `text` is in the source language, `target_text` in the target language. A term is `source=target`; one
+without `=` is the same in both languages, and one of the two may be empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,24 +24,41 @@ from simulst.errors import SimulstError
 if TYPE_CHECKING:
     from simulst.data.datadir import Utterance
 
-COLUMNS = ("recording", "text", "terms")
+COLUMNS = ("recording", "text", "target_text", "terms")
+ALL = "*"  # the recording's name in the line of all others
 
 
 @dataclass(frozen=True)
 class Background:
-    """What is known of one recording.
+    """What is known of one recording. A model is told what is in the language that it writes.
 
-    text: the model is shown it.
-    terms: the model is shown them, too, and searches give them a bonus.
+    text: in the source language.
+    target_text: in the target language.
+    terms: (in the source language, in the target language); "" where it is not known.
     """
 
     text: str = ""
-    terms: tuple[str, ...] = ()
+    target_text: str = ""
+    terms: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def target_terms(self) -> tuple[str, ...]:
+        """The terms in the target language, to which searches give a bonus."""
+        return tuple(target for _, target in self.terms if target)
 
     @property
     def prompt(self) -> str:
-        """All of it as one text."""
-        return " ".join(part for part in (self.text, ", ".join(self.terms)) if part)
+        """What is known in the target language, as one text."""
+        return " ".join(part for part in (self.target_text, ", ".join(self.target_terms)) if part)
+
+    @property
+    def spoken(self) -> Background:
+        """What is known in the source language, for a model that writes it."""
+        return Background(self.text, self.text, tuple((source, source) for source, _ in self.terms if source))
+
+    def between(self, source: str, target: str) -> Background:
+        """What is known for these languages: if they are one, only that in the source language."""
+        return self.spoken if source == target else self
 
 
 NOTHING = Background()
@@ -50,26 +70,52 @@ def read_backgrounds(path: str | Path) -> dict[str, Background]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; write it, or leave --context out.") from None
+        raise SimulstError(f"{path}: no such file; write it, or give no context.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SimulstError(f"{path}: cannot be read ({error}); give a table in UTF-8.") from error
     names = lines[0].split("\t") if lines else []
     if "recording" not in names or not set(names) <= set(COLUMNS) or len(names) != len(set(names)) or len(names) < 2:
         raise SimulstError(
-            f"{path}: the first line must name the columns recording, text and terms, with tabs between."
+            f"{path}: the first line must name the columns recording, text, target_text and terms, with tabs between."
         )
     found: dict[str, Background] = {}
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
+        where = f"{path}, line {number}"
         values = line.split("\t")
         if len(values) != len(names):
-            raise SimulstError(f"{path}, line {number}: {len(values)} columns, not {len(names)}; complete the line.")
+            raise SimulstError(f"{where}: {len(values)} columns, not {len(names)}; complete the line.")
         row = dict(zip(names, map(str.strip, values), strict=True))
         if row["recording"] in found:
-            raise SimulstError(f"{path}, line {number}: '{row['recording']}' stands there twice; remove one of them.")
-        terms = tuple(term.strip() for term in row.get("terms", "").split(";") if term.strip())
-        found[row["recording"]] = Background(row.get("text", ""), terms)
+            raise SimulstError(f"{where}: '{row['recording']}' stands there twice; remove one of them.")
+        terms = tuple(_term(term, where) for term in row.get("terms", "").split(";") if term.strip())
+        found[row["recording"]] = Background(row.get("text", ""), row.get("target_text", ""), terms)
+    return found
+
+
+def _term(term: str, where: str) -> tuple[str, str]:
+    source, paired, target = map(str.strip, term.partition("="))
+    if paired and not (source or target):
+        raise SimulstError(f"{where}: '=' stands there without a term; write source=target.")
+    return source, target if paired else source
+
+
+def known_of(known: Mapping[str, Background], names: Iterable[str] = ()) -> Background | None:
+    """What a table says of the recording with one of these names, or else of all recordings; None: nothing."""
+    return next((known[name] for name in (*names, ALL) if name in known), None)
+
+
+def known_of_all(path: str | Path) -> Background:
+    """What a table says of all recordings, for programs that do not tell their names.
+
+    Raises SimulstError: it does not say it; a broken table.
+    """
+    found = known_of(read_backgrounds(path))
+    if found is None:
+        raise SimulstError(
+            f"{path}: has no line for the recording '{ALL}'; add it, as this program does not tell a recording's name."
+        )
     return found
 
 
@@ -78,7 +124,7 @@ def with_backgrounds(utterances: Sequence[Utterance], path: str | Path) -> list[
     known = read_backgrounds(path)
     told = []
     for utterance in utterances:
-        own = known.get(utterance.name) or known.get(utterance.wav.stem)
+        own = known_of(known, (utterance.name, utterance.wav.stem))
         told.append(replace(utterance, background=own or NOTHING))
     if told and not any(utterance.background != NOTHING for utterance in told):
         raise SimulstError(f"{path}: names none of the utterances, such as '{told[0].name}'; check its first column.")

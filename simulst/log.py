@@ -132,7 +132,7 @@ def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: 
         name=utterance.name,
         reads=stream.reads,
         compute_ms=stream.meter.seconds * 1000,
-        terms=list(utterance.background.terms),
+        terms=list(utterance.background.target_terms),
         segments=[list(segment) for segment in stream.segments],
         skipped=stream.skipped,
     )

@@ -45,7 +45,7 @@ def open_stream(
                 f"{type(session).__name__} is not a session; derive the class from simulst.models.base.Session."
             )
         session.languages = source, target
-        session.tell(background)
+        session.tell(background.between(source, target))
         return session
 
     if decoding.segment.pause_seconds:

@@ -11,14 +11,14 @@ from fake import FakeModel
 
 from simulst.cli import main
 from simulst.config import parse_decoding
-from simulst.context import NOTHING, Background, read_backgrounds, with_backgrounds
+from simulst.context import NOTHING, Background, known_of_all, read_backgrounds, with_backgrounds
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.log import Instance
 from simulst.metrics.score import term_scores
 from simulst.streams import open_stream
 
-TABLE = "recording\ttext\tterms\nu0\tA talk.\tbeam search; CTC\nu1\t\t\n"
+TABLE = "recording\ttext\tterms\nu0\tUna charla.\thaz=beam search; CTC\nu1\t\t\n"
 
 
 def table(folder: Path, content: str) -> Path:
@@ -28,13 +28,30 @@ def table(folder: Path, content: str) -> Path:
 
 def test_tables(tmp_path: Path) -> None:
     assert read_backgrounds(table(tmp_path, TABLE)) == {
-        "u0": Background("A talk.", ("beam search", "CTC")),
+        "u0": Background("Una charla.", "", (("haz", "beam search"), ("CTC", "CTC"))),
         "u1": NOTHING,
     }
-    assert read_backgrounds(table(tmp_path, "terms\trecording\n;a;\tx\n")) == {"x": Background("", ("a",))}
+    other = table(tmp_path, "target_text\tterms\trecording\nA talk.\t;a;b = ; =c\tx\n")
+    assert read_backgrounds(other) == {"x": Background("", "A talk.", (("a", "a"), ("b", ""), ("", "c")))}
     utterances = [Utterance(name, Path(f"{wav}.wav"), "") for name, wav in (("a", "u0"), ("u0", "b"), ("c", "d"))]
     told = with_backgrounds(utterances, table(tmp_path, TABLE))
     assert [bool(utterance.background.terms) for utterance in told] == [True, True, False]
+    of_all = table(tmp_path, TABLE + "*\tTexto.\t\n")
+    told = with_backgrounds(utterances, of_all)
+    assert [utterance.background.text for utterance in told] == ["Una charla.", "Una charla.", "Texto."]
+    assert known_of_all(of_all) == Background("Texto.")
+    with pytest.raises(SimulstError, match=r"has no line for the recording '\*'"):
+        known_of_all(table(tmp_path, TABLE))
+
+
+def test_languages() -> None:
+    """What is told is in the language that is written."""
+    known = Background("Una charla.", "A talk.", (("haz", "beam"), ("CTC", "CTC"), ("", "noise"), ("ruido", "")))
+    assert known.between("es", "en") == known
+    assert known.prompt == "A talk. beam, CTC, noise" and known.target_terms == ("beam", "CTC", "noise")
+    heard = known.between("es", "es")
+    assert heard.prompt == "Una charla. haz, CTC, ruido" and heard.target_terms == ("haz", "CTC", "ruido")
+    assert heard.between("es", "es") == heard and Background("Una charla.").prompt == ""
 
 
 @pytest.mark.parametrize(
@@ -45,13 +62,14 @@ def test_tables(tmp_path: Path) -> None:
         ("recording\ttitle\n", "the first line must name the columns"),
         ("recording\tterms\nu0\n", "line 2: 1 columns, not 2"),
         ("recording\tterms\nu0\ta\nu0\tb\n", "line 3: 'u0' stands there twice"),
+        ("recording\tterms\nu0\ta;=\n", "line 2: '=' stands there without a term"),
         ("recording\tterms\nother\ta\n", "names none of the utterances, such as 'u0'"),
     ],
 )
 def test_bad_tables(content: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match=words):
         with_backgrounds([Utterance("u0", Path("u0.wav"), "")], table(tmp_path, content))
-    with pytest.raises(SimulstError, match="gone: no such file; write it, or leave --context out"):
+    with pytest.raises(SimulstError, match="gone: no such file; write it, or give no context"):
         read_backgrounds("gone")
 
 
@@ -73,12 +91,14 @@ def test_term_recall() -> None:
 
 
 def test_a_stream_is_told() -> None:
-    known = Background("A talk.", ("cat",))
+    known = Background("Un gato.", "A cat.", (("gato", "cat"),))
     for segment in ({"type": "none"}, {"type": "pause", "seconds": 1.0}):
         raw = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "all"}, "segment": segment}
         stream = open_stream(FakeModel(), parse_decoding(raw, "test"), "es", "en", background=known)
         session = stream.session if hasattr(stream, "session") else stream._open(stream.meter).session
         assert session.background == known
+    stream = open_stream(FakeModel(), parse_decoding(raw, "test"), "es", "es", background=known)
+    assert stream._open(stream.meter).session.background == known.spoken
 
 
 def test_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from simuleval.agents.states import AgentStates
 from simuleval.utils import entrypoint
 
 from simulst.config import load_decoding
+from simulst.context import NOTHING, known_of_all
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
 from simulst.models import load_model, parse_options
@@ -42,8 +43,8 @@ class StreamAgent(SpeechToTextAgent):
     filter holds the newest samples back, which adds one or two segments of 100 ms (`simulst export` avoids this). The
     words are always the same.
 
-    Raises SimulstError: the errors of `load_model`, `load_decoding` and `Stream`; SimulEval counts another latency
-        unit; audio with several channels.
+    Raises SimulstError: the errors of `load_model`, `load_decoding`, `known_of_all` and `Stream`; SimulEval counts
+        another latency unit; audio with several channels.
     """
 
     def __init__(self, args: Namespace) -> None:
@@ -60,6 +61,8 @@ class StreamAgent(SpeechToTextAgent):
             options.setdefault("device", args.device)
         self._decoding = load_decoding(args.decoding)
         self._languages = args.source_lang, args.target_lang
+        context = getattr(args, "context", None)
+        self._background = known_of_all(context) if context else NOTHING
         self._model = load_model(args.model, **options)
         super().__init__(args)  # calls reset()
 
@@ -84,11 +87,14 @@ class StreamAgent(SpeechToTextAgent):
             metavar="NAME=VALUE",
             help="Option of the model family, such as compute_type=float32 (repeatable).",
         )
+        parser.add_argument("--context", help="Table (TSV); its line * says what is known of all recordings.")
 
     def reset(self) -> None:
         """Begin a new utterance; SimulEval calls this at the start and after each one."""
         super().reset()
-        self._stream = open_stream(self._model, self._decoding, *self._languages, self._unit)
+        self._stream = open_stream(
+            self._model, self._decoding, *self._languages, self._unit, background=self._background
+        )
         self._resampler: soxr.ResampleStream | None = None
         self._pushed = 0  # how many items of states.source have been pushed
 

@@ -81,6 +81,7 @@ def _decode(
     """As `decode_utterance`, but yields the error of a configuration instead of raising it."""
     audio = load_audio(utterance.wav, utterance.start, utterance.end)
     memo, digest = Memo(), audio_digest(utterance)
+    utterance = replace(utterance, background=utterance.background.between(*languages))
     for decoding in decodings:
         try:
             meter = Meter(memo if share else None)

@@ -109,13 +109,13 @@ def terms_of(
     language: of the text. Where words have no spaces between them, a term need not begin and end with a word.
     spell, text: from text to tokens and back. size: of the vocabulary.
     """
-    if not (options.terms_bonus and background.terms):
+    if not (options.terms_bonus and background.target_terms):
         return None
     spaced = unit_of(language) == "word"
     before, gap = spell("a"), " " if spaced else ""
     start = len(text(before))
     spellings = []
-    for term in background.terms:
+    for term in background.target_terms:
         # Some tokenisers put the space before a text by themselves.
         forms = spell(gap + term), spell(term)
         spellings.append(next((form for form in forms if text(before + form)[start:] == gap + term), forms[-1]))

@@ -27,6 +27,7 @@ from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
 from simulst.config import Decoding, load_decoding, parse_decoding
+from simulst.context import NOTHING, Background, known_of_all
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.base import Model
@@ -42,6 +43,8 @@ class ProcessorOptions:
 
     type: our class, as simulstream finds it. model, model_options: as `simulst evaluate` takes them.
     decoding: the file of a decoding configuration, or the configuration itself.
+    context: a table (TSV) whose line `*` says what is known of all recordings; empty: nothing is. simulstream does not
+        tell processors a recording's name.
     source_lang, target_lang: of clients that name none. unit: what is written at once; empty: by the target language.
     speech_chunk_size: seconds of audio that simulstream collects before it hands them on and logs them. Decoding
         happens where READ says in any case; delays are rounded up to whole chunks.
@@ -55,6 +58,7 @@ class ProcessorOptions:
     source_lang: str
     target_lang: str
     model_options: dict[str, Any] = field(default_factory=dict)
+    context: str = ""
     unit: Literal["", "word", "char"] = ""
     speech_chunk_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
     detokenizer_type: Literal["simuleval"] = "simuleval"
@@ -86,6 +90,7 @@ class StreamProcessor(SpeechProcessor):
         super().__init__(config)
         self._options = read_options(config)
         self._decoding = _decoding(self._options)
+        self._background = _background(self._options)
         self._shared = self._loaded[self._options.model_key]
         self.clear()
 
@@ -100,9 +105,11 @@ class StreamProcessor(SpeechProcessor):
         try:
             options = read_options(config)
             decoding = _decoding(options)
+            known = _background(options)
             if options.model_key not in cls._loaded:
                 cls._loaded[options.model_key] = _Loaded(load_model(options.model, **options.model_options))
-            open_stream(cls._loaded[options.model_key].model, decoding, options.source_lang, options.target_lang)
+            model, languages = cls._loaded[options.model_key].model, (options.source_lang, options.target_lang)
+            open_stream(model, decoding, *languages, background=known)
         except SimulstError as error:
             raise SystemExit(f"error: {error}") from None
 
@@ -149,8 +156,8 @@ class StreamProcessor(SpeechProcessor):
         with self._shared.lock:
             stream = self._stream
             if stream is None:
-                languages = self._source, self._target
-                stream = open_stream(self._shared.model, self._decoding, *languages, self._options.unit)
+                model, languages = self._shared.model, (self._source, self._target)
+                stream = open_stream(model, self._decoding, *languages, self._options.unit, background=self._background)
                 self._stream = stream
             if finished:
                 self._stream = None
@@ -169,6 +176,10 @@ def _decoding(options: ProcessorOptions) -> Decoding:
     if isinstance(options.decoding, str):
         return load_decoding(options.decoding)
     return parse_decoding(options.decoding, f"{WHERE}, 'decoding'")
+
+
+def _background(options: ProcessorOptions) -> Background:
+    return known_of_all(options.context) if options.context else NOTHING
 
 
 def _plain(value: Any) -> Any:

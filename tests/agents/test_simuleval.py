@@ -15,12 +15,14 @@ from fake import FakeModel
 
 import simulst
 from simulst.config import load_decoding
+from simulst.context import Background
 from simulst.data.audio import load_audio
 from simulst.data.datadir import Utterance
 from simulst.data.simuleval_files import export_for_simuleval
 from simulst.errors import SimulstError
 from simulst.log import Instance, read_log
 from simulst.metrics.score import score_instances
+from simulst.models.base import Session
 from simulst.runs import decode_utterance
 
 cli = pytest.importorskip("simuleval.cli")
@@ -157,6 +159,19 @@ def test_agent_class_and_a_silent_utterance(simuleval: SimulEval, tmp_path: Path
     expected = ours(utterances, tmp_path / "conf.yaml")
     assert [(i.prediction, i.delays) for i in read_log(out)] == [(i.prediction, i.delays) for i in expected]
     assert expected[1].prediction == ""
+
+
+def test_context(simuleval: SimulEval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each utterance is told the line `*`, as SimulEval names no recording."""
+    told: list[Background] = []
+    monkeypatch.setattr(Session, "tell", lambda self, background: told.append(background))
+    make(tmp_path)
+    (tmp_path / "context.tsv").write_text("recording\ttarget_text\n*\tA talk.\n")
+    simuleval("--no-scoring", "--context", str(tmp_path / "context.tsv"))
+    assert len(told) > len(SAMPLES) and set(told) == {Background("", "A talk.")}
+    (tmp_path / "context.tsv").write_text("recording\ttext\n0\tA talk.\n")
+    with pytest.raises(SimulstError, match=r"no line for the recording '\*'; add it"):
+        simuleval("--no-scoring", "--context", str(tmp_path / "context.tsv"))
 
 
 def test_other_rates_are_resampled(simuleval: SimulEval, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_spelling() -> None:
         return " ".join(letters((token,)) for token in tokens)
 
     def found(term: str, language: str, spell: Any, text: Any) -> Terms:
-        terms = terms_of(Background(terms=(term,)), JointBeamSearch(terms_bonus=1.0), language, spell, text, 128)
+        terms = terms_of(Background(terms=(("", term),)), JointBeamSearch(terms_bonus=1.0), language, spell, text, 128)
         assert terms is not None
         return terms
 
@@ -103,4 +103,4 @@ def test_spelling() -> None:
     assert one.covered(numbers("a bcd")) == 0 and one.covered(numbers("a bc d")) == 3
     assert found("b c", "en", lambda text: numbers("".join(text.split())), words).covered(numbers("abcd"), True) == 2
     assert found("bc", "zh", numbers, letters).covered(numbers("abcd"), True) == 2
-    assert terms_of(Background(terms=("a",)), JointBeamSearch(), "en", numbers, letters, 128) is None
+    assert terms_of(Background(terms=(("a", "a"),)), JointBeamSearch(), "en", numbers, letters, 128) is None

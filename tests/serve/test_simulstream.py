@@ -22,11 +22,13 @@ from fake import FakeModel, Loudness
 import simulst
 from simulst import cli
 from simulst.config import LIVE, load_decoding, parse_decoding
+from simulst.context import Background
 from simulst.data.audio import load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.log import Instance, instance_of, read_log
 from simulst.longform.pauses import SegmentedStream
+from simulst.models.base import Session
 from simulst.runs import decode_utterance
 from simulst.streams import open_stream
 
@@ -247,6 +249,21 @@ def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypat
     assert sorted(opened[2:5]) == [("es", "en"), ("es", "en"), ("fr", "de")]
 
 
+def test_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All streams are told the line `*`; a client that changes the languages hears the side of its own."""
+    told: list[Background] = []
+    monkeypatch.setattr(Session, "tell", lambda self, background: told.append(background))
+    write_wavs(tmp_path, SIZES)
+    (tmp_path / "context.tsv").write_text("recording\tterms\ntalk0\tno\n*\tgato=cat\n")
+    options = {**FAKE, "context": str(tmp_path / "context.tsv")}
+    infer(tmp_path, options)
+    assert len(told) > len(SIZES) and {known.target_terms for known in told} == {("cat",)}
+    told.clear()
+    with http(tmp_path, options) as proxy:
+        infer(tmp_path, proxy, "es", "es")
+    assert told[-1].target_terms == ("gato",)
+
+
 def test_a_server_goes_on_after_bad_clients(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Garbage, an unknown language, other languages on the way, an end within a word: a sentence each."""
     caplog.set_level(logging.INFO)
@@ -383,6 +400,7 @@ def test_the_configurations_that_come_with_it() -> None:
         ({"decoding": "/nowhere.yaml"}, "/nowhere.yaml: no such configuration file"),
         ({"decoding": {"read": {"type": "chunk", "ms": 100}}}, "the key 'commit' is missing"),
         ({"target_lang": None}, "'target_lang'"),
+        ({"context": "/nowhere.tsv"}, "/nowhere.tsv: no such file; write it"),
         ({"source_lang": "de"}, "no language 'de'"),
         ({"latency_unit": "word"}, "'latency_unit'.*should be 'char'"),
         ({"model_options": {"wings": 2}}, "no option 'wings'"),

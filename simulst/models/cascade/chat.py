@@ -39,10 +39,11 @@ class ChatOptions(Translator):
     ) -> list[dict[str, str]]:
         """The chat up to the sentence. past: earlier sentences, each with its translation."""
         instruction = self.instruction.replace("{source}", source).replace("{target}", target)
-        if background.text:
-            instruction += f"\nContext: {background.text}"
+        if background.text or background.target_text:
+            instruction += f"\nContext: {' '.join(filter(None, (background.text, background.target_text)))}"
         if background.terms:
-            instruction += f"\nTerms: {'; '.join(background.terms)}"
+            terms = (" = ".join(dict.fromkeys(filter(None, term))) for term in background.terms)
+            instruction += f"\nTerms: {'; '.join(terms)}"
         shown = [*((example["source"], example["target"]) for example in self.examples), *past]
         messages = [{"role": "system", "content": instruction}]
         for asked, answered in shown:

@@ -59,9 +59,10 @@ class CascadeSession(Session):
         self._ended: tuple[int, int, Past] = (0, 0, ())
 
     def tell(self, background: Background) -> None:
+        """The recogniser is told what is in the source language, the translator everything."""
         super().tell(background)
         self._translation.background = background
-        self._stream.session.tell(background)
+        self._stream.session.tell(background.spoken)
 
     @property
     def length(self) -> int:

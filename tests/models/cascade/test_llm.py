@@ -120,8 +120,9 @@ def test_what_it_is_told(folders: dict[str, Path]) -> None:
     assert [message["role"] for message in told] == ["system", *["user", "assistant"] * 3, "user"]
     assert told[0]["content"] == "From en to de." and told[1]["content"] == "a cat"
     assert [m["content"] for m in told[3:]] == ["One.", "Eins.", "Two.", "Zwei.", "Three."]
-    told = options.messages("en", "de", "Three.", (), Background("A talk.", ("cat", "dog")))
-    assert told[0]["content"] == "From en to de.\nContext: A talk.\nTerms: cat; dog"
+    known = Background("A talk.", "Ein Vortrag.", (("cat", "Katze"), ("CTC", "CTC"), ("", "Hund")))
+    told = options.messages("en", "de", "Three.", (), known)
+    assert told[0]["content"] == "From en to de.\nContext: A talk. Ein Vortrag.\nTerms: cat = Katze; CTC; Hund"
 
 
 def test_a_template_without_the_systems_role(tmp_path: Path) -> None:

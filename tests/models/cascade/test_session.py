@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.config import parse_decoding
+from simulst.context import Background
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.sentences import split_sentences
@@ -54,6 +55,17 @@ def test_all_of_it_is_translated(tmp_path: Path, commit: dict[str, Any]) -> None
     assert model.session("en", "es")._stream.session.languages == ("en", "en")
     assert delays[0] < delays[-1] and len(set(delays)) > 4
     assert run(model, commit, cut=50000) == (text, delays)
+
+
+def test_the_recogniser_is_told_what_it_can_hear(tmp_path: Path) -> None:
+    """It writes the source language, so it sees none of the target language; the translator sees all."""
+    model, _ = cascade(tmp_path)
+    known = Background("A talk.", "Una charla.", (("beam", "haz"), ("CTC", "CTC"), ("", "ruido")))
+    stream: Any = open_stream(model, decoding(COMMITS[2]), "en", "es", background=known)
+    recogniser = stream.session._stream.session
+    assert recogniser.background.prompt == "A talk. beam, CTC"
+    assert recogniser.background.target_terms == ("beam", "CTC")
+    assert stream.session._translation.background == known
 
 
 def test_sentences_leave(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from simulst.models.whisper import Whisper
 from simulst.search import JointBeamSearch
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.3)
-KNOWN = Background("the dog.", ("der Hund", "Café"))
+KNOWN = Background("a source", "the dog.", (("dog", "der Hund"), ("Café", "Café"), ("source", "")))
 
 
 def test_whispers_prompt(models: dict[str, HuggingFace], whisper: Whisper) -> None:
