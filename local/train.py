@@ -31,8 +31,8 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--encoder", type=FOLDER, help="Weights of an ASR model (stage 5) that initialise the encoder.")
 @click.option("--model", type=FOLDER, help="Weights of an ST model that initialise the model (stage 13).")
 @click.option("--wait-k", type=click.IntRange(1), help="Train for wait-k, to begin after so many units (stage 13).")
-@click.option("--unit-ms", default=280.0, show_default=True, help="Length of wait-k's unit, in ms.")
-@click.option("--writes", default=1, show_default=True, type=click.IntRange(1), help="Wait-k's tokens after each unit.")
+@click.option("--unit-ms", type=click.FloatRange(min=0, min_open=True), help="Length of wait-k's unit, in ms [280].")
+@click.option("--writes", type=click.IntRange(1), help="Wait-k's tokens after each unit [1].")
 @click.option("--unidirectional", is_flag=True, help="With --wait-k: frames attend only to earlier frames.")
 @click.option("--out", required=True, type=FOLDER, help="Folder for the statistics or the training.")
 @click.option("--ngpu", default=0, show_default=True, type=click.IntRange(0), help="GPUs per machine; 0: the CPU.")
@@ -54,8 +54,8 @@ def main(
     encoder: Path | None,
     model: Path | None,
     wait_k: int | None,
-    unit_ms: float,
-    writes: int,
+    unit_ms: float | None,
+    writes: int | None,
     unidirectional: bool,
     out: Path,
     ngpu: int,
@@ -65,7 +65,9 @@ def main(
     extra: tuple[str, ...],
 ) -> None:
     """Run the statistics or the training."""
-    wait = WaitOptions(wait_k, unit_ms, writes, unidirectional) if wait_k is not None else None
+    if wait_k is None and (unit_ms is not None or writes is not None or unidirectional):
+        raise SimulstError("--unit-ms, --writes and --unidirectional belong to --wait-k; give it, too.")
+    wait = WaitOptions(wait_k, unit_ms or 280.0, writes or 1, unidirectional) if wait_k is not None else None
     training = Training(task, config, train_dir, valid_dir, text, tokens, source_text, source_tokens, wait)
     if what == "stats":
         collect_stats(training, out, extra, force)

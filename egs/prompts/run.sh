@@ -12,6 +12,7 @@
 #   --model DIR|NAME     another Whisper in CTranslate2 form: a folder, or a name on the Hugging Face hub
 #   --min-words N        keep prompts of at least so many English words [8]
 #   --exp DIR            folder for the results [exp]
+#   --force              run complete stages from 8 on again
 #   --publish            write tables and curve into this recipe's README.md, too, which git tracks; without it only into
 #                        README.md in the folder for the results
 #
@@ -35,12 +36,14 @@ slurm=false
 model=
 min_words=8
 exp=exp
+force=false
 publish=false
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
 
 export PATH=$PWD/../../.venv/bin:$PATH
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+$force && redo=--force || redo=
 whisper=models/whisper-base
 
 if runs 1; then
@@ -60,7 +63,6 @@ pictured=es-en
 findings=../../conf/findings/paper_a.yaml
 title="Whisper base put online, prompts"
 command="./run.sh --recipe prompts$(if $full; then echo ' --full'; fi)"
-redo=
 model_of() { echo "$whisper"; }
 data_of() { echo "data/$1/$2"; }
 runs_of() { echo "$exp/$1"; }
@@ -77,7 +79,7 @@ if runs 11; then
         for pauses in natural long; do
             echo "== stage 11: talks $pair, $pauses pauses"
             python ../../local/write_talks.py --data "data/$pair/tst" --out "data/$pair/talks-$pauses" \
-                --source-lang "${pair%-*}" --target-lang en --join "$pauses"
+                --source-lang "${pair%-*}" --target-lang en --join "$pauses" $redo
         done
     done
 fi
@@ -88,7 +90,7 @@ if runs 12; then
             echo "== stage 12: decode and score the talks $pair, $pauses pauses"
             talks=data/$pair/talks-$pauses
             simulst sweep --data "$talks" --model $whisper --source-lang "${pair%-*}" --target-lang en \
-                --decodings conf/sweep_talks.yaml --out "$exp/talks/$pair-$pauses" --jobs "$jobs" \
+                --decodings conf/sweep_talks.yaml --out "$exp/talks/$pair-$pauses" --jobs "$jobs" $redo \
                 ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm)
             python ../../local/score_runs.py --target-lang en --segmentation "$talks/talks.yaml" \
                 --references "$talks/talks.en" "$exp/talks/$pair-$pauses"

@@ -93,6 +93,9 @@ ESPNET = [
     ),
     Case(f"local/train.py decode {TRAIN}", "'{stats|train}': 'decode' is not one of", status=2),
     Case("local/train.py stats --config conf.yaml", "Missing option", status=2),
+    Case(f"local/train.py stats {TRAIN} --writes 2", "belong to --wait-k"),
+    Case(f"local/train.py stats {TRAIN} --unit-ms 280", "belong to --wait-k"),
+    Case(f"local/train.py stats {TRAIN} --unidirectional", "belong to --wait-k"),
 ]
 AVERAGE = table(
     "local/average.py espnet --data data --text de --target-lang de",
