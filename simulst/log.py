@@ -79,6 +79,12 @@ class Instance:
     chunk_elapsed: list[Time] = field(default_factory=list)
     skipped: Annotated[int, Strict(), Field(ge=0)] = 0
 
+    @property
+    def recording(self) -> str:
+        """The name of the audio's file without folder and suffix, or else of the utterance."""
+        source = self.source[0] if isinstance(self.source, list) and self.source else self.source
+        return Path(source).stem if isinstance(source, str) and source else self.name
+
     def units(self, unit: str) -> list[str]:
         """The prediction in words or characters, as SimulEval counts them."""
         return self.prediction.split() if unit == "word" else list(self.prediction.replace(" ", ""))

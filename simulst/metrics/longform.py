@@ -63,7 +63,8 @@ def score_recordings(
     Returns: BLEU and chrF as `score_instances` does; LongYAAL, LongLAAL (OmniSTEval's), StreamLAAL (simulstream's, with
         the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was written, or no elapsed times were
         logged): with the computation of each step alone, whatever the log adds up; RTF; recordings; sentences; empty,
-        how many sentences were given no word; length_ratio; unit.
+        how many sentences were given no word; missing and extra, by how many units sentences are shorter or longer than
+        their references, in % of all these; length_ratio; unit.
     Raises SimulstError: what `read_segmentation` raises, recordings that only the log or only the segmentation has,
         predictions that don't match their delays, OmniSTEval or simulstream missing.
     """
@@ -76,7 +77,9 @@ def score_recordings(
     stream_laal = _stream_laal(cut.texts, cut.sentences, unit)
     ordered, sentences, found, lines = cut.ordered, cut.sentences, cut.found, cut.lines
     words = sum(len(instance.delays) for instance in ordered)
-    reference_units = sum(len(line.replace(" ", "") if unit == "char" else line.split()) for line in lines)
+    wanted = [_count(line, unit) for line in lines]
+    more = [_count(f.prediction, unit) - count for f, count in zip(found, wanted, strict=True)]
+    all_wanted = sum(wanted)
     return {
         **quality_of([f.prediction for f in found], lines, language, bootstrap),
         **(comet.score(found) if comet else {}),
@@ -90,9 +93,59 @@ def score_recordings(
         "recordings": len(ordered),
         "sentences": len(sentences),
         "empty": sum(not f.prediction.strip() for f in found),
-        "length_ratio": rounded(words / reference_units) if reference_units else None,
+        "missing": rounded(100 * sum(max(0, -count) for count in more) / all_wanted) if all_wanted else None,
+        "extra": rounded(100 * sum(max(0, count) for count in more) / all_wanted) if all_wanted else None,
+        "length_ratio": rounded(words / all_wanted) if all_wanted else None,
         "unit": unit,
     }
+
+
+def _count(text: str, unit: str) -> int:
+    return len(text.replace(" ", "") if unit == "char" else text.split())
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A part of a recording without speech: the recording's name, where it begins, how long it is (s), and its kind."""
+
+    recording: str
+    offset: float
+    duration: float
+    kind: str
+
+
+def read_gaps(path: Path) -> list[Gap]:
+    """The gaps that `simulst.data.talks.join` lists in gaps.tsv. Raises SimulstError: a line that is no such entry."""
+    gaps = []
+    for number, line in enumerate(_read_lines(path), start=1):
+        try:
+            wav, offset, duration, kind = line.split("\t")
+            gaps.append(Gap(Path(wav).stem, float(offset), float(duration), kind))
+        except ValueError:
+            raise SimulstError(
+                f"{path}, line {number}: not recording, offset, duration and kind with tabs between; "
+                "write the talks again."
+            ) from None
+    return gaps
+
+
+def words_in_gaps(
+    instances: Sequence[Instance], gaps: Sequence[Gap], settle: float = 5.0
+) -> dict[str, tuple[int, float]]:
+    """What was written without speech: for each kind of gap, how many units, and in how many minutes.
+
+    settle: seconds at the beginning of a gap that do not count, as words from before are still written there.
+    """
+    found: dict[str, tuple[int, float]] = {}
+    for gap in gaps:
+        first, end = 1000 * (gap.offset + settle), 1000 * (gap.offset + gap.duration)
+        delays = [delay for i in instances if i.recording == gap.recording for delay in i.delays]
+        words, minutes = found.get(gap.kind, (0, 0.0))
+        found[gap.kind] = (
+            words + sum(first < delay <= end for delay in delays),
+            minutes + max(0.0, end - first) / 60_000,
+        )
+    return found
 
 
 def compare_recordings(
@@ -275,8 +328,7 @@ def _in_order(
     """The instances as the segmentation names them."""
     by_name: dict[str, Instance] = {}
     for instance in instances:
-        source = instance.source[0] if isinstance(instance.source, list) and instance.source else instance.source
-        name = Path(source).stem if isinstance(source, str) and source else instance.name
+        name = instance.recording
         if name in by_name:
             raise SimulstError(
                 f"{path}: several entries are of {name}; a log of segments is scored without --segmentation."

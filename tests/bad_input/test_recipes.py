@@ -63,7 +63,9 @@ BENCHMARKS = [
     ),
     *table(
         "benchmarks/long_stream.py",
-        ("--experiment nowhere", "nowhere: no chosen.pth; run ./run.sh"),
+        ("--experiment nowhere", "nowhere/chosen.pth: missing; run ./run.sh --recipe mini"),
+        ("--family whisper --experiment nowhere", "nowhere: missing; run ./run.sh --recipe prompts"),
+        ("--family huggingface --experiment nowhere", "makes its own tiny model; leave it out"),
         ("--minutes 0", "'--minutes'", lambda: None, 2),
         ("--threads 0", "'--threads'", lambda: None, 2),
     ),
@@ -73,6 +75,13 @@ BENCHMARKS = [
         ("--model offline --data nowhere", "nowhere: no such data directory"),
         ("--model offline --checkpoint no.pth", "offline: the file no.pth is missing"),
         ("--tau 0", "'--tau'", lambda: None, 2),
+    ),
+    *table(
+        "benchmarks/whisper_talks.py",
+        ("--out out --sets speech", "--sets: there is no set speech; choose from prompts, natural"),
+        ("--out out --model nowhere", "nowhere: no such model folder"),
+        ("--out out --decodings none.yaml", "none.yaml"),
+        ("--out out --minutes 0", "'--minutes'", lambda: None, 2),
     ),
 ]
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from simulst.cli import main
 from simulst.errors import SimulstError
 from simulst.log import Instance, read_log
-from simulst.metrics.longform import score_recordings
+from simulst.metrics.longform import Gap, read_gaps, score_recordings, words_in_gaps
 from simulst.metrics.score import score_instances
 from simulst.runs import score_run
 
@@ -215,6 +215,47 @@ def shortened(instances: list[Instance]) -> list[Instance]:
         times = {"delays": instance.delays[: len(words)], "elapsed": instance.elapsed[: len(words)]}
         cut.append(replace(instance, prediction=" ".join(words), prediction_length=len(words), **times))
     return cut
+
+
+def test_missing_and_extra_words(talks: Talks) -> None:
+    """What one sentence lacks is not made up for by what another one has too many."""
+    lines = talks.references.read_text().splitlines()
+    words = sum(len(line.split()) for line in lines)
+
+    def score(change: dict[int, str]) -> tuple[float, float]:
+        """With what each talk says instead of some of its sentences."""
+        log = []
+        for talk in range(2):
+            texts = [(4 * talk + n, change.get(4 * talk + n, lines[4 * talk + n])) for n in range(4)]
+            delays = [6500.0 * (n % 4) + 3000 for n, text in texts for _ in text.split()]
+            whole = " ".join(text for _, text in texts if text)
+            log.append(Instance(talk, whole, delays, [], len(delays), None, [f"{TALKS[talk]}.wav"], 27000.0))
+        found = score_recordings(log, talks.segmentation, talks.references, "de")
+        return found["missing"], found["extra"]
+
+    assert score({}) == (0, 0)
+    lost, longer = len(lines[2].split()), 3
+    missing, extra = score({2: "", 7: lines[7] + " xyz" * longer})
+    assert missing == pytest.approx(100 * lost / words, abs=1e-3)
+    assert extra == pytest.approx(100 * longer / words, abs=1e-3)
+
+
+def test_words_in_gaps(tmp_path: Path) -> None:
+    delays = [1000.0, 14000.0, 15000.0, 15001.0, 40000.0, 40001.0, 70000.0]
+    log = [
+        Instance(n, " ".join("w" * len(times)), times, [], len(times), None, [f"/audio/{name}.wav"], 90000.0)
+        for n, (name, times) in enumerate({"one": delays, "two": [20000.0]}.items())
+    ]
+    path = tmp_path / "gaps.tsv"
+    path.write_text("one.wav\t10.0\t30.0\tnoise\ntwo.wav\t10\t30\tnoise\none.wav\t60\t20\tsilence\n")
+    gaps = read_gaps(path)
+    assert gaps[0] == Gap("one", 10.0, 30.0, "noise")
+    # The first five seconds of a gap don't count; its last moment does.
+    assert words_in_gaps(log, gaps) == {"noise": (3, pytest.approx(50 / 60)), "silence": (1, 0.25)}
+    assert words_in_gaps(log, gaps, settle=0)["noise"] == (5, 1.0)
+    path.write_text("one.wav\t10.0\tnoise\n")
+    with pytest.raises(SimulstError, match=r"gaps\.tsv, line 1: not recording, offset, duration and kind"):
+        read_gaps(path)
 
 
 def test_the_paired_test_is_over_the_sentences(talks: Talks) -> None:

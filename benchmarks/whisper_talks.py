@@ -1,0 +1,345 @@
+"""Whisper on whole recordings: our policies beside two peers, ufal/whisper_streaming and ufal/SimulStreaming.
+
+    ./run.sh --recipe prompts --stop-stage 2 && ./run.sh --recipe prompts --stage 11 --stop-stage 11
+    python benchmarks/whisper_talks.py --out OUT --whisper-streaming CHECKOUT --simulstreaming CHECKOUT
+
+All have the same weights. Sets of recordings: prompts (one by one), natural and long (egs/prompts' talks; long ones
+have 30 s of silence, noise and music in between), silence, noise and music (ten minutes of each). Each recording is
+decoded by each system in turn and logged in OUT. The same command goes on where it was; it may also add systems, sets
+and languages. Peers without a checkout are not run. They need the packages faster-whisper 1.2.1 and tiktoken.
+
+RTF counts processor time, which other processes change little. "in noise": words written in noise, a minute; in a gap
+of a talk, its first five seconds do not count. Missing and extra: by how many words sentences are shorter or longer
+than their references, in % of these. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+import soundfile
+import yaml
+from peers import Peer, simulstreaming, whisper_streaming
+from processor import processor
+from tqdm import tqdm
+
+from simulst.command import Positive, Words, run_command
+from simulst.config import Decoding, load_sweep
+from simulst.data.audio import load_audio, seconds_of
+from simulst.data.datadir import Utterance, read_data_dir
+from simulst.data.gaps import KINDS, gap
+from simulst.data.talks import whole_recordings
+from simulst.errors import SimulstError
+from simulst.log import Instance, instance_of, read_unfinished
+from simulst.metrics.latency import real_time_factor
+from simulst.metrics.longform import (
+    Gap,
+    Sentence,
+    compare_recordings,
+    read_gaps,
+    read_segmentation,
+    score_recordings,
+    words_in_gaps,
+)
+from simulst.models import load_model
+from simulst.models.base import Model
+from simulst.models.huggingface.from_ctranslate2 import convert_whisper
+from simulst.streams import open_stream
+from simulst.units import SAMPLE_RATE
+from simulst.words import completed_by
+
+ROOT = Path(__file__).resolve().parent.parent
+RECIPE = ROOT / "egs/prompts"
+SETS = ("prompts", "natural", "long", *KINDS)
+GAP_SECONDS = 600.0
+PIECE = SAMPLE_RATE  # samples that our streams are given at a time; what they write does not depend on it
+SHOWN = ("BLEU", "BLEU_low", "BLEU_high", "LongYAAL", "StreamLAAL", "RTF", "missing", "extra")
+FOLDER = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """A set of recordings. talks: the folder with talks.yaml and talks.en; None if nothing is said in them."""
+
+    utterances: list[Utterance]
+    gaps: list[Gap]
+    talks: Path | None
+    settle: float = 5.0
+
+
+Decode = Callable[[Utterance, int], Instance]
+"""A recording and its number → the log's entry."""
+
+
+class System(NamedTuple):
+    """name: of its folder."""
+
+    name: str
+    decode: Decode
+
+
+@click.command(help=__doc__)
+@click.option("--out", required=True, type=FOLDER, help="Folder for logs and scores.")
+@click.option("--model", default=RECIPE / "models/whisper-base", type=FOLDER, help="Whisper in CTranslate2's form.")
+@click.option("--data", default=RECIPE / "data", type=FOLDER, help="egs/prompts' data.")
+@click.option("--languages", default=("es", "fr", "it", "ru"), type=Words(), show_default=True)
+@click.option("--sets", default=SETS, type=Words(), show_default=True)
+@click.option("--decodings", default=RECIPE / "conf/sweep_talks.yaml", type=FOLDER, help="Our systems: a sweep.")
+@click.option("--whisper-streaming", type=FOLDER, help="Checkout of ufal/whisper_streaming.")
+@click.option("--simulstreaming", type=FOLDER, help="Checkout of ufal/SimulStreaming.")
+@click.option("--beam", default=5, type=click.IntRange(1), show_default=True, help="Of SimulStreaming.")
+@click.option("--frames", default=25, type=click.IntRange(1), show_default=True, help="Of SimulStreaming.")
+@click.option("--chunk", default=1.0, type=Positive(), show_default=True, help="Seconds of the peers' chunks.")
+@click.option("--only", default="", metavar="REGEX", help="Run only systems whose names match.")
+@click.option("--minutes", default=None, type=Positive(), help="Use only so many minutes of each set.")
+@click.option("--threads", default=1, type=click.IntRange(1), show_default=True)
+def main(
+    out: Path,
+    model: Path,
+    data: Path,
+    languages: tuple[str, ...],
+    sets: tuple[str, ...],
+    decodings: Path,
+    only: str,
+    minutes: float | None,
+    threads: int,
+    **peer_options: Any,
+) -> None:
+    """Decode what is missing, then score all."""
+    print(processor())
+    if strange := set(sets) - set(SETS):
+        raise SimulstError(f"--sets: there is no set {min(strange)}; choose from {', '.join(SETS)}.")
+    peers = Peers(out, model, threads, **peer_options)
+    ours = load_sweep(decodings)
+    loaded = load_model(model, threads=threads)
+    summary: dict[str, dict[str, dict[str, Any]]] = {}
+    for kind in sets:
+        for language in languages:
+            recordings = recordings_of(kind, language, data, out / "data", minutes)
+            folder = out / (f"{language}-{kind}" + (f"-{minutes:g}min" if minutes else ""))
+            systems = [System(d.label, our_decode(loaded, d, language)) for d in ours]
+            systems = [s for s in [*systems, *peers.systems(language)] if re.search(only, s.name)]
+            logs = dict(decode(folder, recordings, systems))
+            summary[folder.name] = scores = {name: score(log, recordings) for name, log in logs.items()}
+            print(f"\n{folder.name}\n{table(scores)}")
+            if recordings.talks:
+                print_tests(logs, recordings.talks)
+    (out / "scores.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
+    print(json.dumps(summary))
+
+
+# ---- recordings ----
+
+
+def recordings_of(kind: str, language: str, data: Path, made: Path, minutes: float | None) -> Recordings:
+    """A set. made: the folder for audio and lists that are made here. minutes: how many of them to use."""
+    if kind in KINDS:
+        seconds = min(60 * minutes, GAP_SECONDS) if minutes else GAP_SECONDS
+        path = made / f"{kind}-{seconds:g}s.wav"
+        if not path.is_file():
+            made.mkdir(parents=True, exist_ok=True)
+            audio = gap(kind, round(seconds * SAMPLE_RATE), np.random.default_rng(0))
+            soundfile.write(path, audio, SAMPLE_RATE, subtype="PCM_16")
+        return Recordings([Utterance(path.stem, path, "")], [Gap(path.stem, 0.0, seconds, kind)], None, settle=0.0)
+    pair = f"{language}-en"
+    if kind == "prompts":
+        talks = made / f"{pair}-prompts"
+        whole_recordings(data / pair / "tst", talks, language, "en")
+    else:
+        talks = data / pair / f"talks-{kind}"
+        if not talks.is_dir():
+            raise SimulstError(f"{talks}: missing; run ./run.sh --recipe prompts --stage 11 --stop-stage 11.")
+    gaps = read_gaps(talks / "gaps.tsv") if kind == "long" else []
+    whole = Recordings(read_data_dir(talks, "en"), gaps, talks)
+    return shortened(whole, talks, minutes, made / f"{pair}-{kind}-{minutes:g}min") if minutes else whole
+
+
+def shortened(whole: Recordings, talks: Path, minutes: float, out: Path) -> Recordings:
+    """The beginning of a set, with its sentences in `out`. talks: the folder with all sentences."""
+    left, utterances = 60 * minutes, []
+    for utterance in whole.utterances:
+        seconds = min(seconds_of(utterance.wav), left)
+        if seconds > 0:
+            utterances.append(replace(utterance, end=seconds))
+        left -= seconds
+    ends = {u.wav.stem: u.end for u in utterances}
+
+    def is_in(part: Sentence | Gap) -> bool:
+        return part.offset + part.duration <= (ends.get(part.recording) or 0) + 1e-3
+
+    sentences = [s for s in read_segmentation(talks / "talks.yaml", talks / "talks.en") if is_in(s)]
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [{"wav": s.wav, "offset": s.offset, "duration": s.duration} for s in sentences]
+    (out / "talks.yaml").write_text(yaml.safe_dump(rows), encoding="utf-8")
+    (out / "talks.en").write_text("".join(f"{s.text}\n" for s in sentences), encoding="utf-8")
+    there = {s.recording for s in sentences}
+    return Recordings([u for u in utterances if u.wav.stem in there], [g for g in whole.gaps if is_in(g)], out)
+
+
+# ---- systems ----
+
+
+def our_decode(model: Model, decoding: Decoding, language: str) -> Decode:
+    """Decoding by simulst; of a configuration of ours."""
+
+    def decode(utterance: Utterance, index: int) -> Instance:
+        stream = open_stream(model, decoding, language, "en")
+        audio = load_audio(utterance.wav, utterance.start, utterance.end)
+        spent = 0.0
+        for piece, last in pieces(audio, PIECE, f"{utterance.name} {decoding.label}"):
+            started = time.process_time()
+            stream.push(piece, last)
+            spent += time.process_time() - started
+        instance = instance_of(stream, utterance, index, 1000 * audio.size / SAMPLE_RATE)
+        return replace(instance, elapsed=[], compute_ms=1000 * spent)
+
+    return decode
+
+
+def peer_decode(name: str, load: Callable[[], Peer]) -> Decode:
+    """Decoding by a peer, which is loaded when it is needed."""
+    loaded = cache(load)
+
+    def decode(utterance: Utterance, index: int) -> Instance:
+        peer = loaded()
+        peer.begin()
+        audio = load_audio(utterance.wav, utterance.start, utterance.end)
+        written, heard = list[str](), list[float]()
+        spent = 0.0
+        for piece, last in pieces(audio, peer.piece, f"{utterance.name} {name}"):
+            started = time.process_time()
+            written.append(peer.hear(piece, last))
+            spent += time.process_time() - started
+            heard.append((heard[-1] if heard else 0.0) + 1000 * piece.size / SAMPLE_RATE)
+        delays = [heard[number] for number in completed_by(written, "word")]
+        return Instance(
+            index=index,
+            prediction="".join(written).strip(),
+            delays=delays,
+            elapsed=[],
+            prediction_length=len(delays),
+            reference=utterance.reference,
+            source=[str(utterance.wav)],
+            source_length=1000 * audio.size / SAMPLE_RATE,
+            name=utterance.name,
+            compute_ms=1000 * spent,
+        )
+
+    return decode
+
+
+def pieces(audio: np.ndarray, size: int, name: str) -> Iterator[tuple[np.ndarray, bool]]:
+    """Pieces of audio, and whether each is the last one."""
+    starts = range(0, audio.size, size)
+    for start in tqdm(starts, desc=name, leave=False, mininterval=5):
+        yield audio[start : start + size], start == starts[-1]
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The options of the peers. whisper_streaming, simulstreaming: their checkouts; None: not run."""
+
+    out: Path
+    model: Path
+    threads: int
+    whisper_streaming: Path | None
+    simulstreaming: Path | None
+    beam: int
+    frames: int
+    chunk: float
+
+    def systems(self, language: str) -> Iterator[System]:
+        """Each peer, with the whole stream as one and with its voice activity controller."""
+        for pauses in (False, True):
+            suffix = f"_{1000 * self.chunk:g}ms" + ("-vac" if pauses else "")
+            if checkout := self.whisper_streaming:
+                name = f"whisper_streaming{suffix}"
+                load = partial(whisper_streaming, checkout, self.model, language, self.chunk, pauses, self.threads)
+                yield System(name, peer_decode(name, load))
+            if checkout := self.simulstreaming:
+                name = f"SimulStreaming{self.frames}-beam{self.beam}{suffix}"
+                other = partial(self._simulstreaming, checkout, language, pauses)
+                yield System(name, peer_decode(name, other))
+
+    def _simulstreaming(self, checkout: Path, language: str, pauses: bool) -> Peer:
+        converted = self.out / "whisper-huggingface"
+        if not converted.is_dir():
+            convert_whisper(self.model, converted)
+        return simulstreaming(checkout, converted, language, self.chunk, pauses, self.threads, self.beam, self.frames)
+
+
+# ---- logs and scores ----
+
+
+def decode(folder: Path, recordings: Recordings, systems: list[System]) -> Iterator[tuple[str, list[Instance]]]:
+    """Decode what is missing, recording by recording, each with every system. Yields each system's log."""
+    logs: dict[str, list[Instance]] = {}
+    for system in systems:
+        path = folder / system.name / "instances.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        logs[system.name] = list(read_unfinished(path))
+        path.write_text("".join(i.to_json() + "\n" for i in logs[system.name]), encoding="utf-8")
+    for index, utterance in enumerate(tqdm(recordings.utterances, desc=folder.name)):
+        for system in systems:
+            log = logs[system.name]
+            if all(instance.name != utterance.name for instance in log):
+                log.append(system.decode(utterance, index))
+                with (folder / system.name / "instances.log").open("a", encoding="utf-8") as file:
+                    file.write(log[-1].to_json() + "\n")
+    names = [utterance.name for utterance in recordings.utterances]
+    for name, log in logs.items():
+        yield name, sorted((i for i in log if i.name in names), key=lambda i: i.index)
+
+
+def score(log: list[Instance], recordings: Recordings) -> dict[str, Any]:
+    """The figures of one system on one set."""
+    found: dict[str, Any] = {"RTF": real_time_factor(log)}
+    if talks := recordings.talks:
+        scores = score_recordings(log, talks / "talks.yaml", talks / "talks.en", "en", bootstrap=1000)
+        found = {name: scores[name] for name in SHOWN}
+    for kind, (words, minutes) in words_in_gaps(log, recordings.gaps, recordings.settle).items():
+        found[f"in {kind}"] = words / minutes
+    return found
+
+
+def table(scores: dict[str, dict[str, Any]]) -> str:
+    """The figures as a table of Markdown."""
+    names = list(next(iter(scores.values()))) if scores else []
+    lines = [["system", *names], ["---", *["---:"] * len(names)]]
+    lines += [[system, *map(_cell, map(row.get, names))] for system, row in scores.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: float | None) -> str:
+    return (
+        "-"
+        if value is None
+        else f"{value:.3g}"
+        if abs(value) < 1
+        else f"{value:.1f}"
+        if value < 100
+        else f"{value:.0f}"
+    )
+
+
+def print_tests(logs: dict[str, list[Instance]], talks: Path) -> None:
+    """Each peer against each of our systems."""
+    for peer, theirs in logs.items():
+        for name, ours in logs.items() if re.match("whisper_streaming|SimulStreaming", peer) else ():
+            if not re.match("whisper_streaming|SimulStreaming", name):
+                test = compare_recordings(theirs, ours, talks / "talks.yaml", talks / "talks.en", "en")
+                said = f"BLEU {test['BLEU_difference']:+.1f} (p = {test['BLEU_p']:.3f}, paired bootstrap)"
+                print(f"{name} against {peer}: {said}")
+
+
+if __name__ == "__main__":
+    run_command(main)
