@@ -110,7 +110,7 @@ def setting_of(family: str, experiment: Path | None, data: Path | None, window: 
         CHUNKS,
         data or ROOT / "egs/prompts/data/es-en/tst",
         "en",
-        ("de" if family == "huggingface" else "es", "en"),
+        ("es", "en"),
         "./run.sh --recipe prompts --stop-stage 2",
     )
 
