@@ -164,7 +164,7 @@ def test_broken_lines(tmp_path: Path, row: dict[str, Any] | str, words: str) -> 
     assert words in str(caught.value)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     key=st.sampled_from([*SIMULEVAL, "name", "reads", "compute_ms"]),
     value=st.recursive(
