@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import math
 import sys
 from collections.abc import Callable
@@ -62,6 +64,7 @@ def run_command(command: click.Command, name: str = "") -> None:
     name: of the program; begins its error messages.
     """
     start = f"{name}: " if name else ""
+    atexit.register(gc.freeze)  # Python looks for garbage once more, and would go through all of torch
     try:
         command(standalone_mode=False)
     except SimulstError as error:

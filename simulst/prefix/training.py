@@ -19,6 +19,7 @@ from tqdm import tqdm
 from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
+from simulst.light_import import leave_out_compiler
 from simulst.lock import LOCK, locked, read_record
 from simulst.prefix.boundaries import (
     Corpus,
@@ -164,6 +165,7 @@ class Trainer:
         if not resumed:
             self.predictor.mean, self.predictor.deviation = self.data.statistics()
         self.predictor.to(self.device)
+        leave_out_compiler()
         self.adam = torch.optim.Adam(self.predictor.parameters(), lr=options.learning_rate)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.adam, lambda updates: self._rate(updates))
         if resumed:

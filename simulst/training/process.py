@@ -9,6 +9,7 @@ whose training has succeeded. Third, there is the front end `log_mel_pitch` (see
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import re
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 
 import torch
 
-from simulst.light_import import leave_out_unused, skip_type_checks
+from simulst.light_import import leave_out_compiler, leave_out_unused, skip_type_checks
 
 CHECKPOINT = "checkpoint.pth"
 _write = torch.save
@@ -61,6 +62,7 @@ if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imp
     atexit.register(leave)
     skip_type_checks()
     leave_out_unused(keep=["transformers"] if names("hugging_?face", sys.argv) else [])
+    leave_out_compiler()
     if names("log_mel_pitch", sys.argv):
         from simulst.training.pitch_frontend import register
 
@@ -70,4 +72,6 @@ if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imp
 
 if __name__ == "__main__":
     sys.argv = sys.argv[1:]
-    importlib.import_module(sys.argv[0]).main()
+    program = importlib.import_module(sys.argv[0])
+    gc.freeze()  # Python looks for garbage once more at the end, and would go through all that was imported
+    program.main()
