@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 import itertools
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -80,36 +83,57 @@ def heard(lines: list[Line], model: Path, folder: Path) -> dict[str, dict[str, s
     }
 
 
-@pytest.fixture
-def recipe(games: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Prepares in a folder of its own; returns that of the corpus."""
-    downloads = tmp_path / "downloads"
-    downloads.mkdir()
-    for folder in games.iterdir():
-        files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-        deb(downloads / f"{folder.name}_1-1_all.deb", files)
+@pytest.fixture(scope="module")
+def packages(games: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of the packages, and what they are compared with: packing takes a while."""
+    folder = tmp_path_factory.mktemp("packages")
+    for game in games.iterdir():
+        files = {str(file.relative_to(game)): file.read_bytes() for file in game.rglob("*") if file.is_file()}
+        deb(folder / f"{game.name}_1-1_all.deb", files)
     sums = {key: sources.checksum(games / key[0] / sources.FOLDER / key[1]) for key in sources.CHECKSUMS}
-    monkeypatch.setattr(sources, "CHECKSUMS", sums)
-    monkeypatch.setattr(corpus, "CHECKSUMS", sums)
-    monkeypatch.setattr(debian, "_apt", lambda arguments, folder: "E: no network")
-    monkeypatch.setattr(corpus, "fetch_whisper", lambda downloads, model: "model: there")
-    monkeypatch.setattr(corpus, "recognise_all", heard)
-    monkeypatch.setattr(corpus, "SIZES", {"sky": {"dev": 6, "tst": 12}, "drascula": {"dev": 4, "tst": 8}})
-    monkeypatch.setattr(splits, "LONGEST_SCENE", 5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "CHECKSUMS", sums)
+        patch.setattr(corpus, "CHECKSUMS", sums)
+        patch.setattr(debian, "_apt", lambda arguments, folder: "E: no network")
+        patch.setattr(corpus, "fetch_whisper", lambda downloads, model: "model: there")
+        patch.setattr(corpus, "recognise_all", heard)
+        patch.setattr(corpus, "SIZES", {"sky": {"dev": 6, "tst": 12}, "drascula": {"dev": 4, "tst": 8}})
+        patch.setattr(splits, "LONGEST_SCENE", 5)
+        yield folder
 
-    def prepare(force: bool = False) -> Path:
-        prepare_voices(downloads, tmp_path / "data/corpus", tmp_path / "model", tmp_path / "heard", force)
-        return tmp_path / "data/corpus"
 
-    return prepare
+def prepare(folder: Path, force: bool = False) -> Path:
+    """Prepares the corpus of the packages in `folder/downloads`; returns that of the corpus."""
+    out = folder / "data/corpus"
+    prepare_voices(folder / "downloads", out, folder / "model", folder / "heard", force)
+    return out
+
+
+@pytest.fixture(scope="module")
+def prepared(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The corpus, which no test changes; what was printed is in `output` beside its folder."""
+    folder = tmp_path_factory.mktemp("prepared")
+    shutil.copytree(packages, folder / "downloads")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        out = prepare(folder)
+    (out.parent / "output").write_text(printed.getvalue())
+    return out
+
+
+@pytest.fixture
+def recipe(packages: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Prepares in a folder of its own; returns that of the corpus."""
+    shutil.copytree(packages, tmp_path / "downloads")
+    return functools.partial(prepare, tmp_path)
 
 
 def snapshot(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-def test_whole_stage(recipe: Callable[..., Path], games: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = recipe()
+def test_whole_stage(prepared: Path) -> None:
+    out = prepared
     assert all_pairs() == sorted(path.name for path in out.glob("??-??"))
     texts = {}
     for pair in all_pairs():
@@ -131,7 +155,7 @@ def test_whole_stage(recipe: Callable[..., Path], games: Path, capsys: pytest.Ca
     assert sky[7]["en"] not in everything
     log = (out / "dropped.log").read_text()
     assert "sky-0-0003\ten-de\tequal" in log and "sky-0-0007\ten\tunlike" in log and "sky-7-4270\tall\tno text" in log
-    assert "en-fr\ttrain\t" in capsys.readouterr().out
+    assert "en-fr\ttrain\t" in (out.parent / "output").read_text()
     assert "en-fr\ttrain\t" in (out / "counts.tsv").read_text() and (out / "accents.sv.tsv").is_file()
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in counts_table(out).splitlines() if "es-ru" in row]
     words = [sum(len(line[side].split()) for line in texts["es-ru", "tst"]) for side in (0, 1)]
@@ -151,9 +175,8 @@ def test_counts_of_something_else(tmp_path: Path, text: str | None) -> None:
         counts_table(tmp_path)
 
 
-def test_segments_hold_their_line(recipe: Callable[..., Path]) -> None:
-    out = recipe()
-    folder = out / "es-ru/data/tst"
+def test_segments_hold_their_line(prepared: Path) -> None:
+    folder = prepared / "es-ru/data/tst"
     written = dict(zip(*((folder / f"txt/tst.{la}").read_text().splitlines() for la in ("es", "ru")), strict=True))
     table = entries(40, 1000, OTHERS)
     numbers = {entry["es"]: n for n, entry in enumerate(table)}
@@ -167,42 +190,39 @@ def test_segments_hold_their_line(recipe: Callable[..., Path]) -> None:
         np.testing.assert_allclose(audio[begin : begin + wanted.size], wanted, atol=1e-4)
 
 
-def test_data_directories(recipe: Callable[..., Path], tmp_path: Path) -> None:
-    out = recipe()
-    counts = prepare_must_c(out, tmp_path / "data", "es-en", splits.SPLITS)
+def test_data_directories(prepared: Path, tmp_path: Path) -> None:
+    counts = prepare_must_c(prepared, tmp_path / "data", "es-en", splits.SPLITS)
     assert counts["tst"]["kept"] == 8 and not counts["tst"]["clipped"]
     utterances = read_data_dir(tmp_path / "data/es-en/tst", "tc.en")
     assert len(utterances) == 8 and all(u.end is not None and u.end - u.start > 0.9 for u in utterances)
 
 
-def test_a_second_run_does_nothing_and_force_does_it_again(recipe: Callable[..., Path]) -> None:
+def test_a_second_run_does_nothing_and_force_does_it_again(
+    recipe: Callable[..., Path], prepared: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(prepared, tmp_path / "data/corpus", symlinks=True)
+    (tmp_path / "data/corpus/counts.tsv").write_text("touched")
     out = recipe()
-    first = snapshot(out)
-    (out / "counts.tsv").write_text("touched")
-    recipe()
     assert (out / "counts.tsv").read_text() == "touched"
     recipe(force=True)
-    assert snapshot(out) == first
+    assert snapshot(out) == snapshot(prepared)
 
 
-def test_a_killed_run_leaves_nothing_half(recipe: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = snapshot(recipe())
-    out = recipe()
-    shutil.rmtree(out)
-
+def test_a_killed_run_leaves_nothing_half(
+    recipe: Callable[..., Path], prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def kill(*arguments: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(corpus.recordings, "write", kill)
         recipe()
-    assert not out.exists()
-    recipe()
-    assert snapshot(out) == whole
+    assert not (tmp_path / "data/corpus").exists()
+    assert snapshot(recipe()) == snapshot(prepared)
 
 
-def test_other_word_lists_need_force(recipe: Callable[..., Path], tmp_path: Path) -> None:
-    recipe()
+def test_other_word_lists_need_force(recipe: Callable[..., Path], prepared: Path, tmp_path: Path) -> None:
+    shutil.copytree(prepared, tmp_path / "data/corpus", symlinks=True)
     files = {"usr/share/dict/list": b"other\n"}
     (tmp_path / "downloads/wswedish_1-1_all.deb").unlink()
     deb(tmp_path / "downloads/wswedish_2-1_all.deb", files)
