@@ -43,7 +43,10 @@ class Peer:
         with contextlib.redirect_stdout(_NOWHERE):
             self._online.insert_audio_chunk(piece)
             written = self._text(self._online.process_iter())
-            return written + self._text(self._online.finish()) if last else written
+            # With its controller, a peer has ended what a pause ended. whisper_streaming would write it again.
+            if last and getattr(self._online, "status", "voice") == "voice":
+                written += self._text(self._online.finish())
+            return written
 
 
 def whisper_streaming(checkout: Path, model: Path, language: str, seconds: float, pauses: bool, threads: int) -> Peer:
