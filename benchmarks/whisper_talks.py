@@ -332,7 +332,9 @@ def _cell(value: float | None) -> str:
 
 
 def print_tests(logs: dict[str, list[Instance]], talks: Path) -> None:
-    """Each peer against each of our systems."""
+    """Each peer against each of our systems, if there are sentences enough."""
+    if len(read_segmentation(talks / "talks.yaml", talks / "talks.en")) < 2:
+        return
     for peer, theirs in logs.items():
         for name, ours in logs.items() if re.match("whisper_streaming|SimulStreaming", peer) else ():
             if not re.match("whisper_streaming|SimulStreaming", name):
