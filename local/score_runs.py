@@ -24,7 +24,14 @@ from simulst.runs import LOG, read_run_config, score_run
 @click.option(
     "--references", type=click.Path(path_type=Path), help="References, a line for each sentence of --segmentation."
 )
-def main(folders: tuple[Path, ...], target_lang: str, segmentation: Path | None, references: Path | None) -> None:
+@click.option("--context", type=click.Path(path_type=Path), help="Table of terms whose recall is scored.")
+def main(
+    folders: tuple[Path, ...],
+    target_lang: str,
+    segmentation: Path | None,
+    references: Path | None,
+    context: Path | None,
+) -> None:
     """Score all runs."""
     if (segmentation is None) != (references is None):
         raise SimulstError("give --segmentation and --references together.")
@@ -33,7 +40,7 @@ def main(folders: tuple[Path, ...], target_lang: str, segmentation: Path | None,
         raise SimulstError(f"no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
     for log in tqdm(logs, unit="run"):
         unit = read_run_config(log.parent).get("task", {}).get("unit") or None
-        score_run(log.parent, target_lang, unit, segmentation=segmentation, references=references)
+        score_run(log.parent, target_lang, unit, segmentation=segmentation, references=references, context=context)
 
 
 if __name__ == "__main__":

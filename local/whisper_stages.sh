@@ -4,7 +4,7 @@
 #   tests      splits to decode
 #   variants   names of the models to decode with, usually one; findings are tested on the last one's runs
 #   pictured   pairs that get a curve and tests of findings, both of the first split
-#   findings   the files of these
+#   findings   the files of these; empty: none
 #   title      begins the titles of the curves
 #   command    the command that is written under the tables of results
 # and functions, each of which prints something of the pair $1, the split $2 and the variant $3:
@@ -58,7 +58,7 @@ if runs 10; then
                 python ../../local/write_results.py --page "$page" --section "$section" --picture "$picture" \
                     --command "$command" "$(runs_of "$pair" "$split")"
             done
-            if [ -n "$picture" ]; then
+            if [ -n "$picture" ] && [ -n "$findings" ]; then
                 # shellcheck disable=SC2046
                 simulst findings "${tested[@]}" --runs "$(runs_of "$pair" "$split" "${variants##* }")" \
                     --section "$section-findings" --command "$command" --out "$exp/FINDINGS.md" \

@@ -12,6 +12,7 @@
 #   --he N               sentences of tst-HE, in voices that training has not heard [$he]
 #
 # Stage 17 (--stage 17 --stop-stage 17) writes the talks of the test splits as whole recordings, for long streams.
+# Stage 24 (--stage 24 --stop-stage 24) measures the recall of rare words without and with a bonus for terms.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -119,3 +120,18 @@ fi
 a_command="$command --stage 21 --stop-stage 23"
 # shellcheck source=../../local/paper_a_stages.sh
 . ../../local/paper_a_stages.sh
+
+if runs 24; then
+    choose_pages TERMS.md
+    for pair in $pairs; do
+        echo "== stage 24: recall of rare words of $pair, without and with a bonus"
+        words=$data/$pair/context.tsv
+        python ../../local/write_context.py --data "$data/$pair/tst-COMMON" --target-lang "${pair#*-}" \
+            --counted "$data/$pair/train/text.tc.${pair#*-}" --out "$words"
+        decode "$pair" tst-COMMON "$out/st" ../../conf/decode/sweep_terms.yaml "$out/terms/$pair" --context "$words"
+        for page in "${pages[@]}"; do
+            python ../../local/write_results.py --page "$page" --section "${variant:+$variant-}$pair-terms" \
+                --command "$command --stage 24 --stop-stage 24" "$out/terms/$pair"
+        done
+    done
+fi

@@ -20,6 +20,8 @@
 #   1 recordings and transcripts   2 model   8 decode   9 score   10 curve, tables and findings
 #   11 talks: the test prompts joined to recordings of 10 minutes and more (needs --stop-stage 11)
 #   12 decode the talks, and score their sentences by OmniSTEval (needs --stop-stage 12)
+#   13 the es prompts with the same weights in CTranslate2's and in Hugging Face's form (--stage 13 --stop-stage 13)
+#   14 recall of rare words with and without context, on the es prompts (--stage 14 --stop-stage 14)
 # An interrupted run goes on where it was; what is whole is not done again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -97,4 +99,48 @@ if runs 12; then
             simulst table "$exp/talks/$pair-$pauses"
         done
     done
+fi
+
+hf=$whisper-hf
+if runs 13 || runs 14; then
+    if ! [ -e "$hf/model.safetensors" ]; then
+        python ../../local/convert_whisper.py --model "$whisper" --out "$hf"
+    fi
+fi
+es_sweep() { # a sweep over the es prompts; $1: its configurations, $2: the folder for the runs
+    # shellcheck disable=SC2046
+    simulst sweep --data data/es-en/tst --source-lang es --target-lang en --decodings "$1" --out "$2" --jobs "$jobs" \
+        $redo ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $(options_of es-en) "${@:3}"
+}
+write_tables() { # $1: the section, $2: the stage, $3: the folder of the runs
+    local page
+    for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
+        python ../../local/write_results.py --page "$page" --section "$1" \
+            --command "$command --stage $2 --stop-stage $2   # $(python ../../benchmarks/processor.py)" "$3"
+    done
+}
+
+if runs 13; then
+    forms="ctranslate2-int8 ctranslate2-float32 huggingface-float32"
+    if grep -qwE "avx512_bf16|amx_bf16|bf16" /proc/cpuinfo; then forms+=" huggingface-bfloat16"; fi
+    for form in $forms; do
+        echo "== stage 13: the same weights in $form"
+        case $form in
+            ctranslate2-*) es_sweep conf/sweep_forms.yaml "$exp/forms/$form" \
+                --model "$whisper" --model-option "compute_type=${form#*-}" ;;
+            *) es_sweep conf/sweep_forms.yaml "$exp/forms/$form" --model "$hf" --model-option "dtype=${form#*-}" ;;
+        esac
+    done
+    write_tables forms 13 "$exp/forms"
+fi
+
+if runs 14; then
+    echo "== stage 14: recall of rare words with and without context"
+    context=data/es-en/context.tsv
+    python ../../local/write_context.py --data data/es-en/tst --target-lang en --counted data/es-en/dev/text.en \
+        --out $context
+    es_sweep ../../conf/decode/la2w_1000ms.yaml "$exp/terms/without" --model "$hf"
+    es_sweep conf/sweep_terms.yaml "$exp/terms/with" --model "$hf" --context $context
+    python ../../local/score_runs.py --target-lang en --context $context "$exp/terms"
+    write_tables terms 14 "$exp/terms"
 fi

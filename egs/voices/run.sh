@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # Acted speech in English and Spanish with text in eight languages, from two games in Debian, and models on it.
 #
-#   --training T         none: Whisper base put online; finetune: Whisper base learns to write six languages; scratch: a
-#                        blockwise Conformer with joint ST-CTC for these six [$training]
+#   --training T         none: Whisper base put online; cascade: it recognises, and a command translates; finetune: Whisper
+#                        base learns to write six languages; scratch: a blockwise Conformer with joint ST-CTC for these
+#                        six [$training]
 #   --pairs "P ..."      pairs to decode; with a training: pairs of the model [$pairs]
 #   --full               decode all lines of the splits, not only a part of them
 #   --model DIR|NAME     another Whisper in CTranslate2 form to decode with: a folder, or a name on the Hugging Face hub
 #   --downloads DIR      folder for packages [$downloads]; --models DIR: for models [$models]
+#   --recognisers FILE   the recogniser's decoding configurations in cascades [$recognisers]; --decodings: the translator's
+#   --translator "."     a cascade's command, which ends each answer in a null byte [$translator]
 #
 # Stages of none:     1 corpus and data directories  2 model  8 decoding  9 scoring  10 curve, tables and findings
+# Stages of cascade:  the same
 # Stages of finetune: the same, with 6 fine-tuning  7 conversion to CTranslate2
-# Of the options below, none and finetune have --config, --tests, --limits, --decodings, --findings, --data, --exp, --publish,
+# Of the options below, none, cascade and finetune have --config, --tests, --limits, --decodings, --findings, --data, --exp, --publish,
 # --jobs, --scheduler, --slurm and --force; scratch has all. `--training T --help` shows the defaults of T.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -21,6 +25,8 @@ full=false
 model=
 downloads=downloads
 models=models
+recognisers=conf/recognisers.yaml
+translator="../../local/apertium.sh eng-spa"
 # shellcheck source=../../local/st_options.sh
 . ../../local/st_options.sh
 ngpu=0
@@ -36,6 +42,11 @@ dependent_defaults() {
             default tests tst
             default decodings conf/sweep.yaml
             default findings ../../conf/findings/paper_a.yaml ;;
+        cascade)
+            default pairs en-es
+            default tests tst
+            default decodings conf/sweep_cascade.yaml
+            findings= ;;
         finetune)
             default pairs "en-de en-es en-fr en-it en-pt en-sv"
             default tests "tst tst-other"
@@ -47,7 +58,7 @@ dependent_defaults() {
             default pairs "en-de en-es en-fr en-it en-pt en-sv"
             default tests "tst tst-other" ;;
         *)
-            echo "error: no training '$training'; there are none, finetune and scratch" >&2
+            echo "error: no training '$training'; there are none, cascade, finetune and scratch" >&2
             exit 1 ;;
     esac
     if ! $full; then default limits "--draw 45"; fi
@@ -110,13 +121,26 @@ if [ "$training" = finetune ]; then
     variants="base finetuned"
     pictured=en-de
     title="Whisper base, fine-tuned on acted speech"
+elif [ "$training" = cascade ]; then
+    folder=$exp/cascade
+    mkdir -p "$folder"
+    variants=$(python ../../local/write_cascades.py --model "$whisper" --decodings "$recognisers" \
+        --command "$translator" --out "$folder")
+    pictured=$pairs
+    title="Cascades on acted speech"
 else
     folder=$exp/whisper
     variants=whisper
     pictured=$pairs
     title="Whisper base put online, acted speech"
 fi
-model_of() { if [ "$3" = finetuned ]; then echo "$trained/ctranslate2"; else echo "$whisper"; fi; }
+model_of() {
+    case $training-$3 in
+        cascade-*) echo "$folder/$3.yaml" ;;
+        *-finetuned) echo "$trained/ctranslate2" ;;
+        *) echo "$whisper" ;;
+    esac
+}
 data_of() { # transcripts stand beside translations
     case $1 in
         en-en) echo "$data/en-de/$2" ;;
@@ -129,11 +153,13 @@ runs_of() {
     if $full; then part+=-full; fi
     echo "$folder/$part/$1/$2$(if [ "$variants" != whisper ]; then echo "${3:+/$3}"; fi)"
 }
-section_of() { echo "$1-$2"; }
+section_of() { echo "$(if [ "$training" = cascade ]; then echo cascade-; fi)$1-$2"; }
 sweep_of() {
-    case $3-$1-$2 in
-        base-*) echo conf/offline.yaml ;;
-        whisper-* | finetuned-en-de-"${tests%% *}") echo "$decodings" ;;
+    case $training-$3-$1-$2 in
+        cascade-offline*) echo conf/offline.yaml ;;
+        cascade-*) echo "$decodings" ;;
+        *-base-*) echo conf/offline.yaml ;;
+        *-whisper-* | *-finetuned-en-de-"${tests%% *}") echo "$decodings" ;;
         *) echo conf/sweep_other.yaml ;;
     esac
 }

@@ -37,6 +37,7 @@ COLUMNS = {
     "LongLAAL": ("LongLAAL", 0),
     "StreamLAAL": ("StreamLAAL", 0),
     "LongYAAL_CA": ("LongYAAL_CA", 0),
+    "term_recall": ("Terms", 3),
     "RTF": ("RTF", 3),
     "length_ratio": ("Length", 2),
 }

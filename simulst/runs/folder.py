@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from typing import Any, Literal
 import yaml
 
 from simulst.config import Decoding
-from simulst.context import NOTHING
+from simulst.context import NOTHING, known_of, read_backgrounds
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.folder import unwritable, write_atomically
@@ -216,6 +216,7 @@ def score_run(
     bootstrap: int = 1000,
     segmentation: Path | None = None,
     references: Path | None = None,
+    context: Path | None = None,
 ) -> dict[str, Any]:
     """Score a run from its log, and write scores.json next to the log. A run of recognition also has error rates.
 
@@ -223,6 +224,7 @@ def score_run(
     unit: of latency, "word" or "char"; None: by target language.
     bootstrap: number of resamples for confidence intervals.
     segmentation, references: the sentences of a run over whole recordings, as `score_recordings` takes them.
+    context: a table whose terms' recall is scored; None: of those that the run was told.
 
     Returns: content of scores.json.
     """
@@ -231,17 +233,29 @@ def score_run(
 
     log = folder / LOG
     instances = read_log(log)
+    source = str(read_run_config(folder).get("task", {}).get("source_language", ""))
+    if context is not None:
+        instances = with_terms(instances, context, source, language)
     if segmentation is not None and references is not None:
         from simulst.metrics.longform import score_recordings
 
         scores = score_recordings(instances, segmentation, references, language, unit, bootstrap, log)
     else:
-        source = str(read_run_config(folder).get("task", {}).get("source_language", ""))
         scores = score_instances(
             instances, language=language, unit=unit, bootstrap=bootstrap, path=log, source_language=source
         )
     write_scores(folder, scores)
     return scores
+
+
+def with_terms(instances: Sequence[Instance], context: Path, source: str, target: str) -> list[Instance]:
+    """The instances with the terms that a table has for them. Raises SimulstError: a broken table."""
+    known = read_backgrounds(context)
+    found = []
+    for instance in instances:
+        own = known_of(known, (instance.name, *(Path(str(wav)).stem for wav in instance.source[:1]))) or NOTHING
+        found.append(replace(instance, terms=list(own.between(source, target).target_terms)))
+    return found
 
 
 def write_scores(folder: Path, scores: dict[str, Any]) -> None:

@@ -1,0 +1,37 @@
+#!/usr/bin/env python
+"""Write a cascade's file for each decoding configuration of a recogniser, and print their names."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import click
+import yaml
+
+from simulst.command import run_command
+from simulst.config import load_sweep
+from simulst.folder import write_atomically
+
+
+@click.command(help=__doc__)
+@click.option("--model", required=True, type=click.Path(path_type=Path), help="The recogniser's model.")
+@click.option("--decodings", required=True, help="Sweep (YAML): the recogniser's decoding configurations.")
+@click.option("--command", required=True, help="The translator: a command that ends each answer in a null byte.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the files.")
+def main(model: Path, decodings: str, command: str, out: Path) -> None:
+    """Write them."""
+    program, *options = shlex.split(command)
+    place = shutil.which(program)
+    words = [str(Path(place).resolve()) if place else program, *options]  # workers may run in another folder
+    translator = {"type": "command", "command": shlex.join(words), "answers": "null_byte"}
+    for decoding in load_sweep(decodings):
+        recogniser = {"model": str(model.resolve()), "decoding": decoding.raw}
+        content = yaml.safe_dump({"recogniser": recogniser, "translator": translator}, sort_keys=False)
+        write_atomically(out / f"{decoding.label}.yaml", content)
+        print(decoding.label)
+
+
+if __name__ == "__main__":
+    run_command(main)

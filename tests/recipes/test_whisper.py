@@ -1,0 +1,104 @@
+"""Stages that put a Whisper online beside its other forms, with terms, and in cascades: a tiny model, and noise."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import recipe
+import soundfile
+import tiny_huggingface
+
+from simulst.log import read_log
+from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
+from simulst.report.table import find_runs
+
+SWEEP = "- {read: {type: chunk, ms: 500}, commit: {type: hold, n: 1}}\n"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The recipes with their models and data, and short sweeps."""
+    root = recipe.EGS.parent
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("conf", "local", "benchmarks", ".venv"):
+        (folder / name).symlink_to(root / name)
+    model = tiny_huggingface.write(folder / "tiny", "whisper")
+    for name, pair in (("prompts", "es-en"), ("voices", "en-es")):
+        place = folder / "egs" / name
+        shutil.copytree(recipe.EGS / name, place, ignore=shutil.ignore_patterns("data", "exp", "models", "downloads"))
+        to_ctranslate2(model, place / "models/whisper-base")
+        for split in ("dev", "tst"):
+            data = place / "data" / pair / split
+            data.mkdir(parents=True)
+            for number in range(2):
+                noise = np.random.default_rng(number).uniform(-0.3, 0.3, 16000)
+                soundfile.write(data / f"u{number}.wav", noise, 16000)
+            (data / "wav.scp").write_text("u0 u0.wav\nu1 u1.wav\n")
+            (data / f"text.{pair[-2:]}").write_text("u0 the cats sat\nu1 on their mats\n")
+    for file in ("prompts/conf/sweep_forms", "prompts/conf/sweep_terms", "voices/conf/sweep_cascade"):
+        (folder / f"egs/{file}.yaml").write_text(SWEEP)
+    (folder / "egs/voices/conf/recognisers.yaml").write_text(SWEEP + "- {read: {type: offline}, commit: {type: all}}\n")
+    yield folder
+
+
+def run(folder: Path, name: str, *options: str) -> str:
+    done = subprocess.run(
+        [str(folder / "egs" / name / "run.sh"), "--jobs", "1", *options],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def runs(folder: Path) -> set[str]:
+    return {str(found.relative_to(folder)) for found in find_runs([folder])}
+
+
+@pytest.fixture(scope="module")
+def prompts(checkout: Path) -> Path:
+    """The folder of the results of stages 13 and 14."""
+    (checkout / "egs/prompts/data/es-en/dev/text.en").write_text("u0 the the the sat on\n")
+    run(checkout, "prompts", "--stage", "13", "--stop-stage", "14")
+    return checkout / "egs/prompts/exp"
+
+
+def test_the_same_weights_in_two_forms(prompts: Path) -> None:
+    forms = {found.split("/")[0] for found in runs(prompts / "forms")}
+    assert {"ctranslate2-int8", "ctranslate2-float32", "huggingface-float32"} <= forms
+    page = (prompts / "README.md").read_text()
+    assert all(f"| {form}/hold-1_500ms " in page for form in forms) and "processors" in page
+
+
+def test_recall_of_rare_words(prompts: Path) -> None:
+    """The run without context is scored on the same terms, and was not told them."""
+    assert runs(prompts / "terms") == {"with/hold-1_500ms", "without/LA-2w_1000ms"}
+    assert " Terms |" in (prompts / "README.md").read_text()
+    [told, alone] = (read_log(found) for found in find_runs([prompts / "terms"]))
+    assert sorted(told[0].terms) == ["cats", "mats", "their"] and not alone[0].terms
+    for found in find_runs([prompts / "terms"]):
+        assert json.loads((found / "scores.json").read_text())["terms"] == 3
+
+
+def test_cascades(checkout: Path) -> None:
+    """A cascade for each policy of the recogniser; a command that writes `uno` for each word translates."""
+    options = ("--training", "cascade", "--translator", r"sed -uzE 's/[^[:space:]]+/uno/g'", "--stage", "8")
+    run(checkout, "voices", *options)
+    exp = checkout / "egs/voices/exp"
+    assert runs(exp / "cascade") == {
+        "decode/en-es/tst/hold-1_500ms/hold-1_500ms",
+        "decode/en-es/tst/offline/offline",
+    }
+    for found in find_runs([exp / "cascade"]):
+        written = [word for instance in read_log(found) for word in instance.prediction.split()]
+        assert set(written) == {"uno"}
+    assert "| offline " in (exp / "README.md").read_text()
+    assert (exp / "cascade-en-es-tst.svg").is_file() and not (exp / "FINDINGS.md").exists()
