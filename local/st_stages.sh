@@ -38,8 +38,8 @@ decode() {
 # sections; $2: the folder that has a folder of runs for each split; $3: the curve's file, without its suffix; $4: begins
 # its title; $5: the splits; $6: the command that made the runs.
 write_curve_and_tables() {
-    local first=${5%% *} suffix page split picture
-    for suffix in svg png; do simulst plot "$2/$first" --out "$3.$suffix" --title "$4, $first"; done
+    local first=${5%% *} page split picture
+    simulst plot "$2/$first" --out "$3.svg" --out "$3.png" --title "$4, $first"
     for page in "${pages[@]}"; do
         cp "$3.svg" "$(dirname "$page")/$1.svg"
         for split in $5; do

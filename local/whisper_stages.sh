@@ -49,9 +49,8 @@ if runs 10; then
             picture=
             if [[ " $pictured " == *" $pair "* && $split = "${tests%% *}" ]]; then
                 picture=$section.svg
-                for suffix in svg png; do
-                    simulst plot "$(runs_of "$pair" "$split")" --out "$exp/$section.$suffix" --title "$title, ${pair/-/→}"
-                done
+                simulst plot "$(runs_of "$pair" "$split")" --out "$exp/$section.svg" --out "$exp/$section.png" \
+                    --title "$title, ${pair/-/→}"
                 if $publish; then cp "$exp/$picture" .; fi
             fi
             for page in "${pages[@]}"; do

@@ -198,12 +198,19 @@ def score(
 
 @main.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Picture to write (.png, .svg or .pdf).")
+@click.option(
+    "--out",
+    "pictures",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Picture to write (.png, .svg or .pdf; repeatable).",
+)
 @click.option(
     "--x", "latencies", multiple=True, default=("AL", "LAAL"), show_default=True, help="Latency metric (repeatable)."
 )
 @click.option("--title", default="", help="Title of the picture.")
-def plot(runs: tuple[Path, ...], out: Path, latencies: tuple[str, ...], title: str) -> None:
+def plot(runs: tuple[Path, ...], pictures: tuple[Path, ...], latencies: tuple[str, ...], title: str) -> None:
     """Draw BLEU over latency for runs (or folders of runs).
 
     Each strategy is a line. Points are labelled with their chunk, or with the number that changes along the line.
@@ -211,8 +218,9 @@ def plot(runs: tuple[Path, ...], out: Path, latencies: tuple[str, ...], title: s
     from simulst.report.curve import draw_curve
     from simulst.report.table import find_runs
 
-    draw_curve(find_runs(runs), out, list(latencies), title)
-    click.echo(f"wrote {out}")
+    for picture in pictures:
+        draw_curve(find_runs(runs), picture, list(latencies), title)
+        click.echo(f"wrote {picture}")
 
 
 @main.command()
