@@ -136,14 +136,14 @@ def test_full_context_models_have_ibwbs_too(full: ESPnet, stop: Stop) -> None:
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path, search: JointOptions) -> None:
-    """Two minutes with a window of 6 s: the session holds no more than that, and goes on writing."""
+    """40 s with a window of 6 s: the session holds no more than that, and goes on writing."""
     folder = tmp_path
     tiny_espnet.write(folder, "contextual_block_conformer", 5)
     model = load_model(folder / "exp" / "st", window=6.0)
     assert model.window_frames == 150
     stream = Stream(model.session("en", "de"), Decoding(Block(), Hold(1), search=search))
     written = []
-    for second in range(120):
+    for second in range(40):
         stream.push(noise(16000, second))
         session: Any = stream.session
         encoding = session._encoding
@@ -151,7 +151,7 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
         assert len(session._steps) < 40 and encoding._audio.size < 2 * 16000
         written.append(len(stream.committed))
     stream.push(noise(16000), finished=True)
-    assert written[-1] > written[60] > written[20] > 0
+    assert written[-1] > written[25] > written[10] > 0
     assert session.gone > 0
     short = noise(5 * 16000)
     how = Decoding(Block(), Hold(1), search=search)
