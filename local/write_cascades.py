@@ -19,8 +19,9 @@ from simulst.folder import write_atomically
 @click.option("--model", required=True, type=click.Path(path_type=Path), help="The recogniser's model.")
 @click.option("--decodings", required=True, help="Sweep (YAML): the recogniser's decoding configurations.")
 @click.option("--command", required=True, help="The translator: a command that ends each answer in a null byte.")
+@click.option("--unstable", is_flag=True, help="Also translate the words that the recogniser may still change.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the files.")
-def main(model: Path, decodings: str, command: str, out: Path) -> None:
+def main(model: Path, decodings: str, command: str, unstable: bool, out: Path) -> None:
     """Write them."""
     program, *options = shlex.split(command)
     place = shutil.which(program)
@@ -28,9 +29,10 @@ def main(model: Path, decodings: str, command: str, out: Path) -> None:
     translator = {"type": "command", "command": shlex.join(words), "answers": "null_byte"}
     for decoding in load_sweep(decodings):
         recogniser = {"model": str(model.resolve()), "decoding": decoding.raw}
-        content = yaml.safe_dump({"recogniser": recogniser, "translator": translator}, sort_keys=False)
-        write_atomically(out / f"{decoding.label}.yaml", content)
-        print(decoding.label)
+        cascade = {"recogniser": recogniser, "translator": translator, "unstable": unstable}
+        name = decoding.label + ("-unstable" if unstable else "")
+        write_atomically(out / f"{name}.yaml", yaml.safe_dump(cascade, sort_keys=False))
+        print(name)
 
 
 if __name__ == "__main__":

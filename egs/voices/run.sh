@@ -10,6 +10,7 @@
 #   --downloads DIR      folder for packages [$downloads]; --models DIR: for models [$models]
 #   --recognisers FILE   the recogniser's decoding configurations in cascades [$recognisers]; --decodings: the translator's
 #   --translator "."     a cascade's command, which ends each answer in a null byte [$translator]
+#   --unstable           cascades also translate the words that the recogniser may still change
 #
 # Stages of none:     1 corpus and data directories  2 model  8 decoding  9 scoring  10 curve, tables and findings
 # Stages of cascade:  the same
@@ -27,6 +28,7 @@ downloads=downloads
 models=models
 recognisers=conf/recognisers.yaml
 translator="../../local/apertium.sh eng-spa"
+unstable=false
 # shellcheck source=../../local/st_options.sh
 . ../../local/st_options.sh
 ngpu=0
@@ -85,6 +87,7 @@ if runs 1; then
 fi
 command="./run.sh --recipe voices$(if $full; then echo ' --full'; fi)"
 if [ "$training" != none ]; then command+=" --training $training"; fi
+if $unstable; then command+=" --unstable"; fi
 
 if [ "$training" = scratch ]; then
     recipe=voices
@@ -125,7 +128,7 @@ elif [ "$training" = cascade ]; then
     folder=$exp/cascade
     mkdir -p "$folder"
     variants=$(python ../../local/write_cascades.py --model "$whisper" --decodings "$recognisers" \
-        --command "$translator" --out "$folder")
+        --command "$translator" --out "$folder" $($unstable && echo --unstable))
     pictured=$pairs
     title="Cascades on acted speech"
 else

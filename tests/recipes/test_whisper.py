@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import soundfile
 import tiny_huggingface
 
 from simulst.log import read_log
+from simulst.models.cascade import read_settings
 from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 from simulst.report.table import find_runs
 
@@ -86,6 +88,28 @@ def test_recall_of_rare_words(prompts: Path) -> None:
     assert sorted(told[0].terms) == ["cats", "mats", "their"] and not alone[0].terms
     for found in find_runs([prompts / "terms"]):
         assert json.loads((found / "scores.json").read_text())["terms"] == 3
+
+
+def test_cascades_that_show_unstable_words(checkout: Path) -> None:
+    """Both kinds have names and files of their own."""
+    script, place = checkout / "local/write_cascades.py", checkout / "cascades"
+    place.mkdir()
+    (checkout / "recogniser.yaml").write_text(SWEEP)
+    options = [
+        "--model",
+        checkout / "m",
+        "--decodings",
+        checkout / "recogniser.yaml",
+        "--command",
+        "cat",
+        "--out",
+        place,
+    ]
+    for more, name in (([], "hold-1_500ms"), (["--unstable"], "hold-1_500ms-unstable")):
+        printed = subprocess.run([sys.executable, script, *options, *more], capture_output=True, text=True, check=True)
+        assert printed.stdout == f"{name}\n"
+        settings, recogniser = read_settings(place / f"{name}.yaml")
+        assert settings.unstable == bool(more) and recogniser.model == str(checkout / "m")
 
 
 def test_cascades(checkout: Path) -> None:
