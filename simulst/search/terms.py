@@ -7,9 +7,10 @@ or if the last word goes on (`cat` is no part of `cats`). So in the end only who
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from simulst.context import Background
@@ -46,6 +47,10 @@ class Terms:
     @cached_property
     def _continues(self) -> frozenset[int]:
         return frozenset(self._continues_of())
+
+    @cached_property
+    def _continuing(self) -> Tensor:
+        return torch.tensor(sorted(self._continues), dtype=torch.long)
 
     def covered(self, tokens: Tokens, ended: bool = False) -> int:
         """How many tokens have the bonus.
@@ -85,7 +90,7 @@ class Terms:
             before = log_p.clone()
             log_p += self.bonus * (left - now)
             if goes_on != left:
-                log_p[sorted(self._continues)] += self.bonus * (goes_on - left)
+                log_p[self._continuing.to(log_p.device)] += self.bonus * (goes_on - left)
         log_p[self._firsts] += self.bonus
         for token in {token for node in reached for token in node if token != END}:
             more, _ = self._covered((*tokens, token), False, True)
@@ -120,9 +125,11 @@ def terms_of(
         forms = spell(gap + term), spell(term)
         spellings.append(next((form for form in forms if text(before + form)[start:] == gap + term), forms[-1]))
 
-    def continues() -> Iterable[int]:
-        if not spaced:
-            return ()
-        return (token for token in range(size) if text((*before, token))[start : start + 1].isalnum())
+    return Terms(spellings, options.terms_bonus, lambda: _going_on(text, before, size) if spaced else ())
 
-    return Terms(spellings, options.terms_bonus, continues)
+
+@lru_cache(maxsize=1)  # the streams of a model share it: a large vocabulary takes a second
+def _going_on(text: Callable[[Tokens], str], before: Tokens, size: int) -> frozenset[int]:
+    """The tokens that go on with the word in the tokens `before`."""
+    start = len(text(before))
+    return frozenset(token for token in range(size) if text((*before, token))[start : start + 1].isalnum())
