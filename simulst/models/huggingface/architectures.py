@@ -210,8 +210,12 @@ class Whisper(Architecture):
     def _states(self) -> int:
         return self.model.config.max_source_positions
 
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return dict(self.tokenizer.get_vocab())  # the tokeniser makes it again at each call, in 50 ms
+
     def _special(self, token: str) -> int:
-        number = self.tokenizer.get_vocab().get(token)
+        number = self._numbers.get(token)
         if number is None:
             raise SimulstError(f"{self.path}: the tokeniser has no token {token}; copy the model's own.")
         return number
