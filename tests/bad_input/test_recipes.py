@@ -50,7 +50,7 @@ RECIPES = [
         "egs/voices/run.sh",
         ("--stage 3 --stop-stage 7", "error: there is no stage from 3 to 7"),
         ("--pair en-de", "error: unknown option --pair"),
-        ("--training all", "error: no training 'all'; there are none, finetune and scratch"),
+        ("--training all", "error: no training 'all'; there are none, cascade, finetune and scratch"),
     ),
 ]
 BENCHMARKS = [
