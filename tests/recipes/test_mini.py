@@ -25,7 +25,7 @@ from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes
 from simulst.search.calls import run_alone
 
-SIZES = {"train": 60, "dev": 6, "test": 4, "he": 2, "pieces": 100, "source-pieces": 80}
+SIZES = {"train": 40, "dev": 3, "test": 4, "he": 2, "pieces": 100, "source-pieces": 80}
 OPTIONS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
 OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 --use_matplotlib false {recipe.TINY}"]
 OPTIONS += ["--counts", "1 2"]
@@ -168,11 +168,11 @@ def test_prefix_alignment(mini: Path) -> None:
     options += stages.configurations(mini, {f"--{kind}-config": f"{name}.yaml" for kind, name in names.items()})
     _, table = stages.run("mini", mini, options, range(11, 17))
     found = read_prefixes(mini / "exp/en-de/prefix/train/prefixes.jsonl")
-    assert len(found) == 60 and all(one["tau"] == 48 for one in found)
+    assert len(found) == SIZES["train"] and all(one["tau"] == 48 for one in found)
     kept = sum(len(one["pairs"]) for one in found)
     counts = json.loads((mini / "data/en-de/pairs/maxratio5000/train/pairs.json").read_text())
-    assert counts == {"pairs": kept, "kept": kept, "whole": 60}
-    assert len(read_data_dir(mini / "data/en-de/pairs/maxratio5000/train", "tc.de")) == kept + 60
+    assert counts == {"pairs": kept, "kept": kept, "whole": SIZES["train"]}
+    assert len(read_data_dir(mini / "data/en-de/pairs/maxratio5000/train", "tc.de")) == kept + SIZES["train"]
     assert (mini / "exp/en-de/prefix/maxratio5000/valid.acc.best.pth").is_file()
     runs = sorted(path.parent.name for path in (mini / "exp/en-de/prefix/decode/tst-COMMON").rglob("scores.json"))
     models = ("maxratio5000", "offline")
