@@ -12,6 +12,7 @@ import yaml
 
 from simulst.command import run_command
 from simulst.config import load_sweep
+from simulst.errors import SimulstError
 from simulst.folder import write_atomically
 
 
@@ -23,7 +24,10 @@ from simulst.folder import write_atomically
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the files.")
 def main(model: Path, decodings: str, command: str, unstable: bool, out: Path) -> None:
     """Write them."""
-    program, *options = shlex.split(command)
+    try:
+        program, *options = shlex.split(command)
+    except ValueError:  # nothing, or a quotation mark without its partner
+        raise SimulstError(f"--command '{command}': not a command; give a program and its options.") from None
     place = shutil.which(program)
     words = [str(Path(place).resolve()) if place else program, *options]  # workers may run in another folder
     translator = {"type": "command", "command": shlex.join(words), "answers": "null_byte"}

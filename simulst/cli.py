@@ -218,8 +218,9 @@ def plot(runs: tuple[Path, ...], pictures: tuple[Path, ...], latencies: tuple[st
     from simulst.report.curve import draw_curve
     from simulst.report.table import find_runs
 
+    found = find_runs(runs)
     for picture in pictures:
-        draw_curve(find_runs(runs), picture, list(latencies), title)
+        draw_curve(found, picture, list(latencies), title)
         click.echo(f"wrote {picture}")
 
 

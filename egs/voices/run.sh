@@ -15,8 +15,8 @@
 # Stages of none:     1 corpus and data directories  2 model  8 decoding  9 scoring  10 curve, tables and findings
 # Stages of cascade:  the same
 # Stages of finetune: the same, with 6 fine-tuning  7 conversion to CTranslate2
-# Of the options below, none, cascade and finetune have --config, --tests, --limits, --decodings, --findings, --data, --exp, --publish,
-# --jobs, --scheduler, --slurm and --force; scratch has all. `--training T --help` shows the defaults of T.
+# Of the options below, none, cascade and finetune have --config, --tests, --limits, --decodings, --findings, --data, --exp,
+# --publish, --jobs, --scheduler, --slurm and --force; scratch has all. `--training T --help` shows the defaults of T.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -87,7 +87,6 @@ if runs 1; then
 fi
 command="./run.sh --recipe voices$(if $full; then echo ' --full'; fi)"
 if [ "$training" != none ]; then command+=" --training $training"; fi
-if $unstable; then command+=" --unstable"; fi
 
 if [ "$training" = scratch ]; then
     recipe=voices
@@ -125,6 +124,7 @@ if [ "$training" = finetune ]; then
     pictured=en-de
     title="Whisper base, fine-tuned on acted speech"
 elif [ "$training" = cascade ]; then
+    if $unstable; then command+=" --unstable"; fi
     folder=$exp/cascade
     mkdir -p "$folder"
     variants=$(python ../../local/write_cascades.py --model "$whisper" --decodings "$recognisers" \

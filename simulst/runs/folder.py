@@ -253,7 +253,7 @@ def with_terms(instances: Sequence[Instance], context: Path, source: str, target
     known = read_backgrounds(context)
     found = []
     for instance in instances:
-        own = known_of(known, (instance.name, *(Path(str(wav)).stem for wav in instance.source[:1]))) or NOTHING
+        own = known_of(known, (instance.name, instance.recording)) or NOTHING
         found.append(replace(instance, terms=list(own.between(source, target).target_terms)))
     return found
 

@@ -220,7 +220,26 @@ NEW = table(
 )
 
 
-@pytest.mark.parametrize("case", [*MUST_C, *TSV, *PAIRS, *PROMPTS, *VOICES, *MINI, *NEW], ids=str)
+CONTEXT = [
+    *table(
+        "local/write_context.py --data data --target-lang en --out context.tsv",
+        ("--counted nowhere", "nowhere: cannot be read"),
+        ("--counted data", "data: cannot be read"),
+        ("--counted words", "words: cannot be read", written("words", b"u0 \xff")),
+        ("--counted data/text.en --target-lang ja", "'ja' has no spaces between words"),
+        ("--counted data/text.en --share 2", "'--share'", lambda: None, 2),
+        ("--counted data/text.en --others -1", "'--others'", lambda: None, 2),
+    ),
+    *table(
+        "local/write_cascades.py --model whisper --decodings sweep.yaml --out cascades",
+        ("--command ''", "--command '': not a command"),
+        ("--command '\"'", "not a command; give a program"),
+        ("--command cat --decodings nowhere.yaml", "nowhere.yaml"),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", [*CONTEXT, *MUST_C, *TSV, *PAIRS, *PROMPTS, *VOICES, *MINI, *NEW], ids=str)
 def test_preparation(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No command can be found but dpkg, so that nothing is fetched."""
     (tmp_path / "bin").mkdir()
