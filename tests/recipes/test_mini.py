@@ -105,6 +105,14 @@ def test_results_are_written(mini: Path) -> None:
     assert (mini / "exp/en-de/en-de.png").stat().st_size > 1000
 
 
+def test_the_recall_of_rare_words_is_measured(mini: Path) -> None:
+    recipe.run("mini", mini, [*OPTIONS, "--stage", "24", "--stop-stage", "24"])
+    assert (mini / "data/en-de/context.tsv").read_text().startswith("recording\t")
+    runs = [json.loads(path.read_text()) for path in (mini / "exp/en-de/terms/en-de").rglob("scores.json")]
+    assert len(runs) == 4 and all(0 <= run["term_recall"] <= 1 for run in runs)
+    assert "| Terms |" in (mini / "exp/TERMS.md").read_text()
+
+
 def test_the_recipes_own_page_is_written_when_asked_for(mini: Path, tmp_path: Path) -> None:
     """In a copy of the recipe; the tables' prose stays."""
     copy = tmp_path / "egs/mini"
