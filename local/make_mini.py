@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from simulst.command import Words, run_command
+from simulst.corpora.mini.corpus import PAIRS, SIZES, make_mini, size_table
 from simulst.corpora.mini.segments import STYLES, Style
-from simulst.corpora.mini.speech import PAIRS, SIZES, make_mini, size_table
 
 SENTENCES = click.IntRange(1, 1_000_000)
 

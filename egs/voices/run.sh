@@ -10,6 +10,8 @@
 #   --downloads DIR      folder for packages [$downloads]; --models DIR: for models [$models]
 #   --recognisers FILE   the recogniser's decoding configurations in cascades [$recognisers]; --decodings: the translator's
 #   --translator "."     a cascade's command, which ends each answer in a null byte [$translator]
+#   --readings N         scratch: the training data also has N synthetic readings of each line, for each pair in other voices;
+#                        data, model and results get folders of their own [$readings]
 #   --unstable           cascades also translate the words that the recogniser may still change
 #
 # Stages of none:     1 corpus and data directories  2 model  8 decoding  9 scoring  10 curve, tables and findings
@@ -29,6 +31,7 @@ models=models
 recognisers=conf/recognisers.yaml
 translator="../../local/apertium.sh eng-spa"
 unstable=false
+readings=0
 # shellcheck source=../../local/st_options.sh
 . ../../local/st_options.sh
 ngpu=0
@@ -90,6 +93,20 @@ if [ "$training" != none ]; then command+=" --training $training"; fi
 
 if [ "$training" = scratch ]; then
     recipe=voices
+    if [ "$readings" != 0 ]; then
+        command+=" --readings $readings"
+        variant=readings$readings
+        lines=$data
+        data=$data/$variant
+        exp=$exp/$variant
+        if runs 1; then
+            for pair in $pairs; do
+                python ../../local/add_readings.py --data "$lines/$pair/train" --out "$data/$pair/train" --source-lang en \
+                    --readings "$readings" --seed "$pair" --jobs "$jobs" $redo
+                for split in dev $tests; do ln -sfnr "$lines/$pair/$split" "$data/$pair/$split"; done
+            done
+        fi
+    fi
     # shellcheck source=../../local/st_stages.sh
     . ../../local/st_stages.sh
     exit

@@ -15,7 +15,7 @@ import pytest
 import soundfile
 import yaml
 
-from simulst.corpora.mini.speech import make_mini
+from simulst.corpora.mini.corpus import make_mini
 from simulst.data.corpus import Choice, count_table
 from simulst.data.datadir import read_data_dir, read_table
 from simulst.data.must_c import BATCH, check_version, prepare_must_c, read_lines, read_segments

@@ -13,7 +13,7 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulst.corpora.mini.speech import make_mini
+from simulst.corpora.mini.corpus import make_mini
 from simulst.data.audio import load_audio
 from simulst.data.corpus import Choice
 from simulst.data.datadir import read_data_dir, read_table

@@ -32,7 +32,7 @@ import yaml
 import simulst.models
 from simulst import cli
 from simulst.config import Decoding, load_sweep, parse_decoding
-from simulst.corpora.mini.speech import espeak
+from simulst.corpora.speech import espeak
 from simulst.data.tsv import Columns
 from simulst.models import registry
 from simulst.models.base import Model

@@ -10,7 +10,7 @@ import pytest
 from fake import FakeModel
 
 from simulst.config import Decoding
-from simulst.corpora.mini.speech import espeak, in_a_room
+from simulst.corpora.speech import espeak, in_a_room
 from simulst.errors import SimulstError
 from simulst.longform import vad
 from simulst.longform.segment import Pause

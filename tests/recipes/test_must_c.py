@@ -10,7 +10,7 @@ import recipe
 import stages
 import yaml
 
-from simulst.corpora.mini.speech import make_mini
+from simulst.corpora.mini.corpus import make_mini
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
 from simulst.log import read_log

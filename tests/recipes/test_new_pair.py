@@ -13,7 +13,7 @@ import pytest
 import soundfile
 import yaml
 
-from simulst.corpora.mini.speech import make_mini
+from simulst.corpora.mini.corpus import make_mini
 from simulst.data.audio import load_audio
 from simulst.log import read_log
 from simulst.units import SAMPLE_RATE

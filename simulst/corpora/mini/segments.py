@@ -14,14 +14,13 @@ from random import Random
 from typing import Literal, get_args
 
 from simulst.corpora.mini.sentences import Sentence
+from simulst.corpora.speech import PAUSE, Breath, Range
 
 Style = Literal["sentences", "talk"]
 STYLES: tuple[Style, ...] = get_args(Style)
-Range = tuple[float, float]
 SENTENCES_PER_TALK = {"sentences": (8, 16), "talk": (15, 35)}
 
-# Seconds of silence before a breath, and how often each kind is drawn.
-PAUSE: Range = (0.4, 1.2)  # between sentences, and before the first
+# Seconds of silence before a breath, beside PAUSE, and how often each kind is drawn.
 LONG_PAUSE: Range = (1.2, 3.0)
 WITHIN: Range = (0.2, 1.0)  # between clauses of a sentence
 LONG_WITHIN: Range = (1.0, 2.0)
@@ -34,14 +33,6 @@ FILLERS = ("um", "uh")
 CLAUSES = {1: 1, 2: 2, 3: 2}  # clauses of a segment: weight
 WHOLE = 3  # times as likely is an end that is the end of a sentence
 MOST_WORDS = 36  # of a segment; about 15 seconds
-
-
-@dataclass(frozen=True)
-class Breath:
-    """English that is said without a pause, after a silence whose length in seconds is drawn from `pause`."""
-
-    pause: Range
-    text: str
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import pytest
 
 from simulst.corpora.mini import clauses, grammar, sentences
 from simulst.corpora.mini.clauses import BE, IT, NP, PRONOUNS, Clause, noun_phrase, relative_pronoun
+from simulst.corpora.mini.corpus import SIZES
 from simulst.corpora.mini.lexicon import ADJECTIVES, EVENTS, NAMES, NOUNS, PLACES, STATES, VERBS, Noun, Phrase, Verb
 from simulst.corpora.mini.sentences import Sentence, make_splits, sentence
-from simulst.corpora.mini.speech import SIZES
 from simulst.errors import SimulstError
 
 YESTERDAY = Phrase("yesterday", "gestern", "昨日")

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
+from simulst.corpora.mini.corpus import plan_talks
 from simulst.corpora.mini.segments import FILLERS, MOST_WORDS, Segment, cut
 from simulst.corpora.mini.sentences import Sentence, make_splits
-from simulst.corpora.mini.speech import plan_talks
 
 SIZES = {"train": 300, "dev": 20, "tst-COMMON": 20, "tst-HE": 20}
 DIGEST = "821d94d9120bf48c5c0abdd7cab4f2b8e72bcc0e3ae457b32c88ac86599d1c40"

@@ -15,9 +15,10 @@ import pytest
 import soundfile
 import yaml
 
-from simulst.corpora.mini import speech as mini
+from simulst.corpora import speech
+from simulst.corpora.mini.corpus import make_mini, plan_talks
 from simulst.corpora.mini.sentences import make_splits
-from simulst.corpora.mini.speech import UNSEEN_VOICES, VOICES, make_mini, plan_talks
+from simulst.corpora.speech import UNSEEN_VOICES, VOICES, Span, Talk
 from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
 
@@ -116,15 +117,15 @@ def test_talks_have_pauses_within_their_segments(tmp_path: Path) -> None:
 
 
 def test_a_killed_stage_goes_on_where_it_was(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    speak, spoken = mini.speak_talk, []
+    speak, spoken = speech.speak_talk, []
 
-    def dying(talk: mini.Talk, path: Path) -> list[mini.Span]:
+    def dying(talk: Talk, path: Path) -> list[Span]:
         spoken.append(talk.name)
         if len(spoken) == 4:
             raise KeyboardInterrupt
         return speak(talk, path)
 
-    monkeypatch.setattr(mini, "speak_talk", dying)
+    monkeypatch.setattr(speech, "speak_talk", dying)
     with pytest.raises(KeyboardInterrupt):
         make_mini(tmp_path, SIZES)
     data = tmp_path / "en-de" / "data"
@@ -157,17 +158,6 @@ def test_voices_of_tst_he_are_heard_nowhere_else() -> None:
     assert len(names) == len(set(names))
     by_speaker = {(talk.speaker, talk.voice) for split in talks.values() for talk in split}
     assert len(by_speaker) == len({speaker for speaker, _ in by_speaker}) == len(VOICES) + len(UNSEEN_VOICES)
-
-
-@pytest.mark.parametrize("voice", [*VOICES, *UNSEEN_VOICES])
-def test_every_voice_speaks(voice: str) -> None:
-    with mini.espeak() as say:
-        assert 0.8 < len(say("Good morning, this is a test.", voice, 160, 50)) / 16000 < 4
-
-
-def test_a_voice_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(SimulstError, match=r"no voice 'en-gb\+m7'"), mini.espeak() as say:
-        say("Hello.", "en-gb+m7", 160, 50)
 
 
 def test_an_unknown_pair_is_refused(tmp_path: Path) -> None:
