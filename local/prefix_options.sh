@@ -25,7 +25,7 @@
 #                        four trainings
 #
 # Stages: 11 offline model  12 prefix pairs  13 fine-tuning, training for wait-k  14 boundary predictor  15 decoding
-#   16 curve, tables and findings
+#   16 curve, tables and findings  18 the offline model by paper C's policies, with tables in README.md; needs stage 11
 tau=100
 prefix_beam=10
 prefix_pieces=20000

@@ -1,4 +1,4 @@
-# Stages 11 to 16, sourced after st_stages.sh: paper D's system (NAIST at IWSLT 2022). Prefix pairs and a boundary
+# Stages 11 to 16 and 18, sourced after st_stages.sh: paper D's system (NAIST at IWSLT 2022). Prefix pairs and a boundary
 # predictor make an offline Transformer simultaneous. For one language pair. Besides its other options, the recipe sets
 #   offline_config, prefix_config   ESPnet's configurations for the offline model and for its fine-tuning
 #   tau, prefix_beam                frames of 10 ms by which prefixes grow; beam size for translating prefixes
@@ -10,9 +10,9 @@
 #   wait_config                     ESPnet's configuration for training for wait-k
 #   thresholds, units               λ_thre and T (frames) of the boundary predictor
 #   offline_options, prefix_options, wait_options, predictor_options   further options of the four trainings
-if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16; then
+if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16 || runs 18; then
     if [ "$target" = multi ]; then
-        echo "error: stages 11 to 16 are for one pair of languages; give one pair" >&2
+        echo "error: stages 11 to 16 and 18 are for one pair of languages; give one pair" >&2
         exit 1
     fi
     if ! [[ $tau =~ ^[1-9][0-9]{0,5}$ ]] || [ $((tau % 4)) -ne 0 ]; then
@@ -187,4 +187,18 @@ if runs 16; then
             --pairs "$own/pairs" --filters "$names" --predictor "$prefix/predictor"
     done
     write_findings "$name-prefix" PREFIX.md "${prefix#"$exp"/}/decode/$first" "$prefix_command" "$prefix_findings"
+fi
+
+if runs 18; then
+    echo "== stage 18: the offline model of stage 11 by IBWBS and the CTC policy"
+    name=${variant:+$variant-}$pairs-full-context
+    folder=$out/full-context
+    for split in $tests; do
+        decode "$pairs" "$split" "$out/offline" ../../conf/decode/sweep_full_context.yaml "$folder/$split" \
+            --model-option checkpoint=chosen.pth
+        python $local/score_runs.py --target-lang "$target" "$folder/$split"
+    done
+    choose_pages README.md
+    write_curve_and_tables "$name" "$folder" "$out/$pairs-full-context" "$recipe $pairs, full context" "$tests" \
+        "$command --stage 18 --stop-stage 18"
 fi
