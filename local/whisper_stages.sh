@@ -3,6 +3,7 @@
 #   pairs      language pairs to decode: translation, such as es-en, or recognition, such as en-en
 #   tests      splits to decode
 #   variants   names of the models to decode with, usually one; findings are tested on the last one's runs
+#   tested     two runs, such as "base/offline finetuned/offline", whose difference is tested below each table; may be unset
 #   pictured   pairs that get a curve and tests of findings, both of the first split
 #   findings   the files of these; empty: none
 #   title      begins the titles of the curves
@@ -41,8 +42,8 @@ if runs 10; then
     echo "== stage 10: curve, tables and findings"
     pages=("$exp/README.md")
     if $publish; then pages+=(README.md); fi
-    tested=()
-    for file in $findings; do tested+=(--findings "$file"); done
+    files=()
+    for file in $findings; do files+=(--findings "$file"); done
     for pair in $pairs; do
         for split in $tests; do
             section=$(section_of "$pair" "$split")
@@ -54,12 +55,13 @@ if runs 10; then
                 if $publish; then cp "$exp/$picture" .; fi
             fi
             for page in "${pages[@]}"; do
+                # shellcheck disable=SC2086
                 python ../../local/write_results.py --page "$page" --section "$section" --picture "$picture" \
-                    --command "$command" "$(runs_of "$pair" "$split")"
+                    --command "$command" ${tested:+--test $tested} "$(runs_of "$pair" "$split")"
             done
             if [ -n "$picture" ] && [ -n "$findings" ]; then
                 # shellcheck disable=SC2046
-                simulst findings "${tested[@]}" --runs "$(runs_of "$pair" "$split" "${variants##* }")" \
+                simulst findings "${files[@]}" --runs "$(runs_of "$pair" "$split" "${variants##* }")" \
                     --section "$section-findings" --command "$command" --out "$exp/FINDINGS.md" \
                     $($publish && echo --out README.md)
             fi

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
+from simulst.report.difference import compare_runs, difference_text
 from simulst.report.table import find_runs, runs_table, write_results
 
 
@@ -17,13 +18,22 @@ from simulst.report.table import find_runs, runs_table, write_results
 @click.option("--section", required=True, help="Name of the markers.")
 @click.option("--picture", default="", help="Path of the curve, relative to the page; a new section shows it.")
 @click.option("--command", "made_by", required=True, help="The command that made the runs.")
-def main(folders: tuple[Path, ...], page: Path, section: str, picture: str, made_by: str) -> None:
+@click.option("--test", "tested", nargs=2, metavar="A B", help="Test the difference of run B in FOLDERS to run A, too.")
+def main(
+    folders: tuple[Path, ...], page: Path, section: str, picture: str, made_by: str, tested: tuple[str, str] | None
+) -> None:
     """Replace the table of one section."""
-    table = runs_table(find_runs(folders))
-    stale = write_results(page, section, table, made_by, picture)
+    text = runs_table(find_runs(folders))
+    if tested:
+        places = [next((folder / name for folder in folders if (folder / name).is_dir()), None) for name in tested]
+        if places[0] and places[1]:
+            text += f"\n\n{difference_text(*tested, compare_runs(places[0], places[1]))}"
+        else:
+            print(f"{folders[0]}: has not both runs, {tested[0]} and {tested[1]}, so their difference is not tested")
+    stale = write_results(page, section, text, made_by, picture)
     if stale:
         print(f"{page}: the text has figures that {section} no longer has: {', '.join(stale)}; revise it")
-    print(table)
+    print(text)
 
 
 if __name__ == "__main__":

@@ -138,6 +138,7 @@ if [ "$training" = finetune ]; then
     fi
     folder=$trained
     variants="base finetuned"
+    tested="base/offline finetuned/offline"
     pictured=en-de
     title="Whisper base, fine-tuned on acted speech"
 elif [ "$training" = cascade ]; then

@@ -16,6 +16,8 @@ from simulst.data.text import lower_without_punctuation
 from simulst.errors import SimulstError
 from simulst.languages import CHINESE, code_of, unit_of
 
+SEED = 12345  # sacreBLEU's
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -32,10 +34,15 @@ class Quality:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two systems' corpus scores, 0 to 100, and the p-value of the hypothesis that they are equally good."""
+    """Two systems' corpus scores, 0 to 100, and the p-value of the hypothesis that they are equally good.
+
+    low, high: the 95 % interval of system - baseline.
+    """
 
     baseline: float
     system: float
+    low: float
+    high: float
     p: float
     signature: str
 
@@ -118,6 +125,8 @@ def paired_significance(
 ) -> dict[str, Difference]:
     """BLEU and chrF of two systems on the same sentences, with sacreBLEU's paired bootstrap test.
 
+    The interval of the difference is of the same resamples as the test: both systems are scored on each of them.
+
     baseline: predictions of the first system.
     system: predictions of the second system.
     references: one reference for each sentence.
@@ -144,8 +153,23 @@ def paired_significance(
         # If the scores are equal, p is 1. But for identical outputs sacreBLEU finds no resample beyond the observed
         # difference, because its comparison is strict, and would report p = 1 / (samples + 1).
         p = 1.0 if first.score == second.score else second.p_value
-        differences[metric] = Difference(float(first.score), float(second.score), float(p), str(signatures[name]))
+        scores = float(first.score), float(second.score)
+        interval = _interval(metrics[metric], baseline, system, references, samples)
+        differences[metric] = Difference(*scores, *interval, float(p), str(signatures[name]))
     return differences
+
+
+def _interval(
+    metric: Metric, baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int
+) -> tuple[float, float]:
+    """The 95 % interval of system - baseline, by the resamples of sacreBLEU's paired test, which does not give it."""
+    drawn = np.random.default_rng(SEED).choice(len(references), size=(samples, len(references)), replace=True)
+    rows = [np.array(metric._extract_corpus_statistics(texts, [references])) for texts in (baseline, system)]
+    first, second = (
+        np.array([metric._compute_score_from_stats(row[ones].sum(axis=0)).score for ones in drawn]) for row in rows
+    )
+    low, high = np.percentile(second - first, [2.5, 97.5])
+    return float(low), float(high)
 
 
 def sentence_statistics(predictions: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:

@@ -123,7 +123,8 @@ def compare(
     samples: how many resamples to draw.
     unit: as in `score_instances`.
     paths: the names of both logs in messages.
-    Returns: for BLEU and chrF *_baseline, *_system, *_difference (system - baseline), *_p and *_signature; sentences.
+    Returns: for BLEU and chrF *_baseline, *_system, *_difference (system - baseline), the 95 % interval of it (*_low,
+        *_high), *_p and *_signature; sentences.
 
     Raises SimulstError: a log that is empty, has one sentence only, or has no references; logs with different indices
         or references; predictions that do not match their delays.
@@ -163,6 +164,7 @@ def compare_texts(
         result[f"{metric}_baseline"] = rounded(difference.baseline)
         result[f"{metric}_system"] = rounded(difference.system)
         result[f"{metric}_difference"] = rounded(difference.system - difference.baseline)
+        result[f"{metric}_low"], result[f"{metric}_high"] = rounded(difference.low), rounded(difference.high)
         result[f"{metric}_p"] = round(difference.p, 4)
         result[f"{metric}_signature"] = difference.signature
     result["sentences"] = len(references)
@@ -196,9 +198,12 @@ def format_scores(scores: dict[str, Any]) -> str:
     )
     if "against" in scores:
         for name in ("BLEU", "chrF"):
-            difference, p = scores["against"][f"{name}_difference"], scores["against"][f"{name}_p"]
-            baseline = scores["against"][f"{name}_baseline"]
-            lines.append(f"{name}: {difference:+.2f} against {baseline:.2f} (p = {p:.3f}, paired bootstrap)")
+            keys = ("difference", "baseline", "low", "high", "p")
+            difference, baseline, low, high, p = (scores["against"][f"{name}_{key}"] for key in keys)
+            interval = f"95 %: {low:+.2f} to {high:+.2f}"
+            lines.append(
+                f"{name}: {difference:+.2f} against {baseline:.2f} ({interval}, p = {p:.3f}, paired bootstrap)"
+            )
     lines += [f"{name}: {scores[f'{name}_signature']}" for name in ("BLEU", "chrF") if scores[f"{name}_signature"]]
     return "\n".join(lines)
 

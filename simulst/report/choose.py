@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulst.errors import SimulstError
-from simulst.log import read_log
-from simulst.metrics.score import compare
+from simulst.report.difference import compare_runs
 from simulst.report.table import ScoredRun, check_metric, load_runs
-from simulst.runs import read_run_config
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +95,8 @@ def choose(
         p, why, sentences = None, "", 0
         if len(inside) > 1:
             try:
-                p, sentences = _test(inside[0], inside[1], segmentation, references)
+                test = compare_runs(inside[1].folder, inside[0].folder, segmentation, references)
+                p, sentences = float(test["BLEU_p"]), int(test["sentences"])
             except SimulstError as error:
                 why = str(error).rstrip(".")
         found.append(Choice(regime, tuple(inside), p, why, sentences))
@@ -145,20 +144,3 @@ def _figures(run: ScoredRun, metric: str) -> str:
     aware = run.scores.get(f"{metric}_CA")
     computed = "" if aware is None else f", {aware:.0f} ms with computation"
     return f"BLEU {run.scores['BLEU']:.1f}{interval} at {run.scores[metric]:.0f} ms{computed}"
-
-
-def _test(best: ScoredRun, second: ScoredRun, segmentation: Path | None, references: Path | None) -> tuple[float, int]:
-    """p of the hypothesis that two runs have the same BLEU, and how many sentences were compared."""
-    task = read_run_config(best.folder).get("task") or {}
-    language, unit = task.get("target_language") or "en", best.scores.get("unit")
-    first, other = read_log(second.folder, unit or "word"), read_log(best.folder, unit or "word")
-    paths = (second.folder, best.folder)
-    if "recordings" not in best.scores:
-        result = compare(first, other, language, unit=unit, paths=paths)
-    elif segmentation is None or references is None:
-        raise SimulstError("the runs are of whole recordings, so it needs --segmentation and --references.")
-    else:
-        from simulst.metrics.longform import compare_recordings
-
-        result = compare_recordings(first, other, segmentation, references, language, unit, paths)
-    return float(result["BLEU_p"]), int(result["sentences"])

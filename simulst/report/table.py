@@ -116,7 +116,7 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
                 value=value,
                 wait_ms=wait,
                 offline=read["type"] == "offline",
-                scores=_read_scores(folder / SCORES),
+                scores=read_scores(folder / SCORES),
             )
         )
     return sorted(runs, key=lambda run: (not run.offline, _natural(run.line), run.value or 0, _natural(run.name)))
@@ -245,7 +245,8 @@ def _figures(text: str) -> set[str]:
     return set(re.findall(r"(?<![\w.-])(?:\d+\.\d+|\d{3,})(?![\w.]*\w)", text))
 
 
-def _read_scores(path: Path) -> dict[str, Any]:
+def read_scores(path: Path) -> dict[str, Any]:
+    """A run's scores.json. Raises SimulstError: it is missing or broken."""
     try:
         scores = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

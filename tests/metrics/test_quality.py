@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 
+import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given, settings
@@ -115,6 +116,7 @@ def test_identical_systems_do_not_differ() -> None:
     for difference in paired_significance(BAD, BAD, REFERENCES, samples=100).values():
         assert difference.p == 1.0
         assert difference.baseline == difference.system
+        assert difference.low == difference.high == 0
 
 
 def test_a_clearly_better_system_is_significant() -> None:
@@ -125,6 +127,22 @@ def test_a_clearly_better_system_is_significant() -> None:
         assert difference.p < 0.05
         assert "bs:300" in difference.signature
     assert differences["BLEU"].system == pytest.approx(bleu(GOOD, REFERENCES).score)
+
+
+def test_the_interval_of_a_difference_is_that_of_resampled_corpora() -> None:
+    """Each resample is scored as a corpus of its own, by sacreBLEU's public functions."""
+    samples = 25
+    found = paired_significance(BAD, GOOD, REFERENCES, samples=samples)
+    drawn = np.random.default_rng(12345).choice(len(REFERENCES), size=(samples, len(REFERENCES)))
+    for name, score in (("BLEU", bleu), ("chrF", chrf)):
+        differences = []
+        for ones in drawn:
+            bad, good, references = ([texts[i] for i in ones] for texts in (BAD, GOOD, REFERENCES))
+            differences.append(score(good, references).score - score(bad, references).score)
+        assert [found[name].low, found[name].high] == pytest.approx(list(np.percentile(differences, [2.5, 97.5])))
+        assert found[name].low < found[name].system - found[name].baseline < found[name].high
+    turned = paired_significance(GOOD, BAD, REFERENCES, samples=samples)["BLEU"]
+    assert (turned.low, turned.high) == pytest.approx((-found["BLEU"].high, -found["BLEU"].low))
 
 
 def test_a_negligible_difference_is_not_significant() -> None:

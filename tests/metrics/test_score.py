@@ -151,6 +151,7 @@ def test_compare_pairs_by_index() -> None:
     result = compare(log(bad, references), list(reversed(log(good, references))), samples=200)
     assert result["BLEU_system"] == pytest.approx(100)
     assert result["BLEU_difference"] == pytest.approx(result["BLEU_system"] - result["BLEU_baseline"])
+    assert 0 < result["BLEU_low"] <= result["BLEU_difference"] <= result["BLEU_high"]
     assert result["BLEU_p"] < 0.05 and result["chrF_p"] < 0.05
     assert result["sentences"] == 24
     json.dumps(result, allow_nan=False)
@@ -188,7 +189,9 @@ def test_table_shows_everything() -> None:
     assert "against" not in table
     scores = score_instances(log(TEXTS), bootstrap=10)
     scores["against"] = compare(log([TEXTS[0], "another", TEXTS[2]], TEXTS), log(TEXTS), samples=20)
-    assert f"BLEU: {scores['BLEU'] - scores['against']['BLEU_baseline']:+.2f} against" in format_scores(scores)
+    table = format_scores(scores)
+    assert f"BLEU: {scores['BLEU'] - scores['against']['BLEU_baseline']:+.2f} against" in table
+    assert f"(95 %: {scores['against']['BLEU_low']:+.2f} to " in table
 
 
 def test_sacrebleu_is_imported_only_when_scoring() -> None:

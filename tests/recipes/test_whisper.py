@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import fake_runs
 import numpy as np
 import pytest
 import recipe
@@ -20,6 +22,7 @@ from simulst.log import read_log
 from simulst.models.cascade import read_settings
 from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 from simulst.report.table import find_runs
+from simulst.runs import score_run
 
 SWEEP = "- {read: {type: chunk, ms: 500}, commit: {type: hold, n: 1}}\n"
 
@@ -126,3 +129,17 @@ def test_cascades(checkout: Path) -> None:
         assert set(written) == {"uno"}
     assert "| offline " in (exp / "README.md").read_text()
     assert (exp / "cascade-en-es-tst.svg").is_file() and not (exp / "FINDINGS.md").exists()
+
+
+def test_fine_tuned_runs_are_tested_against_those_before(checkout: Path) -> None:
+    """Below each table, and whether or not a run is there."""
+    exp = checkout / "egs/voices/exp-finetuned"
+    for split in ("tst", "tst-other"):
+        for model, wrong in (("base", 0.6), ("finetuned", 0.1)):
+            folder = exp / "finetuned/decode/en-de" / split / model
+            label = "offline" if (split, model) != ("tst-other", "base") else "LA-2_1000ms"
+            score_run(fake_runs.write_run(folder, label, fake_runs.references(), wrong), "de", bootstrap=0)
+    printed = run(checkout, "voices", "--training", "finetune", "--pairs", "en-de", "--exp", exp.name, "--stage", "10")
+    [tst, other] = re.findall(r"<!-- results: en-de-tst\S* -->(.*?)<!-- end", (exp / "README.md").read_text(), re.S)
+    assert "\n`finetuned/offline` against `base/offline`: BLEU +" in tst and "against" not in other
+    assert "exp-finetuned/finetuned/decode/en-de/tst-other: has not both runs" in printed
