@@ -24,6 +24,7 @@ from simulst.runs import SCORES, read_run_config
 logger = logging.getLogger(__name__)
 
 COLUMNS = {
+    "BLEU": ("BLEU", 1),
     "chrF": ("chrF", 1),
     "COMET": ("COMET", 3),
     "WER": ("WER", 1),
@@ -131,19 +132,22 @@ def check_metric(run: ScoredRun, metric: str) -> None:
 
 
 def runs_table(folders: Sequence[Path]) -> str:
-    """A Markdown table with one run per line: latencies in ms, BLEU with its 95 % interval.
+    """A Markdown table with one run per line: latencies in ms, BLEU and chrF with their 95 % intervals.
 
     Raises SimulstError: as `load_runs`.
     """
     runs = load_runs(folders)
-    columns = {key: column for key, column in COLUMNS.items() if any(key in run.scores for run in runs)}
-    rows = [["Configuration", "BLEU", "95 %", *(heading for heading, _ in columns.values())]]
-    for run in runs:
-        low, high = run.scores.get("BLEU_low"), run.scores.get("BLEU_high")
-        interval = "–" if low is None or high is None else f"[{low:.1f}, {high:.1f}]"
-        numbers = [_number(run.scores.get(key), digits) for key, (_, digits) in columns.items()]
-        rows.append([run.name, _number(run.scores.get("BLEU"), 1), interval, *numbers])
-    return markdown(rows)
+    columns = {k: column for k, column in COLUMNS.items() if k == "BLEU" or any(k in run.scores for run in runs)}
+    head, *rows = [["Configuration"], *([run.name] for run in runs)]
+    for key, (heading, digits) in columns.items():
+        with_interval = key in ("BLEU", "chrF")
+        head += [heading, "95 %"] if with_interval else [heading]
+        for row, run in zip(rows, runs, strict=True):
+            row.append(_number(run.scores.get(key), digits))
+            if with_interval:
+                low, high = run.scores.get(f"{key}_low"), run.scores.get(f"{key}_high")
+                row.append("–" if low is None or high is None else f"[{low:.1f}, {high:.1f}]")
+    return markdown([head, *rows])
 
 
 @dataclass(frozen=True)
@@ -255,7 +259,7 @@ def read_scores(path: Path) -> dict[str, Any]:
         raise SimulstError(f"{path}: not valid JSON ({error}); remove it and run simulst evaluate again.") from error
     if not isinstance(scores, dict):
         raise SimulstError(f"{path}: not the scores of a run; remove it and run simulst evaluate again.")
-    for key in ("BLEU", "BLEU_low", "BLEU_high", *COLUMNS):
+    for key in ("BLEU_low", "BLEU_high", "chrF_low", "chrF_high", *COLUMNS):
         if scores.get(key) is not None and not is_number(scores[key]):
             raise SimulstError(
                 f"{path}: {key} is {scores[key]!r}, which is no number; remove it and run simulst evaluate again."

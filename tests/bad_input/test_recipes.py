@@ -37,7 +37,10 @@ RECIPES = [
     *table(
         "egs/must_c/run.sh",
         ("--pair en-de", "error: unknown option --pair"),
-        ("--stage 12 --stop-stage 12 --pairs 'en-de en-fr'", "error: stages 11 to 16 and 18 are for one pair of languages"),
+        (
+            "--stage 12 --stop-stage 12 --pairs 'en-de en-fr'",
+            "error: stages 11 to 16 and 18 are for one pair of languages",
+        ),
         ("--stage 0 --stop-stage 0", "error: there is no stage from 0 to 0"),
     ),
     *table(
