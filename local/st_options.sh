@@ -3,7 +3,7 @@
 #   --stage N            first stage to run [$stage]
 #   --stop-stage N       last stage to run [$stop_stage]
 #   --pieces N           target pieces [$pieces]; --source-pieces N: source pieces [$source_pieces]
-#   --token-kind K       unigram, bpe or char [$token_kind]
+#   --token-kind K       target tokens: unigram, bpe or char [$token_kind]; source tokens are unigram
 #   --system NAME        name of another model on the same data, with other tokens or another --config; its tokens, statistics,
 #                        models and results get folders of this name
 #   --speeds "S ..."     factors of speed perturbation [$speeds]

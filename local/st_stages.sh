@@ -95,7 +95,7 @@ if runs 3; then
     python $local/train_tokens.py "$dirs/dump/train/text.tc.$target" --out "$own/tokens" --size "$pieces" \
         --kind "$token_kind" $symbols $redo
     python $local/train_tokens.py "$dirs/dump/train/text.lc.rm.$source" --out "$own/source_tokens" \
-        --size "$source_pieces" --kind "$token_kind" $redo
+        --size "$source_pieces" --kind unigram $redo # not characters: CTC needs more frames than tokens
 fi
 
 machines="--ngpu $ngpu --num-nodes $num_nodes ${hosts:+--hosts $hosts}"
