@@ -30,6 +30,8 @@ COLUMNS = {
     "WER": ("WER", 1),
     "CER": ("CER", 1),
     "AL": ("AL", 0),
+    "AL_original": ("AL_original", 0),
+    "AL_steps": ("AL_steps", 0),
     "LAAL": ("LAAL", 0),
     "AP": ("AP", 2),
     "DAL": ("DAL", 0),
@@ -44,6 +46,8 @@ COLUMNS = {
 }
 """Key of scores.json → heading and decimals. Runs of sentences and runs of recordings have different lags. Recognition
 alone has error rates (%)."""
+PAPER_B = ("AL_original", "AL_steps")
+"""Lags of Nguyen et al. 2021 (equations 5 and 6). Only tables with runs of that paper's READ show them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class ScoredRun:
     value: what changes along the curve: READ's chunk in ms, k or threshold, or else the number of STOP or COMMIT; None
         if there is none.
     wait_ms: READ's initial wait.
-    offline: whether READ is `offline`.
+    read: the type of READ.
     scores: content of scores.json.
     """
 
@@ -64,8 +68,13 @@ class ScoredRun:
     line: str
     value: float | None
     wait_ms: float
-    offline: bool
+    read: str
     scores: dict[str, Any]
+
+    @property
+    def offline(self) -> bool:
+        """Whether it waits for the whole sentence."""
+        return self.read == "offline"
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
@@ -116,7 +125,7 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
                 line=f"{group}/{line}" if repeated and group.parts else line,
                 value=value,
                 wait_ms=wait,
-                offline=read["type"] == "offline",
+                read=read["type"],
                 scores=read_scores(folder / SCORES),
             )
         )
@@ -137,7 +146,10 @@ def runs_table(folders: Sequence[Path]) -> str:
     Raises SimulstError: as `load_runs`.
     """
     runs = load_runs(folders)
-    columns = {k: column for k, column in COLUMNS.items() if k == "BLEU" or any(k in run.scores for run in runs)}
+    shown = {"BLEU", *(key for run in runs for key in run.scores)}
+    if not any(run.read == "wait_stride" for run in runs):
+        shown -= {*PAPER_B}
+    columns = {key: column for key, column in COLUMNS.items() if key in shown}
     head, *rows = [["Configuration"], *([run.name] for run in runs)]
     for key, (heading, digits) in columns.items():
         with_interval = key in ("BLEU", "chrF")

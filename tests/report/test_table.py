@@ -96,6 +96,22 @@ def test_recognition_has_two_columns_more(tmp_path: Path) -> None:
     ]
 
 
+def test_the_lags_of_paper_b_stand_beside_its_schedule(tmp_path: Path) -> None:
+    """Its table has them for offline runs, too; tables without its READ do not have them."""
+    lags = {"AL_original": 111.1, "AL_steps": 222.2}
+    plain = [offline(tmp_path / "1", **lags), chunk(tmp_path / "2", 500, **lags)]
+    assert "111" not in runs_table(plain) and "AL_steps" not in runs_table(plain)
+    read, stop = {"type": "wait_stride", "k": 100, "s": 10}, {"type": "max_tokens", "n": 2}
+    schedule = make_run(tmp_path / "3", read, {"type": "all"}, stop, **{**lags, "AL_steps": 333.3})
+    rows = [[cell.strip() for cell in line.split("|")] for line in runs_table([plain[0], schedule]).splitlines()]
+    place = rows[0].index("AL")
+    assert [row[place : place + 3] for row in rows[:1] + rows[2:]] == [
+        ["AL", "AL_original", "AL_steps"],
+        ["1235", "111", "222"],
+        ["1235", "111", "333"],
+    ]
+
+
 def test_tables_of_prefix_alignment() -> None:
     counts = {"all": PairCounts(pairs=40, kept=40), "maxratio20": PairCounts(pairs=40, filtered=31, kept=9)}
     assert pairs_table(counts).splitlines()[2:] == [
