@@ -217,32 +217,46 @@ def byte_pieces(special: tuple[str, ...]) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>")
 
 
+TEXT_LANGUAGES = {
+    "marian": (),
+    "marian_many": (">>deu<<", ">>fra<<"),
+    "m2m": ("eng_Latn", "deu_Latn", "zho_Hans"),
+    "mbart": ("en_XX", "de_DE", "zh_CN"),
+    "t5": ("<2de>", "<2fr>"),
+}
+
+
 def write_text_model(folder: Path, kind: str, seed: int = 0, pad_last: bool = False) -> Path:
-    """kind: marian (one pair), marian_many (the target is named in the source text) or m2m (tokens on both sides).
+    """kind: marian (one pair); marian_many, t5 (the source text names the target); m2m, mbart (tokens on both sides).
 
     pad_last: <pad> is the last token, as in the released Marians; CTranslate2's converter relies on it.
     """
     torch.manual_seed(seed)
-    names = {"marian": (), "marian_many": (">>deu<<", ">>fra<<"), "m2m": ("eng_Latn", "deu_Latn", "zho_Hans")}[kind]
-    tokenizer = sentence_pieces(names, pad_last)
-    many = kind == "m2m"
-    pad = tokenizer.pad_token_id
-    config = (transformers.M2M100Config if many else transformers.MarianConfig)(
-        **_sizes(tokenizer),
-        max_position_embeddings=80,
-        bos_token_id=0,
-        pad_token_id=pad,
-        eos_token_id=tokenizer.eos_token_id,
-        decoder_start_token_id=2 if many else pad,
-        init_std=SPREAD,
-    )
-    model = (transformers.M2M100ForConditionalGeneration if many else transformers.MarianMTModel)(config)
-    model.generation_config = transformers.GenerationConfig(
-        decoder_start_token_id=2 if many else pad,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=pad,
-        bad_words_ids=[[pad]],
-    )
+    tokenizer = sentence_pieces(TEXT_LANGUAGES[kind], pad_last)
+    pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
+    start = end if kind in ("m2m", "mbart") else pad
+    ids = {"pad_token_id": pad, "eos_token_id": end, "decoder_start_token_id": start}
+    if kind == "t5":
+        config: Any = transformers.T5Config(
+            vocab_size=len(tokenizer),
+            d_model=WIDTH,
+            d_kv=WIDTH // HEADS,
+            d_ff=FEED,
+            num_layers=LAYERS,
+            num_heads=HEADS,
+            tie_word_embeddings=False,
+            initializer_factor=SPREAD,
+            **ids,
+        )
+        model: Any = transformers.T5ForConditionalGeneration(config)
+    else:
+        name = {"m2m": "M2M100", "mbart": "MBart"}.get(kind, "Marian")
+        config = getattr(transformers, f"{name}Config")(
+            **_sizes(tokenizer), max_position_embeddings=80, bos_token_id=0, init_std=SPREAD, **ids
+        )
+        whole = "MarianMTModel" if name == "Marian" else f"{name}ForConditionalGeneration"
+        model = getattr(transformers, whole)(config)
+    model.generation_config = transformers.GenerationConfig(**ids, bad_words_ids=[[pad]])
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -18,7 +18,15 @@ from simulst.streams import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
 SENTENCE = "the cat sat on the mat"
-KINDS = {"marian": ("en", "de"), "marian_many": ("en", "fr"), "m2m": ("en", "de")}
+KINDS = {
+    "marian": ("en", "de"),
+    "marian_many": ("en", "fr"),
+    "m2m": ("en", "de"),
+    "mbart": ("en", "de"),
+    "t5": ("en", "fr"),
+}
+BEFORE = {"marian_many": [">>fra<<"], "t5": ["<2fr>"], "m2m": ["eng_Latn"], "mbart": ["en_XX"]}
+FORCED = {"m2m": "deu_Latn", "mbart": "de_DE"}
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +50,14 @@ def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> N
     ours = translation(folders[kind], kind)
     parts = ours._parts
     ids = parts.tokenizer.encode(SENTENCE, add_special_tokens=False)
-    number = {"marian": [], "marian_many": [">>fra<<"], "m2m": ["eng_Latn"]}[kind]
-    source = [*parts.tokenizer.convert_tokens_to_ids(number), *ids, 2]
-    forced = {"forced_bos_token_id": parts.tokenizer.convert_tokens_to_ids("deu_Latn")} if kind == "m2m" else {}
+    source = [*parts.tokenizer.convert_tokens_to_ids(BEFORE.get(kind, [])), *ids, 2]
+    forced = {}
+    if kind in FORCED:
+        forced["forced_bos_token_id"] = parts.tokenizer.convert_tokens_to_ids(FORCED[kind])
     [theirs] = parts.model.generate(
         input_ids=torch.tensor([source]), num_beams=1, do_sample=False, max_new_tokens=16, **forced
     ).tolist()
-    theirs = theirs[2 if kind == "m2m" else 1 :]
+    theirs = theirs[2 if kind in FORCED else 1 :]
     theirs = tuple(theirs[: theirs.index(2)] if 2 in theirs else theirs)
     [best] = ours.continued(SENTENCE, (), GREEDY, None)
     assert best.tokens[: len(theirs)] == theirs and len(theirs) > 3
@@ -106,4 +115,4 @@ def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:
         digest_of_weights(speaker.write(tmp_path, {"type": "huggingface", "model": str(f)}, SENTENCE), {})
         for f in folders.values()
     }
-    assert len(digests) == 3
+    assert len(digests) == len(KINDS)
