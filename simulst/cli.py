@@ -349,7 +349,7 @@ def translate(
     from simulst.errors import SimulstError
     from simulst.models import load_model, parse_options
     from simulst.policy.late import Wait
-    from simulst.streams import open_stream
+    from simulst.streams import open_stream, skipped_steps
     from simulst.units import SAMPLE_RATE
 
     if decoding is not None:
@@ -379,12 +379,8 @@ def translate(
         if words:
             text = "".join(word.text for word in words).strip()
             click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
-    if stream.skipped:
-        click.echo(
-            f"the machine is too slow: {stream.skipped} of {stream.skipped + len(stream.reads)} decoding steps were "
-            "left out; give longer chunks, a smaller model or a smaller beam.",
-            err=True,
-        )
+    if slow := skipped_steps(stream):
+        click.echo(slow, err=True)
 
 
 @main.command()

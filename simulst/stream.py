@@ -143,6 +143,11 @@ class Stream:
                 self._take(self._pending.size, final=True)
         return self.emissions[before:]
 
+    def wait(self, seconds: float) -> None:
+        """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""
+        heard_ms = self._position() + self._pending.size * 1000 / self.session.sample_rate
+        self._pace.work(self.begin_ms + heard_ms, seconds)
+
     def _needed(self) -> float:
         """How many more samples to take in before READ is asked again, or before the window is full."""
         position = self._position()

@@ -51,3 +51,13 @@ def open_stream(
     if decoding.segment.pause_seconds:
         return SegmentedStream(open_session, decoding, unit, meter)
     return Stream(open_session(meter), decoding, unit)
+
+
+def skipped_steps(stream: AnyStream) -> str:
+    """A sentence that says how many decoding steps were left out (LATE), and what to do. Empty: none were."""
+    if not stream.skipped:
+        return ""
+    return (
+        f"the machine is too slow: {stream.skipped} of {stream.skipped + len(stream.reads)} decoding steps were left "
+        "out; give longer chunks, a smaller model or a smaller beam."
+    )

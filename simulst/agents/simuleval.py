@@ -13,6 +13,7 @@ processor, simulst/serve/simulstream.py, loads the model once for all clients an
 
 from __future__ import annotations
 
+import logging
 import sys
 from argparse import ArgumentParser, Namespace
 from types import TracebackType
@@ -29,7 +30,9 @@ from simulst.context import NOTHING, known_of_all
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
 from simulst.models import load_model, parse_options
-from simulst.streams import open_stream
+from simulst.streams import open_stream, skipped_steps
+
+logger = logging.getLogger(__name__)
 
 
 @entrypoint
@@ -125,6 +128,8 @@ class StreamAgent(SpeechToTextAgent):
             return WriteAction("", finished=True) if self.states.source_finished else ReadAction()
         finished = self.states.source_finished
         words = self._stream.push(self._new_samples(finished), finished)
+        if finished and (slow := skipped_steps(self._stream)):
+            logger.warning("%s", slow)
         text = "".join(word.text for word in words)
         return WriteAction(text, finished) if text or finished else ReadAction()
 

@@ -96,6 +96,10 @@ class SegmentedStream:
             self._end(self._utterance)
         return self.emissions[before:]
 
+    def wait(self, seconds: float) -> None:
+        """See `Stream.wait`."""
+        self._pace.work((self._start + self._audio.size) * 1000 / SAMPLE_RATE, seconds)
+
     def _open(self, meter: Meter) -> Stream:
         begin_ms = self._begin * 1000 / SAMPLE_RATE
         return Stream(self.open_session(meter), self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms)

@@ -54,6 +54,8 @@ class Skip(Late):
 class Pace:
     """How far a stream's computation is behind its audio, if the audio comes at the speed of speech.
 
+    Time that a push has waited for the computation of other streams counts, too (`Stream.wait`).
+
     skipped: how many steps have been left out.
     """
 
@@ -62,7 +64,7 @@ class Pace:
         self.skipped = 0
 
     def work(self, at_ms: float, seconds: float) -> None:
-        """Count computation that could begin when `at_ms` of audio had come."""
+        """Count computation, or a wait, that could begin when `at_ms` of audio had come."""
         self._free_ms = max(self._free_ms, at_ms) + 1000 * seconds
 
     def skip(self, next_ms: float) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -32,7 +33,9 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.base import Model
 from simulst.options import build_options
-from simulst.streams import AnyStream, open_stream
+from simulst.streams import AnyStream, open_stream, skipped_steps
+
+logger = logging.getLogger(__name__)
 
 WHERE = "the speech processor's configuration"
 
@@ -92,6 +95,7 @@ class StreamProcessor(SpeechProcessor):
         self._decoding = _decoding(self._options)
         self._background = _background(self._options)
         self._shared = self._loaded[self._options.model_key]
+        self._stream: AnyStream | None = None
         self.clear()
 
     @property
@@ -140,7 +144,9 @@ class StreamProcessor(SpeechProcessor):
 
     def clear(self) -> None:
         """Forget the stream and its languages."""
-        self._stream: AnyStream | None = None
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            _tell_skipped(stream)
         self._source, self._target = self._options.source_lang, self._options.target_lang
 
     def _set_languages(self, source: str, target: str) -> None:
@@ -153,7 +159,9 @@ class StreamProcessor(SpeechProcessor):
 
     def _push(self, samples: np.ndarray, finished: bool = False) -> IncrementalOutput:
         # The HTTP server may `clear` a session while it works here; its stream is then kept in this variable alone.
+        asked = time.perf_counter()
         with self._shared.lock:
+            waited = time.perf_counter() - asked
             stream = self._stream
             if stream is None:
                 model, languages = self._shared.model, (self._source, self._target)
@@ -161,7 +169,11 @@ class StreamProcessor(SpeechProcessor):
                 self._stream = stream
             if finished:
                 self._stream = None
-            return self._output([word.text for word in stream.push(samples, finished)])
+            words = stream.push(samples, finished)
+            stream.wait(waited)  # only now: a step that has waited for its turn is not left out for that
+            if finished:
+                _tell_skipped(stream)
+            return self._output([word.text for word in words])
 
     def _output(self, tokens: list[str]) -> IncrementalOutput:
         return IncrementalOutput(tokens, self.tokens_to_string(tokens), [], "")
@@ -180,6 +192,11 @@ def _decoding(options: ProcessorOptions) -> Decoding:
 
 def _background(options: ProcessorOptions) -> Background:
     return known_of_all(options.context) if options.context else NOTHING
+
+
+def _tell_skipped(stream: AnyStream) -> None:
+    if slow := skipped_steps(stream):
+        logger.warning("the stream of a client: %s", slow)
 
 
 def _plain(value: Any) -> Any:

@@ -174,6 +174,16 @@ def test_context(simuleval: SimulEval, tmp_path: Path, monkeypatch: pytest.Monke
         simuleval("--no-scoring", "--context", str(tmp_path / "context.tsv"))
 
 
+def test_skipped_steps_are_told(simuleval: SimulEval, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each utterance. A search takes longer than the chunk."""
+    make(tmp_path, ENGLISH[:2], samples=(6400, 4800))
+    conf = tmp_path / "conf.yaml"
+    for late, count in (("wait", 0), ("skip", 2)):
+        conf.write_text(f"read: {{type: chunk, ms: 30}}\ncommit: {{type: all}}\nlate: {{type: {late}}}\n")
+        simuleval("--model-option", "sleep=0.04", "--no-scoring")
+        assert caplog.text.count("decoding steps were left out") == count
+
+
 def test_other_rates_are_resampled(simuleval: SimulEval, tmp_path: Path) -> None:
     """Same samples, so the same words; the filter's delay may cost two segments."""
     utterances = make(tmp_path, rate=8000)

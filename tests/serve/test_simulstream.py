@@ -42,7 +42,7 @@ from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 from simulstream.server.speech_processors import build_speech_processor
 
-from simulst.serve.simulstream import StreamProcessor, read_options
+from simulst.serve.simulstream import StreamProcessor, _Loaded, read_options
 
 SIZES = (84800, 33600, 46400)  # simulstream tells the end after the last chunk: no step lies there
 
@@ -247,6 +247,81 @@ def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypat
     assert len(made) == 1
     assert texts == [ours(tmp_path, seed=7)[0].prediction] * 3
     assert sorted(opened[2:5]) == [("es", "en"), ("es", "en"), ("fr", "de")]
+
+
+class Turns:
+    """A clock that moves only while a model works, and the lock of that model: the next one works when it is free."""
+
+    def __init__(self, step_seconds: float) -> None:
+        self.now = self.free = 0.0
+        self.step_seconds = step_seconds
+
+    def __enter__(self) -> None:
+        self.now = max(self.now, self.free)
+
+    def __exit__(self, *error: object) -> None:
+        self.free = self.now
+
+    def work(self, *about: object) -> None:
+        self.now += self.step_seconds
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("segment", [{"type": "none"}, {"type": "pause", "seconds": 0.5}])
+def test_clients_of_one_model_skip_steps_for_each_other(
+    segment: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A step takes 0.7 s of each second: one client is in time. The lag of three may not grow, and none is left out."""
+    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    seconds, piece = 30, np.full(1600, 0.1, dtype=np.float32)
+
+    def live(clients: int, late: str) -> tuple[float, list[int]]:
+        """The largest lag, in seconds, of clients that all send in real time, and how many steps each of them made."""
+        turns = Turns(0.7)
+        for module in ("simulst.meter.time", "simulst.serve.simulstream.time"):
+            monkeypatch.setattr(module, turns)
+        monkeypatch.setattr(FakeModel, "work", turns.work)
+        options = SimpleNamespace(**FAKE | {"decoding": {**LA2, "segment": segment, "late": {"type": late}}})
+        shared = _Loaded(FakeModel(unstable=0), turns)  # type: ignore[arg-type]
+        monkeypatch.setitem(StreamProcessor._loaded, read_options(options).model_key, shared)
+        processors = [StreamProcessor(options) for _ in range(clients)]
+        texts = [""] * clients
+        lag = 0.0
+        waiting = [(0.1, client, 1) for client in range(clients)]  # when the next piece can be taken, whose, its number
+        while waiting:
+            waiting.sort(key=lambda turn: turn[0])  # who asks first is first
+            turns.now, client, number = waiting.pop(0)
+            texts[client] += processors[client].process_chunk(piece).new_string
+            lag = max(lag, turns.now - number / 10)
+            if number < 10 * seconds:
+                waiting.append((max(turns.now, (number + 1) / 10), client, number + 1))
+        steps = [len(processor._stream.reads) for processor in processors if processor._stream]
+        for client, processor in enumerate(processors):
+            texts[client] += processor.end_of_stream().new_string
+            processor.clear()
+        assert [text.strip() for text in texts] == [FakeModel().truth(16000 * seconds).strip()] * clients
+        return lag, steps
+
+    assert live(1, "skip")[0] < 1 and "left out" not in caplog.text
+    assert live(3, "wait")[0] > 30
+    lag, steps = live(3, "skip")
+    assert lag < 1 + 3 * 0.7  # it begins less than a second late, then each has its turn
+    assert 10 < min(steps) >= max(steps) - 1
+    told = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert len(told) == 3 and all(text.startswith("the stream of a client: the machine is too slow: ") for text in told)
+
+
+def test_skipped_steps_of_a_client_that_leaves_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    fast = {"read": {"type": "chunk", "ms": 50}, "commit": {"type": "all"}, "late": {"type": "skip"}}
+    slow = {**FAKE, "decoding": fast, "model_options": {"sleep": 0.06}}
+    processor = build_speech_processor(SimpleNamespace(**slow))
+    processor.process_chunk(np.full(8000, 0.1, dtype=np.float32))
+    assert "left out" not in caplog.text
+    processor.clear()
+    processor.clear()
+    assert caplog.text.count("decoding steps were left out") == 1
 
 
 def test_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
