@@ -33,6 +33,9 @@ LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; 
 class SegmentedStream:
     """A stream of any length, as a sequence of utterances. It has the interface of `Stream`.
 
+    No utterance is longer than twice `longest`: so much speech without a break is cut where it is, and goes on in the
+    next utterance.
+
     The result does not depend on how the audio is cut into pushes, as the detector hears chunks of 32 ms. A word's
     delay is the end of the chunk after which the loop could write it, so it includes the detector's own delay.
 
@@ -122,8 +125,9 @@ class SegmentedStream:
                 self._give(self._utterance, self._audio[self._given - self._start : end - self._start])
                 self._given = end
             keep = self._given
-            too_long = end - self._begin >= self._longest
-            if end - self._loud >= (CHUNK if too_long else self._pause):
+            size = end - self._begin
+            enough = CHUNK if size >= self._longest else self._pause
+            if end - self._loud >= enough or size >= 2 * self._longest:
                 self._end(self._utterance)
         self._audio, self._start = self._audio[keep - self._start :], keep
 

@@ -31,7 +31,7 @@ class History:
 class Segmentation(ABC):
     """A frozen dataclass of options. label: a short name for tables and curves, empty for the default.
 
-    longest_seconds: longer utterances end at the next chunk without speech.
+    longest_seconds: longer utterances end at the next chunk without speech, those of twice the length at once.
     history: how much of the text before an utterance the model is shown.
     """
 
@@ -65,8 +65,8 @@ class Whole(Segmentation):
 class Pause(Segmentation):
     """An utterance ends after `seconds` seconds without speech (simulst/longform/pauses.py).
 
-    longest: after so many seconds, an utterance ends at its next chunk (32 ms) without speech. If the detector never
-        finds one, only the model's window bounds time and memory.
+    longest: after so many seconds, an utterance ends at its next chunk (32 ms) without speech, and after twice as many
+        in any case.
     history: see History.
     """
 

@@ -216,6 +216,32 @@ def test_nobody_pauses() -> None:
     assert len(whole.segments) == 1
 
 
+def test_speech_without_a_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A detector that hears speech in everything: utterances end after 2 x `longest`; each sample is in one of them."""
+    heard: list[np.ndarray] = []
+
+    def listen(session: FakeSession, new: np.ndarray, final: bool = False) -> None:
+        heard.append(new)
+        extend(session, new, final)
+        assert session.samples <= 2 * 40 * CHUNK
+
+    extend = FakeSession.extend
+    monkeypatch.setattr(FakeSession, "extend", listen)
+    samples = np.random.default_rng(0).uniform(0.02, 1, 230 * CHUNK + 77).astype(np.float32)
+    how = replace(Decoding(Chunk(300), All()), segment=Pause(PAUSE, longest=40 * CHUNK / RATE))
+    stream = open_stream(model(unstable=0), how, "es", "en")
+    assert isinstance(stream, SegmentedStream)
+    for piece in np.array_split(samples, 50):
+        stream.push(piece)
+        assert stream._audio.size <= LEAST_SPEECH + CHUNK
+    stream.push(samples[:0], finished=True)
+    np.testing.assert_array_equal(np.concatenate(heard), samples)
+    assert stream.segments == [(0, 2560), (2560, 5120), (5120, pytest.approx(samples.size / 16))]
+    cuts = np.split(samples, [80 * CHUNK, 160 * CHUNK])
+    texts = [FakeModel(unstable=0).truth(cut.size).strip() for cut in cuts]
+    assert "".join(e.text for e in stream.emissions).strip() == " ".join(texts)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 9), st.sampled_from([0.3, 2.0, 60.0]), st.sampled_from([("word", " the cat"), ("char", "你好")]))
 def test_history(words: int, seconds: float, written: tuple[str, str]) -> None:
