@@ -145,7 +145,7 @@ def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str) -> list[l
 
 
 def _instance(index: int, recording: _Recording, pieces: Sequence[str], unit: str) -> Instance:
-    audio = [round(chunk.total_audio_processed * 1000, 6) for chunk in recording.chunks]
+    audio = [chunk.total_audio_processed * 1000 for chunk in recording.chunks]
     computed = [chunk.computation_time * 1000 for chunk in recording.chunks]
     total = list(itertools.accumulate(computed))
     last = [recording.tokens[i][1] for i in completed_by(pieces, unit)]

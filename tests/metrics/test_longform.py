@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 import random
@@ -26,20 +25,11 @@ from simulst.runs import score_run
 pytest.importorskip("omnisteval")
 pytest.importorskip("simulstream")
 pytest.importorskip("mweralign")
-from omnisteval import cli as omnisteval
-from simulstream.metrics import score_latency
+from original_scores import close, omnisteval_scores, simulstream_scores
 
 WORDS = ["the", "cat", "sat", "on", "mat", "and", "dog,", "who", "was", "old.", "slept", "by", "it", "all", "day"]
 CHINESE = ["你好", "，", "我用 iPhone", " 打", "电话", "。", "世界 is", " big", "吗", "？"]
 TALKS = ("first", "second")
-NAMES = {
-    "LongYAAL (CU)": "LongYAAL",
-    "LongYAAL (CA)": "LongYAAL_CA",
-    "LongLAAL (CU)": "LongLAAL",
-    "LongLAAL (CA)": "LongLAAL_CA",
-    "BLEU": "BLEU",
-    "chrF": "chrF",
-}
 
 
 class Talks:
@@ -103,14 +93,7 @@ class Talks:
 
     def omnisteval(self, monkeypatch: pytest.MonkeyPatch, *options: str) -> dict[str, float]:
         """The scores of its command `omnisteval longform`."""
-        fixed = {"speech_segmentation": self.segmentation, "ref_sentences_file": self.references}
-        fixed["output_folder"] = self.folder / "out"
-        arguments = [word for name, value in fixed.items() for word in (f"--{name}", str(value))]
-        monkeypatch.setattr(sys, "argv", ["omnisteval", "longform", *arguments, *options])
-        omnisteval.main()
-        with (self.folder / "out" / "scores.tsv").open() as file:
-            rows = {row["metric"]: row["value"] for row in csv.DictReader(file, delimiter="\t")}
-        return {NAMES[name]: float(value) for name, value in rows.items() if name in NAMES}
+        return omnisteval_scores(monkeypatch, self.segmentation, self.references, *options)
 
 
 @pytest.fixture
@@ -121,12 +104,6 @@ def talks(tmp_path: Path) -> Talks:
 @pytest.fixture
 def chinese(tmp_path: Path) -> Talks:
     return Talks(tmp_path, CHINESE, "", "char")
-
-
-def close(mine: dict[str, Any], theirs: dict[str, float]) -> None:
-    assert theirs.keys() == set(NAMES.values())
-    for name, value in theirs.items():
-        assert mine[name] == pytest.approx(value, abs=2e-3), name
 
 
 def test_words(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,21 +142,18 @@ def test_simulstreams_own_scorers(
 ) -> None:
     talks = Talks(tmp_path, WORDS if unit == "word" else CHINESE, " " if unit == "word" else "", unit)
     mine = talks.score(talks.theirs, "de" if unit == "word" else "zh")
-    arguments = ["--eval-config", str(talks.config), "--log-file", str(talks.theirs), "--latency-unit", unit]
-    arguments += ["--audio-definition", str(talks.segmentation), "--scorer"]
-    reference = str(talks.references)
-    monkeypatch.setattr(sys, "argv", ["score", *arguments, "stream_laal", "--reference", reference])
-    score_latency.cli_main()
-    said = capsys.readouterr().out
-    plain, aware = (float(part.split("=")[1].strip(" )\n")) for part in said.split("LatencyScores(")[1].split(","))
-    assert (mine["StreamLAAL"], mine["StreamLAAL_CA"]) == pytest.approx((plain * 1000, aware * 1000), abs=1e-3)
+    files = (talks.config, talks.theirs, talks.segmentation, talks.references)
+    for name, value in simulstream_scores(monkeypatch, capsys, *files, unit).items():
+        assert mine[name] == pytest.approx(value, abs=1e-3)
     # Its quality scorers all load together, and COMET's needs a package whose versions do not fit ours.
     comet = SimpleNamespace(download_model=None, load_from_checkpoint=None)
     monkeypatch.setitem(sys.modules, "comet", comet)
     from simulstream.metrics import score_quality
 
-    tokenizer = ["--tokenizer", "13a" if unit == "word" else "zh"]
-    monkeypatch.setattr(sys, "argv", ["score", *arguments, "sacrebleu", "--references", reference, *tokenizer])
+    arguments = ["--eval-config", talks.config, "--log-file", talks.theirs, "--latency-unit", unit]
+    arguments += ["--audio-definition", talks.segmentation, "--scorer", "sacrebleu", "--references", talks.references]
+    arguments += ["--tokenizer", "13a" if unit == "word" else "zh"]
+    monkeypatch.setattr(sys, "argv", ["score", *map(str, arguments)])
     score_quality.cli_main()
     assert 20 < float(capsys.readouterr().out.split(":")[-1]) < 100
 
