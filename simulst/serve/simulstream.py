@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -207,10 +208,20 @@ def _plain(value: Any) -> Any:
 
 
 def _in_one_sentence(record: logging.LogRecord) -> bool:
-    """Our errors say what is wrong; the server need not show where in the code they came up."""
-    if record.exc_info and isinstance(record.exc_info[1], SimulstError):
+    """What a client did wrong is told in one sentence. Only faults of the code show where in the code they came up."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, SimulstError):
+        record.exc_info = None
+    elif isinstance(error, ValueError | ArithmeticError) and not _is_in_our_code(error):
+        # simulstream could not make samples of a message: half a sample, a sample rate of 0.
+        record.msg, record.args = f"a client sent what is no audio ({error}); its connection is closed.", ()
         record.exc_info = None
     return True
+
+
+def _is_in_our_code(error: BaseException) -> bool:
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(str(frame.f_globals.get("__name__")).startswith("simulst.") for frame, _ in frames)
 
 
 logging.getLogger("simulstream.websocket_server").addFilter(_in_one_sentence)

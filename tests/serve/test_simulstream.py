@@ -408,6 +408,11 @@ def test_a_server_goes_on_after_bad_clients(tmp_path: Path, caplog: pytest.LogCa
             await socket.send(loud)
             with pytest.raises(ws.exceptions.ConnectionClosed):
                 await socket.recv()
+        async with ws.connect(uri) as socket:
+            await socket.send(json.dumps({"sample_rate": 0}))
+            await socket.send(loud)
+            with pytest.raises(ws.exceptions.ConnectionClosed):
+                await socket.recv()
         idle = await ws.connect(uri)  # sends a part of a word, and nothing more
         await idle.send(loud)
         await asyncio.to_thread(send, uri, wavs)
@@ -419,11 +424,28 @@ def test_a_server_goes_on_after_bad_clients(tmp_path: Path, caplog: pytest.LogCa
         assert "the stream is es-en and can't become es-de on the way; end it first" in caplog.text
         [unknown] = [r for r in caplog.records if "no language 'ru'" in r.getMessage()]
         assert unknown.exc_info is None
+        assert "a client sent what is no audio (buffer size must be a multiple of element size)" in caplog.text
+        assert "a client sent what is no audio (float division by zero); its connection is closed." in caplog.text
+        assert "Traceback" not in caplog.text
     rows = (tmp_path / "metrics.jsonl").read_text().splitlines()
     named = {json.loads(row)["id"] for row in rows if "metadata" in row}
     kept = [row for row in rows if "model_loading_time" in row or json.loads(row)["id"] in named]
     (tmp_path / "kept.jsonl").write_text("\n".join(kept))
     same(read_log(tmp_path / "kept.jsonl"), ours(tmp_path, twice=True))
+
+
+def test_faults_of_our_code_keep_their_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*about: object) -> None:
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(FakeModel, "work", fail)
+    processor = build_speech_processor(SimpleNamespace(**FAKE))
+    with pytest.raises(ValueError) as caught:
+        processor.process_chunk(np.full(48000, 0.1, dtype=np.float32))
+    found = (caught.type, caught.value, caught.tb)
+    record = logging.LogRecord("simulstream.websocket_server", logging.ERROR, "", 0, "Error: a fault", (), found)
+    assert logging.getLogger(record.name).filter(record)
+    assert record.exc_info == found and record.getMessage() == "Error: a fault"
 
 
 def test_48_khz(tmp_path: Path) -> None:
