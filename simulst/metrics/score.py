@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from simulst.metrics.latency import LONG_METRICS, METRICS, corpus_latency
 logger = logging.getLogger(__name__)
 
 LONG_MS = 120_000  # no sentence takes as long, ms
+LONG_MEDIAN_MS = 30_000  # half of a corpus's sentences are never as long, but single ones may be: up to 70 s in MuST-C
 
 
 def score_instances(
@@ -54,15 +56,7 @@ def score_instances(
     if not instances:
         raise SimulstError(f"{path}: no sentences to score.")
     check_units(instances, unit, path)
-    if long := sum(instance.source_length > LONG_MS for instance in instances):
-        logger.warning(
-            "%s: %d of %d entries are longer than %g minutes, as whole recordings are; AL, LAAL, AP and DAL of them "
-            "mean nothing: score them with --segmentation and --references.",
-            path,
-            long,
-            len(instances),
-            LONG_MS / 60_000,
-        )
+    _warn_of_recordings(instances, path)
     references = _references(instances, path)
     if not references:
         logger.warning("%s: has no references; no BLEU and chrF, and lags use the lengths of the predictions.", path)
@@ -85,6 +79,19 @@ def score_instances(
         "unit": unit,
         **term_scores(instances, unit),
     }
+
+
+def _warn_of_recordings(instances: Sequence[Instance], path: str | Path) -> None:
+    lengths = [instance.source_length for instance in instances]
+    longest, middle = max(lengths), statistics.median(lengths)
+    if longest > LONG_MS or middle > LONG_MEDIAN_MS:
+        logger.warning(
+            "%s: the entries seem to be whole recordings: the longest takes %.0f s, and half of them %.0f s or more; "
+            "AL, LAAL, AP and DAL of recordings mean nothing: score them with --segmentation and --references.",
+            path,
+            longest / 1000,
+            middle / 1000,
+        )
 
 
 def term_scores(instances: Sequence[Instance], unit: str) -> dict[str, Any]:

@@ -305,12 +305,22 @@ def test_silence(talks: Talks) -> None:
     assert one["empty"] >= 4 and one["LongYAAL"] > 0
 
 
-def test_whole_recordings_without_segmentation_are_told(talks: Talks, caplog: pytest.LogCaptureFixture) -> None:
-    instances = read_log(talks.ours)
-    score_instances(instances)
-    assert "whole recordings" not in caplog.text
-    score_instances([replace(i, source_length=130_000.0) for i in instances])
-    assert "2 of 2 entries are longer than 2 minutes, as whole recordings are" in caplog.text
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        ((4, 70, 9, 5), False),  # sentences, and a long one
+        ((27, 29, 3), False),
+        ((4, 4, 4, 4, 125), True),
+        ((60, 180, 95), True),  # mini's talks
+        ((61,), True),
+    ],
+)
+def test_whole_recordings_without_segmentation_are_told(
+    talks: Talks, caplog: pytest.LogCaptureFixture, seconds: tuple[int, ...], told: bool
+) -> None:
+    one = read_log(talks.ours)[0]
+    score_instances([replace(one, index=i, source_length=1000.0 * s) for i, s in enumerate(seconds)], path="x.log")
+    assert ("x.log: the entries seem to be whole recordings: the longest takes" in caplog.text) is told
 
 
 def edited(talks: Talks, change: Any) -> None:
