@@ -213,6 +213,7 @@ def test_begins(whisper: Whisper, seconds: float, count: int) -> None:
     assert len(begins) == count + 1
     assert all(0 <= begin * 0.02 <= seconds for begin in begins)
     assert begins == sorted(begins)
+    assert begins[0] == 0  # the first token given always begins there, so all tokens of the window are given
 
 
 def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
