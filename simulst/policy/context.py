@@ -61,6 +61,7 @@ class View(ABC):
 
         layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all.
         heads: the heads in them, counted the same way; empty: all.
+            If both are empty, only the heads that the model names for alignment are averaged, if it names some.
         """
         raise NotImplementedError(f"{Need.ATTENTION} was not declared in STOP's needs")
 

@@ -223,9 +223,11 @@ class AlignAtt(Stop):
 
     frames: how many encoder frames at the end of the audio count as the last. A frame is 20 ms in Whisper and 40 ms in
         most other models.
-    layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all. Whisper
-        aligns its text by heads of its own choice, so `layers` and `heads` stay empty.
+    layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all.
     heads: the heads in them, counted the same way; empty: all.
+
+    If `layers` and `heads` are empty, and the model names the heads that align its text, only these are averaged.
+    Whisper does (`alignment_heads`). In CTranslate2's form it shows no others, so `layers` and `heads` stay empty.
     """
 
     frames: int

@@ -9,6 +9,7 @@ decoder is called through steps (see calls.py). Everything else is small and is 
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -35,6 +36,9 @@ PRE_BEAM = 1.5  # how many candidates per hypothesis get a CTC score, in units o
 END_GAP = 10.0  # the search is over if all new endings are this much worse than the best (Watanabe et al. 2017, eq. 50)
 END_STEPS = (2, 3, 4)  # the steps, counted backwards, for which END_GAP is checked (as in ESPnet)
 NEXT_STEP = {Need.CTC, Need.ATTENTION}  # what is known only after the decoder has read the last token
+
+HeadPairs = Sequence[tuple[int, int]]
+"""Heads of a decoder, each as the number of its layer and its number there; negative ones are counted from the end."""
 
 
 class Decoder(Protocol):
@@ -193,6 +197,7 @@ class JointSearch:
     eos: id of the end token.
     with_ctc: whether to use the CTC layer even if its weight is 0 (for STOP).
     terms: get a bonus.
+    alignment_heads: the heads that show at which frame a token begins, if the model names some.
     """
 
     def __init__(
@@ -203,8 +208,10 @@ class JointSearch:
         eos: int,
         with_ctc: bool = False,
         terms: Terms | None = None,
+        alignment_heads: HeadPairs = (),
     ) -> None:
         self.decoder, self.options, self._terms = decoder, options, terms
+        self.alignment_heads = alignment_heads
         self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
         self.length_bonus = options.length_bonus or 0.0
         self.sos, self.eos = sos, eos
@@ -392,12 +399,21 @@ class BestHypothesis(View):
         if self._next is None or self._next.state.attention is None:
             return super().frames_left(layers, heads)
         weights = self._next.state.attention[:, 0]  # of the best hypothesis: (layers, heads, T)
-        for dim, chosen in enumerate((layers, heads)):
-            if chosen:
-                size = weights.shape[dim]
-                numbers = torch.tensor([number % size for number in chosen], device=weights.device)
-                weights = weights.index_select(dim, numbers)
-        return self._search.frames - 1 - int(weights.mean((0, 1)).argmax())
+        pairs = self._search.alignment_heads
+        if layers or heads:
+            pairs = list(itertools.product(layers or range(len(weights)), heads or range(weights.shape[1])))
+        return self._search.frames - 1 - int(mean_attention(weights, pairs).argmax())
+
+
+def mean_attention(weights: Tensor, pairs: HeadPairs = ()) -> Tensor:
+    """Source attention of the decoder, averaged over some of its heads: (layers, heads, ..., T) → (..., T).
+
+    pairs: the heads; empty: all.
+    """
+    if not pairs:
+        return weights.mean((0, 1))
+    layers, heads = zip(*pairs, strict=True)
+    return weights[list(layers), list(heads)].mean(0)
 
 
 def joint_beam_search(

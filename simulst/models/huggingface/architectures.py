@@ -22,9 +22,11 @@ from simulst.context import Background
 from simulst.errors import SimulstError
 from simulst.languages import code_of, unit_of
 from simulst.models.huggingface import HuggingFaceOptions
+from simulst.models.huggingface.decoder import sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.whisper import PREVIOUS_TOKENS, SILENCE, log_mel, whisper_task
 from simulst.search import JointOptions, Tokens
+from simulst.search.beam import HeadPairs
 from simulst.search.terms import Terms, terms_of
 from simulst.units import FRAME, SAMPLE_RATE
 
@@ -46,7 +48,7 @@ class Architecture:
     """
 
     tokens_per_frame = 1.0  # the most that a text may have
-    alignment_heads: tuple[tuple[int, int], ...] = ()  # layers and heads that show when a token was spoken; none: all
+    alignment_heads: HeadPairs = ()  # those that show when a token was spoken; none: all
 
     def __init__(self, path: Any, model: Any, extractor: Any, tokenizer: Any, options: HuggingFaceOptions) -> None:
         self.path, self.model, self.extractor, self.tokenizer, self.options = path, model, extractor, tokenizer, options
@@ -148,7 +150,11 @@ class Whisper(Architecture):
         super().__init__(*parts)
         special = range(self.eos + 1, self.model.config.vocab_size)  # languages, tasks, times
         self.never = tuple({*self.never, *special})
-        self.alignment_heads = tuple((layer, head) for layer, head in self._setting("alignment_heads") or ())
+        pairs = tuple((layer, head) for layer, head in self._setting("alignment_heads") or ())
+        layers, heads = sizes_of(self.model)
+        # Distilled models may name the heads of their teacher, which has more layers.
+        if all(layer < layers and head < heads for layer, head in pairs):
+            self.alignment_heads = pairs
 
     @property
     def window_seconds(self) -> float:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
@@ -16,7 +15,7 @@ from simulst.models.window import WindowedSession
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, SearchOptions, Tokens
-from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
 from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
 from simulst.search.calls import Steps, run_alone
 from simulst.search.loops import without_loops
@@ -129,7 +128,9 @@ class HuggingFaceSession(WindowedSession):
             bounded = replace(options, max_length_ratio=min(options.max_length_ratio, most))
             if self._terms is None or self._terms.bonus != options.terms_bonus:
                 self._terms = model.terms(self.background, options, self._languages[1])
-            search = JointSearch(decoder, bounded, model.eos, model.eos, terms=self._terms)
+            search = JointSearch(
+                decoder, bounded, model.eos, model.eos, terms=self._terms, alignment_heads=model.alignment_heads
+            )
             search.append(encoded.frames)
             self._open = (encoded, options, search)
         return self._open[2]
@@ -153,11 +154,7 @@ class HuggingFaceSession(WindowedSession):
         memory = decoder.memory()
         memory.append(encoded.frames)
         weights = decoder.spoken(tokens[: model.positions - len(prompt)], memory)
-        if model.alignment_heads:
-            shown = torch.stack([weights[layer, head] for layer, head in model.alignment_heads]).mean(0)
-        else:
-            shown = weights.mean((0, 1))
-        frames = monotonic_frames(shown.cpu().numpy())
+        frames = monotonic_frames(mean_attention(weights, model.alignment_heads).cpu().numpy())
         frames += frames[-1:] * (len(tokens) - len(frames))
         seconds = self._audio.size / SAMPLE_RATE / encoded.heard
         return [(frame + 1) * seconds for frame in frames]

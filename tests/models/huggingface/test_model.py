@@ -1,5 +1,9 @@
 """Sessions of Hugging Face models under our searches and policies, on tiny random models of each kind."""
 
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +15,11 @@ from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
+from simulst.models.huggingface import decoder
 from simulst.models.huggingface.architectures import Architecture, Seamless, Whisper
 from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
+from simulst.needs import Need
+from simulst.policy.stop import Stop
 from simulst.search import JointBeamSearch, Tokens
 from simulst.streams import open_stream
 
@@ -149,6 +156,59 @@ def test_languages_that_are_not_there(models: dict[str, HuggingFace]) -> None:
     ):
         with pytest.raises(SimulstError, match=words):
             models[kind].session(*pair)
+
+
+# AlignAtt
+
+
+def peaked(pairs: Any, frame: int) -> Any:
+    """Attention in which `pairs` of layers and heads look at one frame; the others look at the last one, and harder."""
+
+    def stacked(output: Any, frames: int) -> torch.Tensor:
+        layers, (n, heads, m, _) = len(output.cross_attentions), output.cross_attentions[0].shape
+        weights = torch.zeros(layers, n, heads, m, frames)
+        weights[..., -1] = 1.0
+        for layer, head in pairs:
+            weights[layer, :, head] = 0.0
+            weights[layer, :, head, :, frame] = 0.4
+        return weights
+
+    return stacked
+
+
+def test_only_the_heads_that_the_model_names_align(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both for AlignAtt and for the times at which tokens end; layers and heads that STOP names are taken instead."""
+    pairs = ((1, 0), (0, 1))
+    monkeypatch.setattr(decoder, "_stacked", peaked(pairs, 3))
+    named = model.architecture.alignment_heads
+    assert named == (pairs if isinstance(model.architecture, Whisper) else ())
+    session = model.session(*pair_of(model))
+    session.extend(noise(2))
+    frames = session._model.encode(session._audio).heard
+    asked: list[Any] = []
+
+    @dataclass(frozen=True)
+    class Asks(Stop):
+        needs = frozenset({Need.ATTENTION})
+
+        def ends(self, view: Any) -> bool:
+            asked.append(
+                [view.frames_left(), *(view.frames_left(*chosen) for chosen in (((0,),), ((), (1,)), ((-1,), (0,))))]
+            )
+            return True
+
+    session.search((), GREEDY, Asks())
+    assert asked == [[frames - 4 if named else 0, 0, 0, frames - 4]]
+    [end] = session._end_times((10,))
+    assert end == pytest.approx((4 if named else frames) * 2 / frames)
+
+
+def test_a_distilled_whisper_has_not_its_teachers_heads(folders: dict[str, Any], tmp_path: Path) -> None:
+    shutil.copytree(folders["whisper"], tmp_path / "whisper")
+    path = tmp_path / "whisper" / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "alignment_heads": [[1, 0], [7, 1]]}))
+    model: Any = load_model(tmp_path / "whisper", threads=1)
+    assert model.architecture.alignment_heads == ()
 
 
 # The window
