@@ -73,6 +73,7 @@ CASCADES = table(
     ("", "option 'answers': ... 'line'", cascade(**{**OPEN, "answers": "letter"})),
     ("", "the server cannot be reached", cascade(**SERVER)),
     ("", "'url' must begin with http", cascade(**{**SERVER, "url": "localhost"})),
+    ("", "'url' must begin with http ... found 'http://[::1/v1'", cascade(**{**SERVER, "url": "http://[::1/v1"})),
 )  # fmt: skip
 
 

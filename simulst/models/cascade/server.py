@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import queue
+import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation
 
@@ -40,8 +44,11 @@ class Server(ChatOptions):
 
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: an address that is none, a key that is not there."""
-        if not self.url.startswith(("http://", "https://")):
-            raise SimulstError(f"{path}: 'url' must begin with http:// or https://; found '{self.url}'.")
+        if not _is_address(self.url):
+            raise SimulstError(
+                f"{path}: 'url' must begin with http:// or https:// and name a server, such as "
+                f"http://localhost:8000/v1; found '{self.url}'."
+            )
         if self.key and not os.environ.get(self.key):
             raise SimulstError(f"{path}: the environment has no {self.key}, which 'key' names; export it.")
         self.check(path)
@@ -75,29 +82,60 @@ class ServerTranslation(PlainTranslation):
         return text.strip().removeprefix(begin) if begin else text, True
 
     def _asked(self, body: dict[str, Any]) -> Any:
+        """The server's answer. Raises SimulstError: none came in time; it is an error, not whole, or not JSON."""
         server = self._server
         headers = {"Content-Type": "application/json"}
         if server.key:
             headers["Authorization"] = f"Bearer {os.environ.get(server.key, '')}"
         address = server.url.rstrip("/") + "/chat/completions"
         request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+        # The timeout of urlopen holds for each read, so a server that answers in drops would never be late.
+        answers: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+        threading.Thread(target=_ask, args=(request, server.timeout, answers), daemon=True).start()
         try:
-            with urllib.request.urlopen(request, timeout=server.timeout) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            raise SimulstError(f"{server.url}: the server answered with status {error.code}; see its log.") from error
-        except TimeoutError as error:
-            raise SimulstError(
-                f"{server.url}: no answer within {server.timeout:g} s; give it a longer 'timeout'."
-            ) from error
-        except (urllib.error.URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
-            if isinstance(reason, TimeoutError):
-                raise SimulstError(
-                    f"{server.url}: no answer within {server.timeout:g} s; give it a longer 'timeout'."
-                ) from error
-            raise SimulstError(f"{server.url}: the server cannot be reached ({reason}); check that it runs.") from error
+            answer = answers.get(timeout=server.timeout)
+        except queue.Empty:
+            answer = TimeoutError()
+        if isinstance(answer, Exception):
+            raise SimulstError(f"{server.url}: {_reason(answer, server.timeout)}") from answer
+        try:
+            return json.loads(answer)
         except ValueError as error:
             raise SimulstError(
                 f"{server.url}: the answer is not JSON; give the address of a server with OpenAI's interface."
             ) from error
+
+
+def _ask(request: urllib.request.Request, timeout: float, answers: queue.SimpleQueue[bytes | Exception]) -> None:
+    """Put the body of the answer, or the error, into `answers`."""
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            answers.put(answer.read())
+    except Exception as error:  # raised by the thread that waits
+        answers.put(error)
+
+
+def _reason(error: Exception, timeout: float) -> str:
+    """Why no answer came, and the remedy."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"the server answered with status {error.code}; see its log."
+    cause = getattr(error, "reason", error)
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {timeout:g} s; give it a longer 'timeout'."
+    if isinstance(error, OSError):
+        return f"the server cannot be reached ({cause}); check that it runs."
+    if isinstance(error, http.client.IncompleteRead):
+        return "the answer is cut short; see the server's log."
+    if isinstance(error, http.client.HTTPException):
+        return f"the answer is not HTTP ({first_line(error)}); give the address of a server with OpenAI's interface."
+    return "the request cannot be sent; check 'url', and the characters of the server's key."
+
+
+def _is_address(url: str) -> bool:
+    """Whether a request can be sent there."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0  # a port that is no number raises ValueError
+    except ValueError:
+        return False
+    return named and parts.scheme in ("http", "https") and url.isascii() and url.isprintable() and " " not in url

@@ -30,9 +30,11 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.path, dict(self.headers), body))
         status, answer = self.server.answer(body)
         try:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(answer)
+            if status:
+                self.send_response(status)
+                self.end_headers()
+            for piece in [answer] if status else answer:
+                self.wfile.write(piece)
         except OSError:  # the client has gone
             pass
 
@@ -96,15 +98,31 @@ def test_a_key(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         opened(server, tmp_path, key="MY_KEY")
 
 
+LATE = "no answer within 0.5 s; give it a longer 'timeout'"
+
+
 def slowly(body: dict[str, Any]) -> tuple[int, bytes]:
-    time.sleep(1)
+    time.sleep(2)
     return loud(body)
+
+
+def drops(begin: bytes) -> Iterator[bytes]:
+    """A beginning, and then a byte now and then: each read is in time, the answer never is."""
+    yield begin
+    for _ in range(20):
+        time.sleep(0.1)
+        yield b"x"
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (slowly, "no answer within 0.2 s; give it a longer 'timeout'"),
+        (slowly, LATE),
+        (lambda body: (0, drops(b"HTTP/1.0 200 OK\r\n\r\n")), LATE),
+        (lambda body: (0, drops(b"HTTP/1.0 200 OK\r\nX-Drops: ")), LATE),
+        (lambda body: (0, [b"220 mail.example ESMTP\r\n"]), "the answer is not HTTP \\(220 mail"),
+        (lambda body: (0, [b"HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\n{"]), "the answer is cut short; see"),
+        (lambda body: (0, []), "the server cannot be reached .*without response.*; check that it runs"),
         (lambda body: (500, b"oops"), "answered with status 500; see its log"),
         (lambda body: (200, b"<html>"), "the answer is not JSON"),
         (lambda body: (200, b"\xff\xfe\xfa"), "the answer is not JSON"),
@@ -115,7 +133,7 @@ def slowly(body: dict[str, Any]) -> tuple[int, bytes]:
 )
 def test_bad_answers(server: Any, tmp_path: Path, answer: Any, words: str) -> None:
     """One sentence, and the stream's words so far are kept."""
-    stream = opened(server, tmp_path, timeout=0.2 if answer is slowly else 30.0)
+    stream = opened(server, tmp_path, timeout=0.5 if words == LATE else 30.0)
     samples = speaker.audio(SAY)
     server.answer = loud
     stream.push(samples[: len(samples) // 2])
@@ -132,5 +150,22 @@ def test_no_server(server: Any, tmp_path: Path) -> None:
     server.server_close()
     with pytest.raises(SimulstError, match=r"the server cannot be reached .*; check that it runs"):
         stream.push(np.zeros(32000, np.float32), finished=True)
-    with pytest.raises(SimulstError, match="'url' must begin with http"):
-        load_model(speaker.write(tmp_path, {"type": "server", "url": "localhost:1", "model": "x"}, SAY))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:1", "http://", "http:///v1", "http://[::1/v1", "http://a:port/v1", "http://a:99999", "http://a b/v1"],
+)
+def test_addresses_that_are_none(url: str, tmp_path: Path) -> None:
+    with pytest.raises(SimulstError, match="'url' must begin with http:// or https:// and name a server") as caught:
+        load_model(speaker.write(tmp_path, {"type": "server", "url": url, "model": "x"}, SAY))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_that_no_header_can_hold(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence does not tell it."""
+    monkeypatch.setenv("MY_KEY", "abc\ndef")
+    stream = opened(server, tmp_path, key="MY_KEY")
+    with pytest.raises(SimulstError, match="the request cannot be sent; check 'url'") as caught:
+        stream.push(speaker.audio(SAY), finished=True)
+    assert "abc" not in str(caught.value)
