@@ -77,6 +77,7 @@ NEEDED = ("read", "commit")
 REMEDIES = {
     ("read", Need.BLOCKS): "write 'read: {type: chunk, ms: ...}'",
     ("search", Need.BLOCKS): "write 'search: {type: joint_beam}'",
+    ("search", Need.INCREMENTAL): "write 'search: {type: joint_beam}'",
     ("search", Need.STEPS): "write 'search: {type: beam}'",
     ("search", Need.LIBRARY_SEARCH): "write 'search: {type: joint_beam}'",
     ("search", Need.CTC): "write 'ctc_weight: 0.0' under search",

@@ -11,6 +11,7 @@ class Need(Enum):
     AUDIO = "the audio of the stream"  # always there: the loop passes it to the policies that need it
     BLOCKS = "an encoder that works in blocks"
     STEPS = "a decoder that is driven token by token"
+    INCREMENTAL = "a search that goes on from one block of speech to the next"
     LIBRARY_SEARCH = "the beam search of the model's own library"
     CTC = "a CTC layer for the translation"
     ATTENTION = "the decoder's attention to the source"

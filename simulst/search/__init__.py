@@ -202,6 +202,10 @@ class IBWBS(JointOptions):
     repetition: bool | None = None
     final: Literal["raw", "per_token"] = "raw"
 
+    @property
+    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+        return super().needs | {Need.INCREMENTAL}
+
     def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> IBWBS:
         filled = super().filled(usual, gives)
         assert isinstance(filled, IBWBS)

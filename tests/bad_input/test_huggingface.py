@@ -7,7 +7,7 @@ import huggingface_hub
 import pytest
 import soundfile
 import speaker
-from cases import Case, Change, Check, cut, own, removed, run, table, written
+from cases import Case, Change, Check, all_of, cut, own, removed, run, table, written
 
 AUDIO = "simulst translate data/u0.wav --decoding la2.yaml --source-lang en --target-lang de"
 SAY = "The cat sat. Then the dog came."
@@ -60,6 +60,10 @@ def cascade(**translator: object) -> Change:
 MANY = {"type": "llm", "model": "llm", "instruction": "be brief " * 90}
 SERVER = {"type": "server", "url": "http://127.0.0.1:9/v1", "model": "x"}
 OPEN = {"type": "command", "command": "cat", "answers": "line", "timeout": 0.2}
+IBWBS = written("la2.yaml", "read: {type: chunk, ms: 500}\ncommit: {type: all}\nsearch: {type: ibwbs}")
+NOT_INCREMENTAL = (
+    "search: ibwbs needs a search that goes on from one block of speech ... write 'search: {type: joint_beam}'"
+)
 CASCADES = table(
     f"{AUDIO} --model cascade.yaml",
     ("", "gone: no such folder", cascade(type="huggingface", model="gone")),
@@ -67,6 +71,8 @@ CASCADES = table(
     ("", "marian: no model.bin; convert a model", cascade(type="ctranslate2", model="marian")),
     ("", "marian: a model of type 'marian' is not a decoder-only", cascade(type="llm", model="marian")),
     ("", "llm: the chat has ... but the model reads 256; give it fewer examples", cascade(**MANY)),
+    ("", NOT_INCREMENTAL, all_of(IBWBS, cascade(type="huggingface", model="marian"))),
+    ("", NOT_INCREMENTAL, all_of(IBWBS, cascade(type="llm", model="llm"))),
     ("", "there is no program 'no_such_program x'", cascade(type="command", command="no_such_program x")),
     ("", "ended with status 3 before it answered", cascade(**{**OPEN, "command": "sh -c 'exit 3'"})),
     ("", "'sleep 9' gave no translation within 0.2 s", cascade(**{**OPEN, "command": "sleep 9"})),

@@ -32,7 +32,7 @@ def test_what_is_open_is_the_models(
     filled = given.filled(usual, gives)
     assert (filled.ctc_weight, filled.length_bonus) == weights
     assert type(filled) is type(given) and filled.beam == given.beam
-    assert filled.needs == (CTC if weights[0] else NO_CTC)
+    assert filled.needs == (CTC if weights[0] else NO_CTC) | ({Need.INCREMENTAL} if isinstance(given, IBWBS) else set())
 
 
 @pytest.mark.parametrize("given", [None, True, False])

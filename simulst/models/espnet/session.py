@@ -76,7 +76,7 @@ class ESPnetSession(Session):
         self._gone: Tokens = ()  # committed tokens that have left the window
         self._steps: list[_Step] = []  # the steps whose frames are in the window; empty if there is no window
         self.gives = frozenset(
-            {Need.STEPS, Need.ATTENTION}
+            {Need.STEPS, Need.INCREMENTAL, Need.ATTENTION}
             | ({Need.BLOCKS} if model.blockwise else set())
             | ({Need.CTC} if model.has_ctc else set())
         )

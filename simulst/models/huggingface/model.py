@@ -53,7 +53,7 @@ class Encode:
 class HuggingFaceSession(WindowedSession):
     """The window's audio is encoded again at each step, the committed text is the forced beginning of the search."""
 
-    gives = frozenset({Need.STEPS, Need.ATTENTION})
+    gives = frozenset({Need.STEPS, Need.INCREMENTAL, Need.ATTENTION})
 
     def __init__(self, architecture: Architecture, source: str, target: str, meter: Meter) -> None:
         super().__init__(architecture.window_seconds, meter)
