@@ -26,7 +26,7 @@ from simulst.context import Background
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.models.base import Family
-from simulst.models.window import WindowedSession
+from simulst.models.window import WindowedSession, tell_of_full_context
 from simulst.needs import Need
 from simulst.options import read_fields
 from simulst.policy.context import TokensView
@@ -160,6 +160,7 @@ class Whisper:
         # One position is for the <eos> that `align` adds.
         max_new = min(max_new, POSITIONS - 1 - len(prompt))
         if max_new < 1:
+            tell_of_full_context(self.path, POSITIONS)
             return [Hypothesis(prefix)]
         length = len(prefix) + max_new
         result = self._model.generate(

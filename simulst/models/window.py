@@ -6,9 +6,11 @@ model says when each token was spoken.
 
 from __future__ import annotations
 
+import functools
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -18,8 +20,20 @@ from simulst.search import Tokens
 from simulst.units import SAMPLE_RATE
 
 LEAST_CUT = 1.0  # seconds; after a smaller cut, the window would be full again at once
+SHORTER = "cut the stream at its pauses ('segment'), or give the model a shorter window"
 
 logger = logging.getLogger(__name__)
+
+
+@functools.cache
+def tell_of_full_context(path: Path, positions: int, remedy: str = SHORTER) -> None:
+    """Warn that a step could add nothing. The warning comes once per model, not at each step."""
+    logger.warning(
+        "%s: the text so far fills the %d positions of the decoder, so a step added nothing; %s.",
+        path,
+        positions,
+        remedy,
+    )
 
 
 class WindowedSession(Session):

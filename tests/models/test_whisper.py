@@ -24,6 +24,7 @@ from simulst.longform.segment import Pause, Whole
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
 from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperSession, log_mel
+from simulst.models.window import tell_of_full_context
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
 from simulst.policy.context import Context
 from simulst.policy.read import Chunk, Offline, Read
@@ -194,8 +195,11 @@ def test_a_bound_only_cuts(endless: Whisper) -> None:
 
 @pytest.mark.parametrize("previous", [0, PREVIOUS_TOKENS])
 @pytest.mark.parametrize("left", [-99, -1, 0, 1, 2, 3, 9])
-def test_prompts_as_long_as_the_decoder(endless: Whisper, previous: int, left: int) -> None:
+def test_prompts_as_long_as_the_decoder(
+    endless: Whisper, previous: int, left: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """As many tokens as positions are left, and not one more; all of them can be aligned. Earlier text makes room."""
+    tell_of_full_context.cache_clear()
     length = POSITIONS - 4 - left
     encoded = endless.encode(sounds(3))
     tokens = endless.generate(encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(2), 100)[0].tokens
@@ -203,6 +207,8 @@ def test_prompts_as_long_as_the_decoder(endless: Whisper, previous: int, left: i
     assert max(left - 1, 0) <= len(tokens) - length <= max(left, 0)
     if left > 0:
         assert len(endless.begins(encoded, START, tokens, 300)) == len(tokens) + 1
+    told = [record for record in caplog.records if "fills the 448 positions" in record.getMessage()]
+    assert len(told) == (len(tokens) == length)
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.05, 0.4, 3, 30])

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from simulst.errors import SimulstError
 from simulst.models.base import check_device
 from simulst.models.cascade import beside
 from simulst.models.cascade.translators import Opener, Past, Translation, Translator
+from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, Hypothesis, JointBeamSearch, SearchOptions, Tokens
@@ -91,6 +93,10 @@ class TextTranslation(Translation):
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Beam:
         assert isinstance(options, JointBeamSearch)
+        parts = self._parts
+        if len(prefix) >= parts.positions - len(self._prompt):
+            tell_of_full_context(parts.path, parts.positions, "let sentences be shorter (most_words)")
+            return [Hypothesis(prefix)]
         found = without_loops(options, lambda used: joint_beam_search(self._over(sentence, used), prefix, stop))
         return run_alone(found) or [Hypothesis(prefix)]
 
@@ -111,7 +117,11 @@ class TextTranslation(Translation):
         else:
             ids = parts.tokenizer.encode(sentence)
             ids = ids if ids[-1:] == [parts.eos] else [*ids, parts.eos]
-        ids = ids[: parts.positions]
+        if len(ids) > parts.positions:
+            raise SimulstError(
+                f"{parts.path}: a text has {len(ids)} tokens, but the model reads {parts.positions}; let sentences be "
+                "shorter (most_words)."
+            )
         with torch.inference_mode():
             source = torch.tensor([ids], device=parts.model.device)
             frames = parts.model.get_encoder()(input_ids=source).last_hidden_state[0]

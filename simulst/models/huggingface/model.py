@@ -11,7 +11,7 @@ from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
 from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
-from simulst.models.window import WindowedSession
+from simulst.models.window import WindowedSession, tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, SearchOptions, Tokens
@@ -83,6 +83,9 @@ class HuggingFaceSession(WindowedSession):
     def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """As `search`, but whoever drives it answers its calls (see simulst/search/calls.py)."""
         prefix = self._in_window(committed)
+        if len(prefix) >= self._model.positions - len(self._prompt()):
+            tell_of_full_context(self._model.path, self._model.positions)
+            return Found([Hypothesis(committed)])
         if isinstance(options, IBWBS):
             found = yield from self._ibwbs(prefix, options, stop)
             return replace(found, beam=[replace(h, tokens=self._gone + h.tokens) for h in found.beam])

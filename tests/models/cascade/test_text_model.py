@@ -13,6 +13,7 @@ from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.huggingface import HuggingFaceText
+from simulst.models.window import tell_of_full_context
 from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
 
@@ -96,6 +97,29 @@ def test_policies(policy: dict[str, Any], folders: dict[str, Path], tmp_path: Pa
         stream.push(samples[:0], finished=True)
         found.append([(e.text, e.delay_ms) for e in stream.emissions])
     assert found[0] == found[1] and found[0]
+
+
+def test_a_text_that_is_too_long(folders: dict[str, Path], tmp_path: Path) -> None:
+    """It is refused, not cut; the words before it stay."""
+    say = "The cat sat. " + "The dog sat on the mat by the cat " * 12
+    path = speaker.write(tmp_path, {"type": "huggingface", "model": str(folders["marian"])}, say, most_words=200)
+    policy = {"commit": {"type": "all"}, "stop": {"type": "max_tokens", "n": 2}}
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 2000}, **policy}, "test")
+    stream = open_stream(load_model(path), decoding, "en", "de")
+    with pytest.raises(SimulstError, match=r"marian: a text has \d+ tokens, but the model reads 80; .*most_words"):
+        stream.push(speaker.audio(say), finished=True)
+    assert stream.emissions
+
+
+def test_a_translation_that_fills_the_positions(folders: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
+    tell_of_full_context.cache_clear()
+    ours, prefix = translation(folders["marian"], "marian"), (10, 11) * 40
+    for size in (78, 79, 80):
+        found = ours.continued(SENTENCE * 3, prefix[:size], GREEDY, None)
+        assert found[0].tokens[:size] == prefix[:size]
+    assert [h.tokens for h in found] == [prefix]
+    [said] = [record.getMessage() for record in caplog.records if "positions" in record.getMessage()]
+    assert "fills the 80 positions of the decoder, so a step added nothing; let sentences be shorter" in said
 
 
 def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from simulst.models import load_model
 from simulst.models.huggingface import decoder
 from simulst.models.huggingface.architectures import Architecture, Seamless, Whisper
 from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
+from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stop
-from simulst.search import JointBeamSearch, Tokens
+from simulst.search import IBWBS, JointBeamSearch, Tokens
 from simulst.streams import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=4.0)
@@ -227,6 +228,23 @@ def test_audio_beyond_the_window_slides(kind: str, search: str, folders: dict[st
     stream.push(np.zeros(0, np.float32), finished=True)
     assert max(sizes) <= 5 * 16000 and session._offset > 5 * 16000
     assert session.length == 13 * 16000 and session.gone > 0
+
+
+@pytest.mark.parametrize("options", [GREEDY, IBWBS(1, 0.0, max_length_ratio=4.0)], ids=("joint_beam", "ibwbs"))
+def test_a_full_context_adds_nothing_and_is_told_once(
+    model: HuggingFace, options: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell_of_full_context.cache_clear()
+    session = model.session(*pair_of(model))
+    session.extend(noise(1.2))
+    room = model.architecture.positions - len(session._prompt())
+    text = tuple(10 + number % 40 for number in range(room + 5))
+    session.search(text[: room - 1], options, None)
+    assert not [record for record in caplog.records if "positions" in record.getMessage()]
+    for size in (room, room + 1, room + 5):
+        assert [h.tokens for h in session.search(text[:size], options, None).beam] == [text[:size]]
+    [said] = [record.getMessage() for record in caplog.records if "positions" in record.getMessage()]
+    assert "fills the 64 positions of the decoder, so a step added nothing; cut the stream" in said
 
 
 def test_end_times_grow_and_lie_in_the_audio(model: HuggingFace) -> None:
