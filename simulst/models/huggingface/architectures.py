@@ -48,6 +48,7 @@ class Architecture:
     """
 
     tokens_per_frame = 1.0  # the most that a text may have
+    shows_previous = False  # whether the prompt has the text before the window
     alignment_heads: HeadPairs = ()  # those that show when a token was spoken; none: all
 
     def __init__(self, path: Any, model: Any, extractor: Any, tokenizer: Any, options: HuggingFaceOptions) -> None:
@@ -75,7 +76,7 @@ class Architecture:
         return next((size for name in names if (size := getattr(config, name, None))), 1 << 20)
 
     def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
-        """What stands before a text. previous: tokens that have left the window.
+        """What stands before a text. previous: tokens of the text before the window, if `shows_previous`.
 
         Raises SimulstError: a language that the model does not have.
         """
@@ -145,6 +146,7 @@ class Whisper(Architecture):
     """Whisper writes the source language or English; its encoder takes 30 s, see simulst/models/whisper.py."""
 
     tokens_per_frame = 0.5  # 25 a second, as in the search of CTranslate2
+    shows_previous = True
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)

@@ -63,12 +63,17 @@ class HuggingFaceSession(WindowedSession):
         self.layers, self.heads = sizes_of(architecture.model)
         self._incremental: IncrementalBlockwiseBeamSearch | None = None
         self._final = False
+        self._before: Tokens = ()  # text before the utterance
         self._terms: Terms | None = None
         self._open: tuple[Encoded, JointOptions, JointSearch] | None = None  # the last search, and over what it was
 
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         super().extend(samples, final)
         self._final = final
+
+    def remember(self, text: str) -> None:
+        if self._model.shows_previous and text:
+            self._before = self._model.tokens(text, self._languages[1])
 
     def slide(self, committed: Tokens) -> None:
         super().slide(committed)
@@ -90,7 +95,7 @@ class HuggingFaceSession(WindowedSession):
             found = yield from self._ibwbs(prefix, options, stop)
             return replace(found, beam=[replace(h, tokens=self._gone + h.tokens) for h in found.beam])
         assert isinstance(options, JointBeamSearch)
-        key = ("search", self._key, self._gone, prefix, options, stop.options if stop else None)
+        key = ("search", self._key, self._before, self._gone, prefix, options, stop.options if stop else None)
         beam = yield from self.meter.shared_steps(key, lambda: self._joint(prefix, options, stop))
         return Found([Hypothesis(self._gone + h.tokens, h.score) for h in beam])
 
@@ -125,7 +130,7 @@ class HuggingFaceSession(WindowedSession):
         if self._open is None or self._open[0] is not encoded or self._open[1] != options:
             model = self._model
             prompt = self._prompt()
-            never_first = () if self._gone or self.background.prompt else model.never_first
+            never_first = () if self._gone or self._previous() else model.never_first
             decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
             most = max(1, model.positions - len(prompt)) / encoded.heard
             bounded = replace(options, max_length_ratio=min(options.max_length_ratio, most))
@@ -139,8 +144,14 @@ class HuggingFaceSession(WindowedSession):
         return self._open[2]
 
     def _prompt(self) -> Tokens:
+        return self._model.prompt(*self._languages, self._previous())
+
+    def _previous(self) -> Tokens:
+        """The text that the prompt shows: of the recording's background, before the utterance, before the window."""
+        if not self._model.shows_previous:
+            return ()
         told = self._model.tokens(self.background.prompt, self._languages[1]) if self.background.prompt else ()
-        return self._model.prompt(*self._languages, told + self._gone)
+        return told + self._before + self._gone
 
     @property
     def _key(self) -> tuple[int, int]:

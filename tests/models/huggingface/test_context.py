@@ -2,12 +2,17 @@
 
 from typing import Any
 
+import pytest
+import torch
 from tiny_huggingface import PAIRS, noise
 
 from simulst.context import Background
+from simulst.meter import Memo, Meter
+from simulst.models import load_model
 from simulst.models.huggingface.model import HuggingFace
 from simulst.models.whisper import Whisper
-from simulst.search import JointBeamSearch
+from simulst.search import JointBeamSearch, Tokens
+from simulst.search.calls import run_alone
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.3)
 KNOWN = Background("a source", "the dog.", (("dog", "der Hund"), ("Café", "Café"), ("source", "")))
@@ -31,6 +36,48 @@ def test_whispers_prompt(models: dict[str, HuggingFace], whisper: Whisper) -> No
     finally:
         del whisper.generate
     assert whisper.text(asked[0]).strip() == "the dog. der Hund, Café"
+
+
+def test_text_before_the_utterance(models: dict[str, HuggingFace]) -> None:
+    """Whisper's prompt shows it, behind the background; a text then may begin with any token. Others do not see it."""
+    for kind, model in models.items():
+        session: Any = model.session(*PAIRS[kind])
+        plain, shows = session._prompt(), kind == "whisper"
+        session.remember("")
+        assert session._prompt() == plain
+        session.remember("and the cat")
+        told = session._prompt()
+        assert told[-len(plain) :] == plain and session.text(told[: -len(plain)]) == " and the cat" * shows
+        session.tell(Background("", "the dog."))
+        assert session.text(session._prompt()[: -len(plain)]) == " the dog. and the cat" * shows
+
+
+@pytest.mark.parametrize("kind", ["whisper", "mbart"])
+def test_what_may_come_first_after_other_text(kind: str, folders: dict[str, Any]) -> None:
+    """What Whisper must not begin with is forbidden at the beginning alone; mBART does not know of other text."""
+    model: Any = load_model(folders[kind], threads=1)
+    model.architecture.never_first = (10, 11, 12)
+    for before, told, free in (("", "", False), ("and the cat", "", True), ("", "the dog", True)):
+        session = model.session(*PAIRS[kind])
+        session.remember(before)
+        session.tell(Background("", told))
+        session.extend(noise(1))
+        search = session._search_over(run_alone(session._encoded()), GREEDY)
+        first = search.decoder.step(torch.tensor([0]), search.decoder.start(), search.memory)[0]
+        assert first[0, 10:13].isneginf().all() == (not (free and kind == "whisper"))
+
+
+def test_other_text_before_is_another_search(models: dict[str, HuggingFace]) -> None:
+    """Configurations with different histories share what was encoded, and no texts."""
+    found: dict[bool, list[Tokens]] = {True: [], False: []}
+    for shared, texts in found.items():
+        memo = Memo()
+        for before in ("", "and the cat", "der Hund und die Katze"):
+            session = models["whisper"].session(*PAIRS["whisper"], Meter(memo if shared else None))
+            session.remember(before)
+            session.extend(noise(2))
+            texts.append(session.search((), GREEDY, None).best)
+    assert found[True] == found[False] and len(set(found[True])) > 1
 
 
 def test_a_bonus_for_terms(models: dict[str, HuggingFace]) -> None:
