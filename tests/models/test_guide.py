@@ -1,4 +1,4 @@
-"""The CTC guide end to end: large models of two families, guided by a small blockwise one."""
+"""The CTC guide end to end: large models of three families, guided by a small blockwise one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_espnet
+import tiny_huggingface
+import tiny_pieces
 import torch
 
 from simulst.config import Decoding
@@ -34,6 +36,7 @@ from simulst.stream import Stream
 from simulst.streams import open_stream
 
 torch.set_num_threads(1)
+LETTERS = set(tiny_pieces.TEXT)
 GREEDY: Any = JointBeamSearch(1, 0.0, max_length_ratio=0.5)
 
 
@@ -62,7 +65,24 @@ def noise(samples: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 0.1, samples).astype(np.float32)
 
 
-def large(name: str, full: ESPnet, endless: Whisper) -> tuple[Model, Any]:
+@pytest.fixture(scope="module")
+def huggingface(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
+    """Models each of whose tokens is a word that the guide can spell."""
+    folder, models = tmp_path_factory.mktemp("huggingface"), {}
+    for kind in ("mbart", "whisper"):
+        model: Any = load_model(tiny_huggingface.write(folder / kind, kind), threads=1)
+        pieces, eos = model.architecture.tokenizer.get_vocab(), model.architecture.eos
+        words = {
+            number for piece, number in pieces.items() if piece[0] in "▁Ġ" and piece[1:] and {*piece[1:]} <= LETTERS
+        }
+        model.architecture.never = tuple({*range(len(model.architecture.tokenizer))} - words - {eos})
+        models[kind] = model
+    return models
+
+
+def large(name: str, full: ESPnet, endless: Whisper, huggingface: dict[str, Model]) -> tuple[Model, Any]:
+    if name in huggingface:
+        return huggingface[name], JointBeamSearch(1, 0.0, max_length_ratio=0.06)
     return (full, GREEDY) if name == "espnet" else (endless, BeamSearch(1, max_tokens_per_second=10))
 
 
@@ -74,12 +94,17 @@ def decode(model: Model, how: Decoding, cuts: list[int], memo: Memo | None = Non
     return stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]
 
 
-@pytest.mark.parametrize("name", ["espnet", "whisper"])
-def test_guided(name: str, full: ESPnet, endless: Whisper, guide: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "between"),
+    [("espnet", (-5.0, 5.0)), ("ctranslate2", (-5.0, 5.0)), ("mbart", (-60.0,)), ("whisper", (-60.0,))],
+)
+def test_guided(
+    name: str, between: tuple[float, ...], full: ESPnet, endless: Whisper, huggingface: dict[str, Model], guide: str
+) -> None:
     """However the audio comes and whatever is shared; a bound of -inf lets nothing through, and one of inf all."""
-    model, search = large(name, full, endless)
+    model, search = large(name, full, endless, huggingface)
     memo, counts = Memo(), []
-    for threshold in (-math.inf, -5.0, 5.0, math.inf):
+    for threshold in (-math.inf, *between, math.inf):
         how = Decoding(Chunk(600), WholeWords(All()), CTCGuide(guide, threshold), search)
         found = decode(model, how, [], memo)
         assert found == decode(model, how, [333, 10000, 40001], memo) == decode(model, how, [20000])
