@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
-from simulst.report.difference import compare_runs, difference_text
+from simulst.report.difference import compare_runs, difference_text, equal_texts_table
 from simulst.report.table import find_runs, runs_table, write_results
 
 
@@ -19,11 +19,21 @@ from simulst.report.table import find_runs, runs_table, write_results
 @click.option("--picture", default="", help="Path of the curve, relative to the page; a new section shows it.")
 @click.option("--command", "made_by", required=True, help="The command that made the runs.")
 @click.option("--test", "tested", nargs=2, metavar="A B", help="Test the difference of run B in FOLDERS to run A, too.")
+@click.option("--equal-texts", is_flag=True, help="Also count the texts that are equal in two offline runs.")
 def main(
-    folders: tuple[Path, ...], page: Path, section: str, picture: str, made_by: str, tested: tuple[str, str] | None
+    folders: tuple[Path, ...],
+    page: Path,
+    section: str,
+    picture: str,
+    made_by: str,
+    tested: tuple[str, str] | None,
+    equal_texts: bool,
 ) -> None:
     """Replace the table of one section."""
-    text = runs_table(find_runs(folders))
+    runs = find_runs(folders)
+    text = runs_table(runs)
+    if equal_texts:
+        text += f"\n\n{equal_texts_table(runs)}"
     if tested:
         places = [next((folder / name for folder in folders if (folder / name).is_dir()), None) for name in tested]
         if places[0] and places[1]:

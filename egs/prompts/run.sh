@@ -112,11 +112,11 @@ es_sweep() { # a sweep over the es prompts; $1: its configurations, $2: the fold
     simulst sweep --data data/es-en/tst --source-lang es --target-lang en --decodings "$1" --out "$2" --jobs "$jobs" \
         $redo ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $(options_of es-en) "${@:3}"
 }
-write_tables() { # $1: the section, $2: the stage, $3: the folder of the runs
+write_tables() { # $1: the section, $2: the stage, $3: the folder of the runs; then options of write_results.py
     local page
     for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
         python ../../local/write_results.py --page "$page" --section "$1" \
-            --command "$command --stage $2 --stop-stage $2   # $(python ../../benchmarks/processor.py)" "$3"
+            --command "$command --stage $2 --stop-stage $2   # $(python ../../benchmarks/processor.py)" "$3" "${@:4}"
     done
 }
 
@@ -128,10 +128,11 @@ if runs 13; then
         case $form in
             ctranslate2-*) es_sweep conf/sweep_forms.yaml "$exp/forms/$form" \
                 --model "$whisper" --model-option "compute_type=${form#*-}" ;;
-            *) es_sweep conf/sweep_forms.yaml "$exp/forms/$form" --model "$hf" --model-option "dtype=${form#*-}" ;;
+            *) es_sweep conf/sweep_forms_huggingface.yaml "$exp/forms/$form" \
+                --model "$hf" --model-option "dtype=${form#*-}" ;;
         esac
     done
-    write_tables forms 13 "$exp/forms"
+    write_tables forms 13 "$exp/forms" --equal-texts
 fi
 
 if runs 14; then

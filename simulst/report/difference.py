@@ -1,14 +1,15 @@
-"""The difference between two runs of the same data, tested."""
+"""How runs of the same data differ: a test of two of them, and how many of their texts are equal."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.metrics.score import compare
-from simulst.report.table import read_scores
+from simulst.report.table import load_runs, markdown, read_scores
 from simulst.runs import SCORES, read_run_config
 
 
@@ -46,3 +47,21 @@ def difference_text(baseline: str, system: str, found: dict[str, Any]) -> str:
         f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals, paired bootstrap test over "
         f"{found['sentences']} sentences)."
     )
+
+
+def equal_texts_table(folders: Sequence[Path]) -> str:
+    """How many texts of each two offline runs are equal, case and spaces included, as a Markdown table.
+
+    Raises SimulstError: fewer than two of the runs are offline; they are of different utterances; as `load_runs`.
+    """
+    runs = [run for run in load_runs(folders) if run.offline]
+    if len(runs) < 2:
+        raise SimulstError(f"{folders[0].parent}: has not two offline runs, so no texts can be compared.")
+    texts = [{i.name or str(i.index): i.prediction for i in read_log(run.folder)} for run in runs]
+    for run, those in zip(runs, texts, strict=True):
+        if those.keys() != texts[0].keys():
+            raise SimulstError(f"{run.folder}: is of other utterances than {runs[0].folder}; decode the same ones.")
+    rows = [[f"Equal texts of {len(texts[0])}", *(run.name for run in runs)]]
+    for run, those in zip(runs, texts, strict=True):
+        rows.append([run.name, *(str(sum(others[name] == those[name] for name in those)) for others in texts)])
+    return markdown(rows)

@@ -144,6 +144,11 @@ class JointOptions(SearchOptions):
         return replace(self, ctc_weight=weight, length_bonus=bonus or 0.0)
 
     @property
+    def per_token(self) -> bool:
+        """Whether `joint_beam_search` ranks what it has found by score per token."""
+        return False
+
+    @property
     def _kind(self) -> str:
         return ""
 
@@ -163,7 +168,18 @@ class JointOptions(SearchOptions):
 
 @dataclass(frozen=True)
 class JointBeamSearch(JointOptions):
-    """Joint CTC/attention beam search. Each step starts again after the committed tokens (simulst/search/beam.py)."""
+    """Joint CTC/attention beam search. Each step starts again after the committed tokens (simulst/search/beam.py).
+
+    final: how the hypotheses that a search has found are ranked: by score ("raw") or by score per token ("per_token"),
+        the committed tokens and <eos> included. CTranslate2's search divides by the length, too (length_penalty 1), but
+        does not count <eos>.
+    """
+
+    final: Literal["raw", "per_token"] = "raw"
+
+    @property
+    def per_token(self) -> bool:
+        return self.final == "per_token"
 
 
 @dataclass(frozen=True)
@@ -201,6 +217,10 @@ class IBWBS(JointOptions):
     step_back: int = 2
     repetition: bool | None = None
     final: Literal["raw", "per_token"] = "raw"
+
+    @property
+    def per_token(self) -> bool:
+        return self.final == "per_token"
 
     @property
     def needs(self) -> frozenset[Need]:  # type: ignore[override]

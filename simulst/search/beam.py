@@ -423,7 +423,6 @@ def joint_beam_search(
     attention: np.ndarray | None = None,
     results: int | None = None,
     give_up: Callable[[Running, list[Hypothesis]], bool] | None = None,
-    per_token: bool = False,
 ) -> Steps[list[Hypothesis]]:
     """Find the best hypotheses that begin with `prefix`, over the frames of `search`.
 
@@ -432,14 +431,13 @@ def joint_beam_search(
     attention: the decoder's log probabilities of the prefix, see `JointSearch.start`.
     results: how many hypotheses are wanted; None: options.beam. The search ends once they are known.
     give_up: give_up(running, ended) is asked after each step. If it is true, the search ends without a result.
-    per_token: whether hypotheses are ranked by score per token, prefix and <eos> included.
-    Returns: at most `results` hypotheses, best first, without <sos> and <eos>. Scores are conditional on the prefix,
-        unless they are per token. If nothing can follow the prefix (no frames, no room, too few frames for the prefix),
-        or after `give_up`, the prefix alone.
+    Returns: at most `results` hypotheses, best first, without <sos> and <eos>. If options.per_token, they are ranked by
+        score per token, prefix and <eos> included. Otherwise scores are conditional on the prefix. If nothing can
+        follow the prefix (no frames, no room, too few frames for the prefix), or after `give_up`, the prefix alone.
 
     Raises SimulstError: a score is NaN.
     """
-    results = results or search.options.beam
+    results, per_token = results or search.options.beam, search.options.per_token
     room = search.room - len(prefix)
     if search.frames == 0 or room < 1:
         return [Hypothesis(prefix)]

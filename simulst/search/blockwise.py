@@ -141,8 +141,7 @@ class IncrementalBlockwiseBeamSearch:
         search = self.search
         attention = self._attention(committed)
         if final:
-            per_token = self._options.final == "per_token"
-            return Found((yield from joint_beam_search(search, committed, attention=attention, per_token=per_token)))
+            return Found((yield from joint_beam_search(search, committed, attention=attention)))
         if search.frames == 0 or search.room <= len(committed):
             return Found([Hypothesis(committed)])
         stopped = yield from self._stopped(search.start(committed, attention), len(committed), stop)

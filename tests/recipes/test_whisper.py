@@ -47,7 +47,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 soundfile.write(data / f"u{number}.wav", noise, 16000)
             (data / "wav.scp").write_text("u0 u0.wav\nu1 u1.wav\n")
             (data / f"text.{pair[-2:]}").write_text("u0 the cats sat\nu1 on their mats\n")
-    for file in ("prompts/conf/sweep_forms", "prompts/conf/sweep_terms", "voices/conf/sweep_cascade"):
+    offline = "- {read: {type: offline}, commit: {type: all}}\n"
+    for file in ("prompts/conf/sweep_forms", "prompts/conf/sweep_forms_huggingface"):
+        (folder / f"egs/{file}.yaml").write_text(SWEEP + offline)
+    for file in ("prompts/conf/sweep_terms", "voices/conf/sweep_cascade"):
         (folder / f"egs/{file}.yaml").write_text(SWEEP)
     (folder / "egs/voices/conf/recognisers.yaml").write_text(SWEEP + "- {read: {type: offline}, commit: {type: all}}\n")
     yield folder
@@ -81,6 +84,7 @@ def test_the_same_weights_in_two_forms(prompts: Path) -> None:
     assert {"ctranslate2-int8", "ctranslate2-float32", "huggingface-float32"} <= forms
     page = (prompts / "README.md").read_text()
     assert all(f"| {form}/hold-1_500ms " in page for form in forms) and "processors" in page
+    assert "| Equal texts of 2 " in page and "| huggingface-float32/offline " in page.split("Equal texts")[1]
 
 
 def test_recall_of_rare_words(prompts: Path) -> None:

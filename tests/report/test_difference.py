@@ -6,9 +6,10 @@ from pathlib import Path
 
 import fake_runs
 import pytest
+import yaml
 
 from simulst.errors import SimulstError
-from simulst.report.difference import compare_runs, difference_text
+from simulst.report.difference import compare_runs, difference_text, equal_texts_table
 from simulst.runs import score_run
 
 
@@ -36,3 +37,33 @@ def test_a_run_that_is_not_scored(runs: Path) -> None:
     (runs / "finetuned/offline/scores.json").unlink()
     with pytest.raises(SimulstError, match=r"scores\.json: no such file"):
         compare_runs(runs / "base/offline", runs / "finetuned/offline")
+
+
+def offline_run(folder: Path, texts: list[str], read: str = "offline") -> Path:
+    """A scored run with these texts."""
+    place = fake_runs.write_run(folder, "run", texts, wrong=0.0)
+    config = yaml.safe_load((place / "config.yaml").read_text())
+    (place / "config.yaml").write_text(yaml.safe_dump({**config, "decoding": {"read": {"type": read}}}))
+    return place
+
+
+def test_equal_texts(tmp_path: Path) -> None:
+    """Case and spaces count; runs that are not offline do not."""
+    texts = {
+        "a": ["der Hund", "die Katze", "ein Haus"],
+        "b": ["der Hund", "die katze", "ein Haus"],
+        "c": ["Der Hund", "die Katze", "ein Haus"],
+    }
+    folders = [offline_run(tmp_path / name, rows) for name, rows in texts.items()]
+    folders.append(offline_run(tmp_path / "d", texts["a"], "chunk"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in equal_texts_table(folders).splitlines()]
+    assert rows[0] == ["Equal texts of 3", "a/run", "b/run", "c/run"]
+    assert rows[2:] == [["a/run", "3", "2", "2"], ["b/run", "2", "3", "1"], ["c/run", "2", "1", "3"]]
+
+
+def test_texts_that_cannot_be_compared(tmp_path: Path) -> None:
+    one, two = offline_run(tmp_path / "a", ["der Hund"]), offline_run(tmp_path / "b", ["der Hund", "die Katze"])
+    with pytest.raises(SimulstError, match=r"b/run: is of other utterances than .*a/run"):
+        equal_texts_table([one, two])
+    with pytest.raises(SimulstError, match="has not two offline runs"):
+        equal_texts_table([one, offline_run(tmp_path / "c", ["der Hund"], "chunk")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +12,27 @@ import torch
 from simulst.search import Tokens
 
 A, B, C, D, END = range(1, 6)
+
+
+class Scores(Mapping[Tokens, Mapping[int, float]]):
+    """Log probabilities of the next token after any text, other ones in each block."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __getitem__(self, text: Tokens) -> Mapping[int, float]:
+        draw = random.Random(f"{self.seed} {text}")
+        weights = [draw.random() ** 3 + 1e-3 for _ in (A, B, C, END)]
+        return {token: math.log(w / sum(weights)) for token, w in zip((A, B, C, END), weights, strict=True)}
+
+    def get(self, text: Any, default: Any = None) -> Any:
+        return self[text]
+
+    def __iter__(self) -> Any:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
 
 
 class Script:

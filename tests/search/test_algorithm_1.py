@@ -5,10 +5,7 @@ For an encoder that works in blocks, whose frames stay, and for one that encodes
 
 from __future__ import annotations
 
-import itertools
 import math
-import random
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted import END, A, B, C, Script
+from scripted import END, Scores, Script
 
 from simulst.meter import Meter
 from simulst.models.espnet.session import ESPnetSession
@@ -27,27 +24,6 @@ from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
 from simulst.search.calls import run_alone
 
 LONGEST = 3  # tokens of a hypothesis, at most, for each block so far
-
-
-class Scores(Mapping[Tokens, Mapping[int, float]]):
-    """Log probabilities of the next token after any text, other ones in each block."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-
-    def __getitem__(self, text: Tokens) -> Mapping[int, float]:
-        draw = random.Random(f"{self.seed} {text}")
-        weights = [draw.random() ** 3 + 1e-3 for _ in (A, B, C, END)]
-        return {token: math.log(w / sum(weights)) for token, w in zip((A, B, C, END), weights, strict=True)}
-
-    def get(self, text: Any, default: Any = None) -> Any:
-        return self[text]
-
-    def __iter__(self) -> Any:
-        raise NotImplementedError
-
-    def __len__(self) -> int:
-        raise NotImplementedError
 
 
 def transcription(blocks: list[Scores], beam: int, hold: int, repetition: bool, step_back: int = 2) -> list[Tokens]:
@@ -163,42 +139,3 @@ def test_the_transcription_is_not_trivial() -> None:
     assert sum(found[i] != found[i + 1] for i in range(0, 160, 4)) > 5
     assert sum(found[i + 1] != found[i + 2] for i in range(0, 160, 4)) > 5
     assert sum(found[i + 1] != found[i + 3] for i in range(0, 160, 4)) > 5
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**9), st.booleans())
-def test_the_final_block_ranks_as_it_is_told(seed: int, per_token: bool) -> None:
-    """Line 17, or by raw scores, over all texts; the beam holds all of them."""
-    block = Scores(seed)
-    longest = 3
-    ranks: dict[Tokens, float] = {}
-    for length in range(longest + 1):
-        for text in itertools.product((A, B, C), repeat=length):
-            score = sum(block[text[:n]][token] for n, token in enumerate(text))
-            if length < longest:
-                ranks[text] = (score + block[text][END]) / (length + 1 if per_token else 1)
-            else:  # cut before <eos>
-                ranks[text] = score / (length if per_token else 1)
-    how = IBWBS(200, 0.0, max_length_ratio=longest, final="per_token" if per_token else "raw")
-    search = JointSearch(Script(block), how, END, END)
-    search.append(torch.zeros(1, 1))
-    found = run_alone(IncrementalBlockwiseBeamSearch(search, how).step((), None, True)).beam
-    best = sorted(ranks, key=lambda text: -ranks[text])
-    assert [h.tokens for h in found[:4]] == best[:4]
-    assert [h.score for h in found[:4]] == pytest.approx([ranks[text] for text in best[:4]], abs=1e-4)
-
-
-def test_the_final_rank_changes_the_text() -> None:
-    """(A) has the better score, (B C B) the better score per token, as it is longer."""
-    script: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.5, B: -0.4},
-        (A,): {END: -0.9},
-        (B,): {C: -0.4},
-        (B, C): {B: -0.3},
-        (B, C, B): {END: -0.4},
-    }
-    for final, best in (("raw", (A,)), ("per_token", (B, C, B))):
-        how = IBWBS(2, 0.0, max_length_ratio=9.0, final=final)  # type: ignore[arg-type]
-        search = JointSearch(Script(script), how, END, END)
-        search.append(torch.zeros(1, 1))
-        assert run_alone(IncrementalBlockwiseBeamSearch(search, how).step((), None, True)).best == best

@@ -1,0 +1,68 @@
+"""How finished hypotheses are ranked: by score, or by score per token; against all texts there are."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted import END, A, B, C, Scores, Script
+
+from simulst.search import IBWBS, Beam, JointBeamSearch, JointOptions, Tokens
+from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
+from simulst.search.calls import run_alone
+
+KINDS: dict[str, Any] = {"joint_beam": JointBeamSearch, "ibwbs": IBWBS}
+
+
+def found(script: Any, options: JointOptions, prefix: Tokens = ()) -> Beam:
+    """What a search of one frame ends with; of IBWBS, its last block."""
+    search = JointSearch(Script(script), options, END, END)
+    search.append(torch.zeros(1, 1))
+    if isinstance(options, IBWBS):
+        return run_alone(IncrementalBlockwiseBeamSearch(search, options).step(prefix, None, True)).beam
+    return run_alone(joint_beam_search(search, prefix))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from(["raw", "per_token"]), st.sampled_from([(), (B,), (C, A)]))
+def test_ranked_as_it_is_told(kind: str, seed: int, final: str, prefix: Tokens) -> None:
+    """Over all texts; the beam holds all of them. The prefix is certain, and counts as tokens."""
+    script, longest = Scores(seed), len(prefix) + 3
+    ranks: dict[Tokens, float] = {}
+    for new in range(4):
+        for more in itertools.product((A, B, C), repeat=new):
+            text = prefix + more
+            score = sum(script[text[:n]][text[n]] for n in range(len(prefix), len(text)))
+            ended = len(text) < longest  # or else it was cut before <eos>
+            score += script[text][END] if ended else 0.0
+            ranks[text] = score / (len(text) + ended if final == "per_token" else 1)
+    beam = found(script, KINDS[kind](200, 0.0, max_length_ratio=longest, final=final), prefix)
+    best = sorted(ranks, key=lambda text: -ranks[text])
+    assert [h.tokens for h in beam[:4]] == best[:4]
+    assert [h.score for h in beam[:4]] == pytest.approx([ranks[text] for text in best[:4]], abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("final", "best"), [("raw", (A,)), ("per_token", (B, C, B))])
+def test_the_rank_changes_the_text(kind: str, final: str, best: Tokens) -> None:
+    """(A) has the better score, (B C B) the better score per token, as it is longer."""
+    script: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -0.4},
+        (A,): {END: -0.9},
+        (B,): {C: -0.4},
+        (B, C): {B: -0.3},
+        (B, C, B): {END: -0.4},
+    }
+    assert found(script, KINDS[kind](2, 0.0, max_length_ratio=9.0, final=final))[0].tokens == best
+
+
+def test_labels() -> None:
+    assert JointBeamSearch(final="raw").label == ""
+    assert JointBeamSearch(final="per_token").label == "finalpertoken"
+    assert IBWBS(final="per_token").label == "IBWBS-finalpertoken"
