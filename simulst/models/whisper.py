@@ -248,7 +248,7 @@ class WhisperSession(WindowedSession):
     start: the tokens that name the languages and the task.
     """
 
-    gives = frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION})
+    gives = frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.END_TIMES})
 
     def __init__(self, model: Whisper, start: Tokens, meter: Meter) -> None:
         super().__init__(WINDOW_SECONDS, meter)
@@ -295,8 +295,9 @@ class WhisperSession(WindowedSession):
         # A search asks before each token, also before <eos>, which begins nowhere.
         # Text without new tokens is not aligned: that takes time, and it may fill all of the decoder's positions.
         left = functools.cache(lambda: [*(self._frames_left(best)[given:] if best[given:] else ()), math.inf])
+        ends = functools.cache(lambda: self.end_times(best)[given:] if best[given:] else [])
         for end in range(given, len(best) + 1):
-            if stop.ends(TokensView(best[given:end], left)):
+            if stop.ends(TokensView(best[given:end], left, ends)):
                 return max(given, end - stop.discard)
         return None
 

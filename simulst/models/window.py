@@ -58,6 +58,10 @@ class WindowedSession(Session):
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
         """Whether the token at this place begins a word."""
 
+    def end_times(self, tokens: Tokens) -> list[float]:
+        """The end time of each token in the window, in seconds of source."""
+        return [self._offset / SAMPLE_RATE + end for end in self._end_times(tokens)]
+
     @property
     def length(self) -> int:
         return self._offset + self._audio.size

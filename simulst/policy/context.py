@@ -66,7 +66,7 @@ class View(ABC):
         raise NotImplementedError(f"{Need.ATTENTION} was not declared in STOP's needs")
 
     def end_times(self) -> Sequence[float]:
-        """The end time of each token, in seconds of source."""
+        """The end time of each of `tokens`, in seconds of source."""
         raise NotImplementedError(f"{Need.END_TIMES} was not declared in STOP's needs")
 
 
@@ -75,10 +75,16 @@ class TokensView(View):
 
     left: for each new token of the whole hypothesis, the encoder frames after the one at which it begins; only a
     session that gives `Need.ATTENTION` is asked.
+    ends: the same for their end times; only a session that gives `Need.END_TIMES` is asked.
     """
 
-    def __init__(self, tokens: Tokens, left: Callable[[], Sequence[float]] | None = None) -> None:
-        self._tokens, self._left = tokens, left
+    def __init__(
+        self,
+        tokens: Tokens,
+        left: Callable[[], Sequence[float]] | None = None,
+        ends: Callable[[], Sequence[float]] | None = None,
+    ) -> None:
+        self._tokens, self._left, self._ends = tokens, left, ends
 
     @property
     def tokens(self) -> Tokens:
@@ -88,3 +94,6 @@ class TokensView(View):
         if self._left is None:
             return super().frames_left(layers, heads)
         return self._left()[len(self._tokens)]
+
+    def end_times(self) -> Sequence[float]:
+        return super().end_times() if self._ends is None else self._ends()[: len(self._tokens)]

@@ -198,6 +198,7 @@ class JointSearch:
     with_ctc: whether to use the CTC layer even if its weight is 0 (for STOP).
     terms: get a bonus.
     alignment_heads: the heads that show at which frame a token begins, if the model names some.
+    end_times: the end time of each token of a hypothesis, in seconds of source; None: the model does not know.
     """
 
     def __init__(
@@ -209,9 +210,10 @@ class JointSearch:
         with_ctc: bool = False,
         terms: Terms | None = None,
         alignment_heads: HeadPairs = (),
+        end_times: Callable[[Tokens], Sequence[float]] | None = None,
     ) -> None:
         self.decoder, self.options, self._terms = decoder, options, terms
-        self.alignment_heads = alignment_heads
+        self.alignment_heads, self.end_times = alignment_heads, end_times
         self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
         self.length_bonus = options.length_bonus or 0.0
         self.sos, self.eos = sos, eos
@@ -403,6 +405,11 @@ class BestHypothesis(View):
         if layers or heads:
             pairs = list(itertools.product(layers or range(len(weights)), heads or range(weights.shape[1])))
         return self._search.frames - 1 - int(mean_attention(weights, pairs).argmax())
+
+    def end_times(self) -> Sequence[float]:
+        if self._search.end_times is None:
+            return super().end_times()
+        return self._search.end_times(self._running.cut(self._running.length))[self._given :]
 
 
 def mean_attention(weights: Tensor, pairs: HeadPairs = ()) -> Tensor:

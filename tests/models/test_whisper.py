@@ -5,6 +5,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,11 @@ from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
 from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperSession, log_mel
 from simulst.models.window import tell_of_full_context
+from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
-from simulst.policy.context import Context
+from simulst.policy.context import Context, View
 from simulst.policy.read import Chunk, Offline, Read
-from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords
+from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords, Stop
 from simulst.search import Beam, BeamSearch, Hypothesis, Tokens
 from simulst.stream import Stream
 from simulst.streams import open_stream
@@ -514,6 +516,30 @@ def test_align_att_takes_whispers_own_heads(whisper: Whisper) -> None:
     for stop in (AlignAtt(10, layers=(0,)), AlignAtt(10, heads=(1,))):
         with pytest.raises(SimulstError, match=r"chooses the heads that align its text; leave .(layers|heads). out"):
             Stream(whisper.session("es", "en"), Decoding(Chunk(1000), All(), stop))
+
+
+def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
+    """Those after the committed ones, in seconds of source: each ends where the next one begins."""
+    session = endless.session("es", "en")
+    session.extend(sounds(4))
+    session._offset = 5 * RATE
+    given = prefix_of(2)
+    asked: list[tuple[Tokens, list[float]]] = []
+
+    @dataclass(frozen=True)
+    class Asks(Stop):
+        needs = frozenset({Need.END_TIMES})
+
+        def ends(self, view: View) -> bool:
+            asked.append((view.tokens, list(view.end_times())))
+            return len(view.tokens) == 5
+
+    found = session.search(given, BeamSearch(1), Asks()).best
+    whole = session._generated(given, BeamSearch(1), math.ceil(25.0 * 4) + 3)[0].tokens
+    ends = [5 + 0.02 * frame for frame in session._begins(whole)[1:]]
+    assert found == whole[:7] and len(asked) == 6
+    for size, (tokens, times) in enumerate(asked):
+        assert tokens == whole[2 : 2 + size] and times == pytest.approx(ends[2 : 2 + size])
 
 
 # Streams

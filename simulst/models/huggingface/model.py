@@ -53,7 +53,7 @@ class Encode:
 class HuggingFaceSession(WindowedSession):
     """The window's audio is encoded again at each step, the committed text is the forced beginning of the search."""
 
-    gives = frozenset({Need.STEPS, Need.INCREMENTAL, Need.ATTENTION})
+    gives = frozenset({Need.STEPS, Need.INCREMENTAL, Need.ATTENTION, Need.END_TIMES})
 
     def __init__(self, architecture: Architecture, source: str, target: str, meter: Meter) -> None:
         super().__init__(architecture.window_seconds, meter)
@@ -64,6 +64,7 @@ class HuggingFaceSession(WindowedSession):
         self._incremental: IncrementalBlockwiseBeamSearch | None = None
         self._final = False
         self._before: Tokens = ()  # text before the utterance
+        self._states: tuple[tuple[int, int], Encoded] | None = None  # of the encoder, and of which window they are
         self._terms: Terms | None = None
         self._open: tuple[Encoded, JointOptions, JointSearch] | None = None  # the last search, and over what it was
 
@@ -120,7 +121,10 @@ class HuggingFaceSession(WindowedSession):
         return (yield from self._incremental.step(prefix, stop, self._final))
 
     def _encoded(self) -> Steps[Encoded]:
-        return (yield from self.meter.shared_steps(("encode", self._key), self._encode))
+        # The memo is asked only once: without a memo, the same window is encoded only once, too.
+        if self._states is None or self._states[0] != self._key:
+            self._states = self._key, (yield from self.meter.shared_steps(("encode", self._key), self._encode))
+        return self._states[1]
 
     def _encode(self) -> Steps[Encoded]:
         return (yield Encode(self._model, self._audio))
@@ -137,7 +141,13 @@ class HuggingFaceSession(WindowedSession):
             if self._terms is None or self._terms.bonus != options.terms_bonus:
                 self._terms = model.terms(self.background, options, self._languages[1])
             search = JointSearch(
-                decoder, bounded, model.eos, model.eos, terms=self._terms, alignment_heads=model.alignment_heads
+                decoder,
+                bounded,
+                model.eos,
+                model.eos,
+                terms=self._terms,
+                alignment_heads=model.alignment_heads,
+                end_times=self.end_times,
             )
             search.append(encoded.frames)
             self._open = (encoded, options, search)

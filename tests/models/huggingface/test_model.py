@@ -257,6 +257,36 @@ def test_end_times_grow_and_lie_in_the_audio(model: HuggingFace) -> None:
     assert session._end_times(()) == []
 
 
+@pytest.mark.usefixtures("unguarded")
+def test_a_stop_that_asks_when_tokens_end(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those after the committed ones; in seconds of source, also when audio has left; nothing is encoded for it."""
+    session = model.session(*pair_of(model))
+    session.extend(noise(2.2))
+    session._offset = 3 * 16000
+    committed = (10, 11)
+    asked: list[tuple[Tokens, list[float]]] = []
+
+    @dataclass(frozen=True)
+    class Asks(Stop):
+        needs = frozenset({Need.END_TIMES})
+
+        def ends(self, view: Any) -> bool:
+            asked.append((view.tokens, view.end_times()))
+            return len(view.tokens) == 3
+
+    encoded: list[int] = []
+    encode = type(model.architecture).encode
+    monkeypatch.setattr(
+        type(model.architecture), "encode", lambda self, samples: encoded.append(1) or encode(self, samples)
+    )
+    session.search(committed, GREEDY, Asks())
+    assert len(encoded) == 1
+    assert [len(tokens) for tokens, _ in asked] == [0, 1, 2, 3]
+    for tokens, times in asked:
+        assert times == [3 + time for time in session._end_times(committed + tokens)[2:]]
+        assert all(3 < time <= 5.2 + 1e-6 for time in times)
+
+
 # Whisper's encoder
 
 
