@@ -12,6 +12,7 @@
 #   --he N               sentences of tst-HE, in voices that training has not heard [$he]
 #
 # Stage 17 (--stage 17 --stop-stage 17) writes the talks of the test splits as whole recordings, for long streams.
+# Stage 19 (--stage 19 --stop-stage 19) compares, on dev, searches with and without the detection of repeated tokens.
 # Stage 24 (--stage 24 --stop-stage 24) measures the recall of rare words without and with a bonus for terms.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -113,6 +114,19 @@ if runs 17; then
             echo "== stage 17: talks of $pair $split"
             python ../../local/write_talks.py --data "$data/$pair/$split" --out "$data/$pair/talks-$split" \
                 --source-lang en --target-lang "${pair#*-}" $redo
+        done
+    done
+fi
+
+if runs 19; then
+    choose_pages README.md
+    for pair in $pairs; do
+        echo "== stage 19: repeated tokens and the ranking of the last block, on dev of $pair"
+        decode "$pair" dev "$out/st" ../../conf/decode/sweep_repetition.yaml "$out/repetition/$pair" \
+            --model-option checkpoint=chosen.pth
+        for page in "${pages[@]}"; do
+            python ../../local/write_results.py --page "$page" --section "${variant:+$variant-}$pair-repetition" \
+                --command "$command --stage 19 --stop-stage 19" "$out/repetition/$pair"
         done
     done
 fi
