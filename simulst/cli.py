@@ -197,6 +197,23 @@ def score(
 
 
 @main.command()
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option("--target-lang", default="en", show_default=True, help="Target language.")
+@click.option("--unit", type=click.Choice(["word", "char"]), help="Unit of latency [default: by target language].")
+def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
+    """Print a log of whole recordings in simulstream's form (JSON lines).
+
+    LOG is the file or the folder that holds it.
+    """
+    from simulst.languages import unit_of
+    from simulst.log import read_log
+    from simulst.serve.log import write_simulstream
+
+    unit = unit or unit_of(target_lang)
+    click.echo(write_simulstream(read_log(log, unit), unit, log), nl=False)
+
+
+@main.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--out",

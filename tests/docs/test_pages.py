@@ -67,7 +67,14 @@ NOT_RUN = {
     ("docs/models.md", "hf upload"): "the same",
     **{
         ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"
-        for begin in ("simulst score", "simulstream_", "python -m simulstream", "omnisteval", "type: simul")
+        for begin in (
+            "simulst score",
+            "simulst simulstream",
+            "simulstream_",
+            "python -m simulstream",
+            "omnisteval",
+            "type: simul",
+        )
     },
     ("docs/papers.md", "# mine.yaml"): "tests/findings/test_declared.py reads it",
     ("docs/simulstream.md", "simulst evaluate"): "stage 11 writes the talks; tests/data/test_talks.py makes such ones",
