@@ -143,7 +143,8 @@ def test_a_real_model(tmp_path: Path) -> None:
     for i, instance in enumerate(log):
         utterance = Utterance(f"talk{i}", tmp_path / f"talk{i}.wav", None)
         [mine] = decode_utterance(tiny_whisper.load(whisper), ("es", "en"), utterance, i, [decoding])
-        assert (instance.prediction, instance.delays) == (mine.prediction, mine.delays)
+        assert instance.prediction == mine.prediction
+        assert instance.delays == pytest.approx(mine.delays)  # simulstream adds up the seconds of its chunks
     assert any(instance.prediction for instance in log)
 
 
