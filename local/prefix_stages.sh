@@ -82,14 +82,14 @@ if runs 13; then
         for split in train dev; do
             # shellcheck disable=SC2046
             python $local/write_pairs.py --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" \
-                --target-lang "$target" --out "$own/pairs/$name/$split" --tokens "$prefix_tokens" \
+                --target-lang "$target" --out "$prefix/pairs/$name/$split" --tokens "$prefix_tokens" \
                 $([ "$ratio" = none ] || echo --max-ratio "$ratio") $($with_whole && echo --whole) $redo
-            python $local/dump_audio.py "$own/pairs/$name/$split" "$own/pairs/$name/dump/$split" --texts "tc.$target" \
+            python $local/dump_audio.py "$prefix/pairs/$name/$split" "$prefix/pairs/$name/dump/$split" --texts "tc.$target" \
                 $redo
         done
         # shellcheck disable=SC2086
         OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$prefix_config" --text "tc.$target" \
-            --train "$own/pairs/$name/dump/train" --valid "$own/pairs/$name/dump/dev" --tokens "$prefix_tokens" \
+            --train "$prefix/pairs/$name/dump/train" --valid "$prefix/pairs/$name/dump/dev" --tokens "$prefix_tokens" \
             --source-tokens "$prefix_source_tokens" --stats "$own/stats" --model "$out/offline/chosen.pth" \
             --out "$prefix/$name" $redo $machines -- $prefix_options
     done
@@ -184,7 +184,7 @@ if runs 16; then
         "$prefix_tests" "$prefix_command"
     for page in "${pages[@]}"; do
         python $local/write_prefix_tables.py --page "$page" --section "$name" --command "$prefix_command" \
-            --pairs "$own/pairs" --filters "$names" --predictor "$prefix/predictor"
+            --pairs "$prefix/pairs" --filters "$names" --predictor "$prefix/predictor"
     done
     write_findings "$name-prefix" PREFIX.md "${prefix#"$exp"/}/decode/$first" "$prefix_command" "$prefix_findings"
 fi

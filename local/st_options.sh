@@ -20,7 +20,8 @@
 #   --decodings FILE     decoding configurations [$decodings]
 #   --guided             stage 8 also decodes the offline model of stage 11, guided by the CTC of stage 6's model
 #                        (paper C's table 2); needs stages 7 and 11
-#   --findings "F ..."   files of the papers' findings, which stage 10 tests (docs/papers.md) [$findings]
+#   --findings "F ..."   files of the papers' findings, which stage 10 tests (docs/papers.md) [$findings];
+#                        none with --system
 #   --seeds "DIR ..."    folders of experiments (--exp) that were trained with other seeds (--train-options "--seed 2") and have
 #                        the same runs; findings about training need them
 #   --data DIR --exp DIR folders for data and experiments [$data] [$exp]

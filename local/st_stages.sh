@@ -16,6 +16,7 @@ texts="tc.$target lc.rm.$source"
 local=../../local
 if [ -n "$system" ]; then
     variant=${variant:+$variant-}$system
+    default findings "" # paper C's are about its own models
     command+=" --system $system --config $config --token-kind $token_kind --pieces $pieces --decodings $decodings"
 fi
 
@@ -168,6 +169,8 @@ if runs 10; then
         if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
         name=${variant:+$variant-}$name
         write_curve_and_tables "$name" "$out/decode/$pair" "$out/$pair" "$recipe $pair" "$tests" "$command"
-        write_findings "$name" README.md "${out#"$exp"/}/decode/$pair/$first" "$command" "$findings"
+        if [ -n "$findings" ]; then
+            write_findings "$name" README.md "${out#"$exp"/}/decode/$pair/$first" "$command" "$findings"
+        fi
     done
 fi

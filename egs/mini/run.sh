@@ -41,7 +41,6 @@ prefix_pieces=0
 prefix_limit=2500
 open_end=true
 with_whole=true
-units="100 48"
 ratios="none 36 30"
 trained_waits="1 3 5 7 9"
 wait_encoders="bidirectional unidirectional"

@@ -178,9 +178,9 @@ def test_prefix_alignment(mini: Path) -> None:
     found = read_prefixes(mini / "exp/en-de/prefix/train/prefixes.jsonl")
     assert len(found) == SIZES["train"] and all(one["tau"] == 48 for one in found)
     kept = sum(len(one["pairs"]) for one in found)
-    counts = json.loads((mini / "data/en-de/pairs/maxratio5000/train/pairs.json").read_text())
+    counts = json.loads((mini / "exp/en-de/prefix/pairs/maxratio5000/train/pairs.json").read_text())
     assert counts == {"pairs": kept, "kept": kept, "whole": SIZES["train"]}
-    assert len(read_data_dir(mini / "data/en-de/pairs/maxratio5000/train", "tc.de")) == kept + SIZES["train"]
+    assert len(read_data_dir(mini / "exp/en-de/prefix/pairs/maxratio5000/train", "tc.de")) == kept + SIZES["train"]
     assert (mini / "exp/en-de/prefix/maxratio5000/valid.acc.best.pth").is_file()
     runs = sorted(path.parent.name for path in (mini / "exp/en-de/prefix/decode/tst-COMMON").rglob("scores.json"))
     models = ("maxratio5000", "offline")

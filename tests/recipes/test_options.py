@@ -7,11 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
+from simulst.config import load_sweep
 from simulst.corpora.scaffold import new_recipe
+from simulst.findings import load_findings
 
 ROOT = Path(__file__).parents[2]
 SHARED = {"local/st_options.sh", "local/prefix_options.sh", "local/paper_a_options.sh"}
@@ -60,16 +63,24 @@ def test_a_style_has_its_own_folders_and_size() -> None:
     assert "[data/large-talk] [exp/large-talk]" in both and "training sentences [20000]" in both
 
 
+def noted(folder: Path) -> None:
+    """Copies of mini and must_c whose programs only print how they were called."""
+    for name in ("local", "conf"):
+        (folder / name).symlink_to(ROOT / name)
+    for program in ("python", "simulst"):
+        path = folder / ".venv/bin" / program
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('#!/bin/sh\necho "$@"\n')
+        path.chmod(0o755)
+    for name in ("mini", "must_c"):
+        shutil.copytree(ROOT / "egs" / name, folder / "egs" / name, ignore=shutil.ignore_patterns("data", "exp"))
+
+
 def test_prefix_stages_have_their_own_tokens(tmp_path: Path) -> None:
     """The shared BPE of paper D in must_c, the tokens of stage 3 in mini."""
-    (tmp_path / "local").symlink_to(ROOT / "local")
-    python = tmp_path / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "$@"\n')
-    python.chmod(0o755)
+    noted(tmp_path)
     called = {}
     for name in ("mini", "must_c"):
-        shutil.copytree(ROOT / "egs" / name, tmp_path / "egs" / name, ignore=shutil.ignore_patterns("data", "exp"))
         done = run(tmp_path / "egs" / name, "--ngpu", "0", "--stage", "11", "--stop-stage", "13", "--ratios", "40")
         assert done.returncode == 0, done.stderr
         called[name] = done.stdout
@@ -85,6 +96,38 @@ def test_prefix_stages_have_their_own_tokens(tmp_path: Path) -> None:
         run(tmp_path / "egs/must_c", "--stage", "11", "--stop-stage", "11", "--prefix-pieces", "x"),
         "error: --prefix-pieces x: give",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"), [("mini", "en-de"), ("mini", "en-ja"), ("must_c", "en-de"), ("must_c", "en-ja")]
+)
+def test_stage_15_decodes_what_paper_ds_findings_compare(tmp_path: Path, name: str, pair: str) -> None:
+    noted(tmp_path)
+    recipe = tmp_path / "egs" / name
+    (recipe / "exp" / pair / "prefix").mkdir(parents=True)
+    option = "--pair" if name == "mini" else "--pairs"
+    assert run(recipe, option, pair, "--stage", "15", "--stop-stage", "15").returncode == 0
+    labels = {one.label for file in (recipe / "exp" / pair / "prefix").glob("*.yaml") for one in load_sweep(file)}
+    [findings] = load_findings([ROOT / "conf/findings/paper_d.yaml"]).values()
+    for finding in findings:
+        for pattern in (*finding.a, *finding.b) if finding.is_for(pair[-2:]) else ():
+            assert any(fnmatchcase(label, pattern) for label in labels), f"{finding.id}: {pattern}"
+
+
+def test_findings_of_paper_c_are_not_those_of_other_systems(tmp_path: Path) -> None:
+    """Stage 10 tests them on the recipe's own model, and on that of `--system` only if it is told to."""
+    noted(tmp_path)
+    for folder, options, tested in (
+        ("en-de", [], True),
+        ("b/en-de", ["--system", "b"], False),
+        ("b/en-de", ["--system", "b", "--findings", "f.yaml"], True),
+    ):
+        place = tmp_path / "egs/mini/exp" / folder
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "en-de.svg").touch()  # the curve
+        done = run(tmp_path / "egs/mini", "--stage", "10", *options)
+        assert done.returncode == 0, done.stderr
+        assert ("findings --section" in done.stdout) == tested
 
 
 @pytest.mark.parametrize(
