@@ -6,9 +6,14 @@
 #   --a-model DIR|NAME   model to fine-tune; empty: the configuration describes a new one
 #   --a-decodings FILE   decoding configurations [$a_decodings]
 #   --a-tests "S ..."    splits that stage 22 decodes [$a_tests]
+#   --a-prefixes NAME    train on the prefix pairs that a filter of stage 13 left, too, such as all or maxratio30; this model
+#                        and its results get names of their own
+#   --a-findings "F ..." files of the papers' findings, which stage 23 tests [$a_findings]
 #
-# Stages: 21 training of the offline model  22 decoding  23 scores, curve and tables
+# Stages: 21 training of the offline model  22 decoding  23 scores, curve, tables and findings
 a_config=../../conf/train/paper_a_st.yaml
 a_model=
 a_decodings=../../conf/decode/sweep_a.yaml
 a_tests=tst-COMMON
+a_prefixes=
+a_findings=../../conf/findings/paper_a.yaml

@@ -3,12 +3,20 @@
 # Besides its other options, the recipe sets
 #   a_config, a_model       how to train; the model to begin with (empty: the configuration describes a new one)
 #   a_decodings, a_tests    decoding configurations; splits to decode
-a_out=$out/paper_a
+#   a_prefixes              the filter of stage 13 whose prefix pairs are training data, too; may be empty
+#   a_findings              files of findings
+#   a_command               the command that is written under the tables of results
+a_out=$out/paper_a${a_prefixes:+-$a_prefixes}
+a_command+=${a_prefixes:+" --a-prefixes $a_prefixes"}
 
 if runs 21; then
     echo "== stage 21: offline model of Hugging Face's"
     parts=
     for pair in $pairs; do parts+=" --pair $pair --train $data/$pair/train --valid $data/$pair/dev"; done
+    if [ -n "$a_prefixes" ]; then
+        folder=$out/prefix/pairs/$a_prefixes
+        parts+=" --pair $pairs --train $folder/train --valid $folder/dev"
+    fi
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/finetune.py --config "$a_config" ${a_model:+--model "$a_model"} $parts \
         --out "$a_out" $redo
@@ -24,12 +32,13 @@ if runs 22; then
 fi
 
 if runs 23; then
-    echo "== stage 23: scores, curve and tables of paper A's system"
+    echo "== stage 23: scores, curve, tables and findings of paper A's system"
     choose_pages PAPER_A.md
     for pair in $pairs; do
         if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
-        name=${variant:+$variant-}$name-a
+        name=${variant:+$variant-}$name-a${a_prefixes:+-$a_prefixes}
         for split in $a_tests; do python $local/score_runs.py --target-lang "${pair#*-}" "$a_out/decode/$pair/$split"; done
         write_curve_and_tables "$name" "$a_out/decode/$pair" "$a_out/$pair" "$recipe $pair" "$a_tests" "$a_command"
+        write_findings "$name" PAPER_A.md "${a_out#"$exp"/}/decode/$pair/${a_tests%% *}" "$a_command" "$a_findings"
     done
 fi

@@ -16,6 +16,8 @@ on_error=drop
 . ../../local/st_options.sh
 # shellcheck source=../../local/prefix_options.sh
 . ../../local/prefix_options.sh
+# shellcheck source=../../local/paper_a_options.sh
+. ../../local/paper_a_options.sh
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
 
@@ -36,3 +38,7 @@ command="./run.sh --recipe must_c --pairs \"$pairs\""
 prefix_command="$command --stage 11 --stop-stage 16"
 # shellcheck source=../../local/prefix_stages.sh
 . ../../local/prefix_stages.sh
+
+a_command="$command --stage 21 --stop-stage 23"
+# shellcheck source=../../local/paper_a_stages.sh
+. ../../local/paper_a_stages.sh

@@ -45,6 +45,7 @@ def test_our_own() -> None:
     ("name", "sweeps"),
     [
         ("paper_a", ["egs/prompts/conf/sweep_es.yaml"]),
+        ("paper_a", ["conf/decode/sweep_a.yaml"]),
         ("paper_b", ["conf/decode/paper_b_grid.yaml"]),
         ("paper_c", [f"conf/decode/sweep{name}.yaml" for name in ("", "_repetition", "_guide")]),
     ],
