@@ -18,7 +18,14 @@ from simulst.report.table import find_runs, runs_table, write_results
 @click.option("--section", required=True, help="Name of the markers.")
 @click.option("--picture", default="", help="Path of the curve, relative to the page; a new section shows it.")
 @click.option("--command", "made_by", required=True, help="The command that made the runs.")
-@click.option("--test", "tested", nargs=2, metavar="A B", help="Test the difference of run B in FOLDERS to run A, too.")
+@click.option(
+    "--test",
+    "tested",
+    nargs=2,
+    multiple=True,
+    metavar="A B",
+    help="Test the difference of run B in FOLDERS to run A, too (repeatable).",
+)
 @click.option("--equal-texts", is_flag=True, help="Also count the texts that are equal in two offline runs.")
 def main(
     folders: tuple[Path, ...],
@@ -26,7 +33,7 @@ def main(
     section: str,
     picture: str,
     made_by: str,
-    tested: tuple[str, str] | None,
+    tested: tuple[tuple[str, str], ...],
     equal_texts: bool,
 ) -> None:
     """Replace the table of one section."""
@@ -34,12 +41,12 @@ def main(
     text = runs_table(runs)
     if equal_texts:
         text += f"\n\n{equal_texts_table(runs)}"
-    if tested:
-        places = [next((folder / name for folder in folders if (folder / name).is_dir()), None) for name in tested]
+    for pair in tested:
+        places = [next((folder / name for folder in folders if (folder / name).is_dir()), None) for name in pair]
         if places[0] and places[1]:
-            text += f"\n\n{difference_text(*tested, compare_runs(places[0], places[1]))}"
+            text += f"\n\n{difference_text(*pair, compare_runs(places[0], places[1]))}"
         else:
-            print(f"{folders[0]}: has not both runs, {tested[0]} and {tested[1]}, so their difference is not tested")
+            print(f"{folders[0]}: has not both runs, {pair[0]} and {pair[1]}, so their difference is not tested")
     stale = write_results(page, section, text, made_by, picture)
     if stale:
         print(f"{page}: the text has figures that {section} no longer has: {', '.join(stale)}; revise it")

@@ -16,7 +16,8 @@
 #
 # Stages of none:     1 corpus and data directories  2 model  8 decoding  9 scoring  10 curve, tables and findings
 # Stages of cascade:  the same
-# Stages of finetune: the same, with 6 fine-tuning  7 conversion to CTranslate2
+# Stages of finetune: the same, with 6 fine-tuning  7 conversion to CTranslate2; with --stage 13 --stop-stage 13, all lines of
+#                     the splits, offline, with and without fine-tuning
 # Of the options below, none, cascade and finetune have --config, --tests, --limits, --decodings, --findings, --data, --exp,
 # --publish, --jobs, --scheduler, --slurm and --force; scratch has all. `--training T --help` shows the defaults of T.
 set -euo pipefail
@@ -191,3 +192,24 @@ options_of() {
 }
 # shellcheck source=../../local/whisper_stages.sh
 . ../../local/whisper_stages.sh
+
+if [ "$training" = finetune ] && runs 13; then
+    differences=()
+    for pair in $pairs; do
+        for split in $tests; do
+            for variant in $variants; do
+                echo "== stage 13: all lines of $pair $split, offline, $variant"
+                # shellcheck disable=SC2046,SC2086
+                simulst sweep --data "$data/$pair/$split" --model "$(model_of "$pair" "$split" "$variant")" \
+                    --source-lang "${pair%-*}" --target-lang "${pair#*-}" --decodings conf/offline.yaml \
+                    --out "$folder/all-lines/$pair/$split/$variant" --model-option other_targets=true --jobs "$jobs" \
+                    $redo ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm)
+            done
+            differences+=(--test "$pair/$split/base/offline" "$pair/$split/finetuned/offline")
+        done
+    done
+    for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
+        python ../../local/write_results.py --page "$page" --section finetuned-all-lines "${differences[@]}" \
+            --command "./run.sh --recipe voices --training finetune --stage 13 --stop-stage 13" "$folder/all-lines"
+    done
+fi
