@@ -19,7 +19,7 @@
 # Stages have the numbers that they have in every recipe; 3 to 7 train a model, and this one comes trained:
 #   1 recordings and transcripts   2 model   8 decode   9 score   10 curve, tables and findings
 #   11 talks: the test prompts joined to recordings of 10 minutes and more (needs --stop-stage 11)
-#   12 decode the talks, and score their sentences by OmniSTEval (needs --stop-stage 12)
+#   12 decode the talks, and score their sentences by OmniSTEval: curve and tables (needs --stop-stage 12)
 #   13 the es prompts with the same weights in CTranslate2's and in Hugging Face's form (--stage 13 --stop-stage 13)
 #   14 recall of rare words with and without context, on the es prompts (--stage 14 --stop-stage 14)
 # An interrupted run goes on where it was; what is whole is not done again.
@@ -76,6 +76,14 @@ options_of() {
 # shellcheck source=../../local/whisper_stages.sh
 . ../../local/whisper_stages.sh
 
+write_tables() { # $1: the section, $2: the stage, $3: the folder of the runs; then options of write_results.py
+    local page
+    for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
+        python ../../local/write_results.py --page "$page" --section "$1" \
+            --command "$command --stage $2 --stop-stage $2   # $(python ../../benchmarks/processor.py)" "$3" "${@:4}"
+    done
+}
+
 if runs 11; then
     for pair in $pairs; do
         for pauses in natural long; do
@@ -96,7 +104,15 @@ if runs 12; then
                 ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm)
             python ../../local/score_runs.py --target-lang en --segmentation "$talks/talks.yaml" \
                 --references "$talks/talks.en" "$exp/talks/$pair-$pauses"
-            simulst table "$exp/talks/$pair-$pauses"
+            section=talks-$pair-$pauses
+            picture=
+            if [ "$pair" = "$pictured" ]; then
+                picture=$section.svg
+                simulst plot "$exp/talks/$pair-$pauses" --x LongYAAL --out "$exp/$picture" --out "$exp/$section.png" \
+                    --title "$title, ${pair/-/→}, talks with $pauses pauses"
+                if $publish; then cp "$exp/$picture" .; fi
+            fi
+            write_tables "$section" 12 "$exp/talks/$pair-$pauses" --picture "$picture"
         done
     done
 fi
@@ -111,13 +127,6 @@ es_sweep() { # a sweep over the es prompts; $1: its configurations, $2: the fold
     # shellcheck disable=SC2046
     simulst sweep --data data/es-en/tst --source-lang es --target-lang en --decodings "$1" --out "$2" --jobs "$jobs" \
         $redo ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $(options_of es-en) "${@:3}"
-}
-write_tables() { # $1: the section, $2: the stage, $3: the folder of the runs; then options of write_results.py
-    local page
-    for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
-        python ../../local/write_results.py --page "$page" --section "$1" \
-            --command "$command --stage $2 --stop-stage $2   # $(python ../../benchmarks/processor.py)" "$3" "${@:4}"
-    done
 }
 
 if runs 13; then

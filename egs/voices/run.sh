@@ -18,6 +18,7 @@
 # Stages of cascade:  the same
 # Stages of finetune: the same, with 6 fine-tuning  7 conversion to CTranslate2; with --stage 13 --stop-stage 13, all lines of
 #                     the splits, offline, with and without fine-tuning
+# Stage 17 (--stage 17 --stop-stage 17) writes the splits as whole recordings, for long streams; it needs stage 1.
 # Of the options below, none, cascade and finetune have --config, --tests, --limits, --decodings, --findings, --data, --exp,
 # --publish, --jobs, --scheduler, --slurm and --force; scratch has all. `--training T --help` shows the defaults of T.
 set -euo pipefail
@@ -41,6 +42,15 @@ source_pieces=1000
 speeds=1.0
 counts="1 3 5"
 asr_config=../../conf/train/voices_asr.yaml
+only() { # ends the recipe if options $2... were given for another training than $1
+    local name
+    for name in "${@:2}"; do
+        if [ "$training" != "$1" ] && [[ $given == *" $name "* ]]; then
+            echo "error: --$name is only for --training $1, and this is --training $training" >&2
+            exit 1
+        fi
+    done
+}
 dependent_defaults() {
     case $training in
         none)
@@ -68,6 +78,8 @@ dependent_defaults() {
             exit 1 ;;
     esac
     if ! $full; then default limits "--draw 45"; fi
+    only scratch readings
+    only cascade recognisers translator unstable
 }
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
@@ -87,6 +99,22 @@ if runs 1; then
     for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
         python ../../local/write_counts.py "$data/corpus" --page "$page" \
             --command "./run.sh --recipe voices --stop-stage 1"
+    done
+fi
+data_of() { # transcripts stand beside translations
+    case $1 in
+        en-en) echo "$data/en-de/$2" ;;
+        es-es) echo "$data/es-en/$2" ;;
+        *) echo "$data/$1/$2" ;;
+    esac
+}
+if runs 17; then
+    for pair in $pairs; do
+        for split in $tests; do
+            echo "== stage 17: talks of $pair $split"
+            python ../../local/write_talks.py --data "$(data_of "$pair" "$split")" --out "$data/$pair/talks-$split" \
+                --source-lang "${pair%-*}" --target-lang "${pair#*-}" $redo
+        done
     done
 fi
 command="./run.sh --recipe voices$(if $full; then echo ' --full'; fi)"
@@ -161,13 +189,6 @@ model_of() {
         cascade-*) echo "$folder/$3.yaml" ;;
         *-finetuned) echo "$trained/ctranslate2" ;;
         *) echo "$whisper" ;;
-    esac
-}
-data_of() { # transcripts stand beside translations
-    case $1 in
-        en-en) echo "$data/en-de/$2" ;;
-        es-es) echo "$data/es-en/$2" ;;
-        *) echo "$data/$1/$2" ;;
     esac
 }
 runs_of() {

@@ -53,6 +53,9 @@ RECIPES = [
         "egs/voices/run.sh",
         ("--stage 3 --stop-stage 7", "error: there is no stage from 3 to 7"),
         ("--pair en-de", "error: unknown option --pair"),
+        ("--unstable", "error: --unstable is only for --training cascade, and this is --training none"),
+        ("--training finetune --translator cat", "error: --translator is only for --training cascade"),
+        ("--training cascade --readings 1", "error: --readings is only for --training scratch"),
         ("--training all", "error: no training 'all'; there are none, cascade, finetune and scratch"),
     ),
 ]

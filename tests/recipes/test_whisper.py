@@ -17,6 +17,7 @@ import pytest
 import recipe
 import soundfile
 import tiny_huggingface
+import yaml
 
 from simulst.log import read_log
 from simulst.models.cascade import read_settings
@@ -39,14 +40,16 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         place = folder / "egs" / name
         shutil.copytree(recipe.EGS / name, place, ignore=shutil.ignore_patterns("data", "exp", "models", "downloads"))
         to_ctranslate2(model, place / "models/whisper-base")
-        for split in ("dev", "tst"):
+        for split in ("train", "dev", "tst"):
             data = place / "data" / pair / split
             data.mkdir(parents=True)
             for number in range(2):
                 noise = np.random.default_rng(number).uniform(-0.3, 0.3, 16000)
                 soundfile.write(data / f"u{number}.wav", noise, 16000)
             (data / "wav.scp").write_text("u0 u0.wav\nu1 u1.wav\n")
-            (data / f"text.{pair[-2:]}").write_text("u0 the cats sat\nu1 on their mats\n")
+            (data / "utt2spk").write_text("u0 s\nu1 s\n")
+            for language in pair.split("-"):
+                (data / f"text.{language}").write_text("u0 the cats sat\nu1 on their mats\n")
     offline = "- {read: {type: offline}, commit: {type: all}}\n"
     for file in ("prompts/conf/sweep_forms", "prompts/conf/sweep_forms_huggingface"):
         (folder / f"egs/{file}.yaml").write_text(SWEEP + offline)
@@ -133,6 +136,24 @@ def test_cascades(checkout: Path) -> None:
         assert set(written) == {"uno"}
     assert "| offline " in (exp / "README.md").read_text()
     assert (exp / "cascade-en-es-tst.svg").is_file() and not (exp / "FINDINGS.md").exists()
+
+
+def test_whisper_is_fine_tuned(checkout: Path) -> None:
+    """Stages 6 to 10 of voices, and the talks of stage 17."""
+    place = checkout / "egs/voices"
+    for name in ("sweep_other", "offline"):
+        (place / f"conf/{name}.yaml").write_text("- {read: {type: offline}, commit: {type: all}}\n")
+    config = {"epochs": 1, "learning_rate": 1e-4, "batch_seconds": 4, "padding_seconds": 1}
+    (checkout / "finetune.yaml").write_text(yaml.safe_dump(config))
+    options = ("--training", "finetune", "--pairs", "en-es", "--tests", "tst", "--exp", "exp-real")
+    run(checkout, "voices", *options, "--config", str(checkout / "finetune.yaml"), "--stage", "6")
+    exp = place / "exp-real"
+    assert (exp / "finetuned/ctranslate2/model.bin").is_file()
+    assert runs(exp / "finetuned") == {f"decode/en-es/tst/{name}/offline" for name in ("base", "finetuned")}
+    page = (exp / "README.md").read_text()
+    assert "| finetuned/offline |" in page and "`finetuned/offline` against `base/offline`: BLEU " in page
+    run(checkout, "voices", *options, "--stage", "17", "--stop-stage", "17")
+    assert (place / "data/en-es/talks-tst/talks.es").read_text() == "the cats sat\non their mats\n"
 
 
 def test_fine_tuned_runs_are_tested_against_those_before(checkout: Path) -> None:
