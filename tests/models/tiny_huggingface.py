@@ -24,11 +24,11 @@ WIDTH, LAYERS, HEADS, FEED = 16, 2, 2, 32
 SPREAD = 0.7  # of the weights: with the usual 0.02, a random model says the same to everything
 
 
-def write(folder: Path, kind: str, seed: int = 0) -> Path:
-    """kind: whisper, mbart (behind wav2vec 2.0), speech_to_text or seamless."""
+def write(folder: Path, kind: str, seed: int = 0, positions: int = 64) -> Path:
+    """kind: whisper, mbart (behind wav2vec 2.0), speech_to_text or seamless. positions: of Whisper's decoder."""
     torch.manual_seed(seed)
     tokenizer = whisper_tokenizer() if kind == "whisper" else sentence_pieces(LANGUAGES[kind])
-    model, extractor = _MAKERS[kind](tokenizer)
+    model, extractor = _whisper(tokenizer, positions) if kind == "whisper" else _MAKERS[kind](tokenizer)
     model.save_pretrained(folder)
     extractor.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -56,13 +56,13 @@ def whisper_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tiny_whisper._tokenizer(), **names)
 
 
-def _whisper(tokenizer: Any) -> tuple[Any, Any]:
+def _whisper(tokenizer: Any, positions: int) -> tuple[Any, Any]:
     end, start = (tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in ("endoftext", "startoftranscript"))
     config = transformers.WhisperConfig(
         **_sizes(tokenizer),
         num_mel_bins=8,
         max_source_positions=1500,
-        max_target_positions=64,
+        max_target_positions=positions,
         decoder_start_token_id=start,
         **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
         init_std=SPREAD,
@@ -164,12 +164,11 @@ def _sizes(tokenizer: Any) -> dict[str, Any]:
 
 
 _MAKERS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
-    "whisper": _whisper,
     "mbart": _mbart,
     "speech_to_text": _speech_to_text,
     "seamless": _seamless,
 }
-KINDS = tuple(_MAKERS)
+KINDS = ("whisper", *_MAKERS)
 
 
 TEMPLATE = """{% for m in messages %}<|{{ m.role }}|>{{ m.content }}

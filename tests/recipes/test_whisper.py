@@ -35,7 +35,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("conf", "local", "benchmarks", ".venv"):
         (folder / name).symlink_to(root / name)
-    model = tiny_huggingface.write(folder / "tiny", "whisper")
+    model = tiny_huggingface.write(folder / "tiny", "whisper", positions=448)
     for name, pair in (("prompts", "es-en"), ("voices", "en-es")):
         place = folder / "egs" / name
         shutil.copytree(recipe.EGS / name, place, ignore=shutil.ignore_patterns("data", "exp", "models", "downloads"))
@@ -136,6 +136,21 @@ def test_cascades(checkout: Path) -> None:
         assert set(written) == {"uno"}
     assert "| offline " in (exp / "README.md").read_text()
     assert (exp / "cascade-en-es-tst.svg").is_file() and not (exp / "FINDINGS.md").exists()
+
+
+def test_talks(checkout: Path) -> None:
+    """Of one language alone: the prompts are joined, decoded and scored, with a curve over the lag of recordings."""
+    recipe = checkout / "egs/prompts/run.sh"
+    text = recipe.read_text()
+    recipe.write_text(text.replace('pairs="es-en fr-en it-en ru-en"', "pairs=es-en"))
+    (checkout / "egs/prompts/conf/sweep_talks.yaml").write_text(SWEEP)
+    run(checkout, "prompts", "--stage", "11", "--stop-stage", "12", "--exp", "exp-talks")
+    recipe.write_text(text)
+    exp = checkout / "egs/prompts/exp-talks"
+    assert runs(exp / "talks") == {"es-en-long/hold-1_500ms", "es-en-natural/hold-1_500ms"}
+    page = (exp / "README.md").read_text()
+    assert page.count("| LongYAAL |") == 2 and "(talks-es-en-long.svg)" in page
+    assert "LongYAAL" in (exp / "talks-es-en-long.svg").read_text()
 
 
 def test_whisper_is_fine_tuned(checkout: Path) -> None:
