@@ -179,7 +179,14 @@ def test_ctrl_c_ends_in_one_sentence(tmp_path: Path) -> None:
     """A terminal sends the signal to all processes of the command; so does this test."""
     program = Path(__file__).parents[3] / "local" / "make_mini.py"
     args = [sys.executable, program, "--out", tmp_path / "mini", "--pairs", "en-de", "--jobs", "2", "--train", "2000"]
-    run = subprocess.Popen(list(map(str, args)), stderr=subprocess.PIPE, text=True, start_new_session=True)
+    run = subprocess.Popen(
+        list(map(str, args)),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell starts background commands with the signal ignored, and this test may run in one.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     deadline = time.monotonic() + 60
     while not list(tmp_path.rglob("*.wav")):
         assert run.poll() is None and time.monotonic() < deadline
