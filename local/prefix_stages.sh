@@ -84,8 +84,8 @@ if runs 13; then
             python $local/write_pairs.py --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" \
                 --target-lang "$target" --out "$prefix/pairs/$name/$split" --tokens "$prefix_tokens" \
                 $([ "$ratio" = none ] || echo --max-ratio "$ratio") $($with_whole && echo --whole) $redo
-            python $local/dump_audio.py "$prefix/pairs/$name/$split" "$prefix/pairs/$name/dump/$split" --texts "tc.$target" \
-                $redo
+            python $local/dump_audio.py "$prefix/pairs/$name/$split" "$prefix/pairs/$name/dump/$split" \
+                --texts "tc.$target" $redo
         done
         # shellcheck disable=SC2086
         OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$prefix_config" --text "tc.$target" \

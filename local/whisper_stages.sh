@@ -13,17 +13,24 @@
 #   data_of    the data directory           options_of  options that decode only a part of it, or of the model's family
 #   runs_of    the folder for the runs; without $3, the one that holds those of all variants
 #   section_of the name of the table of results, without $3
+
+# Decodes split $2 of the pair $1 by the variant $3, under the configurations in $4, into the folder $5. $6...: further
+# options of `simulst sweep`.
+decode() {
+    # shellcheck disable=SC2046,SC2086
+    simulst sweep --data "$(data_of "$1" "$2")" --model "$(model_of "$1" "$2" "$3")" --source-lang "${1%-*}" \
+        --target-lang "${1#*-}" --decodings "$4" --out "$5" --jobs "$jobs" $redo \
+        ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) "${@:6}"
+}
+
 if runs 8; then
     for pair in $pairs; do
         for split in $tests; do
             for variant in $variants; do
                 echo "== stage 8: decode $pair $split"
-                # shellcheck disable=SC2046,SC2086
-                simulst sweep --data "$(data_of "$pair" "$split")" --model "$(model_of "$pair" "$split" "$variant")" \
-                    --source-lang "${pair%-*}" --target-lang "${pair#*-}" \
-                    --decodings "$(sweep_of "$pair" "$split" "$variant")" \
-                    --out "$(runs_of "$pair" "$split" "$variant")" --jobs "$jobs" $redo \
-                    ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $(options_of "$pair" "$split")
+                # shellcheck disable=SC2046
+                decode "$pair" "$split" "$variant" "$(sweep_of "$pair" "$split" "$variant")" \
+                    "$(runs_of "$pair" "$split" "$variant")" $(options_of "$pair" "$split")
             done
         done
     done

@@ -220,11 +220,8 @@ if [ "$training" = finetune ] && runs 13; then
         for split in $tests; do
             for variant in $variants; do
                 echo "== stage 13: all lines of $pair $split, offline, $variant"
-                # shellcheck disable=SC2046,SC2086
-                simulst sweep --data "$data/$pair/$split" --model "$(model_of "$pair" "$split" "$variant")" \
-                    --source-lang "${pair%-*}" --target-lang "${pair#*-}" --decodings conf/offline.yaml \
-                    --out "$folder/all-lines/$pair/$split/$variant" --model-option other_targets=true --jobs "$jobs" \
-                    $redo ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm)
+                decode "$pair" "$split" "$variant" conf/offline.yaml "$folder/all-lines/$pair/$split/$variant" \
+                    --model-option other_targets=true
             done
             differences+=(--test "$pair/$split/base/offline" "$pair/$split/finetuned/offline")
         done

@@ -154,7 +154,7 @@ def test_talks(checkout: Path) -> None:
 
 
 def test_whisper_is_fine_tuned(checkout: Path) -> None:
-    """Stages 6 to 10 of voices, and the talks of stage 17."""
+    """Stages 6 to 10 of voices, all lines in stage 13, and the talks of stage 17."""
     place = checkout / "egs/voices"
     for name in ("sweep_other", "offline"):
         (place / f"conf/{name}.yaml").write_text("- {read: {type: offline}, commit: {type: all}}\n")
@@ -167,6 +167,8 @@ def test_whisper_is_fine_tuned(checkout: Path) -> None:
     assert runs(exp / "finetuned") == {f"decode/en-es/tst/{name}/offline" for name in ("base", "finetuned")}
     page = (exp / "README.md").read_text()
     assert "| finetuned/offline |" in page and "`finetuned/offline` against `base/offline`: BLEU " in page
+    run(checkout, "voices", *options, "--stage", "13", "--stop-stage", "13")
+    assert "`en-es/tst/finetuned/offline` against `en-es/tst/base/offline`: BLEU " in (exp / "README.md").read_text()
     run(checkout, "voices", *options, "--stage", "17", "--stop-stage", "17")
     assert (place / "data/en-es/talks-tst/talks.es").read_text() == "the cats sat\non their mats\n"
 
