@@ -94,7 +94,7 @@ def test_prefix_stages_have_their_own_tokens(tmp_path: Path) -> None:
     assert {*re.findall(r"tokens (data\S+)", called["must_c"])} == {"data/en-de/shared_tokens"}
     fails(
         run(tmp_path / "egs/must_c", "--stage", "11", "--stop-stage", "11", "--prefix-pieces", "x"),
-        "error: --prefix-pieces x: give",
+        "error: --prefix-pieces 'x' is not a whole number; see",
     )
 
 
