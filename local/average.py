@@ -15,7 +15,7 @@ import click
 
 from simulst.command import Numbers, run_command
 from simulst.errors import SimulstError
-from simulst.training.average import CHOSEN, FOUND, Dev, choose
+from simulst.training.average import CHOSEN, Dev, choose, is_chosen
 
 
 @click.command(help=__doc__)
@@ -46,7 +46,7 @@ def main(
     """Average, decode dev and choose, unless that is done."""
     if not len(data) == len(text) == len(target_lang):
         raise SimulstError("--data, --text, --target-lang: give them equally often, once for each target language.")
-    if (experiment / CHOSEN).is_file() and (experiment / FOUND).is_file() and not force:
+    if is_chosen(experiment) and not force:
         print(f"{experiment / CHOSEN}: complete; --force does it again")
         return
     devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]

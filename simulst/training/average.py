@@ -121,9 +121,20 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
         search, bleu = choose_search(load_model(experiment, checkpoint=CHOSEN), devs, source, limit)
         weights = {"ctc_weight": search.ctc_weight, "length_bonus": search.length_bonus}
         write_atomically(experiment / SEARCH, yaml.safe_dump(weights))
-        found = {"averaged": best, "dev_BLEU": scores, "search": {**weights, "dev_BLEU": bleu}}
+        found = {"epochs": epochs, "averaged": best, "dev_BLEU": scores, "search": {**weights, "dev_BLEU": bleu}}
         write_atomically(experiment / FOUND, json.dumps(found))
     return Chosen(scores, search, bleu)
+
+
+def is_chosen(experiment: Path) -> bool:
+    """Whether `choose` is done, and the training has not gone on since."""
+    if not ((experiment / CHOSEN).is_file() and (experiment / FOUND).is_file()):
+        return False
+    try:
+        found = json.loads((experiment / FOUND).read_text(encoding="utf-8"))
+        return bool(found["epochs"] == best_epochs(experiment))
+    except (ValueError, KeyError, TypeError, SimulstError):
+        return True  # of an earlier version, or the checkpoints are deleted
 
 
 def choose_search(model: Model, devs: Sequence[Dev], source: str, limit: int) -> tuple[JointBeamSearch, float]:

@@ -13,17 +13,20 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import yaml
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
 from simulst.folder import empty, write_atomically
 from simulst.lock import locked
 from simulst.models.espnet.lagging import WaitOptions, lagging_of
-from simulst.yaml_files import read_yaml
+from simulst.yaml_files import load_yaml, read_yaml
 
 RECORD, LOG = "simulst.json", "simulst.log"
 MEETING = ".dist_init_"
+EPOCHS, ESPNET_EPOCHS = "--max_epoch", 40  # ESPnet's default
 FORWARDED = ("OMP_", "GOMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED")
 """Prefixes of the environment variables that ssh passes to other machines (srun passes all variables)."""
 
@@ -141,6 +144,8 @@ def train(
 ) -> None:
     """Train a model, or resume an interrupted training after its last epoch (also on other machines).
 
+    A complete training goes on, too, if `max_epoch` is higher than it was.
+
     out: folder of the training.
     stats: folder that `collect_stats` wrote.
     extra: further options of ESPnet, which override the configuration.
@@ -176,7 +181,7 @@ def run_espnet(
     """Run one ESPnet program with its log in `out/simulst.log`.
 
     `out/simulst.json` records the command and the configuration. The same command resumes an interrupted run, and does
-    nothing if the run is complete.
+    nothing if the run is complete. Other comments in the configuration change nothing.
 
     command: ESPnet's command line.
     config: ESPnet's training configuration.
@@ -190,7 +195,8 @@ def run_espnet(
         raise SimulstError(f"{config}: not a mapping of ESPnet's options; see conf/train for configurations.")
     record = out / RECORD
     # The record leaves out the interpreter, whose path changes when a checkout is moved, and the machines.
-    wanted = {"command": command[1:], "config": config.read_text(encoding="utf-8")}
+    text = config.read_text(encoding="utf-8")
+    wanted = {"command": command[1:], "config": text}
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     launched = machines.command(command, out, environment)
     with locked(out) as lock:
@@ -199,15 +205,17 @@ def run_espnet(
         elif record.is_file():
             try:
                 found = json.loads(record.read_text(encoding="utf-8"))
-                same = {key: found.get(key) for key in wanted} == wanted
-            except (ValueError, AttributeError):
-                raise SimulstError(f"{record}: damaged; use --force to begin anew.") from None
-            if not same:
+                complete = found.get("complete")
+                begun, epochs = _identity(found.get("command", []), found.get("config", ""))
+            except (ValueError, AttributeError, TypeError, yaml.YAMLError):
+                raise SimulstError(f"{record}: damaged; use --force to begin again.") from None
+            identity, wanted_epochs = _identity(command[1:], text)
+            if identity != begun or wanted_epochs < epochs:
                 raise SimulstError(
                     f"{out}: was begun with other options or another {config.name} (see {RECORD} there); "
                     "name another folder, or use --force to begin again."
                 )
-            if found.get("complete"):
+            if complete and wanted_epochs == epochs:
                 print(f"{out}: complete; --force does it again")
                 return
         write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))
@@ -217,6 +225,19 @@ def run_espnet(
             for meeting in out.glob(f"{MEETING}*"):
                 meeting.unlink()
         write_atomically(record, json.dumps({**wanted, "complete": True}, indent=1))
+
+
+def _identity(command: Sequence[str], config: str) -> tuple[Any, float]:
+    """What a run must share with an earlier one to go on from it, and the number of epochs (0 for statistics)."""
+    options = load_yaml(config) or {}
+    epochs = options.pop("max_epoch", ESPNET_EPOCHS)
+    command = [*command]
+    while EPOCHS in command[:-1]:
+        place = command.index(EPOCHS)
+        epochs = command[place + 1]
+        del command[place : place + 2]
+    counts = "--collect_stats" not in command and str(epochs).isdigit()
+    return (command, options), float(epochs) if counts else 0.0
 
 
 def _follow(command: list[str], out: Path, environment: dict[str, str], lock: int) -> None:

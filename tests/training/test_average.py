@@ -14,7 +14,7 @@ import torch
 from simulst.errors import SimulstError
 from simulst.lock import locked
 from simulst.training import average
-from simulst.training.average import CHOSEN, FOUND, Dev, average_checkpoints, best_epochs, choose
+from simulst.training.average import CHOSEN, FOUND, Dev, average_checkpoints, best_epochs, choose, is_chosen
 from simulst.yaml_files import read_yaml
 
 
@@ -82,6 +82,20 @@ def test_all_pairs_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(KeyboardInterrupt):
         choose(tmp_path, devs, "en", [1], 9)
     assert (tmp_path / CHOSEN).is_file() and not (tmp_path / FOUND).exists()
+
+
+def test_a_training_that_went_on_is_chosen_from_again(tmp_path: Path) -> None:
+    assert not is_chosen(finished(tmp_path))
+    (tmp_path / CHOSEN).touch()
+    (tmp_path / FOUND).write_text(json.dumps({"epochs": [1, 2]}))
+    assert is_chosen(tmp_path)
+    torch.save({}, tmp_path / "3epoch.pth")
+    with (tmp_path / "simulst.log").open("a") as log:
+        log.write("\n3epoch results: [train] loss=1, acc=0.9, [valid] loss=2, acc=0.4")
+    assert not is_chosen(tmp_path)
+    for path in tmp_path.glob("*epoch.pth"):
+        path.unlink()
+    assert is_chosen(tmp_path)  # the checkpoints may be deleted
 
 
 def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None:

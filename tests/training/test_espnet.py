@@ -74,10 +74,35 @@ def test_another_command_or_configuration_is_refused(tmp_path: Path, config: Pat
         with pytest.raises(SimulstError):
             run_espnet(command, out, config)
     with pytest.raises(SimulstError, match="begun with other options"):
-        run_espnet([*command, "--max_epoch", "5"], out, config)
-    config.write_text("max_epoch: 4\n")
+        run_espnet([*command, "--seed", "5"], out, config)
+    config.write_text("max_epoch: 3\noptim: adam\n")
     with pytest.raises(SimulstError, match=r"another st\.yaml"):
         run_espnet(command, out, config)
+    assert calls(out) == 1
+
+
+def test_a_training_goes_on_for_more_epochs_but_not_for_fewer(tmp_path: Path, config: Path) -> None:
+    out = tmp_path / "st"
+    command = program(out, "")
+    run_espnet(command, out, config)
+    config.write_text("max_epoch: 4  # one more\n")
+    run_espnet(command, out, config)
+    run_espnet([*command, "--max_epoch", "5"], out, config)
+    assert calls(out) == 3
+    for text in ("max_epoch: 5", "max_epoch: 2  # what the option says counts\n"):
+        config.write_text(text)
+        run_espnet([*command, "--max_epoch", "5"], out, config)
+    with pytest.raises(SimulstError, match=r"another st\.yaml"):
+        run_espnet(command, out, config)
+    assert calls(out) == 3
+
+
+def test_statistics_do_not_depend_on_the_number_of_epochs(tmp_path: Path, config: Path) -> None:
+    out = tmp_path / "stats"
+    command = program(out, "", "--collect_stats", "true")
+    run_espnet(command, out, config)
+    config.write_text("max_epoch: 9\n")
+    run_espnet(command, out, config)
     assert calls(out) == 1
 
 
