@@ -3,6 +3,7 @@
 A training's folder holds
 
 simulst.json        what it was begun with, and whether it is complete
+transcripts.json    the pieces of words of CTC, if the new model learns by it
 begin/              the model it began with, if the configuration describes a new one (`new_model`)
 epochs.json         the loss on dev after each epoch
 <n>epoch.pth        the trained weights of the best epochs
@@ -32,13 +33,16 @@ from simulst.models.huggingface.architectures import Architecture, Whisper
 from simulst.models.huggingface.folder import digest_of_folder, find_folder
 from simulst.models.huggingface.loading import quiet, read
 from simulst.options import build_options
+from simulst.search import Tokens
 from simulst.training.average import average_checkpoints
+from simulst.training.ctc import Pieces, add_ctc, read_transcripts
 from simulst.training.freezing import change_settings, freeze, read_short_windows
 from simulst.training.new_model import NewModel, make_model
 from simulst.training.speech_text import Batches, Collator, Part, examples_of, read_parts
 from simulst.yaml_files import read_yaml
 
 RECORD, BEGIN, MODEL, AVERAGE = "simulst.json", "begin", "model", "average.pth"
+TRANSCRIPTS = "transcripts.json"
 OWN = {"config.json", "generation_config.json", "model.safetensors.index.json"}  # what the library writes itself
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -133,7 +137,8 @@ def finetune(
     heard, held_out = read_parts(train), read_parts(valid)
     wanted = json.loads(json.dumps(asdict(options)))
     wanted["model"] = None if model is None else digest_of_folder(model)
-    wanted["data"] = digest(map(str, (train, heard, valid, held_out)))
+    transcripts = read_transcripts(train) if new and new.ctc_weight else []
+    wanted["data"] = digest(map(str, (train, heard, valid, held_out, *transcripts)))
     with locked(out):
         if force:
             _clear(out)
@@ -149,15 +154,24 @@ def finetune(
                 with replaced(model) as part:
                     make_model(new, [one.languages[1] for one in train], texts, options.seed, part, str(config))
         architecture = _read(model, options, config)
-        batches = _batches(architecture, train, heard, options, options.seed)
+        pieces = None
+        if transcripts:
+            said = [text for one in transcripts for text in one.values()]
+            pieces = Pieces(out / TRANSCRIPTS, said if record is None else None)
+        tokens = [pieces.tokens(one) for one in transcripts] if pieces else None
+        batches = _batches(architecture, train, heard, options, options.seed, tokens)
+        if pieces:
+            add_ctc(architecture.model, next(iter(batches)), len(pieces), options.seed)
         dev = _batches(architecture, valid, held_out, options, None)
         # From here on, another configuration or model is refused.
         write_atomically(out / RECORD, json.dumps({**wanted, "complete": False}, indent=1))
         with quiet():
             from simulst.training.trainer import dev_loss, train_epochs
 
-            losses = train_epochs(architecture.model, batches, dev, options, out)
+            losses = train_epochs(architecture.model, batches, dev, options, out, new.ctc_weight if new else 0.0)
             _average(architecture.model, losses, options, out, lambda: dev_loss(architecture.model, dev))
+            if pieces:
+                del architecture.model.ctc
             with replaced(out / MODEL) as part:
                 _save(architecture.model, find_folder(model), part)
         write_atomically(out / RECORD, json.dumps({**wanted, "complete": True}, indent=1))
@@ -168,7 +182,7 @@ def finetune(
 
 def _clear(out: Path) -> None:
     """Delete what a training has written. What others have put there stays, such as decoded runs."""
-    for pattern in (RECORD, BEGIN, MODEL, AVERAGE, "epochs.json", "*epoch.pth", "checkpoint-*"):
+    for pattern in (RECORD, TRANSCRIPTS, BEGIN, MODEL, AVERAGE, "epochs.json", "*epoch.pth", "checkpoint-*"):
         for path in out.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -197,8 +211,9 @@ def _batches(
     utterances: Sequence[Sequence[Utterance]],
     options: FineTuning,
     seed: int | None,
+    transcripts: Sequence[Mapping[str, Tokens]] | None = None,
 ) -> DataLoader:
-    examples = examples_of(architecture, parts, utterances, options.most_seconds)
+    examples = examples_of(architecture, parts, utterances, options.most_seconds, transcripts)
     batches = Batches([example.seconds for example in examples], options.batch_seconds, seed)
     return DataLoader(examples, batch_sampler=batches, collate_fn=Collator(architecture))  # type: ignore[arg-type]
 

@@ -5,7 +5,7 @@ Paper A (CUNI-KIT at IWSLT 2022, section 4.2.1) joins wav2vec 2.0 and the decode
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,12 +33,15 @@ class NewModel:
     decoder: for text, such as mbart.
     extractor: settings of the feature extractor, if the encoder is new; its class may stand in feature_extractor_type.
     pieces: how many pieces of words the tokeniser has, if the decoder is new. It is learnt from the training's texts.
+    ctc_weight: share in the loss of CTC on the transcripts (see simulst/training/ctc.py). The rest is the share of
+        the translation.
     """
 
     encoder: dict[str, Any]
     decoder: dict[str, Any]
     extractor: dict[str, Any] = field(default_factory=dict)
     pieces: Annotated[int, Field(ge=10)] = 1000
+    ctc_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 
 def make_model(new: NewModel, targets: Sequence[str], texts: Sequence[str], seed: int, out: Path, where: str) -> None:
@@ -123,18 +126,26 @@ def _tokenizer(new: NewModel, targets: Sequence[str], texts: Sequence[str], wher
 
         folder = find_folder(Path(new.decoder["name"]))
         return read_tokenizer(Path(f"{where}: 'decoder'"), lambda: AutoTokenizer.from_pretrained(folder))
-    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
+
+    tokenizer = learn_pieces(texts, new.pieces, TOKENS)
+    names = [AddedToken(language_token(target), special=True, normalized=False) for target in targets]
+    tokenizer.add_special_tokens(names)
+    roles = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), TOKENS, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **roles)
+
+
+def learn_pieces(texts: Iterable[str], size: int, special: Sequence[str]) -> Any:
+    """A tokeniser of pieces of words. special: tokens that come first, with "<unk>" among them."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     trainer = trainers.UnigramTrainer(
-        vocab_size=new.pieces, special_tokens=list(TOKENS), unk_token="<unk>", show_progress=False
+        vocab_size=size, special_tokens=list(special), unk_token="<unk>", show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
-    names = [AddedToken(language_token(target), special=True, normalized=False) for target in targets]
-    tokenizer.add_special_tokens(names)
-    roles = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), TOKENS, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **roles)
+    return tokenizer

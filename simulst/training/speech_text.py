@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Sampler
 
 from simulst.data.audio import load_audio, seconds_of
@@ -42,12 +43,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Example:
-    """An utterance with what the decoder reads before its text, and the text with <eos>."""
+    """An utterance with what the decoder reads before its text, the text with <eos>, and its transcript for CTC."""
 
     utterance: Utterance
     seconds: float
     prompt: Tokens
     text: Tokens
+    heard: Tokens = ()
 
 
 def read_parts(parts: Sequence[Part]) -> list[list[Utterance]]:
@@ -56,12 +58,17 @@ def read_parts(parts: Sequence[Part]) -> list[list[Utterance]]:
 
 
 def examples_of(
-    architecture: Architecture, parts: Sequence[Part], utterances: Sequence[Sequence[Utterance]], most_seconds: float
+    architecture: Architecture,
+    parts: Sequence[Part],
+    utterances: Sequence[Sequence[Utterance]],
+    most_seconds: float,
+    transcripts: Sequence[Mapping[str, Tokens]] | None = None,
 ) -> list[Example]:
     """The utterances as examples. Prints how many are left out, as they are too long or have no text.
 
     utterances: of each of the parts.
     most_seconds: longer ones are left out.
+    transcripts: utterance → tokens for CTC, of each of the parts; None if there is no CTC.
 
     Raises SimulstError: the model does not have a language, or has no language tokens for several targets; no example
         is left.
@@ -74,7 +81,7 @@ def examples_of(
         )
     unknown = architecture.tokenizer.unk_token_id
     examples: list[Example] = []
-    for part, found in zip(parts, utterances, strict=True):
+    for part, found, heard in zip(parts, utterances, transcripts or [{}] * len(parts), strict=True):
         source, target = part.languages
         prompt = architecture.prompt(source, target)
         here, strange, total = [], 0, 0
@@ -83,7 +90,8 @@ def examples_of(
             tokens = architecture.tokens(utterance.reference, target) if utterance.reference else ()
             fits = seconds <= most_seconds and len(prompt) + len(tokens) < architecture.positions
             if tokens and fits:
-                here.append(Example(utterance, seconds, prompt, (*tokens, architecture.eos)))
+                text = (*tokens, architecture.eos)
+                here.append(Example(utterance, seconds, prompt, text, heard.get(utterance.name, ())))
                 strange, total = strange + sum(token == unknown for token in tokens), total + len(tokens)
         if not here:
             raise SimulstError(
@@ -136,7 +144,10 @@ class Collator:
         self._architecture = architecture
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
-        """The encoder's input; decoder_input_ids, decoder_attention_mask and labels, (n, tokens) int64 each."""
+        """The encoder's input; decoder_input_ids, decoder_attention_mask and labels, (n, tokens) int64 each.
+
+        If there are transcripts: heard, (n, tokens) int64, filled up with IGNORED.
+        """
         windows = []
         for example in examples:
             one = example.utterance
@@ -152,4 +163,8 @@ class Collator:
             mask[row, : len(tokens) - 1] = 1
             labels[row, len(example.prompt) - 1 : len(tokens) - 1] = tokens[len(example.prompt) :]
         inputs = self._architecture.inputs(windows)
-        return {**inputs, "decoder_input_ids": read, "decoder_attention_mask": mask, "labels": labels}
+        found = {**inputs, "decoder_input_ids": read, "decoder_attention_mask": mask, "labels": labels}
+        if any(example.heard for example in examples):
+            rows = [torch.tensor(example.heard, dtype=torch.long) for example in examples]
+            found["heard"] = pad_sequence(rows, batch_first=True, padding_value=IGNORED)
+        return found

@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 EPOCHS, WHOLE = "epochs.json", "whole"
 
 
-def train_epochs(model: Any, train: DataLoader, dev: DataLoader, options: FineTuning, out: Path) -> dict[int, float]:
+def train_epochs(
+    model: Any, train: DataLoader, dev: DataLoader, options: FineTuning, out: Path, ctc_weight: float = 0.0
+) -> dict[int, float]:
     """Train from the last whole checkpoint on.
 
     train: batches of examples; dev: the same of development data.
     out: folder of checkpoints, and of the trained weights of the best epochs, `<n>epoch.pth`.
+    ctc_weight: share of CTC in the loss, if the batches have transcripts and the model has a CTC layer.
 
     Returns: epoch → its loss on dev.
     Raises SimulstError: the loss is NaN or infinite.
@@ -41,7 +44,7 @@ def train_epochs(model: Any, train: DataLoader, dev: DataLoader, options: FineTu
     follow = Follow(model, train.batch_sampler, lambda: dev_loss(model, dev), options, out, per_epoch, total)
     if last is None or int(last.name.partition("-")[2]) < total:
         trainer = Trainer(
-            model, _arguments(options, out, total), train, follow.count, options.label_smoothing, callbacks=[follow]
+            model, _arguments(options, out, total), train, follow.count, options.label_smoothing, ctc_weight, [follow]
         )
         trainer.remove_callback(PrinterCallback)
         try:
@@ -89,10 +92,11 @@ class Trainer(Seq2SeqTrainer):
         loader: DataLoader,
         count: Callable[[float, int], None],
         smoothing: float,
+        ctc_weight: float,
         callbacks: list[TrainerCallback],
     ) -> None:
         super().__init__(model=model, args=arguments, train_dataset=loader.dataset, callbacks=callbacks)
-        self._loader, self._count, self._smoothing = loader, count, smoothing
+        self._loader, self._count, self._smoothing, self._ctc_weight = loader, count, smoothing, ctc_weight
         self.model_accepts_loss_kwargs = self.loss_is_scaled_for_ga = True  # by `compute_loss`, for all models alike
 
     def get_train_dataloader(self) -> DataLoader:
@@ -102,8 +106,8 @@ class Trainer(Seq2SeqTrainer):
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Cross-entropy per token of all batches of an update. num_items_in_batch: how many tokens these have."""
-        labels = inputs.pop("labels")
+        """Cross-entropy and CTC, per token of an update's batches. num_items_in_batch: how many tokens these have."""
+        labels, heard = inputs.pop("labels"), inputs.pop("heard", None)
         outputs = model(**inputs, use_cache=False)
         loss = token_loss(outputs.logits, labels, self._smoothing)
         if not torch.isfinite(loss):
@@ -113,6 +117,9 @@ class Trainer(Seq2SeqTrainer):
             )
         tokens = int((labels != IGNORED).sum())
         self._count(float(loss.detach()), tokens)
+        if heard is not None:
+            ctc = model.ctc(outputs.encoder_last_hidden_state, inputs.get("attention_mask"), heard)
+            loss = (1 - self._ctc_weight) * loss + self._ctc_weight * ctc
         loss = loss / (tokens if num_items_in_batch is None else num_items_in_batch)
         return (loss, outputs) if return_outputs else loss
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from simulst.models.huggingface.loading import read
 from simulst.prefix.pairs import write_pairs
 from simulst.streams import open_stream
 from simulst.training import finetune as finetuning
+from simulst.training.ctc import EncoderCTC
 from simulst.training.finetune import finetune
 from simulst.training.freezing import change_settings, freeze, read_short_windows
 from simulst.training.speech_text import IGNORED, Collator, Part, examples_of, read_parts
@@ -31,6 +33,27 @@ from simulst.training.trainer import Follow
 
 TEXTS = ["the cat sat", "the dog", "on the mat", "der Hund", "die Katze"]
 SMALL = {"epochs": 4, "learning_rate": 0.01, "batch_seconds": 2, "accumulate": 2, "save_minutes": 60}
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+NEW: dict[str, Any] = {
+    "encoder": {
+        "model_type": "wav2vec2-bert",
+        **SIZES,
+        "output_hidden_size": 16,
+        "apply_spec_augment": False,
+        "position_embeddings_type": "rotary",  # the model keeps a table, made in training or while dev is scored
+    },
+    "decoder": {
+        "model_type": "mbart",
+        "d_model": 16,
+        "decoder_layers": 1,
+        "decoder_attention_heads": 2,
+        "decoder_ffn_dim": 16,
+        "max_position_embeddings": 40,
+    },
+    "pieces": 40,
+    "extractor": {"feature_extractor_type": "SeamlessM4TFeatureExtractor"},
+}
 
 
 def data(folder: Path, languages: tuple[str, ...] = ("de", "ja")) -> Path:
@@ -94,13 +117,24 @@ def test_it_learns_and_what_is_frozen_stays(corpus: Path, begin: Callable[[str],
     assert stream.emissions
 
 
+@pytest.mark.parametrize("kind", ["whisper", "new"])
 def test_a_training_that_was_interrupted_ends_as_if_it_was_not(
-    corpus: Path, begin: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    corpus: Path,
+    begin: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
 ) -> None:
     """Twice: within the second epoch, and after the last one, before the result was written."""
-    options = {"pair": "en-es", "settings": {"dropout": 0.2, "decoder_layerdrop": 0.1}, "save_minutes": 0, "seed": 3}
+    options: dict[str, Any] = {"pair": "en-es", "save_minutes": 0, "seed": 3}
     table(corpus / "text.es", TEXTS)
-    whole = run(corpus, begin("whisper"), "whole", **options)
+    table(corpus / "text.en", TEXTS)
+    if kind == "new":
+        model = None
+        options |= {"new_model": {**NEW, "ctc_weight": 0.3}, "settings": {"decoder": {"dropout": 0.2}}}
+    else:
+        model = begin(kind)
+        options |= {"settings": {"dropout": 0.2, "decoder_layerdrop": 0.1}}
     usual = Follow.on_step_end
 
     def interrupted(self: Follow, args: Any, state: Any, control: Any, **others: Any) -> None:
@@ -110,27 +144,34 @@ def test_a_training_that_was_interrupted_ends_as_if_it_was_not(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Follow, "on_step_end", interrupted)
-        run(corpus, begin("whisper"), "out", **options)
-    out = corpus.with_name("out")
+        run(corpus, model, "out", **options)
+    out, whole = corpus.with_name("out"), corpus.with_name("whole")
+    for path in out.glob("*"):  # learning pieces of words is not reproducible, so both begin with the same ones
+        if path.name in ("simulst.json", "transcripts.json"):
+            whole.mkdir(exist_ok=True)
+            shutil.copy(path, whole)
+        elif path.name == "begin":
+            shutil.copytree(path, whole / "begin")
+    run(corpus, model, "whole", **options)
     assert (out / "checkpoint-3/whole").is_file()
     (out / "checkpoint-4").mkdir()  # as if it had been killed while it wrote
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(finetuning, "_save", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        run(corpus, begin("whisper"), "out", **options)
+        run(corpus, model, "out", **options)
     assert not (out / "model").exists()
-    run(corpus, begin("whisper"), "out", **options)
+    run(corpus, model, "out", **options)
     assert (out / "epochs.json").read_text() == (whole / "epochs.json").read_text()
     expected, found = weights(whole / "model"), weights(out / "model")
     assert all(torch.equal(found[name], value) for name, value in expected.items())
     written = (out / "model/model.safetensors").stat().st_mtime_ns
     capsys.readouterr()
-    run(corpus, begin("whisper"), "out", **options)
+    run(corpus, model, "out", **options)
     assert "complete; --force" in capsys.readouterr().out
     assert (out / "model/model.safetensors").stat().st_mtime_ns == written
     with pytest.raises(SimulstError, match="was begun with seed 3, not 4; name another folder, or use --force"):
-        run(corpus, begin("whisper"), "out", **{**options, "seed": 4})
+        run(corpus, model, "out", **{**options, "seed": 4})
     with locked(out), pytest.raises(SimulstError, match="another run is at work"):
-        run(corpus, begin("whisper"), "out", **options)
+        run(corpus, model, "out", **options)
 
 
 def test_beginning_again_keeps_decoded_runs(tmp_path: Path) -> None:
@@ -227,23 +268,23 @@ def test_freezing(begin: Callable[[str], Path]) -> None:
 
 def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two languages in one model, with prefix pairs as further data."""
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    encoder = {"model_type": "wav2vec2-bert", **sizes, "output_hidden_size": 16, "apply_spec_augment": False}
-    encoder["position_embeddings_type"] = "rotary"  # the model keeps a table, made in training or while dev is scored
-    decoder = {"model_type": "mbart", "d_model": 16, "decoder_layers": 1, "decoder_attention_heads": 2}
-    decoder |= {"decoder_ffn_dim": 16, "max_position_embeddings": 40}
-    new = {"encoder": encoder, "decoder": decoder, "pieces": 40}
-    new["extractor"] = {"feature_extractor_type": "SeamlessM4TFeatureExtractor"}
+    decoder = NEW["decoder"]
+    new = {**NEW, "ctc_weight": 0.3}
     config = corpus.with_name("config.yaml")
     config.write_text(yaml.safe_dump({**SMALL, "epochs": 2, "train_features": True, "new_model": new}))
+    parts = [Part("en-de", corpus), Part("en-ja", corpus)]
+    with pytest.raises(SimulstError, match="data: no transcripts in the language that is spoken"):
+        finetune(config, None, parts, parts, corpus.with_name("out"))
+    table(corpus / "text.en", TEXTS)
     pairs = [{"frames": 20, "text": "the"}]
     found = {"utterance": "u0", "tau": 20, "frames": 40, "offline": "the cat sat", "pairs": pairs}
     corpus.with_name("prefixes.jsonl").write_text(json.dumps(found) + "\n")
     write_pairs(corpus, corpus.with_name("prefixes.jsonl"), corpus.with_name("pairs"), "de")
-    parts = [Part("en-de", corpus), Part("en-ja", corpus), Part("en-de", corpus.with_name("pairs"))]
+    parts.append(Part("en-de", corpus.with_name("pairs")))  # which has no transcripts
     finetune(config, None, parts, parts[:2], corpus.with_name("out"))
     assert "pairs: 1 examples en→de" in capsys.readouterr().out
     model = load_model(corpus.with_name("out") / "model", threads=1)
+    assert not any(name.startswith("ctc.") for name in weights(corpus.with_name("out") / "model"))
     prompts = [model.architecture.prompt("en", target) for target in ("de", "ja")]  # type: ignore[attr-defined]
     names = model.architecture.tokenizer.convert_ids_to_tokens  # type: ignore[attr-defined]
     assert [names(prompt) for prompt in prompts] == [["</s>", "<2de>"], ["</s>", "<2ja>"]]
@@ -258,6 +299,24 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
         config.write_text(yaml.safe_dump({**SMALL, "new_model": {**new, **change}}))
         with pytest.raises(SimulstError, match=message):
             finetune(config, None, parts, parts, corpus.with_name("wrong"))
+
+
+def test_ctc_is_that_of_each_row_alone() -> None:
+    """Padding and rows without a transcript change nothing."""
+    torch.manual_seed(0)
+    ctc = EncoderCTC(4, 5)
+    encoded = torch.randn(3, 6, 4)
+    heard = torch.tensor([[1, 2, 2], [3, IGNORED, IGNORED], [IGNORED, IGNORED, IGNORED]])
+    mask = torch.tensor([[1.0] * 12, [1.0] * 7 + [0.0] * 5, [1.0] * 12])  # two times of the input make a frame
+    alone = [
+        torch.nn.functional.ctc_loss(
+            ctc.layer(encoded[row, :frames]).log_softmax(-1)[:, None], heard[row : row + 1, :size], [frames], [size],
+            reduction="sum",
+        )
+        for row, frames, size in ((0, 6, 3), (1, 4, 1))
+    ]  # fmt: skip
+    assert torch.allclose(ctc(encoded, mask, heard), sum(alone, torch.zeros(())))
+    assert float(ctc(encoded, None, heard[2:].expand(3, 3))) == 0.0
 
 
 def test_bad_input(corpus: Path, begin: Callable[[str], Path], tmp_path: Path) -> None:
