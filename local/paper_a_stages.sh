@@ -12,11 +12,13 @@ a_command+=${a_prefixes:+" --a-prefixes $a_prefixes"}
 if runs 21; then
     echo "== stage 21: offline model of Hugging Face's"
     parts=
-    for pair in $pairs; do parts+=" --pair $pair --train $data/$pair/train --valid $data/$pair/dev"; done
-    if [ -n "$a_prefixes" ]; then
-        folder=$out/prefix/pairs/$a_prefixes
-        parts+=" --pair $pairs --train $folder/train --valid $folder/dev"
-    fi
+    for pair in $pairs; do
+        parts+=" --pair $pair --train $data/$pair/train --valid $data/$pair/dev"
+        if [ -n "$a_prefixes" ]; then
+            folder=${out%/*}/$pair/prefix/pairs/$a_prefixes
+            parts+=" --pair $pair --train $folder/train --valid $folder/dev"
+        fi
+    done
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/finetune.py --config "$a_config" ${a_model:+--model "$a_model"} $parts \
         --out "$a_out" $redo
@@ -40,5 +42,15 @@ if runs 23; then
         for split in $a_tests; do python $local/score_runs.py --target-lang "${pair#*-}" "$a_out/decode/$pair/$split"; done
         write_curve_and_tables "$name" "$a_out/decode/$pair" "$a_out/$pair" "$recipe $pair" "$a_tests" "$a_command"
         write_findings "$name" PAPER_A.md "${a_out#"$exp"/}/decode/$pair/${a_tests%% *}" "$a_command" "$a_findings"
+        # Compare one model of several pairs with a model of this pair alone, if that has been decoded.
+        split=${a_tests%% *}
+        single=${out%/*}/$pair/${a_out##*/}/decode/$pair/$split/offline
+        if [ "$target" = multi ] && [ -f "$single/scores.json" ]; then
+            both=$a_out/decode/$pair/$split/offline
+            for page in "${pages[@]}"; do
+                python $local/write_results.py --page "$page" --section "$name-single-$split" --command "$a_command" \
+                    --test "$single" "$both" "$single" "$both"
+            done
+        fi
     done
 fi

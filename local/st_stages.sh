@@ -5,7 +5,7 @@
 #   limits      options that decode only a part of the test utterances; may be empty
 #   recipe      its name, for titles
 #   command     the command that is written under the tables of results
-#   variant     another name for the results, if a recipe has several models of a pair; may be unset
+#   variant     another name for the results, if a recipe has several models of a pair; may be empty
 set="${pairs// /+}"
 dirs=$data/$set
 out=$exp${system:+/$system}/$set

@@ -24,7 +24,7 @@ from simulst.report.table import find_runs, runs_table, write_results
     nargs=2,
     multiple=True,
     metavar="A B",
-    help="Test the difference of run B in FOLDERS to run A, too (repeatable).",
+    help="Test the difference of run B to run A, too: their folders, whole or below one of FOLDERS (repeatable).",
 )
 @click.option("--equal-texts", is_flag=True, help="Also count the texts that are equal in two offline runs.")
 def main(
@@ -42,7 +42,7 @@ def main(
     if equal_texts:
         text += f"\n\n{equal_texts_table(runs)}"
     for pair in tested:
-        places = [next((folder / name for folder in folders if (folder / name).is_dir()), None) for name in pair]
+        places = [next((path for path in (Path(n), *(f / n for f in folders)) if path.is_dir()), None) for n in pair]
         if places[0] and places[1]:
             text += f"\n\n{difference_text(*pair, compare_runs(places[0], places[1]))}"
         else:

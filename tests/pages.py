@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("README.md", "docs/*.md", "egs/*/README.md", "egs/*/PREFIX.md")
+    for pattern in ("README.md", "docs/*.md", "egs/*/*.md")
     for path in ROOT.glob(pattern)
 )
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)

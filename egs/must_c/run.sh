@@ -32,6 +32,7 @@ if runs 1; then
 fi
 
 recipe=MuST-C
+variant=
 command="./run.sh --recipe must_c --pairs \"$pairs\""
 # shellcheck source=../../local/st_stages.sh
 . ../../local/st_stages.sh

@@ -122,6 +122,7 @@ if [ "$training" != none ]; then command+=" --training $training"; fi
 
 if [ "$training" = scratch ]; then
     recipe=voices
+    variant=
     if [ "$readings" != 0 ]; then
         command+=" --readings $readings"
         variant=readings$readings

@@ -30,6 +30,7 @@ if runs 1; then
 fi
 
 recipe={{name}}
+variant=
 command="./run.sh --recipe $recipe"
 # shellcheck source=../../local/st_stages.sh
 . ../../local/st_stages.sh
