@@ -5,9 +5,8 @@
 #   a_decodings, a_tests    decoding configurations; splits to decode
 #   a_prefixes              the filter of stage 13 whose prefix pairs are training data, too; may be empty
 #   a_findings              files of findings
-#   a_command               the command that is written under the tables of results
+a_command="$command --stage 21 --stop-stage 23"
 a_out=$out/paper_a${a_prefixes:+-$a_prefixes}
-a_command+=${a_prefixes:+" --a-prefixes $a_prefixes"}
 
 if runs 21; then
     echo "== stage 21: offline model of Hugging Face's"

@@ -3,7 +3,12 @@
 # number only. `--help` prints the head of the recipe and of the files *_options.sh that it sources. In these heads, [$name]
 # is replaced by the default of the variable name. If defaults depend on other options, a recipe has a function
 # `dependent_defaults`, which calls `default NAME VALUE`. It runs after the options are parsed.
+#
+# This file sets `shown` to the options that were given and that change results. Recipes write them under the results.
+known=" $(compgen -v | tr '\n' ' ')"
+where_and_how=" stage stop_stage publish force jobs scheduler slurm ngpu num_nodes hosts data exp downloads models seeds "
 given=" "
+shown=
 default() { [[ $given == *" $1 "* ]] || printf -v "$1" %s "$2"; }
 
 print_help() {
@@ -31,16 +36,17 @@ while [ $# -gt 0 ]; do
             name=${1#--}
             name=${name//-/_}
             # In capitals are the environment's, such as PATH.
-            if ! [[ $name =~ ^[a-z][a-z0-9_]*$ ]] || ! declare -p "$name" >/dev/null 2>&1; then
+            if ! [[ $name =~ ^[a-z][a-z0-9_]*$ ]] || [[ $known != *" $name "* ]]; then
                 echo "error: unknown option $1; see $0 --help" >&2
                 exit 1
             fi
             given+="$name "
             if [ "${!name}" = false ] || [ "${!name}" = true ]; then
                 case ${2:-} in
-                    true | false) printf -v "$name" %s "$2"; shift 2 ;;
-                    *) printf -v "$name" true; shift ;;
+                    true | false) typed=("$1" "$2") ;;
+                    *) typed=("$1") ;;
                 esac
+                printf -v "$name" %s "${typed[1]:-true}"
             else
                 if [ $# -lt 2 ]; then
                     echo "error: $1 needs a value" >&2
@@ -50,9 +56,16 @@ while [ $# -gt 0 ]; do
                     echo "error: $1 '$2' is not a whole number; see $0 --help" >&2
                     exit 1
                 fi
+                typed=("$1" "$2")
                 printf -v "$name" %s "$2"
-                shift 2
             fi
+            if [[ $where_and_how != *" $name "* ]]; then
+                for word in "${typed[@]}"; do
+                    [[ $word =~ ^[A-Za-z0-9_./:,+=-]+$ ]] || word=\"$word\"
+                    shown+=" $word"
+                done
+            fi
+            shift ${#typed[@]}
             ;;
         *)
             echo "error: unexpected argument '$1'; see $0 --help" >&2

@@ -177,12 +177,12 @@ if runs 16; then
     for split in $prefix_tests; do python $local/score_runs.py --target-lang "$target" "$prefix/decode/$split"; done
     choose_pages PREFIX.md
     write_curve_and_tables "$name-prefix" "$prefix/decode" "$prefix/$pairs-prefix" "$recipe $pairs" \
-        "$prefix_tests" "$prefix_command"
+        "$prefix_tests" "$command --stage 11 --stop-stage 16"
     for page in "${pages[@]}"; do
-        python $local/write_prefix_tables.py --page "$page" --section "$name" --command "$prefix_command" \
+        python $local/write_prefix_tables.py --page "$page" --section "$name" --command "$command --stage 11 --stop-stage 16" \
             --pairs "$prefix/pairs" --filters "$names" --predictor "$prefix/predictor"
     done
-    write_findings "$name-prefix" PREFIX.md "${prefix#"$exp"/}/decode/$first" "$prefix_command" "$prefix_findings"
+    write_findings "$name-prefix" PREFIX.md "${prefix#"$exp"/}/decode/$first" "$command --stage 11 --stop-stage 16" "$prefix_findings"
 fi
 
 if runs 18; then

@@ -17,8 +17,6 @@ local=../../local
 if [ -n "$system" ]; then
     variant=${variant:+$variant-}$system
     default findings "" # paper C's are about its own models
-    command+=" --system $system --config $config --token-kind $token_kind --pieces $pieces --decodings $decodings --asr $asr"
-    if $asr; then command+=" --asr-config $asr_config"; fi
 fi
 
 # Sets `pages` to the pages named $1 that get the results.

@@ -93,17 +93,9 @@ fi
 
 recipe=mini
 pairs=$pair
-command="./run.sh --recipe mini"
-[ "$size" = small ] || command+=" --size $size"
-[ "$style" = sentences ] || command+=" --style $style"
-case $pair in
-    en-de) ;;
-    *" "*) command+=" --pair \"$pair\"" ;;
-    *) command+=" --pair $pair" ;;
-esac
+command="./run.sh --recipe mini$shown"
 # shellcheck source=../../local/st_stages.sh
 . ../../local/st_stages.sh
-prefix_command="$command --stage 11 --stop-stage 16"
 # shellcheck source=../../local/prefix_stages.sh
 . ../../local/prefix_stages.sh
 
@@ -130,7 +122,6 @@ if runs 19; then
     done
 fi
 
-a_command="$command --stage 21 --stop-stage 23"
 # shellcheck source=../../local/paper_a_stages.sh
 . ../../local/paper_a_stages.sh
 

@@ -33,13 +33,11 @@ fi
 
 recipe=MuST-C
 variant=
-command="./run.sh --recipe must_c --pairs \"$pairs\""
+command="./run.sh --recipe must_c$shown"
 # shellcheck source=../../local/st_stages.sh
 . ../../local/st_stages.sh
-prefix_command="$command --stage 11 --stop-stage 16"
 # shellcheck source=../../local/prefix_stages.sh
 . ../../local/prefix_stages.sh
 
-a_command="$command --stage 21 --stop-stage 23"
 # shellcheck source=../../local/paper_a_stages.sh
 . ../../local/paper_a_stages.sh

@@ -64,7 +64,7 @@ variants=whisper
 pictured=es-en
 findings=../../conf/findings/paper_a.yaml
 title="Whisper base put online, prompts"
-command="./run.sh --recipe prompts$(if $full; then echo ' --full'; fi)"
+command="./run.sh --recipe prompts$shown"
 model_of() { echo "$whisper"; }
 data_of() { echo "data/$1/$2"; }
 runs_of() { echo "$exp/$1"; }

@@ -117,14 +117,12 @@ if runs 17; then
         done
     done
 fi
-command="./run.sh --recipe voices$(if $full; then echo ' --full'; fi)"
-if [ "$training" != none ]; then command+=" --training $training"; fi
+command="./run.sh --recipe voices$shown"
 
 if [ "$training" = scratch ]; then
     recipe=voices
     variant=
     if [ "$readings" != 0 ]; then
-        command+=" --readings $readings"
         variant=readings$readings
         lines=$data
         data=$data/$variant
@@ -172,7 +170,6 @@ if [ "$training" = finetune ]; then
     pictured=en-de
     title="Whisper base, fine-tuned on acted speech"
 elif [ "$training" = cascade ]; then
-    if $unstable; then command+=" --unstable"; fi
     folder=$exp/cascade
     mkdir -p "$folder"
     variants=$(python ../../local/write_cascades.py --model "$whisper" --decodings "$recognisers" \
@@ -229,6 +226,6 @@ if [ "$training" = finetune ] && runs 13; then
     done
     for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
         python ../../local/write_results.py --page "$page" --section finetuned-all-lines "${differences[@]}" \
-            --command "./run.sh --recipe voices --training finetune --stage 13 --stop-stage 13" "$folder/all-lines"
+            --command "$command --stage 13 --stop-stage 13" "$folder/all-lines"
     done
 fi

@@ -171,3 +171,24 @@ def test_training_without_a_gpu(tmp_path: Path) -> None:
     (folder / "simulst.json").write_text(json.dumps({"complete": True}, indent=1))
     assert "was begun with other options" in run(ROOT / "egs/must_c", *options).stderr
     fails(run(ROOT / "egs/must_c", *options, "--force"), message)
+
+
+def test_results_name_the_options_that_made_them(tmp_path: Path) -> None:
+    """All that change results, as they were given; not those that say where and how to run."""
+    noted(tmp_path)
+    options = ["--pair", "en-de en-ja", "--counts", "1 2", "--asr", "--a-prefixes", "", "--train-options", "--seed=2"]
+    place = tmp_path / "egs/mini/exp/en-de+en-ja"
+    place.mkdir(parents=True)
+    for pair in ("en-de", "en-ja"):
+        (place / f"{pair}.svg").touch()
+    done = run(tmp_path / "egs/mini", *options, "--stage", "10", "--stop-stage", "10", "--jobs", "1", "--exp", "exp")
+    assert done.returncode == 0, done.stderr
+    shown = '--pair "en-de en-ja" --counts "1 2" --asr --a-prefixes "" --train-options --seed=2'
+    assert {*re.findall(r"--command (\./run.sh .*?) --(?:picture|out)", done.stdout)} == {
+        f"./run.sh --recipe mini {shown}"
+    }
+
+
+def test_variables_of_the_shell_are_no_options() -> None:
+    for name in ("given", "name", "file"):
+        fails(run(ROOT / "egs/mini", f"--{name}", "x"), f"error: unknown option --{name}; see")

@@ -31,6 +31,6 @@ fi
 
 recipe={{name}}
 variant=
-command="./run.sh --recipe $recipe"
+command="./run.sh --recipe $recipe$shown"
 # shellcheck source=../../local/st_stages.sh
 . ../../local/st_stages.sh
