@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulst.command import run_command
-from simulst.report.difference import compare_runs, difference_text, equal_texts_table
+from simulst.report.difference import compare_runs, differences_text, equal_texts_table
 from simulst.report.table import find_runs, runs_table, write_results
 
 
@@ -41,12 +41,15 @@ def main(
     text = runs_table(runs)
     if equal_texts:
         text += f"\n\n{equal_texts_table(runs)}"
+    found = []
     for pair in tested:
         places = [next((path for path in (Path(n), *(f / n for f in folders)) if path.is_dir()), None) for n in pair]
         if places[0] and places[1]:
-            text += f"\n\n{difference_text(*pair, compare_runs(places[0], places[1]))}"
+            found.append((*pair, compare_runs(places[0], places[1])))
         else:
             print(f"{folders[0]}: has not both runs, {pair[0]} and {pair[1]}, so their difference is not tested")
+    if found:
+        text += f"\n\n{differences_text(found)}"
     stale = write_results(page, section, text, made_by, picture)
     if stale:
         print(f"{page}: the text has figures that {section} no longer has: {', '.join(stale)}; revise it")

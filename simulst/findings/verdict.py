@@ -18,6 +18,7 @@ from simulst.errors import SimulstError
 from simulst.findings.compare import difference
 from simulst.findings.declared import Finding
 from simulst.findings.figures import SEED, Figures, Run, figures_of, find_training
+from simulst.metrics.quality import holm
 
 Verdict = Literal["holds", "does not hold", "not decided", "runs missing", "for other languages"]
 Side = dict[str, Run]
@@ -213,16 +214,6 @@ def one_sided(resampled: np.ndarray, direction: str, margin: float, bound: int |
     if direction == "less":
         return below(margin), above(margin)
     return max(above(-margin), below(margin)), min(above(margin), below(-margin))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction (1979): p-values that may each be compared with the level of the whole family."""
-    adjusted = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, k in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[k]))
-        adjusted[k] = largest
-    return adjusted
 
 
 def _corrected(outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -159,6 +159,16 @@ def paired_significance(
     return differences
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction (1979): p-values that may each be compared with the level of the whole family."""
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, k in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[k]))
+        adjusted[k] = largest
+    return adjusted
+
+
 def _interval(
     metric: Metric, baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int
 ) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from simulst.errors import SimulstError
 from simulst.log import read_log
+from simulst.metrics.quality import holm
 from simulst.metrics.score import compare
 from simulst.report.table import load_runs, markdown, read_scores
 from simulst.runs import SCORES, read_run_config
@@ -36,17 +37,26 @@ def compare_runs(
     return compare_recordings(first, second, segmentation, references, language, unit, paths)
 
 
-def difference_text(baseline: str, system: str, found: dict[str, Any]) -> str:
-    """What `compare_runs` found, as a sentence in Markdown. baseline, system: names of the runs."""
-    figures = []
-    for name in ("BLEU", "chrF"):
-        difference, low, high, p = (found[f"{name}_{key}"] for key in ("difference", "low", "high", "p"))
-        chance = f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
-        figures.append(f"{name} {difference:+.1f} [{low:+.1f}, {high:+.1f}], {chance}")
-    return (
-        f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals, paired bootstrap test over "
-        f"{found['sentences']} sentences)."
-    )
+def differences_text(tests: Sequence[tuple[str, str, dict[str, Any]]]) -> str:
+    """What `compare_runs` found, a sentence for each test in Markdown. p is corrected for the tests by Holm's method.
+
+    tests: the baseline's name, the system's, and what was found.
+    """
+    metrics = ("BLEU", "chrF")
+    corrected = iter(holm([found[f"{name}_p"] for _, _, found in tests for name in metrics]))
+    sentences = []
+    for baseline, system, found in tests:
+        figures = []
+        for name in metrics:
+            difference, low, high = (found[f"{name}_{key}"] for key in ("difference", "low", "high"))
+            p = next(corrected)
+            chance = f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+            figures.append(f"{name} {difference:+.1f} [{low:+.1f}, {high:+.1f}], {chance}")
+        sentences.append(
+            f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals, paired bootstrap test over "
+            f"{found['sentences']} sentences, p corrected for {len(metrics) * len(tests)} tests)."
+        )
+    return "\n\n".join(sentences)
 
 
 def equal_texts_table(folders: Sequence[Path]) -> str:

@@ -16,7 +16,7 @@ from sacrebleu.metrics import BLEU
 from simulst.errors import SimulstError
 from simulst.findings import Finding, decide
 from simulst.findings.figures import Figures, figures_of, find_training
-from simulst.findings.verdict import holm, measure, one_sided
+from simulst.findings.verdict import measure, one_sided
 from simulst.log import read_log
 from simulst.metrics.latency import corpus_latency
 
@@ -65,20 +65,6 @@ def test_shares_by_hand() -> None:
     assert one_sided(values, "more", 0, bound=1) == (4 / 6, 1.0)
     assert one_sided(values, "more", 0, bound=-1) == (1.0, 5 / 6)
     assert one_sided(values, "same", 1.5, bound=0) == (1.0, 1.0)
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.3, 0.01, 0.4]) == pytest.approx([0.6, 0.03, 0.6])
-    assert holm([]) == []
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
-@settings(max_examples=30, deadline=None)
-def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
-    assert [adjusted[k] for k in np.argsort(p_values)] == sorted(adjusted)
 
 
 values = st.integers(0, 2**32 - 1).map(lambda seed: 100 * np.random.default_rng(seed).random(20))

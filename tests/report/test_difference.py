@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import fake_runs
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from simulst.errors import SimulstError
-from simulst.report.difference import compare_runs, difference_text, equal_texts_table
+from simulst.report.difference import compare_runs, differences_text, equal_texts_table
 from simulst.runs import score_run
 
 
@@ -28,9 +29,17 @@ def test_a_better_run(runs: Path) -> None:
     for name in ("BLEU", "chrF"):
         assert 0 < found[f"{name}_low"] < found[f"{name}_difference"] < found[f"{name}_high"]
         assert found[f"{name}_p"] < 0.05 and turned[f"{name}_high"] == -found[f"{name}_low"]
-    text = difference_text("base", "finetuned", {**found, "BLEU_p": 0.0004, "chrF_p": 0.0312})
+    text = differences_text([("base", "finetuned", {**found, "BLEU_p": 0.0004, "chrF_p": 0.0312})])
     assert text.startswith(f"`finetuned` against `base`: BLEU {found['BLEU_difference']:+.1f} [+")
     assert "], p < 0.001; chrF +" in text and "], p = 0.031 (" in text and "40 sentences" in text
+
+
+def test_p_is_corrected_for_all_tests_of_a_section(runs: Path) -> None:
+    found = compare_runs(runs / "base/offline", runs / "finetuned/offline")
+    first, second = {**found, "BLEU_p": 0.01, "chrF_p": 0.02}, {**found, "BLEU_p": 0.03, "chrF_p": 0.04}
+    text = differences_text([("base", "a", first), ("base", "b", second)])
+    assert re.findall(r"p = (\S+)[; ]", text) == ["0.040;", "0.060", "0.060;", "0.060"]
+    assert text.count("p corrected for 4 tests") == 2 and "\n\n`b` against `base`" in text
 
 
 def test_a_run_that_is_not_scored(runs: Path) -> None:
