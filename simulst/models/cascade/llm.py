@@ -13,6 +13,7 @@ from simulst.models.cascade import beside
 from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.huggingface import MORE_TOKENS, TOKENS_PER_TOKEN
 from simulst.models.cascade.translators import Opener, Past, Translation
+from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, Hypothesis, JointBeamSearch, SearchOptions, Tokens
@@ -23,6 +24,8 @@ from simulst.search.terms import terms_of
 
 if TYPE_CHECKING:
     from simulst.models.huggingface.decoder import Memory
+
+REMEDY = "give it fewer examples, less history or shorter sentences (most_words)"
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ class LLMTranslation(Translation):
 
     def __init__(self, options: LLM, loaded: Loaded, source: str, target: str) -> None:
         self._options, self._loaded, self._languages = options, loaded, (source, target)
+        self._positions: int = getattr(loaded.model.config, "max_position_embeddings", None) or 1 << 20
         self.history = options.history
         if unit_of(target) == "word" and loaded.text(loaded.spelled("a") * 2) == "aa":
             self.between = loaded.spelled(" ")
@@ -134,6 +138,9 @@ class LLMTranslation(Translation):
         assert isinstance(options, JointBeamSearch)
         chat = self._options.messages(*self._languages, sentence, past, self.background)
         prompt = self._loaded.prompt(chat)
+        if len(prompt) < self._positions <= len(prompt) + len(prefix):
+            tell_of_full_context(self._loaded.path, self._positions, REMEDY)
+            return [Hypothesis(prefix)]
         found = without_loops(options, lambda used: joint_beam_search(self._over(prompt, sentence, used), prefix, stop))
         return run_alone(found) or [Hypothesis(prefix)]
 
@@ -149,12 +156,10 @@ class LLMTranslation(Translation):
 
         loaded = self._loaded
         size = len(loaded.spelled(sentence))
-        positions = getattr(loaded.model.config, "max_position_embeddings", None) or 1 << 20
-        most = min(options.max_length_ratio * size + MORE_TOKENS, positions - len(prompt))
+        most = min(options.max_length_ratio * size + MORE_TOKENS, self._positions - len(prompt))
         if most < 1:
             raise SimulstError(
-                f"{loaded.path}: the chat has {len(prompt)} tokens, but the model reads {positions}; give it fewer "
-                "examples, less history or shorter sentences (most_words)."
+                f"{loaded.path}: the chat has {len(prompt)} tokens, but the model reads {self._positions}; {REMEDY}."
             )
         decoder = CausalDecoder(loaded.model, prompt, loaded.ends, loaded.never, self._read)
         language, count = self._languages[1], len(loaded.tokenizer)

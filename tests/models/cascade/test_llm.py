@@ -1,5 +1,6 @@
 """Tiny random language models that chat, behind a recogniser."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.causal import CausalDecoder
 from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.decoder import Memory
+from simulst.models.window import tell_of_full_context
 from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
 
@@ -133,6 +135,19 @@ def test_a_template_without_the_systems_role(tmp_path: Path) -> None:
         list(loaded.prompt([{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]))
     )
     assert "<|user|>" in text and "<|system|>" not in text
+
+
+def test_a_translation_that_fills_the_context(folders: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
+    tell_of_full_context.cache_clear()
+    ours = translation(folders["llama"])
+    room = 256 - len(ours._loaded.prompt(ours._options.messages("en", "de", SAY, ())))
+    prefix = (5, 6) * room
+    for size in (room - 1, room, room + 1):
+        found = ours.continued(SAY, prefix[:size], replace(GREEDY, max_length_ratio=99), None)
+        assert found[0].tokens[:size] == prefix[:size]
+        assert len([record for record in caplog.records if "positions" in record.getMessage()]) == (size >= room)
+    assert [h.tokens for h in found] == [prefix[:size]]
+    assert "fills the 256 positions of the decoder, so a step added nothing; give it fewer examples" in caplog.text
 
 
 def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:
