@@ -13,6 +13,7 @@ from simulst.needs import Need
 
 MOST_BEAM = 1000  # a larger beam would only fill the memory
 CTC_WEIGHT = 0.3  # where no other was chosen for the model
+LENGTH_RATIO = 1.0  # where the model has no usual one
 
 Tokens = tuple[int, ...]
 """Token ids of the model's vocabulary, `<eos>` left out."""
@@ -114,7 +115,7 @@ class JointOptions(SearchOptions):
         None for both: what was chosen on development data for the model. They depend on each other, so if one is given,
         the other is 0.3 (0 without a CTC layer) or 0. These also stand where nothing was chosen.
     max_length_ratio: most tokens per encoder frame so far. It prevents endless repetition (Nguyen et al. 2021: 1.0 for
-        De, 1.6 for Pt).
+        De, 1.6 for Pt). None: what is usual for the model, else 1.0.
     no_repeat_ngram: forbid n-grams of this length from coming twice; 0: allow them.
     terms_bonus: added to the decoder's log p for each token of a term of the recording's context (terms.py).
     """
@@ -122,7 +123,7 @@ class JointOptions(SearchOptions):
     beam: int = 6
     ctc_weight: float | None = None
     length_bonus: float | None = None
-    max_length_ratio: float = 1.0
+    max_length_ratio: float | None = None
     no_repeat_ngram: int = 0
     terms_bonus: float = 0.0
 
@@ -141,7 +142,15 @@ class JointOptions(SearchOptions):
             weight, bonus = usual.ctc_weight, usual.length_bonus
         if weight is None:
             weight = CTC_WEIGHT if Need.CTC in gives else 0.0
-        return replace(self, ctc_weight=weight, length_bonus=bonus or 0.0)
+        ratio = self.max_length_ratio
+        if ratio is None and isinstance(usual, JointOptions):
+            ratio = usual.max_length_ratio
+        return replace(self, ctc_weight=weight, length_bonus=bonus or 0.0, max_length_ratio=ratio)
+
+    @property
+    def length_ratio(self) -> float:
+        """Most tokens per encoder frame."""
+        return LENGTH_RATIO if self.max_length_ratio is None else self.max_length_ratio
 
     @property
     def per_token(self) -> bool:
@@ -159,7 +168,7 @@ class JointOptions(SearchOptions):
             raise SimulstError(f"search: ctc_weight is {self.ctc_weight:g}; give 0 (the decoder alone) to 1.")
         if self.length_bonus is not None and not math.isfinite(self.length_bonus):
             raise SimulstError(f"search: length_bonus is {self.length_bonus:g}; give a finite number.")
-        if not (math.isfinite(self.max_length_ratio) and self.max_length_ratio > 0):
+        if not (math.isfinite(self.length_ratio) and self.length_ratio > 0):
             raise SimulstError(f"search: max_length_ratio is {self.max_length_ratio:g}; give more than 0.")
         _check_ngram(self.no_repeat_ngram)
         if not (math.isfinite(self.terms_bonus) and self.terms_bonus >= 0):

@@ -242,7 +242,7 @@ class JointSearch:
     @property
     def room(self) -> int:
         """The most tokens that a hypothesis may have."""
-        return max(1, int(self.options.max_length_ratio * self.frames))
+        return max(1, int(self.options.length_ratio * self.frames))
 
     def start(self, prefix: Tokens, attention: np.ndarray | None = None) -> Running:
         """Start from one hypothesis.

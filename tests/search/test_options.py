@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simulst.needs import Need
@@ -40,6 +42,15 @@ def test_repetitions_are_detected_with_blockwise_encoders(given: bool | None) ->
     options = IBWBS(repetition=given)
     assert options.filled(CHOSEN, CTC | {Need.BLOCKS}).repetition is (given is not False)
     assert options.filled(CHOSEN, CTC).repetition is (given is True)
+
+
+def test_the_length_is_bounded_as_is_usual_for_the_model() -> None:
+    usual = JointBeamSearch(max_length_ratio=0.5)
+    assert IBWBS(beam=2).filled(usual, CTC).length_ratio == 0.5
+    assert JointBeamSearch(max_length_ratio=2.0).filled(usual, CTC).length_ratio == 2.0
+    assert JointBeamSearch().filled(JointBeamSearch(), CTC).length_ratio == 1.0
+    assert JointBeamSearch().filled(BeamSearch(), CTC).length_ratio == 1.0
+    assert JointBeamSearch().label == "" == replace(JointBeamSearch(), max_length_ratio=None).label
 
 
 def test_a_librarys_search_has_nothing_open() -> None:

@@ -126,7 +126,7 @@ class TextTranslation(Translation):
             source = torch.tensor([ids], device=parts.model.device)
             frames = parts.model.get_encoder()(input_ids=source).last_hidden_state[0]
         decoder = SteppedDecoder(parts.model, self._prompt, parts.never, parts.never_first)
-        most = min(options.max_length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
+        most = min(options.length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
         terms = parts.terms(self.background, options, self._target)
         bounded = replace(options, max_length_ratio=most / len(ids))
         search = JointSearch(decoder, bounded, parts.eos, parts.eos, terms=terms)

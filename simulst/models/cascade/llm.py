@@ -156,7 +156,7 @@ class LLMTranslation(Translation):
 
         loaded = self._loaded
         size = len(loaded.spelled(sentence))
-        most = min(options.max_length_ratio * size + MORE_TOKENS, self._positions - len(prompt))
+        most = min(options.length_ratio * size + MORE_TOKENS, self._positions - len(prompt))
         if most < 1:
             raise SimulstError(
                 f"{loaded.path}: the chat has {len(prompt)} tokens, but the model reads {self._positions}; {REMEDY}."

@@ -137,7 +137,7 @@ class HuggingFaceSession(WindowedSession):
             never_first = () if self._gone or self._previous() else model.never_first
             decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
             most = max(1, model.positions - len(prompt)) / encoded.heard
-            bounded = replace(options, max_length_ratio=min(options.max_length_ratio, most))
+            bounded = replace(options, max_length_ratio=min(options.length_ratio, most))
             if self._terms is None or self._terms.bonus != options.terms_bonus:
                 self._terms = model.terms(self.background, options, self._languages[1])
             search = JointSearch(
