@@ -256,7 +256,7 @@ class _Choose(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         joined: list[str] = []
         regime = re.compile(r"[\d.]+-[\d.]+")
-        for argument in args:
+        for argument in (part for given in args for part in re.split(r"(?<=^--regimes)=", given)):
             if joined[-2:-1] == ["--regimes"] and regime.fullmatch(argument):
                 joined[-1] += f" {argument}"
             else:

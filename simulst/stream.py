@@ -26,6 +26,7 @@ from simulst.search import Beam, SearchOptions, Tokens
 from simulst.words import Words
 
 ROUNDING = 1e-6  # samples; converting ms to samples may be off by so much
+LEAST_MS = 100.0  # of audio; a model that heard less would invent its text
 LOUDEST = 100.0  # a sample; audio may be clipped or too loud, but what is louder has another unit
 
 
@@ -200,9 +201,10 @@ class Stream:
 
     def _finish(self) -> None:
         """Search to the end of the sentence. Commit and write all of it."""
-        found = self.session.search(self._committed, self._search, None)
-        self._check_kept(found.best)
-        self._committed = max(found.best, self._committed, key=len)
+        if self._position() >= LEAST_MS or self._committed:
+            found = self.session.search(self._committed, self._search, None)
+            self._check_kept(found.best)
+            self._committed = max(found.best, self._committed, key=len)
         self._write(final=True)
 
     def _make_room(self) -> None:

@@ -321,6 +321,18 @@ def test_no_audio_at_all(commit: Commit) -> None:
     assert (stream.reads, stream.emissions) == ([0], [])
 
 
+@pytest.mark.parametrize(("samples", "searches"), [(0, 0), (1, 0), (1599, 0), (1600, 1)])
+def test_a_moment_of_audio_has_no_text(samples: int, searches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that heard nothing would invent something: Whisper writes "Thank you." after 10 ms of noise."""
+    found: list[int] = []
+    session = FakeModel().session()
+    search = session.search
+    monkeypatch.setattr(session, "search", lambda *about: found.append(1) or search(*about))
+    stream = Stream(session, decoding(All()))
+    stream.push(np.full(samples, 0.1, dtype=np.float32), finished=True)
+    assert len(found) == searches
+
+
 @dataclass(frozen=True)
 class Fickle(Commit):
     """Changes a committed token at the second step."""

@@ -86,6 +86,10 @@ def choose(
         raise SimulstError(f"{folders[0]}: no run has both BLEU and {metric}, apart from offline ones; decode a sweep.")
     if len({run.scores.get("sentences") for run in scored}) > 1:
         raise SimulstError(f"{folders[0]}: the runs have different numbers of sentences; give runs over the same data.")
+    if segmentation is not None and not any("recordings" in run.scores for run in scored):
+        raise SimulstError(
+            f"{segmentation}: the runs are not of whole recordings; leave out --segmentation and --references."
+        )
     found = []
     for regime in regimes:
         inside = sorted(

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
-from simulst.metrics.latency import LONG_METRICS
+from simulst.metrics.latency import LONG_METRICS, METRICS
 from simulst.options import option_names
 from simulst.runs import SCORES, read_run_config
 
@@ -134,8 +134,8 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
 
 def check_metric(run: ScoredRun, metric: str) -> None:
     """Raise SimulstError if a run's scores do not have this metric of latency. None is a score, too."""
-    if metric not in run.scores or not (run.scores[metric] is None or is_number(run.scores[metric])):
-        known = ("AL", "LAAL", "AP", "DAL", "AL_CA", "LAAL_CA", *LONG_METRICS)
+    known = [name + computed for computed in ("", "_CA") for name in (*METRICS, *LONG_METRICS)]
+    if metric not in known or metric not in run.scores or not is_number(run.scores[metric] or 0.0):
         have = [key for key in known if key in run.scores]
         raise SimulstError(f"{run.folder}: its scores have no '{metric}'; choose from {', '.join(have)}, ...")
 

@@ -34,6 +34,7 @@ from simulst.units import SAMPLE_RATE
 
 logger = logging.getLogger(__name__)
 
+SHARED_SECONDS = 120  # of a recording that configurations share
 DISTURBED = 0.2  # share of computation time spent waiting for a processor, from which on we warn
 
 Job = tuple[int, Utterance, list[dict[str, Any]]]
@@ -57,7 +58,8 @@ def decode_utterance(
     index: number of the utterance in the data directory.
     unit: "word" or "char"; empty: by target language.
     share: encode each stretch of audio once for all configurations, and search once if audio, prefix and options are
-        equal. Computation times are still those of a configuration that runs alone (see Memo).
+        equal. Recordings of more than `SHARED_SECONDS` are not shared, as what is kept of them would fill the memory.
+        Computation times are still those of a configuration that runs alone (see Memo).
 
     Raises SimulstError: audio can't be read; the model does not support a configuration.
     """
@@ -80,6 +82,7 @@ def _decode(
 ) -> Iterator[Instance | SimulstError]:
     """As `decode_utterance`, but yields the error of a configuration instead of raising it."""
     audio = load_audio(utterance.wav, utterance.start, utterance.end)
+    share = share and audio.size <= SHARED_SECONDS * SAMPLE_RATE
     memo, digest = Memo(), audio_digest(utterance)
     utterance = replace(utterance, background=utterance.background.between(*languages))
     for decoding in decodings:

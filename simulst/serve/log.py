@@ -171,10 +171,10 @@ def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str) -> list[l
     """
     texts = [[token for token, _ in recording] for recording in recordings]
     every = "".join(itertools.chain.from_iterable(texts))
+    if PIECE in every and not any(map(str.isspace, every)):
+        return [[token.replace(PIECE, " ") for token in text] for text in texts]
     if unit == "char" or any(map(str.isspace, every)):
         return texts
-    if PIECE in every:
-        return [[token.replace(PIECE, " ") for token in text] for text in texts]
     return [[" " * (i > 0) + token for i, token in enumerate(text)] for text in texts]
 
 

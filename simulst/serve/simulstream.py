@@ -14,13 +14,17 @@ simulstream's server, HTTP server and inference command take this file as `--spe
 
 from __future__ import annotations
 
+import functools
 import logging
+import queue
+import sys
 import threading
 import time
 import traceback
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from http import HTTPStatus
+from types import SimpleNamespace, TracebackType
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -34,11 +38,17 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.base import Model
 from simulst.options import build_options
+from simulst.stream import check_samples
 from simulst.streams import AnyStream, open_stream, skipped_steps
+from simulst.units import SAMPLE_RATE
 
 logger = logging.getLogger(__name__)
 
 WHERE = "the speech processor's configuration"
+TURN = SAMPLE_RATE  # samples after which other clients have their turn
+LONGEST = 120  # seconds of audio in one chunk
+HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
+CLOSED = "the session was closed while its audio waited for its turn; send it again, and give the server a longer ttl."
 
 
 @dataclass(frozen=True)
@@ -74,12 +84,31 @@ class ProcessorOptions:
         return self.model, tuple(sorted(self.model_options.items()))
 
 
+class FairLock:
+    """A lock that threads get in the order in which they asked. With Python's, one that asks again at once is first."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._asked = self._served = 0
+
+    def __enter__(self) -> None:
+        with self._changed:
+            number = self._asked
+            self._asked += 1
+            self._changed.wait_for(lambda: self._served == number)
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._served += 1
+            self._changed.notify_all()
+
+
 @dataclass(frozen=True)
 class _Loaded:
     """A model, and the lock of the processors that share it: simulstream runs each client in a thread of its own."""
 
     model: Model
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: FairLock = field(default_factory=FairLock)
 
 
 class StreamProcessor(SpeechProcessor):
@@ -97,6 +126,8 @@ class StreamProcessor(SpeechProcessor):
         self._background = _background(self._options)
         self._shared = self._loaded[self._options.model_key]
         self._stream: AnyStream | None = None
+        self._owner = threading.Lock()  # of the stream and its languages
+        self._session = 0  # counts what `clear` has ended
         self.clear()
 
     @property
@@ -115,15 +146,24 @@ class StreamProcessor(SpeechProcessor):
                 cls._loaded[options.model_key] = _Loaded(load_model(options.model, **options.model_options))
             model, languages = cls._loaded[options.model_key].model, (options.source_lang, options.target_lang)
             open_stream(model, decoding, *languages, background=known)
+            _answer_in_one_sentence()
+            sys.excepthook = _tell
         except SimulstError as error:
             raise SystemExit(f"error: {error}") from None
 
     def process_chunk(self, waveform: np.ndarray) -> IncrementalOutput:
         """Take in audio, shape (n,), float32, 16 kHz; give the words that became final.
 
-        Raises SimulstError: audio that is no audio, a language pair that the model does not have.
+        Raises SimulstError: audio that is no audio, or very long; a language pair that the model does not have; over
+            HTTP: the session was closed while its audio waited.
         """
-        return self._push(waveform)
+        samples = check_samples(waveform)
+        if samples.size > LONGEST * SAMPLE_RATE:
+            raise SimulstError(
+                f"a chunk of {samples.size / SAMPLE_RATE:.0f} s came; give at most {LONGEST} s at once, and "
+                "sample_rate in Hz."
+            )
+        return self._push(samples)
 
     def end_of_stream(self) -> IncrementalOutput:
         """Give the rest of the text; audio after that begins another stream."""
@@ -145,12 +185,17 @@ class StreamProcessor(SpeechProcessor):
 
     def clear(self) -> None:
         """Forget the stream and its languages."""
-        stream, self._stream = self._stream, None
+        with self._owner:
+            self._session += 1
+            stream, self._stream = self._stream, None
+            self._source, self._target = self._options.source_lang, self._options.target_lang
         if stream is not None:
             _tell_skipped(stream)
-        self._source, self._target = self._options.source_lang, self._options.target_lang
 
     def _set_languages(self, source: str, target: str) -> None:
+        for language in (source, target):
+            if not isinstance(language, str):
+                raise SimulstError(f"{language!r} is no language; give a code such as de.")
         if self._stream is not None and (source, target) != (self._source, self._target):
             raise SimulstError(
                 f"the stream is {self._source}-{self._target} and can't become {source}-{target} on the way; "
@@ -159,22 +204,33 @@ class StreamProcessor(SpeechProcessor):
         self._source, self._target = source, target
 
     def _push(self, samples: np.ndarray, finished: bool = False) -> IncrementalOutput:
-        # The HTTP server may `clear` a session while it works here; its stream is then kept in this variable alone.
-        asked = time.perf_counter()
-        with self._shared.lock:
-            waited = time.perf_counter() - asked
-            stream = self._stream
-            if stream is None:
+        # The HTTP server may `clear` a session while it waits or works here, and give this processor to another one.
+        session, words = self._session, []
+        for start in range(0, max(1, samples.size), TURN):
+            asked = time.perf_counter()
+            with self._shared.lock:
+                waited = time.perf_counter() - asked
+                stream = self._stream_of(session)
+                words += stream.push(samples[start : start + TURN], finished)
+                stream.wait(waited)  # only now: a step that has waited for its turn is not left out for that
+        if finished:
+            _tell_skipped(stream)
+        with self._owner:
+            if self._session == session:
+                self._stream = None if finished else stream
+            elif not finished:
+                logger.warning("a session was closed while it was served; its next audio begins anew. Raise the ttl.")
+        return self._output([word.text for word in words])
+
+    def _stream_of(self, session: int) -> AnyStream:
+        with self._owner:
+            if self._session != session:
+                raise SimulstError(CLOSED)
+            if self._stream is None:
                 model, languages = self._shared.model, (self._source, self._target)
-                stream = open_stream(model, self._decoding, *languages, self._options.unit, background=self._background)
-                self._stream = stream
-            if finished:
-                self._stream = None
-            words = stream.push(samples, finished)
-            stream.wait(waited)  # only now: a step that has waited for its turn is not left out for that
-            if finished:
-                _tell_skipped(stream)
-            return self._output([word.text for word in words])
+                known = self._background
+                self._stream = open_stream(model, self._decoding, *languages, self._options.unit, background=known)
+            return self._stream
 
     def _output(self, tokens: list[str]) -> IncrementalOutput:
         return IncrementalOutput(tokens, self.tokens_to_string(tokens), [], "")
@@ -212,16 +268,53 @@ def _in_one_sentence(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, SimulstError):
         record.exc_info = None
-    elif isinstance(error, ValueError | ArithmeticError) and not _is_in_our_code(error):
+    elif isinstance(error, ValueError | ArithmeticError) and not _is_in_our_code(error.__traceback__):
         # simulstream could not make samples of a message: half a sample, a sample rate of 0.
         record.msg, record.args = f"a client sent what is no audio ({error}); its connection is closed.", ()
         record.exc_info = None
     return True
 
 
-def _is_in_our_code(error: BaseException) -> bool:
-    frames = traceback.walk_tb(error.__traceback__)
-    return any(str(frame.f_globals.get("__name__")).startswith("simulst.") for frame, _ in frames)
+def _is_in_our_code(trace: TracebackType | None) -> bool:
+    return any(str(frame.f_globals.get("__name__")).startswith("simulst.") for frame, _ in traceback.walk_tb(trace))
+
+
+def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What is wrong ends simulstream's inference command in one sentence."""
+    if isinstance(error, SimulstError):
+        print(f"error: {error}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+def _answer_in_one_sentence() -> None:
+    """Let simulstream's HTTP server, if it runs here, tell clients what is wrong. It only closes the connection."""
+    handler = getattr(sys.modules.get(HTTP_SERVER, sys.modules.get("__main__")), "HttpSpeechProcessorHandler", None)
+    for name in ("do_GET", "do_POST", "do_PUT") if handler else ():
+        method = getattr(handler, name)
+        if not hasattr(method, "__wrapped__"):
+            setattr(handler, name, _answering(method))
+
+
+def _answering(method: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(method)
+    def answer(handler: Any) -> None:
+        try:
+            method(handler)
+        except queue.Empty:
+            code, sentence = HTTPStatus.SERVICE_UNAVAILABLE, "all places are taken; try again later"
+        except SimulstError as error:
+            code, sentence = HTTPStatus.BAD_REQUEST, str(error)
+        except (ValueError, TypeError, AttributeError) as error:
+            if error.__traceback__ and _is_in_our_code(error.__traceback__.tb_next):  # after this function
+                raise
+            code, sentence = HTTPStatus.BAD_REQUEST, f"this request can't be served ({error})"
+        else:
+            return
+        logger.error("a client's request failed: %s", sentence)
+        handler._send_json_response(code, {"error": sentence})
+
+    return answer
 
 
 logging.getLogger("simulstream.websocket_server").addFilter(_in_one_sentence)

@@ -107,6 +107,13 @@ def test_whole_recordings_need_their_sentences(sweep: list[Path]) -> None:
     )
 
 
+def test_files_and_metrics_that_do_not_belong(sweep: list[Path]) -> None:
+    with pytest.raises(SimulstError, match=r"talks\.yaml: the runs are not of whole recordings; leave out --segm"):
+        choose(sweep, "LAAL", BOTH, Path("talks.yaml"), Path("talks.en"))
+    with pytest.raises(SimulstError, match="have no 'BLEU'; choose from"):
+        choose(sweep, "BLEU", BOTH)
+
+
 def test_other_data(sweep: list[Path], tmp_path: Path) -> None:
     (sweep[1] / "scores.json").write_text(json.dumps({**scores(sweep[1]), "sentences": 19}))
     with pytest.raises(SimulstError, match="the runs have different numbers of sentences"):

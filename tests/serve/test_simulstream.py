@@ -8,7 +8,9 @@ import functools
 import json
 import logging
 import sys
+import threading
 import time
+import urllib.error
 import urllib.request
 from argparse import Namespace
 from pathlib import Path
@@ -480,6 +482,33 @@ def test_garbage_over_http_ends_no_other_session(tmp_path: Path) -> None:
         assert post(proxy, "b")["new_string"] == first, "no bad chunk was kept"
 
 
+def test_what_is_wrong_is_told_over_http(tmp_path: Path) -> None:
+    """A status and a sentence; the session goes on, and a place that is free again is given."""
+
+    def refused(action: str, method: str = "POST", **body: Any) -> tuple[int, str]:
+        address = f"http://127.0.0.1:{proxy['port']}/{action}"
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(urllib.request.Request(address, json.dumps(body).encode(), method=method))
+        return caught.value.code, json.load(caught.value)["error"]
+
+    with http(tmp_path, FAKE, pool=1) as proxy:
+        first = post(proxy, "a")["new_string"]
+        for waveform, told in (
+            (base64.b64encode(np.full(16, np.nan, dtype=np.float32).tobytes()).decode(), "NaN or infinite"),
+            (base64.b64encode(bytes(4 * 16000 * 121)).decode(), "a chunk of 121 s came; give at most 120 s"),
+            ("odd", "this request can't be served (Incorrect padding"),
+        ):
+            code, sentence = refused("process_chunk", session_id="a", waveform=waveform)
+            assert code == 400 and told in sentence
+        assert refused("nowhere")[0] == refused("process_chunk", waveform="")[0] == 400
+        assert refused("target_language", "PUT", session_id="a", language=5) == (
+            400,
+            "5 is no language; give a code such as de.",
+        )
+        assert refused("process_chunk", session_id="b", waveform="") == (503, "all places are taken; try again later")
+        assert post(proxy, "a")["new_string"] not in ("", first)
+
+
 def test_difficult_audio_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Digital silence, an offset, clipping: the session goes on. Samples of 16 bits are refused, and nothing else."""
     monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
@@ -523,6 +552,81 @@ def test_a_silent_session_over_http_leaves_its_place(tmp_path: Path) -> None:
                 break
             except OSError:
                 assert time.monotonic() < deadline, "the session has not expired"
+
+
+def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The HTTP server closes a session whose audio waits, or is worked on, for longer than its `ttl`."""
+    processor = build_speech_processor(SimpleNamespace(**FAKE))
+    assert isinstance(processor, StreamProcessor)
+    piece = np.full(48000, 0.1, dtype=np.float32)
+    fresh = processor.process_chunk(piece).new_string
+    processor.clear()
+
+    failed: list[str] = []
+
+    def speak() -> None:
+        try:
+            processor.process_chunk(piece)
+        except SimulstError as error:
+            failed.append(str(error))
+
+    with processor._shared.lock:
+        waiting = threading.Thread(target=speak)
+        waiting.start()
+        while processor._shared.lock._asked < processor._shared.lock._served + 2:
+            time.sleep(0.001)
+        processor.clear()  # and another session gets this processor
+    waiting.join()
+    assert failed and failed[0].startswith("the session was closed while its audio waited for its turn")
+    assert processor.process_chunk(piece).new_string == fresh, "the next session begins afresh"
+    processor.clear()
+
+    def close(*about: object) -> None:
+        processor.clear()
+
+    monkeypatch.setattr(FakeModel, "work", close)  # closed while it works
+    with pytest.raises(SimulstError, match="closed"):
+        processor.process_chunk(np.full(96000, 0.1, dtype=np.float32))
+    monkeypatch.undo()
+    assert processor.process_chunk(piece).new_string == fresh
+
+
+def test_clients_take_turns_of_a_second() -> None:
+    """A client that sends much at once does not stop the others until all of it is done."""
+    slow = {**FAKE, "model_options": {"sleep": 0.02}}
+    much, little = (build_speech_processor(SimpleNamespace(**slow)) for _ in range(2))
+    ended: list[str] = []
+
+    def speak(name: str, processor: Any, seconds: int) -> None:
+        processor.process_chunk(np.full(16000 * seconds, 0.1, dtype=np.float32))
+        ended.append(name)
+
+    with much._shared.lock:
+        threads = [threading.Thread(target=speak, args=a) for a in (("much", much, 100), ("little", little, 2))]
+        for number, thread in enumerate(threads):
+            thread.start()
+            while much._shared.lock._asked < much._shared.lock._served + 2 + number:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert ended == ["little", "much"]
+
+
+def test_what_is_wrong_in_an_inference_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    processor = build_speech_processor(SimpleNamespace(**FAKE))
+    processor.set_source_language("ru")
+    for kind, printed in ((SimulstError, "error: the fake has no language 'ru'"), (ValueError, "Traceback")):
+        try:
+            if kind is SimulstError:
+                processor.process_chunk(np.full(1600, 0.1, dtype=np.float32))
+            raise ValueError("a fault")
+        except (SimulstError, ValueError) as error:
+            assert type(error) is kind
+            sys.excepthook(type(error), error, error.__traceback__)
+        assert capsys.readouterr().err.startswith(printed)
 
 
 def test_the_configurations_that_come_with_it() -> None:
