@@ -194,6 +194,7 @@ def format_scores(scores: dict[str, Any]) -> str:
         lines.append(f"{name:<12}{_cell(scores[name], digits)}{_cell(scores[f'{name}_CA'], digits):>18}")
     lines.append(f"{'RTF':<12}{_cell(scores['RTF'], 3)}")
     lines.append(f"{'length ratio':<12}{_cell(scores['length_ratio'], 3)}")
+    lines += [f"{name:<12}{_cell(scores[name], 2)} %" for name in ("missing", "extra") if scores.get(name) is not None]
     if "terms" in scores:
         lines.append(
             f"{'term recall':<12}{_cell(scores['term_recall'], 3)}  of {scores['terms']} terms in the references"

@@ -43,9 +43,11 @@ COLUMNS = {
     "term_recall": ("Terms", 3),
     "RTF": ("RTF", 3),
     "length_ratio": ("Length", 2),
+    "missing": ("Missing", 1),
+    "extra": ("Extra", 1),
 }
 """Key of scores.json → heading and decimals. Runs of sentences and runs of recordings have different lags. Recognition
-alone has error rates (%)."""
+alone has error rates (%), recordings alone the missing and extra units of their sentences (%)."""
 PAPER_B = ("AL_original", "AL_steps")
 """Lags of Nguyen et al. 2021 (equations 5 and 6). Only tables with runs of that paper's READ show them."""
 

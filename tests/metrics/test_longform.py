@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -305,6 +306,12 @@ def test_choice_over_recordings(talks: Talks) -> None:
     said = CliRunner().invoke(main, command).stdout
     assert said.startswith("LongYAAL 0 to 9000 ms: LA-2_0 (best of 2)\n")
     assert "paired bootstrap over 8 sentences" in said
+    head, _, best, worse = CliRunner().invoke(main, ["table", str(talks.folder / "sweep")]).stdout.splitlines()
+    assert [cell.strip() for cell in head.split("|")][-3:-1] == ["Missing", "Extra"]
+    lost = [float(row.split("|")[-3]) for row in (best, worse)]
+    assert lost[0] < lost[1], "words that are lost"
+    said = CliRunner().invoke(main, ["score", str(talks.ours), "--bootstrap", "0", *files]).stdout
+    assert re.search(r"^missing +[\d.]+ %$", said, flags=re.MULTILINE)
 
 
 def test_comet(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
