@@ -17,7 +17,8 @@ def processor() -> str:
     kind = ", ".join(f"{key.removeprefix('cpu ')} {known[key]}" for key in ("cpu family", "model") if key in known)
     flags = known.get("flags", "").split()
     sets = " ".join(extension for extension in EXTENSIONS if extension in flags)
-    cores = f"{len(os.sched_getaffinity(0))} processors"
+    count = len(os.sched_getaffinity(0))
+    cores = f"{count} processor{'s' if count > 1 else ''}"
     return "; ".join(part for part in (f"{name} ({kind})" if kind else name, cores, sets) if part)
 
 
