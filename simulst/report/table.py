@@ -138,7 +138,7 @@ def check_metric(run: ScoredRun, metric: str) -> None:
     """Raise SimulstError if a run's scores do not have this metric of latency. None is a score, too."""
     known = [name + computed for computed in ("", "_CA") for name in (*METRICS, *LONG_METRICS)]
     if metric not in known or metric not in run.scores or not is_number(run.scores[metric] or 0.0):
-        have = [key for key in known if key in run.scores]
+        have = [key for key in known if key in run.scores and not key.startswith(PAPER_B)]
         raise SimulstError(f"{run.folder}: its scores have no '{metric}'; choose from {', '.join(have)}, ...")
 
 
