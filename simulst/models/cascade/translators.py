@@ -78,22 +78,27 @@ class PlainTranslation(Translation):
 
     @abstractmethod
     def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
-        """A translation, and whether it is only what follows `begin`, the text of the prefix."""
+        """A translation, and whether it is only what follows `begin`, the text of the prefix.
+
+        What follows must begin with whitespace where it begins a new word.
+        """
 
     def continued(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Beam:
         text, follows = self.translate(sentence, self.text(prefix).strip(), past)
-        tokens = self._tokens(text, " " if self._unit == "word" else "")
+        tokens = self._tokens(text, joined=follows and bool(prefix) and not text[:1].isspace())
         return [Hypothesis(prefix + stopped(tokens if follows else tokens[place_of(prefix, tokens) :], stop))]
 
     def text(self, tokens: Tokens) -> str:
         return "".join(self.words[token] for token in tokens)
 
-    def _tokens(self, text: str, space: str) -> Tokens:
-        found = []
+    def _tokens(self, text: str, joined: bool) -> Tokens:
+        """joined: the first word stands next to what is before it, without a space."""
+        found: list[int] = []
+        space = " " if self._unit == "word" else ""
         for word in split(text, self._unit):
-            word = space + word.strip()
+            word = ("" if joined and not found else space) + word.strip()
             if word not in self.vocabulary:
                 self.vocabulary[word] = len(self.words)
                 self.words.append(word)

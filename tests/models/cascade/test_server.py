@@ -15,6 +15,8 @@ import speaker
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
+from simulst.models.cascade.server import Server, after
+from simulst.search import BeamSearch
 from simulst.streams import open_stream
 
 SAY = "The cat sat down. It was on the mat."
@@ -61,9 +63,12 @@ def server() -> Iterator[Any]:
     started.server_close()
 
 
+def url_of(server: Any) -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}/v1"
+
+
 def opened(server: Any, folder: Path, **options: Any) -> Any:
-    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    translator = {"type": "server", "url": url, "model": "tiny", **options}
+    translator = {"type": "server", "url": url_of(server), "model": "tiny", **options}
     model = load_model(speaker.write(folder, translator, SAY, unsure=0))
     decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 1}}, "test")
     return open_stream(model, decoding, "en", "de")
@@ -87,6 +92,72 @@ def test_a_server_that_begins_again(server: Any, tmp_path: Path) -> None:
     stream = opened(server, tmp_path)
     stream.push(speaker.audio(SAY), finished=True)
     assert "".join(e.text for e in stream.emissions) == SAY.upper()
+
+
+def saying(content: str | None, **choice: Any) -> tuple[int, bytes]:
+    return 200, json.dumps({"choices": [{"message": {"content": content}, **choice}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("begin", "answer", "expected"),
+    [
+        ("The cat", " sat.", (" sat.", True)),
+        ("The cat", ".", (".", True)),
+        ("The cat", "sat.", (" sat.", True)),  # a server that takes spaces away
+        ("The cat", "The cat sat.", (" sat.", True)),  # one that begins again
+        ("The cat", "The cat.", (".", True)),
+        ("The cat", "The cattle.", ("The cattle.", False)),
+        ("The cat", "", ("", True)),
+        ("", "The cat", ("The cat", True)),
+    ],
+)
+def test_what_an_answer_adds(begin: str, answer: str, expected: tuple[str, bool]) -> None:
+    assert after(begin, answer, keeps_spaces=False) == expected
+
+
+def test_a_word_goes_on_where_the_server_keeps_spaces(server: Any, tmp_path: Path) -> None:
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("en", "de")
+    prefix: tuple[int, ...] = ()
+    for content in ("Die", " Katze", "n", ", die"):
+        server.answer = lambda body, content=content: saying(content)
+        prefix = translation.continued("x", prefix, BeamSearch(), None)[0].tokens
+    assert translation.text(prefix) == " Die Katzen, die"
+
+
+@pytest.mark.parametrize("begun", ["", " It was"])
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("{}.", "{}."),
+        ("<think>\nIt\nis.\n</think>\n\n{}.", "{}."),
+        ("{}.\n\n(It is a cat.)", "{}."),
+        ("\n\n{}.", "{}."),
+        ("{} \ud83d\ude00 \ud83d.", "{} \U0001f600 \ufffd."),
+        ("", ""),
+    ],
+)
+def test_the_answer_is_its_first_line(server: Any, tmp_path: Path, answer: str, expected: str, begun: str) -> None:
+    """After thoughts, and without explanations. Its characters can be written to a file."""
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("en", "de")
+    prefix: tuple[int, ...] = ()
+    for content in (begun, answer.format(" so")) if begun else (answer.format(" so"),):
+        server.answer = lambda body, content=content: saying(content)
+        prefix = translation.continued("x", prefix, BeamSearch(), None)[0].tokens
+    text = translation.text(prefix)
+    assert text == begun + expected.format(" so")
+    assert server.asked[-1][2]["chat_template_kwargs"] == {"enable_thinking": False}
+    text.encode()
+
+
+def test_answers_that_are_cut(server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server.answer = lambda body: saying(" so", finish_reason="length")
+    stream = opened(server, tmp_path)
+    stream.push(speaker.audio(SAY), finished=True)
+    assert caplog.text.count("an answer was cut after 256 tokens; give it a larger 'max_tokens'") == 1
+    for content in (None, "<think>It is"):
+        server.answer = lambda body, content=content: saying(content, finish_reason="length")
+        with pytest.raises(SimulstError, match="the model thought for 256 tokens and wrote nothing; take"):
+            opened(server, tmp_path).push(speaker.audio(SAY), finished=True)
 
 
 def test_a_key(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +195,10 @@ def drops(begin: bytes) -> Iterator[bytes]:
         (lambda body: (0, [b"HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\n{"]), "the answer is cut short; see"),
         (lambda body: (0, []), "the server cannot be reached .*without response.*; check that it runs"),
         (lambda body: (500, b"oops"), "answered with status 500; see its log"),
+        (lambda body: (500, b'["x"]'), "answered with status 500; see its log"),
+        (lambda body: (404, b'{"error": {"message": "no\\nmodel x"}}'), r"status 404 \(no model x\); see its log"),
+        (lambda body: (400, b'{"message": "too long"}'), r"status 400 \(too long\); see its log"),
+        (lambda body: (200, b"x" * (2 << 20)), "the answer is longer than 1 MiB"),
         (lambda body: (200, b"<html>"), "the answer is not JSON"),
         (lambda body: (200, b"\xff\xfe\xfa"), "the answer is not JSON"),
         (lambda body: (200, b'{"choices": []}'), "the answer holds no text"),
