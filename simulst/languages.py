@@ -31,6 +31,16 @@ def unit_of(language: str) -> str:
     return "char" if code_of(language) in CHARACTER_LANGUAGES and not romanised else "word"
 
 
+def distance(asked: str, found: str) -> tuple[bool, bool, bool]:
+    """How a tag of a language differs from the one asked for: in itself, in its script, in its country.
+
+    A tag that does not name script or country has the usual ones: `zh-TW` is nearer to `zho_Hant` than to `zho_Hans`.
+    """
+    one, other = _parse(asked).maximize(), _parse(found).maximize()
+    tags = asked.replace("-", "_"), found.replace("-", "_")
+    return tags[0] != tags[1], one.script != other.script, one.territory != other.territory
+
+
 def language_token(language: str) -> str:
     """The token that tells a multilingual ESPnet model which language to write, such as `<2de>`."""
     return f"<2{language}>"

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.languages import code_of
+from simulst.languages import code_of, distance
 from simulst.search import Tokens
 
 FORMS = (
@@ -18,6 +18,7 @@ FORMS = (
     r">>([a-z]{2,3}(?:_[A-Z][a-z]{3})?)<<",  # Marian
 )
 FORM = re.compile("|".join(FORMS))
+NORWEGIAN = {"no": "nb", "nb": "no"}  # models that have one of these codes mean Bokmål by it
 TARGET_FIRST = (">>", "<2")  # how tokens begin that stand in the source text and name the target language
 
 
@@ -44,16 +45,16 @@ class LanguageTokens:
         return bool(self._tokens)
 
     def find(self, language: str) -> tuple[int, str]:
-        """The id and text of a language's token; of several (scripts, dialects) the one of the same tag, or the first.
+        """The id and text of a language's token; of several (scripts, dialects) the nearest, or the first of these.
 
         Raises SimulstError: the model does not have the language.
         """
-        known = self._tokens.get(code_of(language))
+        code = code_of(language)
+        known = self._tokens.get(code) or self._tokens.get(NORWEGIAN.get(code, ""))
         if not known:
             languages = ", ".join(sorted(self._tokens))
             raise SimulstError(f"{self._path}: the model has no language '{language}'; it has {languages}.")
-        tag = language.replace("-", "_")
-        _, number, token = next((each for each in known if each[0] == tag), known[0])
+        _, number, token = min(known, key=lambda each: distance(language, each[0]))
         return number, token
 
     def prefix(self, language: str) -> Tokens:
