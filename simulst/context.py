@@ -47,11 +47,6 @@ class Background:
         return tuple(target for _, target in self.terms if target)
 
     @property
-    def prompt(self) -> str:
-        """What is known in the target language, as one text."""
-        return " ".join(part for part in (self.target_text, ", ".join(self.target_terms)) if part)
-
-    @property
     def spoken(self) -> Background:
         """What is known in the source language, for a model that writes it."""
         return Background(self.text, self.text, tuple((source, source) for source, _ in self.terms if source))

@@ -48,10 +48,10 @@ def test_languages() -> None:
     """What is told is in the language that is written."""
     known = Background("Una charla.", "A talk.", (("haz", "beam"), ("CTC", "CTC"), ("", "noise"), ("ruido", "")))
     assert known.between("es", "en") == known
-    assert known.prompt == "A talk. beam, CTC, noise" and known.target_terms == ("beam", "CTC", "noise")
+    assert known.target_terms == ("beam", "CTC", "noise")
     heard = known.between("es", "es")
-    assert heard.prompt == "Una charla. haz, CTC, ruido" and heard.target_terms == ("haz", "CTC", "ruido")
-    assert heard.between("es", "es") == heard and Background("Una charla.").prompt == ""
+    assert heard.target_text == "Una charla." and heard.target_terms == ("haz", "CTC", "ruido")
+    assert heard.between("es", "es") == heard
 
 
 @pytest.mark.parametrize(

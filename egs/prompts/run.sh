@@ -151,6 +151,8 @@ if runs 14; then
         --out $context
     es_sweep ../../conf/decode/la2w_1000ms.yaml "$exp/terms/without" --model "$hf"
     es_sweep conf/sweep_terms.yaml "$exp/terms/with" --model "$hf" --context $context
+    sed "1s/terms/target_text/; s/=//g; s/; /, /g" $context > data/es-en/context_text.tsv
+    es_sweep conf/sweep_terms_in_text.yaml "$exp/terms/in_text" --model "$hf" --context data/es-en/context_text.tsv
     python ../../local/score_runs.py --target-lang en --context $context "$exp/terms"
     write_tables terms 14 "$exp/terms"
 fi

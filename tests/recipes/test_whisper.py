@@ -53,7 +53,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     offline = "- {read: {type: offline}, commit: {type: all}}\n"
     for file in ("prompts/conf/sweep_forms", "prompts/conf/sweep_forms_huggingface"):
         (folder / f"egs/{file}.yaml").write_text(SWEEP + offline)
-    for file in ("prompts/conf/sweep_terms", "voices/conf/sweep_cascade"):
+    for file in ("prompts/conf/sweep_terms", "prompts/conf/sweep_terms_in_text", "voices/conf/sweep_cascade"):
         (folder / f"egs/{file}.yaml").write_text(SWEEP)
     (folder / "egs/voices/conf/recognisers.yaml").write_text(SWEEP + "- {read: {type: offline}, commit: {type: all}}\n")
     yield folder
@@ -91,11 +91,13 @@ def test_the_same_weights_in_two_forms(prompts: Path) -> None:
 
 
 def test_recall_of_rare_words(prompts: Path) -> None:
-    """The run without context is scored on the same terms, and was not told them."""
-    assert runs(prompts / "terms") == {"with/hold-1_500ms", "without/LA-2w_1000ms"}
+    """All runs are scored on the same terms; one was told them as terms, and one as a text."""
+    assert runs(prompts / "terms") == {"in_text/hold-1_500ms", "with/hold-1_500ms", "without/LA-2w_1000ms"}
     assert " Terms |" in (prompts / "README.md").read_text()
-    [told, alone] = (read_log(found) for found in find_runs([prompts / "terms"]))
-    assert sorted(told[0].terms) == ["cats", "mats", "their"] and not alone[0].terms
+    terms = {found.parent.name: read_log(found)[0].terms for found in find_runs([prompts / "terms"])}
+    assert sorted(terms["with"]) == ["cats", "mats", "their"] and not terms["without"] and not terms["in_text"]
+    text = (prompts.parent / "data/es-en/context_text.tsv").read_text()
+    assert text.splitlines()[:2] == ["recording\ttarget_text", "u0\tcats, mats, their"]
     for found in find_runs([prompts / "terms"]):
         assert json.loads((found / "scores.json").read_text())["terms"] == 3
 

@@ -160,7 +160,8 @@ class HuggingFaceSession(WindowedSession):
         """The text that the prompt shows: of the recording's background, before the utterance, before the window."""
         if not self._model.shows_previous:
             return ()
-        told = self._model.tokens(self.background.prompt, self._languages[1]) if self.background.prompt else ()
+        known = self.background.target_text
+        told = self._model.tokens(known, self._languages[1]) if known else ()
         return told + self._before + self._gone
 
     @property
