@@ -114,8 +114,9 @@ def _own(path: str | Path) -> Any:
     """The class that an import path names."""
     module, colon, attribute = str(path).partition(":")
     if not (colon and module and attribute) or "/" in module:
+        what = "a file, not a model folder" if Path(path).is_file() else "no such model folder"
         raise SimulstError(
-            f"{path}: no such model folder; fetch or train the model first, or give another "
+            f"{path}: {what}; fetch or train the model first, or give another "
             "(or your own class as package.module:Class)."
         )
     try:

@@ -24,6 +24,7 @@ from pydantic import Field
 
 from simulst.context import Background
 from simulst.errors import SimulstError
+from simulst.languages import code_of
 from simulst.meter import Meter
 from simulst.models.base import Family
 from simulst.models.window import WindowedSession, tell_of_full_context
@@ -38,6 +39,7 @@ from simulst.units import FRAME, SAMPLE_RATE
 
 FFT = 400
 WINDOW_SECONDS = 30
+ENGLISH_VOCABULARY = 51864  # tokens of Whisper's models for English alone; the others have more
 POSITIONS = 448  # of the decoder
 PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
 STATE_SECONDS = 0.02  # one encoder frame, the unit of `align`
@@ -97,6 +99,7 @@ class Whisper:
             self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # the library has no class of its own for it
             raise SimulstError(f"{path}: tokenizer.json is broken ({error}); fetch the model again.") from error
+        self._english = len(vocabulary) == ENGLISH_VOCABULARY
         self._previous = self._special("<|startofprev|>")
         self._eos = self._special("<|endoftext|>")
         for token in ("<|startoftranscript|>", "<|endoftext|>"):
@@ -224,6 +227,9 @@ class Whisper:
 
     def _start_tokens(self, source: str, target: str) -> Tokens:
         path = self.path
+        if self._english:
+            check_english(path, source, target)
+            return tuple(self._special(t) for t in ("<|startoftranscript|>", "<|notimestamps|>"))
         languages = sorted(str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids)
 
         def check(language: str) -> None:
@@ -271,9 +277,12 @@ class WhisperSession(WindowedSession):
         return self._model.text(tokens)
 
     def tell(self, background: Background) -> None:
-        """The background takes the place of previous text in the prompt."""
+        """Its text takes the place of previous text in the prompt.
+
+        Terms do not: Whisper base left out words after a list of terms (stage 14 of egs/prompts).
+        """
         super().tell(background)
-        self._told = self._model.tokens(background.prompt)
+        self._told = self._model.tokens(background.target_text)
 
     def _stopped_beam(self, prefix: Tokens, options: BeamSearch, most: int, stop: Stopping | None) -> Beam:
         """The beam, cut where STOP would have ended the search. (CTranslate2's search can't be stopped by STOP.)"""
@@ -339,6 +348,12 @@ class WhisperSession(WindowedSession):
         return self._model.begins_word(tokens[place])
 
 
+def check_english(path: Path, source: str, target: str) -> None:
+    """Raises SimulstError: another language, for a Whisper of English alone. path: of the model."""
+    if (code_of(source), code_of(target)) != ("en", "en"):
+        raise SimulstError(f"{path}: this Whisper hears and writes English alone, not {source}→{target}.")
+
+
 def whisper_task(path: Path, source: str, target: str, other_targets: bool) -> tuple[str, str]:
     """The language and the task that Whisper's prompt names.
 
@@ -354,8 +369,9 @@ def whisper_task(path: Path, source: str, target: str, other_targets: bool) -> t
     if target == "en":
         return source, "<|translate|>"
     if not other_targets:
+        choices = " or ".join(f"'{language}'" for language in dict.fromkeys((source, "en")))
         raise SimulstError(
-            f"{path}: Whisper writes the source language or English, not '{target}'; choose '{source}' or 'en'; if "
+            f"{path}: Whisper writes the source language or English, not '{target}'; choose {choices}; if "
             f"it was fine-tuned to write '{target}', give --model-option other_targets=true."
         )
     return target, "<|transcribe|>"

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 
 FEATURES = ("feature_extractor", "conv", "conv1", "conv2")
 """Names of the convolutions that encoders begin with."""
@@ -48,7 +48,7 @@ def layers_of(encoder: Any) -> nn.ModuleList:
 def change_settings(config: Any, settings: Mapping[str, Any], where: str) -> None:
     """Change a model's configuration. A mapping changes the configuration of a part, such as `encoder`.
 
-    where: for errors. Raises SimulstError: it has no such setting.
+    where: for errors. Raises SimulstError: it has no such setting, or not with this value.
     """
     for name, value in settings.items():
         if not hasattr(config, name):
@@ -57,8 +57,11 @@ def change_settings(config: Any, settings: Mapping[str, Any], where: str) -> Non
             )
         if isinstance(value, Mapping) and hasattr(getattr(config, name), "model_type"):
             change_settings(getattr(config, name), value, where)
-        else:
+            continue
+        try:
             setattr(config, name, value)
+        except Exception as error:  # the library raises many unrelated kinds
+            raise SimulstError(f"{where}: the setting '{name}' cannot be {value!r} ({first_line(error)}).") from error
 
 
 def read_short_windows(model: Any) -> None:

@@ -5,6 +5,9 @@ Paper A (CUNI-KIT at IWSLT 2022, section 4.2.1) joins wav2vec 2.0 and the decode
 
 from __future__ import annotations
 
+import copy
+import inspect
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +19,10 @@ from pydantic import Field
 from simulst.errors import SimulstError, first_line
 from simulst.languages import language_token
 from simulst.models.huggingface.folder import find_folder
-from simulst.models.huggingface.loading import quiet, read_part, read_tokenizer
+from simulst.models.huggingface.loading import NO_CODE, quiet, read_part, read_tokenizer, read_weights
 from simulst.training.freezing import change_settings
 
+NEW_LAYERS = re.compile("cross_?att|encoder_attn|adapter|masked_spec_embed")  # those that a part may get at random
 TOKENS = ("<s>", "<pad>", "</s>", "<unk>")  # with mBART's numbers
 
 
@@ -67,7 +71,13 @@ def make_model(new: NewModel, targets: Sequence[str], texts: Sequence[str], seed
             ids = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id") for role in ("bos", "pad", "eos")}
             roles |= {"vocab_size": len(tokenizer), **ids}
         encoder = _part(AutoModel, new.encoder, {}, where, "encoder")
+        if encoder.main_input_name not in ("input_values", "input_features"):
+            raise SimulstError(f"{where}: 'encoder' of 'new_model' does not read speech; name one such as wav2vec2.")
         decoder = _part(AutoModelForCausalLM, new.decoder, roles, where, "decoder")
+        if "encoder_hidden_states" not in inspect.signature(decoder.forward).parameters:
+            raise SimulstError(
+                f"{where}: 'decoder' of 'new_model' cannot attend to an encoder; name one such as mbart or gpt2."
+            )
         extractor = _extractor(new, encoder, where)
         try:
             model = SpeechEncoderDecoderModel(encoder=encoder, decoder=decoder)
@@ -87,16 +97,34 @@ def _part(kind: Any, described: Mapping[str, Any], needed: Mapping[str, Any], wh
 
     settings = {key: value for key, value in described.items() if key not in ("name", "model_type")}
     path = Path(f"{where}: '{role}'")
-    if "name" in described:
-        folder = find_folder(Path(described["name"]))
-        config = read_part(path, "config.json", lambda: AutoConfig.from_pretrained(folder))
+    if "name" not in described:
+        config = read_part(path, "model_type", lambda: AutoConfig.for_model(described["model_type"]))
         change_settings(config, settings, where)
         config.update(dict(needed))
-        return read_part(path, "the model", lambda: kind.from_pretrained(folder, config=config, dtype=torch.float32))
-    config = read_part(path, "model_type", lambda: AutoConfig.for_model(described["model_type"]))
+        return read_part(path, "the model", lambda: kind.from_config(config))
+    folder = find_folder(Path(described["name"]))
+    config = read_part(path, "config.json", lambda: AutoConfig.from_pretrained(folder, **NO_CODE))
     change_settings(config, settings, where)
+    if role == "decoder" and config.is_encoder_decoder:
+        return _decoder_of_whole(kind, folder, config, needed, path)
     config.update(dict(needed))
-    return read_part(path, "the model", lambda: kind.from_config(config))
+    weights = {"config": config, "dtype": torch.float32, **NO_CODE}
+    return read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **weights), NEW_LAYERS)
+
+
+def _decoder_of_whole(kind: Any, folder: Path, config: Any, needed: Mapping[str, Any], path: Path) -> Any:
+    """The decoder of an encoder-decoder. Its weights come from the whole model, as a file may hold shared ones once."""
+    from transformers import AutoModelForSeq2SeqLM
+
+    weights = {"config": config, "dtype": torch.float32, **NO_CODE}
+    load = AutoModelForSeq2SeqLM.from_pretrained
+    whole = read_weights(path, lambda: load(folder, output_loading_info=True, **weights))
+    alone = copy.deepcopy(config)
+    alone.update(dict(needed))
+    decoder = read_part(path, "the model", lambda: kind.from_config(alone, dtype=torch.float32))
+    decoder.get_decoder().load_state_dict(whole.get_decoder().state_dict())
+    decoder.get_output_embeddings().load_state_dict(whole.get_output_embeddings().state_dict())
+    return decoder
 
 
 def _extractor(new: NewModel, encoder: Any, where: str) -> Any:
@@ -107,7 +135,9 @@ def _extractor(new: NewModel, encoder: Any, where: str) -> Any:
     if "name" in new.encoder:
         folder = find_folder(Path(new.encoder["name"]))
         path = Path(f"{where}: 'encoder'")
-        return read_part(path, "preprocessor_config.json", lambda: AutoFeatureExtractor.from_pretrained(folder))
+        return read_part(
+            path, "preprocessor_config.json", lambda: AutoFeatureExtractor.from_pretrained(folder, **NO_CODE)
+        )
     settings = dict(new.extractor)
     kind: Any = FEATURE_EXTRACTOR_MAPPING.get(type(encoder.config), None)
     if "feature_extractor_type" in settings:
@@ -125,7 +155,7 @@ def _tokenizer(new: NewModel, targets: Sequence[str], texts: Sequence[str], wher
         from transformers import AutoTokenizer
 
         folder = find_folder(Path(new.decoder["name"]))
-        return read_tokenizer(Path(f"{where}: 'decoder'"), lambda: AutoTokenizer.from_pretrained(folder))
+        return read_tokenizer(Path(f"{where}: 'decoder'"), lambda: AutoTokenizer.from_pretrained(folder, **NO_CODE))
     from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,7 +68,7 @@ def examples_of(
     """The utterances as examples. Prints how many are left out, as they are too long or have no text.
 
     utterances: of each of the parts.
-    most_seconds: longer ones are left out.
+    most_seconds: longer ones are left out, and those that are too long for the model.
     transcripts: utterance → tokens for CTC, of each of the parts; None if there is no CTC.
 
     Raises SimulstError: the model does not have a language, or has no language tokens for several targets; no example
@@ -79,6 +80,7 @@ def examples_of(
             f"{architecture.path}: the model has no language tokens, so it cannot learn {', '.join(sorted(targets))} "
             "together; give one target language, or another model."
         )
+    most_seconds = min(most_seconds, architecture.longest_seconds)
     unknown = architecture.tokenizer.unk_token_id
     examples: list[Example] = []
     for part, found, heard in zip(parts, utterances, transcripts or [{}] * len(parts), strict=True):
@@ -142,6 +144,7 @@ class Collator:
 
     def __init__(self, architecture: Architecture) -> None:
         self._architecture = architecture
+        self._least = max(LEAST_SAMPLES, _samples_to_mask(architecture.model.get_encoder().config))
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """The encoder's input; decoder_input_ids, decoder_attention_mask and labels, (n, tokens) int64 each.
@@ -152,7 +155,7 @@ class Collator:
         for example in examples:
             one = example.utterance
             samples = load_audio(one.wav, one.start, one.end)
-            windows.append(np.pad(samples, (0, max(0, LEAST_SAMPLES - samples.size))))
+            windows.append(np.pad(samples, (0, max(0, self._least - samples.size))))
         length = max(len(example.prompt) + len(example.text) - 1 for example in examples)
         read = torch.full((len(examples), length), self._architecture.eos)
         mask = torch.zeros_like(read)
@@ -168,3 +171,10 @@ class Collator:
             rows = [torch.tensor(example.heard, dtype=torch.long) for example in examples]
             found["heard"] = pad_sequence(rows, batch_first=True, padding_value=IGNORED)
         return found
+
+
+def _samples_to_mask(config: Any) -> int:
+    """The least samples in a batch for an encoder that masks frames while it is trained; the library fails on fewer."""
+    if not getattr(config, "apply_spec_augment", False):
+        return 0
+    return getattr(config, "inputs_to_logits_ratio", 320) * (config.mask_time_length + 2)

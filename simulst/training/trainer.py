@@ -117,9 +117,11 @@ class Trainer(Seq2SeqTrainer):
             )
         tokens = int((labels != IGNORED).sum())
         self._count(float(loss.detach()), tokens)
+        loss = (1 - self._ctc_weight) * loss  # also without transcripts: the translation counts the same everywhere
         if heard is not None:
-            ctc = model.ctc(outputs.encoder_last_hidden_state, inputs.get("attention_mask"), heard)
-            loss = (1 - self._ctc_weight) * loss + self._ctc_weight * ctc
+            loss = loss + self._ctc_weight * model.ctc(
+                outputs.encoder_last_hidden_state, inputs.get("attention_mask"), heard
+            )
         loss = loss / (tokens if num_items_in_batch is None else num_items_in_batch)
         return (loss, outputs) if return_outputs else loss
 

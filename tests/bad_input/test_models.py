@@ -18,7 +18,7 @@ FAKE = table(
         "--model data",
         "data: not a model that simulst knows; give ... an ESPnet experiment ... or a CTranslate2 Whisper",
     ),
-    ("--model la2.yaml", "la2.yaml: no such model folder"),
+    ("--model la2.yaml", "la2.yaml: a file, not a model folder"),
     ("--model data/u0.wav", "data/u0.wav: "),
     ("--model ''", ": "),
     ("--model fake:Nothing", "fake:Nothing: cannot import the model"),

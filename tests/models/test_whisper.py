@@ -251,6 +251,18 @@ def test_text(folder: Path, whisper: Whisper) -> None:
 # A session
 
 
+def test_english_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its prompt names neither language nor task."""
+    count = len(json.loads((folder / "vocabulary.json").read_text()))
+    monkeypatch.setattr("simulst.models.whisper.ENGLISH_VOCABULARY", count)
+    model = load(folder)
+    names = [model._tokenizer.id_to_token(token) for token in model._start_tokens("en", "en")]
+    assert names == ["<|startoftranscript|>", "<|notimestamps|>"]
+    for pair in (("es", "en"), ("en", "es")):
+        with pytest.raises(SimulstError, match="this Whisper hears and writes English alone, not "):
+            model.session(*pair)
+
+
 def test_session_bounds(endless: Whisper) -> None:
     session = endless.session("es", "en")
     session.extend(noise(2))

@@ -13,8 +13,10 @@ import pytest
 import soundfile
 import tiny_huggingface
 import torch
+import transformers
 import yaml
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from torch.utils.data import DataLoader
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
@@ -26,15 +28,23 @@ from simulst.prefix.pairs import write_pairs
 from simulst.streams import open_stream
 from simulst.training import finetune as finetuning
 from simulst.training.ctc import EncoderCTC
-from simulst.training.finetune import finetune
+from simulst.training.finetune import finetune, read_options
 from simulst.training.freezing import change_settings, freeze, read_short_windows
+from simulst.training.new_model import NewModel, make_model
 from simulst.training.speech_text import IGNORED, Collator, Part, examples_of, read_parts
-from simulst.training.trainer import Follow
+from simulst.training.trainer import Follow, Trainer, _arguments
 
 TEXTS = ["the cat sat", "the dog", "on the mat", "der Hund", "die Katze"]
 SMALL = {"epochs": 4, "learning_rate": 0.01, "batch_seconds": 2, "accumulate": 2, "save_minutes": 60}
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+CONVOLUTIONS = {
+    "conv_dim": (8,) * 7,
+    "num_conv_pos_embeddings": 4,
+    "num_conv_pos_embedding_groups": 2,
+    "feat_extract_norm": "layer",
+    "do_stable_layer_norm": True,
+}
 NEW: dict[str, Any] = {
     "encoder": {
         "model_type": "wav2vec2-bert",
@@ -301,6 +311,99 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
             finetune(config, None, parts, parts, corpus.with_name("wrong"))
 
 
+@pytest.mark.parametrize("change", ["", "no embedding", "no attention"])
+def test_parts_keep_their_weights(corpus: Path, tmp_path: Path, change: str) -> None:
+    """A file of an encoder-decoder holds the embedding once, for encoder, decoder and output."""
+    encoder = transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**SIZES, **CONVOLUTIONS))
+    encoder.save_pretrained(tmp_path / "w2v")
+    transformers.Wav2Vec2FeatureExtractor(return_attention_mask=True).save_pretrained(tmp_path / "w2v")
+    tiny_huggingface.write_text_model(tmp_path / "mbart", "mbart")
+    read = weights(tmp_path / "mbart")
+    left_out, found = {
+        "no embedding": ("model.shared.weight", "lm_head.weight"),
+        "no attention": ("encoder_attn", "encoder_attn"),
+    }.get(change, ("nothing", ""))
+    save_file(
+        {name: value for name, value in read.items() if left_out not in name},
+        tmp_path / "mbart" / "model.safetensors",
+        {"format": "pt"},
+    )
+    new = NewModel({"name": str(tmp_path / "w2v"), "add_adapter": True}, {"name": str(tmp_path / "mbart")})
+    if change:
+        with pytest.raises(SimulstError, match=f"x: 'decoder': the weights lack '.*{found}"):
+            make_model(new, ["de"], TEXTS, 0, tmp_path / "out", "x")
+        return
+    make_model(new, ["de"], TEXTS, 0, tmp_path / "out", "x")
+    written = weights(tmp_path / "out")
+    embedding = written["decoder.model.decoder.embed_tokens.weight"]
+    assert torch.equal(embedding, read["model.shared.weight"])
+    same = {n: v for n, v in read.items() if n.startswith("model.decoder.")}
+    assert len(same) > 20 and all(torch.equal(written[f"decoder.{name}"], value) for name, value in same.items())
+    name = "layers.0.attention.q_proj.weight"
+    assert torch.equal(written[f"encoder.encoder.{name}"], weights(tmp_path / "w2v")[f"wav2vec2.encoder.{name}"])
+    finetuned = run(corpus, tmp_path / "out", "finetuned", epochs=1)
+    output = load_model(finetuned / "model", threads=1).architecture.model.get_output_embeddings()  # type: ignore[attr-defined]
+    assert torch.allclose(output.weight, embedding, atol=0.1)
+
+
+def test_parts_that_do_not_fit(tmp_path: Path) -> None:
+    llama = tiny_huggingface.write_language_model(tmp_path / "llama")
+    text = {"model_type": "bert", **SIZES}
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "mine.py").write_text("raise RuntimeError('was run')")
+    (code / "config.json").write_text(json.dumps({"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}}))
+    for change, message in (
+        ({"decoder": {"name": str(llama)}}, "'decoder' of 'new_model' cannot attend to an encoder"),
+        ({"encoder": text}, "'encoder' of 'new_model' does not read speech"),
+        ({"encoder": {"name": str(code)}}, "'encoder': the model wants to run Python code of its own"),
+        ({"encoder": {**NEW["encoder"], "hidden_act": 3}}, "x: "),
+    ):
+        new = NewModel(**{**{name: NEW[name] for name in ("encoder", "decoder", "pieces", "extractor")}, **change})
+        with pytest.raises(SimulstError, match=message) as caught:
+            make_model(new, ["de"], TEXTS, 0, tmp_path / "out", "x")
+        assert "\n" not in str(caught.value)
+
+
+def test_utterances_shorter_than_a_mask(corpus: Path, begin: Callable[[str], Path]) -> None:
+    for number in range(len(TEXTS)):
+        soundfile.write(corpus / f"u{number}.wav", tiny_huggingface.noise(0.12, number), 16000)
+    masks = {"encoder": {"apply_spec_augment": True, "mask_time_prob": 0.5, "mask_time_length": 10}}
+    run(corpus, begin("mbart"), "out", epochs=1, settings=masks)
+
+
+def test_utterances_that_are_too_long_for_whisper(
+    corpus: Path, begin: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its encoder takes 30 s, whatever the configuration allows."""
+    soundfile.write(corpus / "u1.wav", tiny_huggingface.noise(31.0), 16000)
+    table(corpus / "text.es", TEXTS)
+    parts = [Part("en-es", corpus)]
+    architecture = read(begin("whisper"), HuggingFaceOptions(other_targets=True))
+    assert len(examples_of(architecture, parts, read_parts(parts), 60.0)) == len(TEXTS) - 1
+    assert "1 left out" in capsys.readouterr().out
+
+
+def test_the_share_of_ctc_holds_without_transcripts(corpus: Path, begin: Callable[[str], Path]) -> None:
+    """Else the translation would count more in batches without them."""
+    parts = [Part("en-de", corpus)]
+    architecture = read(begin("mbart"), HuggingFaceOptions())
+    batch = Collator(architecture)(examples_of(architecture, parts, read_parts(parts), 30.0)[:2])
+    config = corpus.with_name("config.yaml")
+    config.write_text(yaml.safe_dump(SMALL))
+    arguments = _arguments(read_options(config)[0], corpus.with_name("out"), 1)
+    loader: Any = DataLoader([0])
+    losses = [
+        float(
+            Trainer(architecture.model, arguments, loader, lambda *_: None, 0.0, weight, [])
+            .compute_loss(architecture.model, dict(batch))
+            .detach()
+        )
+        for weight in (0.0, 0.3)
+    ]
+    assert losses[1] == pytest.approx(0.7 * losses[0])
+
+
 def test_ctc_is_that_of_each_row_alone() -> None:
     """Padding and rows without a transcript change nothing."""
     torch.manual_seed(0)
@@ -326,6 +429,7 @@ def test_bad_input(corpus: Path, begin: Callable[[str], Path], tmp_path: Path) -
         (lambda: run(corpus, model, "out", epochs=0), "option 'epochs': Input should be greater than or equal to 1"),
         (lambda: run(corpus, model, "out", average=[]), "'average' is empty"),
         (lambda: run(corpus, model, "out", settings={"layerdropp": 1}), "has no setting 'layerdropp'"),
+        (lambda: run(corpus, model, "out", settings={"decoder": {"dropout": "x"}}), "setting 'dropout' cannot be 'x'"),
         (lambda: run(corpus, model, "out", encoder_layers=9), "config.yaml: encoder_layers 9: the encoder has 2"),
         (lambda: run(corpus, None, "out"), "give either --model or 'new_model'"),
         (lambda: run(corpus, corpus, "out"), "data: has no weights"),

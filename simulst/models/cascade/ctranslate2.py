@@ -36,7 +36,7 @@ class CTranslate2Text(Translator):
 
         from simulst.models.huggingface.folder import find_folder
         from simulst.models.huggingface.language_tokens import LanguageTokens
-        from simulst.models.huggingface.loading import quiet, read_tokenizer
+        from simulst.models.huggingface.loading import NO_CODE, quiet, read_tokenizer
 
         place = Path(beside(path, self.model))
         if not (place / "model.bin").is_file():
@@ -47,7 +47,7 @@ class CTranslate2Text(Translator):
 
             folder = find_folder(original)
             try:
-                tokenizer = read_tokenizer(original, lambda: AutoTokenizer.from_pretrained(folder))
+                tokenizer = read_tokenizer(original, lambda: AutoTokenizer.from_pretrained(folder, **NO_CODE))
             except SimulstError as error:
                 if self.tokenizer:
                     raise

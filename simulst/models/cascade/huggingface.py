@@ -61,7 +61,8 @@ class HuggingFaceText(Translator):
                 "does not turn text into text with an encoder and a decoder; give one such as marian, m2m_100 or "
                 "mbart.",
             )
-            tokenizer = read_tokenizer(place, lambda: AutoTokenizer.from_pretrained(folder, **trust))
+            load = AutoTokenizer.from_pretrained
+            tokenizer = read_tokenizer(place, lambda: load(folder, **trust), model.config)
         read_last_only(model.to(self.device).eval())
         torch.set_num_threads(cores)
         parts = Architecture(place, model, None, tokenizer, HuggingFaceOptions(device=self.device))

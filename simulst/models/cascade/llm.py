@@ -65,7 +65,8 @@ class LLM(ChatOptions):
                 lambda config: not config.is_encoder_decoder,
                 "is not a decoder-only language model; give one such as llama or qwen3, or another type of translator.",
             )
-            tokenizer = read_tokenizer(place, lambda: AutoTokenizer.from_pretrained(folder, **trust))
+            load = AutoTokenizer.from_pretrained
+            tokenizer = read_tokenizer(place, lambda: load(folder, **trust), model.config)
         if not tokenizer.chat_template:
             raise SimulstError(f"{place}: the tokeniser has no chat template; give a model that was trained to chat.")
         read_last_only(model.to(self.device).eval())

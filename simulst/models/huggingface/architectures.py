@@ -24,7 +24,7 @@ from simulst.languages import code_of, unit_of
 from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.decoder import sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
-from simulst.models.whisper import PREVIOUS_TOKENS, SILENCE, log_mel, whisper_task
+from simulst.models.whisper import ENGLISH_VOCABULARY, PREVIOUS_TOKENS, SILENCE, check_english, log_mel, whisper_task
 from simulst.search import JointOptions, Tokens
 from simulst.search.beam import HeadPairs
 from simulst.search.terms import Terms, terms_of
@@ -66,7 +66,12 @@ class Architecture:
     @property
     def window_seconds(self) -> float:
         """The most audio that is encoded at once."""
-        return self.options.window
+        return min(self.longest_seconds, self.options.window)
+
+    @property
+    def longest_seconds(self) -> float:
+        """The most audio that the encoder can take."""
+        return math.inf
 
     @property
     def positions(self) -> int:
@@ -96,7 +101,10 @@ class Architecture:
 
     def tokens(self, text: str, target: str) -> Tokens:
         """The tokens of a sentence, as the model would write them after its prompt. target: its language."""
-        return tuple(self.tokenizer(text, add_special_tokens=False).input_ids)
+        target_pieces = hasattr(self.tokenizer, "spm_target")  # Marian's spell source and target in different ways
+        return tuple(
+            self.tokenizer(**{"text_target" if target_pieces else "text": text}, add_special_tokens=False).input_ids
+        )
 
     def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
         """What the encoder reads of several windows of audio, (n,) float32 each, padded to the longest of them."""
@@ -159,16 +167,17 @@ class Whisper(Architecture):
             self.alignment_heads = pairs
 
     @property
-    def window_seconds(self) -> float:
-        return min(self._states * 2 * FRAME / SAMPLE_RATE, self.options.window)
+    def longest_seconds(self) -> float:
+        return self._states * 2 * FRAME / SAMPLE_RATE
 
     def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
         shown = min(PREVIOUS_TOKENS, self.positions // 4)
         before = (self._special("<|startofprev|>"), *previous[-shown:]) if previous else ()
         start, end = self._special("<|startoftranscript|>"), self._special("<|notimestamps|>")
-        if not self.languages:
-            if (code_of(source), code_of(target)) != ("en", "en"):
-                raise SimulstError(f"{self.path}: this Whisper hears and writes English alone, not {source}→{target}.")
+        # The tokenisers of English models have the languages, too.
+        english = self._setting("is_multilingual") is False or self.model.config.vocab_size == ENGLISH_VOCABULARY
+        if english or not self.languages:
+            check_english(self.path, source, target)
             return (*before, start, end)
         self.languages.find(source)
         languages = (code_of(source), code_of(target))
@@ -191,7 +200,7 @@ class Whisper(Architecture):
 
     def _count(self, samples: int) -> int:
         """Frames of features for a window of so many samples."""
-        seconds = min(samples / SAMPLE_RATE + self.options.padding_seconds, self._states * 2 * FRAME / SAMPLE_RATE)
+        seconds = min(samples / SAMPLE_RATE + self.options.padding_seconds, self.longest_seconds)
         return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
 
     @torch.inference_mode()

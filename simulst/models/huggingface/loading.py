@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from simulst.errors import SimulstError, first_line
 from simulst.models.base import check_device
 from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.folder import find_folder, model_type, weight_files
+
+NO_CODE = {"trust_remote_code": False}  # else the library asks on the terminal
 
 
 def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
@@ -56,7 +59,8 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
         )
         features = "preprocessor_config.json"
         extractor = read_part(path, features, lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
-        tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust))
+        written = model.get_decoder().config
+        tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust), written)
     architecture = ARCHITECTURES.get(str(model_type(folder)), Architecture)
     return architecture(path, model.eval(), extractor, tokenizer, options)
 
@@ -96,10 +100,15 @@ def read_model(
     return read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
 
 
-def read_weights(path: Path, load: Callable[[], tuple[Any, dict[str, Any]]]) -> Any:
-    """A model whose weights are all there. Raises SimulstError: they are missing, broken, or do not fit config.json."""
+def read_weights(
+    path: Path, load: Callable[[], tuple[Any, dict[str, Any]]], may_lack: re.Pattern[str] | None = None
+) -> Any:
+    """A model whose weights are all there. may_lack: found in the names of weights that may be random.
+
+    Raises SimulstError: they are missing, broken, or do not fit config.json.
+    """
     model, report = read_part(path, "the weights", load)
-    missing = sorted(report["missing_keys"])
+    missing = sorted(name for name in report["missing_keys"] if not (may_lack and may_lack.search(name)))
     if missing:
         raise SimulstError(
             f"{path}: the weights lack '{missing[0]}' ({len(missing)} in all); the checkpoint is of another kind of "
@@ -108,11 +117,23 @@ def read_weights(path: Path, load: Callable[[], tuple[Any, dict[str, Any]]]) -> 
     return model
 
 
-def read_tokenizer(path: Path, load: Callable[[], Any]) -> Any:
-    """Raises SimulstError: its files are missing or broken."""
+def read_tokenizer(path: Path, load: Callable[[], Any], config: Any = None) -> Any:
+    """A tokeniser. config: of the model that writes its tokens, if that is known.
+
+    Raises SimulstError: its files are missing or broken, or of another model.
+    """
     tokenizer = read_part(path, "the tokeniser", load)
-    if not tokenizer or len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
+    # Without its SentencePiece model, the library makes one that knows languages and other special tokens alone.
+    vocabulary = {} if not tokenizer else tokenizer.get_vocab()
+    words = vocabulary.keys() - set(tokenizer.get_added_vocab() if vocabulary else ())
+    if len(words - set(tokenizer.all_special_tokens if words else ())) <= 1:
         raise SimulstError(f"{path}: has no tokeniser (tokenizer.json, or its SentencePiece model); copy it there.")
+    last, size = max(vocabulary[word] for word in words), getattr(config, "vocab_size", None)
+    if size is not None and last >= size:
+        raise SimulstError(
+            f"{path}: the tokeniser has the token {last}, but the model has {size} tokens; copy the model's own "
+            "tokeniser."
+        )
     return tokenizer
 
 
@@ -126,7 +147,7 @@ def read_part(path: Path, what: str, load: Callable[[], Any]) -> Any:
         if "trust_remote_code" in str(error):
             raise SimulstError(
                 f"{path}: the model wants to run Python code of its own; read that code, and allow it with "
-                "--model-option trust_remote_code=true."
+                "trust_remote_code=true (--model-option, or in a cascade's file; training does not allow it)."
             ) from error
         raise SimulstError(f"{path}: {what} cannot be read ({first_line(error)}); copy the whole model.") from error
 

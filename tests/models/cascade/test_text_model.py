@@ -1,24 +1,30 @@
 """Text models of transformers behind a recogniser, tiny and random."""
 
 import functools
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sentencepiece
 import speaker
 import tiny_huggingface
 import torch
+import transformers
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.huggingface import HuggingFaceText
+from simulst.models.huggingface.architectures import Architecture
 from simulst.models.window import tell_of_full_context
 from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
 SENTENCE = "the cat sat on the mat"
+GERMAN = ["die Katze sitzt auf der Matte und der Hund bei der Katze", "das Haus und der Garten Lichtstrahl"]
 KINDS = {
     "marian": ("en", "de"),
     "marian_many": ("en", "fr"),
@@ -140,3 +146,24 @@ def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:
         for f in folders.values()
     }
     assert len(digests) == len(KINDS)
+
+
+def test_marian_spells_terms_with_the_pieces_of_the_target(tmp_path: Path) -> None:
+    """Its released models have a SentencePiece model for each side."""
+    pieces: list[str] = []
+    for name, texts in (("source", [SENTENCE, "a translation of speech", "the garden"]), ("target", GERMAN)):
+        (tmp_path / "texts").write_text("\n".join(texts * 30))
+        sentencepiece.SentencePieceTrainer.train(
+            input=str(tmp_path / "texts"), model_prefix=str(tmp_path / name), vocab_size=40, model_type="bpe",
+            hard_vocab_limit=False, minloglevel=2,
+        )  # fmt: skip
+        (tmp_path / f"{name}.model").rename(tmp_path / f"{name}.spm")
+        found = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / f"{name}.spm"))
+        pieces += [found.id_to_piece(number) for number in range(3, found.get_piece_size())]
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(("</s>", "<unk>", *pieces, "<pad>")))}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MarianTokenizer"}))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    text = "Lichtstrahl"
+    spelled = tokenizer.convert_ids_to_tokens(Architecture.tokens(SimpleNamespace(tokenizer=tokenizer), text, "de"))  # type: ignore[arg-type]
+    assert spelled == found.encode(text, out_type=str)

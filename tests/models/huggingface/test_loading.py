@@ -66,6 +66,18 @@ def text_only(folder: Path) -> None:
     transformers.BartForConditionalGeneration(tiny).save_pretrained(folder)
 
 
+def without_pieces(folder: Path) -> None:
+    """The library then makes a tokeniser of languages and other special tokens."""
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MBart50Tokenizer"}))
+
+
+def larger_tokeniser(folder: Path) -> None:
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["model"]["vocab"]["zzz"] = 199
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
 def own_code(folder: Path) -> None:
     (folder / "mine.py").write_text("raise RuntimeError('was run')")
     config = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModelForSpeechSeq2Seq": "mine.M"}}
@@ -81,10 +93,12 @@ BAD: list[tuple[Callable[[Path], None], str]] = [
     (remove("tokenizer.json", "tokenizer_config.json"), "tokeniser"),
     (remove("tokenizer.json"), "tokeniser"),
     (truncate("tokenizer.json"), "the tokeniser cannot be read"),
+    (without_pieces, r"has no tokeniser \(tokenizer.json, or its SentencePiece model\)"),
+    (larger_tokeniser, "the tokeniser has the token 199, but the model has .* tokens; copy the model's own tokeniser"),
     (encoder_only, "a model of type 'wav2vec2' does not turn speech into text"),
     (text_only, "a model of type 'bart' does not turn speech into text"),
     (change("config.json", model_type="unheard_of"), "config.json cannot be read"),
-    (own_code, "wants to run Python code of its own.*--model-option trust_remote_code=true"),
+    (own_code, "wants to run Python code of its own.*trust_remote_code=true \\(--model-option"),
 ]
 
 
@@ -94,6 +108,18 @@ def test_what_is_no_speech_model(copy: Path, spoil: Callable[[Path], None], word
     with pytest.raises(SimulstError, match=words) as caught:
         load_model(copy, threads=1)
     assert str(copy) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_whisper_of_english_alone(folders: dict[str, Path], tmp_path: Path) -> None:
+    """Its tokeniser may have all languages."""
+    folder = Path(shutil.copytree(folders["whisper"], tmp_path / "whisper"))
+    change("generation_config.json", is_multilingual=False)(folder)
+    architecture = load_model(folder, threads=1).architecture  # type: ignore[attr-defined]
+    names = architecture.tokenizer.convert_ids_to_tokens(architecture.prompt("en", "en"))
+    assert names == ["<|startoftranscript|>", "<|notimestamps|>"]
+    for pair in (("es", "en"), ("en", "es")):
+        with pytest.raises(SimulstError, match="this Whisper hears and writes English alone, not "):
+            architecture.prompt(*pair)
 
 
 def test_weights_of_another_model(copy: Path) -> None:
