@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +28,22 @@ from simulst.search.terms import Terms, terms_of
 
 if TYPE_CHECKING:
     from simulst.models.espnet.model import ESPnet
+
+LONG_SECONDS = 60  # of audio; a corpus's utterances are shorter
+
+logger = logging.getLogger(__name__)
+
+
+@functools.cache
+def tell_of_long_streams(path: Path, blockwise: bool) -> None:
+    """Warn, once per model, that it has no window."""
+    logger.warning(
+        "%s: the audio is longer than %d s, and the model looks back on all of it, so each step takes longer "
+        "than the one before; cut the stream at its pauses ('segment')%s.",
+        path,
+        LONG_SECONDS,
+        ", or give the model a window (--model-option window=30)" if blockwise else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -111,6 +130,8 @@ class ESPnetSession(Session):
     def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """Like `search`, but as steps whose calls the caller answers (see simulst/search/calls.py)."""
         assert isinstance(options, JointOptions)
+        if not self._model.window_frames and self.length > LONG_SECONDS * self.sample_rate:
+            tell_of_long_streams(self._model.path, self._model.blockwise is not None)
         yield from self._encoding.encode()
         found = yield from self._search_window(self._language + committed[self.gone :], options, stop)
         if self._gone or self._language:

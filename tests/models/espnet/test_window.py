@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -108,6 +109,7 @@ def oracle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def session(window: float, memo: Memo | None = None) -> ESPnetSession:
     model: Any = SimpleNamespace(
+        path=Path("exp/st"),
         window_frames=round(window * 25),
         blockwise=SimpleNamespace(first_size=FIRST, hop_size=HOP),
         has_ctc=True,
@@ -190,3 +192,12 @@ def test_the_key_of_a_shared_search_names_the_window() -> None:
             one.slide(())
         first = one.search((), JointBeamSearch(), None).best[0]
         assert (first > 0) == slid
+
+
+@pytest.mark.parametrize(("window", "seconds", "warnings"), [(0.0, 59, 0), (0.0, 62, 1), (8.0, 62, 0)])
+def test_a_long_stream_without_a_window(
+    window: float, seconds: float, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    module.tell_of_long_streams.cache_clear()
+    decode(window, Chunk(1000), All(), seconds)
+    assert caplog.text.count("cut the stream at its pauses ('segment'), or give the model a window") == warnings
