@@ -27,6 +27,8 @@ from simulst.metrics.score import compare_texts, quality_of, rounded
 
 logger = logging.getLogger(__name__)
 
+GAPS = "gaps.tsv"
+
 SAME_SECONDS = 1e-3  # by which segments may overlap: times are rounded
 
 
@@ -64,7 +66,8 @@ def score_recordings(
         the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was written, or no elapsed times were
         logged): with the computation of each step alone, whatever the log adds up; RTF; recordings; sentences; empty,
         how many sentences were given no word; missing and extra, by how many units sentences are shorter or longer than
-        their references, in % of all these; length_ratio; unit.
+        their references, in % of all these; length_ratio; unit; and if the segmentation has a `gaps.tsv` beside it,
+        invented, how many units a minute were written in its gaps, where nobody speaks.
     Raises SimulstError: what `read_segmentation` raises, recordings that only the log or only the segmentation has,
         predictions that don't match their delays, OmniSTEval or simulstream missing.
     """
@@ -97,6 +100,7 @@ def score_recordings(
         "extra": rounded(100 * sum(max(0, count) for count in more) / all_wanted) if all_wanted else None,
         "length_ratio": rounded(words / all_wanted) if all_wanted else None,
         "unit": unit,
+        **_invented(ordered, segmentation.with_name(GAPS)),
     }
 
 
@@ -127,6 +131,12 @@ def read_gaps(path: Path) -> list[Gap]:
                 "write the talks again."
             ) from None
     return gaps
+
+
+def _invented(instances: Sequence[Instance], path: Path) -> dict[str, float | None]:
+    found = words_in_gaps(instances, read_gaps(path)).values() if path.is_file() else []
+    minutes = sum(minutes for _, minutes in found)
+    return {"invented": rounded(sum(units for units, _ in found) / minutes)} if minutes else {}
 
 
 def words_in_gaps(

@@ -195,6 +195,8 @@ def format_scores(scores: dict[str, Any]) -> str:
     lines.append(f"{'RTF':<12}{_cell(scores['RTF'], 3)}")
     lines.append(f"{'length ratio':<12}{_cell(scores['length_ratio'], 3)}")
     lines += [f"{name:<12}{_cell(scores[name], 2)} %" for name in ("missing", "extra") if scores.get(name) is not None]
+    if scores.get("invented") is not None:
+        lines.append(f"{'invented':<12}{_cell(scores['invented'], 2)} a minute where nobody speaks")
     if "terms" in scores:
         lines.append(
             f"{'term recall':<12}{_cell(scores['term_recall'], 3)}  of {scores['terms']} terms in the references"

@@ -45,9 +45,11 @@ COLUMNS = {
     "length_ratio": ("Length", 2),
     "missing": ("Missing", 1),
     "extra": ("Extra", 1),
+    "invented": ("Invented", 1),
 }
 """Key of scores.json → heading and decimals. Runs of sentences and runs of recordings have different lags. Recognition
-alone has error rates (%), recordings alone the missing and extra units of their sentences (%)."""
+alone has error rates (%). Recordings alone have the missing and extra units of their sentences (%), and the units a minute
+that were written where nobody speaks."""
 PAPER_B = ("AL_original", "AL_steps")
 """Lags of Nguyen et al. 2021 (equations 5 and 6). Only tables with runs of that paper's READ show them."""
 

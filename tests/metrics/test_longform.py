@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import re
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -269,6 +270,21 @@ def test_words_in_gaps(tmp_path: Path) -> None:
     path.write_text("one.wav\t10.0\tnoise\n")
     with pytest.raises(SimulstError, match=r"gaps\.tsv, line 1: not recording, offset, duration and kind"):
         read_gaps(path)
+
+
+def test_what_is_written_in_gaps_is_scored(talks: Talks, tmp_path: Path) -> None:
+    """If the talks have gaps, which gaps.tsv beside the segmentation lists."""
+    folder = Path(shutil.copytree(talks.segmentation.parent, tmp_path / "gaps"))
+    segmentation, references = folder / talks.segmentation.name, folder / talks.references.name
+    lines = references.read_text().splitlines()
+    log = []
+    for talk, name in enumerate(TALKS[:2]):
+        words = " ".join(lines[4 * talk : 4 * talk + 4]).split()
+        delays = [20000.0] * (len(words) - talk) + [26000.0] * talk
+        log.append(Instance(talk, " ".join(words), delays, [], len(delays), None, [f"{name}.wav"], 27000.0))
+    assert "invented" not in score_recordings(log, segmentation, references, "de")
+    (folder / "gaps.tsv").write_text("".join(f"{name}.wav\t15\t12\tsilence\n" for name in TALKS[:2]))
+    assert score_recordings(log, segmentation, references, "de")["invented"] == pytest.approx(60 / 14, abs=1e-3)
 
 
 def test_the_paired_test_is_over_the_sentences(talks: Talks) -> None:
