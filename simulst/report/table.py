@@ -48,8 +48,8 @@ COLUMNS = {
     "invented": ("Invented", 1),
 }
 """Key of scores.json → heading and decimals. Runs of sentences and runs of recordings have different lags. Recognition
-alone has error rates (%). Recordings alone have the missing and extra units of their sentences (%), and the units a minute
-that were written where nobody speaks."""
+alone has error rates (%). Recordings alone have the missing and extra units of their sentences (%), and the units a
+minute that were written where nobody speaks."""
 PAPER_B = ("AL_original", "AL_steps")
 """Lags of Nguyen et al. 2021 (equations 5 and 6). Only tables with runs of that paper's READ show them."""
 
