@@ -41,6 +41,7 @@ class HuggingFaceText(Translator):
 
         from simulst.models.huggingface import HuggingFaceOptions
         from simulst.models.huggingface.architectures import Architecture
+        from simulst.models.huggingface.attention import attend_by_steps
         from simulst.models.huggingface.decoder import read_last_only
         from simulst.models.huggingface.folder import find_folder
         from simulst.models.huggingface.loading import quiet, read_model, read_tokenizer
@@ -64,6 +65,7 @@ class HuggingFaceText(Translator):
             load = AutoTokenizer.from_pretrained
             tokenizer = read_tokenizer(place, lambda: load(folder, **trust), model.config)
         read_last_only(model.to(self.device).eval())
+        attend_by_steps(model)
         torch.set_num_threads(cores)
         parts = Architecture(place, model, None, tokenizer, HuggingFaceOptions(device=self.device))
         return lambda source, target: TextTranslation(parts, source, target)

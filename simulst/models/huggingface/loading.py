@@ -20,12 +20,14 @@ NO_CODE = {"trust_remote_code": False}  # else the library asks on the terminal
 
 def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
     """A speech model from a folder or the hub. cores: processors that it may use. Raises SimulstError: as `read`."""
+    from simulst.models.huggingface.attention import attend_by_steps
     from simulst.models.huggingface.decoder import read_last_only
     from simulst.models.huggingface.model import HuggingFace
 
     architecture = read(path, options)
     architecture.model = architecture.model.to(options.device)
     read_last_only(architecture.model)
+    attend_by_steps(architecture.model)
     torch.set_num_threads(options.threads or cores)
     return HuggingFace(architecture)
 
