@@ -21,7 +21,8 @@ def code_of(language: str) -> str:
 
     Raises SimulstError: there is no such language.
     """
-    return str(_parse(language).prefer_macrolanguage().language)
+    code = str(_parse(language).prefer_macrolanguage().language)
+    return "no" if code == "nb" else code  # models that have one of these codes mean Bokmål by it
 
 
 @cache
@@ -31,14 +32,20 @@ def unit_of(language: str) -> str:
     return "char" if code_of(language) in CHARACTER_LANGUAGES and not romanised else "word"
 
 
-def distance(asked: str, found: str) -> tuple[bool, bool, bool]:
-    """How a tag of a language differs from the one asked for: in itself, in its script, in its country.
+def distance(asked: str, found: str) -> tuple[bool, ...]:
+    """How a tag differs from the one asked for: in itself, its language, its script, its country.
 
     A tag that does not name script or country has the usual ones: `zh-TW` is nearer to `zho_Hant` than to `zho_Hans`.
     """
-    one, other = _parse(asked).maximize(), _parse(found).maximize()
-    tags = asked.replace("-", "_"), found.replace("-", "_")
-    return tags[0] != tags[1], one.script != other.script, one.territory != other.territory
+    one, other = _parse(asked), _parse(found)
+    usual, others = one.maximize(), other.maximize()
+    return (
+        asked.replace("-", "_") != found.replace("-", "_"),
+        one.language != other.language,
+        usual.script != others.script,
+        usual.script != others.script and other.script is not None,  # `zh` may be any script, `zh_Latn` is Pinyin
+        usual.territory != others.territory,
+    )
 
 
 def language_token(language: str) -> str:

@@ -230,16 +230,20 @@ class Whisper:
         if self._english:
             check_english(path, source, target)
             return tuple(self._special(t) for t in ("<|startoftranscript|>", "<|notimestamps|>"))
-        languages = sorted(str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids)
+        names = {i: str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids}
+        languages = {code_of(name): i for i, name in names.items()}
 
-        def check(language: str) -> None:
+        def token_of(language: str) -> int:
             if language not in languages:
-                raise SimulstError(f"{path}: the model has no language '{language}'; it has {', '.join(languages)}.")
+                known = ", ".join(sorted(names.values()))
+                raise SimulstError(f"{path}: the model has no language '{language}'; it has {known}.")
+            return languages[language]
 
-        check(source)
+        source, target = code_of(source), code_of(target)
+        token_of(source)
         language, task = whisper_task(path, source, target, self._options.other_targets)
-        check(language)
-        return tuple(self._special(t) for t in ("<|startoftranscript|>", f"<|{language}|>", task, "<|notimestamps|>"))
+        start, end = self._special("<|startoftranscript|>"), self._special("<|notimestamps|>")
+        return (start, token_of(language), self._special(task), end)
 
     def _special(self, token: str) -> int:
         number = self._tokenizer.token_to_id(token)

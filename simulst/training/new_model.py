@@ -71,8 +71,11 @@ def make_model(new: NewModel, targets: Sequence[str], texts: Sequence[str], seed
             ids = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id") for role in ("bos", "pad", "eos")}
             roles |= {"vocab_size": len(tokenizer), **ids}
         encoder = _part(AutoModel, new.encoder, {}, where, "encoder")
-        if encoder.main_input_name not in ("input_values", "input_features"):
-            raise SimulstError(f"{where}: 'encoder' of 'new_model' does not read speech; name one such as wav2vec2.")
+        reads = encoder.main_input_name in ("input_values", "input_features")
+        if not reads or encoder.config.is_encoder_decoder:
+            raise SimulstError(
+                f"{where}: 'encoder' of 'new_model' is no encoder of speech alone; name one such as wav2vec2."
+            )
         decoder = _part(AutoModelForCausalLM, new.decoder, roles, where, "decoder")
         if "encoder_hidden_states" not in inspect.signature(decoder.forward).parameters:
             raise SimulstError(
@@ -93,7 +96,7 @@ def make_model(new: NewModel, targets: Sequence[str], texts: Sequence[str], seed
 
 def _part(kind: Any, described: Mapping[str, Any], needed: Mapping[str, Any], where: str, role: str) -> Any:
     """An encoder or a decoder. needed: settings that its role needs."""
-    from transformers import AutoConfig
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
     settings = {key: value for key, value in described.items() if key not in ("name", "model_type")}
     path = Path(f"{where}: '{role}'")
@@ -105,7 +108,9 @@ def _part(kind: Any, described: Mapping[str, Any], needed: Mapping[str, Any], wh
     folder = find_folder(Path(described["name"]))
     config = read_part(path, "config.json", lambda: AutoConfig.from_pretrained(folder, **NO_CODE))
     change_settings(config, settings, where)
-    if role == "decoder" and config.is_encoder_decoder:
+    if type(config) not in kind._model_mapping:
+        raise SimulstError(f"{path}: a model of type '{config.model_type}' has no {role} of its own; name another.")
+    if role == "decoder" and config.is_encoder_decoder and type(config) in AutoModelForSeq2SeqLM._model_mapping:
         return _decoder_of_whole(kind, folder, config, needed, path)
     config.update(dict(needed))
     weights = {"config": config, "dtype": torch.float32, **NO_CODE}

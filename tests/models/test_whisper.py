@@ -599,8 +599,9 @@ def test_silence_between_pauses_is_not_decoded(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "words"),
     [
-        ("xx", "en", "no language 'xx'; it has en, es, ja, zh"),
-        ("", "en", "no language ''"),
+        ("fr", "en", "no language 'fr'; it has en, es, ja, zh"),
+        ("xx", "en", "'xx' is not the code of a language"),
+        ("", "en", "'' is not the code of a language"),
         ("es", "ja", "choose 'es' or 'en'"),
         ("en", "es", "not 'es'"),
     ],
@@ -666,3 +667,8 @@ def test_an_english_only_model(copy: Path) -> None:
     (copy / "tokenizer.json").write_text(tokenizer.replace("<|startofprev|>", "<|other|>"))
     with pytest.raises(SimulstError, match=r"no token <\|startofprev\|>"):
         load(copy)
+
+
+def test_other_codes_of_a_language(folder: Path) -> None:
+    model = load(folder)
+    assert model._start_tokens("es-MX", "eng") == model._start_tokens("es", "en")

@@ -349,13 +349,20 @@ def test_parts_keep_their_weights(corpus: Path, tmp_path: Path, change: str) -> 
 def test_parts_that_do_not_fit(tmp_path: Path) -> None:
     llama = tiny_huggingface.write_language_model(tmp_path / "llama")
     text = {"model_type": "bert", **SIZES}
+    whisper = tiny_huggingface.write(tmp_path / "whisper", "whisper")
+    m2m = tiny_huggingface.write_text_model(tmp_path / "m2m", "m2m")
     code = tmp_path / "code"
     code.mkdir()
     (code / "mine.py").write_text("raise RuntimeError('was run')")
     (code / "config.json").write_text(json.dumps({"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}}))
     for change, message in (
         ({"decoder": {"name": str(llama)}}, "'decoder' of 'new_model' cannot attend to an encoder"),
-        ({"encoder": text}, "'encoder' of 'new_model' does not read speech"),
+        ({"encoder": text}, "'encoder' of 'new_model' is no encoder of speech alone"),
+        ({"encoder": {"name": str(whisper)}}, "'encoder' of 'new_model' is no encoder of speech alone"),
+        (
+            {"decoder": {"name": str(m2m)}},
+            "'decoder': a model of type 'm2m_100' has no decoder of its own; name another",
+        ),
         ({"encoder": {"name": str(code)}}, "'encoder': the model wants to run Python code of its own"),
         ({"encoder": {**NEW["encoder"], "hidden_act": 3}}, "x: "),
     ):

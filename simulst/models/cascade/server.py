@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.client
 import json
 import logging
 import os
 import queue
-import re
 import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation
 
 MOST_BYTES = 1 << 20  # of an answer
-THOUGHT = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
+CLOSING = frozenset(",.;:!?…%)]}»”’'-")  # no space stands before them
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,8 @@ class Server(ChatOptions):
     timeout: the seconds that an answer may take.
     max_tokens: the most tokens of an answer.
     key: the environment variable that holds the server's key. Empty: the server needs none.
+    extra: further fields of each request.
+    strips_spaces: whether the server takes the spaces away with which an answer begins.
 
     The committed text is the beginning of the assistant's answer. The server is told to continue it
     (`continue_final_message`, as in vLLM). So prompts share their beginnings, and a server with prefix caching computes
@@ -49,6 +51,8 @@ class Server(ChatOptions):
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
     max_tokens: Annotated[int, Field(ge=1)] = 256
     key: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+    strips_spaces: bool = False
 
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: an address that is none, a key that is not there."""
@@ -70,24 +74,19 @@ class ServerTranslation(PlainTranslation):
         super().__init__(target)
         self._server, self._languages = server, (source, target)
         self.history = server.history
-        self._keeps_spaces = False  # whether the server has continued a text with a space
 
     def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
         server = self._server
         messages = server.messages(*self._languages, sentence, past, self.background)
         body: dict[str, Any] = {"model": server.model, "messages": messages, "temperature": 0}
-        body["max_tokens"] = server.max_tokens
-        # For models that may think before they answer.
-        body["chat_template_kwargs"] = {"enable_thinking": False}
+        body |= {"max_tokens": server.max_tokens, **server.extra}
         if begin:
             messages.append({"role": "assistant", "content": begin})
             body |= {"continue_final_message": True, "add_generation_prompt": False}
-        answer = self._answer(body)
-        self._keeps_spaces |= bool(begin) and answer[:1].isspace()
-        return after(begin, answer, self._keeps_spaces)
+        return after(begin, self._answer(body), server.strips_spaces)
 
     def _answer(self, body: dict[str, Any]) -> str:
-        """The first line of the server's answer. Raises SimulstError: as `_asked`; an answer without text."""
+        """What the model wrote after its thoughts. Raises SimulstError: as `_asked`; an answer without text."""
         server = self._server
         answer = self._asked(body)
         try:
@@ -95,18 +94,19 @@ class ServerTranslation(PlainTranslation):
             text, cut = choice["message"]["content"], choice.get("finish_reason") == "length"
         except (KeyError, IndexError, TypeError, AttributeError):
             text, cut = None, False
-        if isinstance(text, str):
-            text = THOUGHT.sub("", text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-        if cut and (not text or "<think>" in text):
+        thinks = isinstance(text, str) and "<think>" in text and "</think>" not in text
+        if cut and (not text or thinks):
             raise SimulstError(
-                f"{server.url}: the model thought for {server.max_tokens} tokens and wrote nothing; take a model that "
-                "can answer at once, or a larger 'max_tokens'."
+                f"{server.url}: the model thought for {server.max_tokens} tokens and wrote nothing; tell it not to "
+                "think ('extra'), or give it a larger 'max_tokens'."
             )
         if not isinstance(text, str):
             raise SimulstError(f"{server.url}: the answer holds no text; the server must have OpenAI's interface.")
         if cut:
             tell_of_cut_answers(server.url, server.max_tokens)
-        return next((line for line in text.splitlines() if line.strip()), "")
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        _, thought, rest = text.rpartition("</think>")
+        return rest.lstrip("\r\n") if thought else text
 
     def _asked(self, body: dict[str, Any]) -> Any:
         """The server's answer. Raises SimulstError: none came in time; it is an error, not whole, or not JSON."""
@@ -133,17 +133,21 @@ class ServerTranslation(PlainTranslation):
             ) from error
 
 
-def after(begin: str, answer: str, keeps_spaces: bool) -> tuple[str, bool]:
-    """What an answer adds to `begin`, and whether that is known: False comes with the whole answer.
+def after(begin: str, answer: str, strips_spaces: bool = False) -> tuple[str, bool]:
+    """The first line of an answer, and whether it is only what follows `begin`; else it is the whole translation.
 
-    A server that does not know how to continue a text gives the whole answer again. Another may take the space at the
-    beginning away. So a letter or a figure begins a new word, if the server has not shown that it keeps spaces.
+    A server that does not know how to continue a text gives the whole translation again. One word at the beginning of a
+    continuation may be the committed one by chance, but hardly three.
     """
-    whole = answer.strip()
-    if begin and whole.startswith(begin):
+    whole = answer.strip().partition("\n")[0].rstrip()
+    if not begin:
+        return whole, True
+    if whole.startswith(begin) and (len(begin.split()) >= 3 or not (answer[:1].isspace() or strips_spaces)):
         rest = whole[len(begin) :]
-        return (rest, True) if not (begin[-1].isalnum() and rest[:1].isalnum()) else (whole, False)
-    return (f" {answer}" if begin and answer[:1].isalnum() and not keeps_spaces else answer), True
+        return (whole, False) if begin[-1].isalnum() and rest[:1].isalnum() else (rest, True)
+    following = answer.partition("\n")[0]  # nothing, if the translation had ended
+    apart = strips_spaces and following[:1] not in CLOSING
+    return f" {following}" if apart else following, True
 
 
 @functools.cache
@@ -162,6 +166,10 @@ def _ask(request: urllib.request.Request, timeout: float, answers: queue.SimpleQ
             if answer.length:  # read() does not raise if it is told how much to read
                 raise http.client.IncompleteRead(body, answer.length)
             answers.put(body)
+    except urllib.error.HTTPError as error:
+        with contextlib.suppress(Exception):  # what the server says may be anything, also cut short
+            error.msg = _said(error.read(MOST_BYTES))
+        answers.put(error)
     except Exception as error:  # raised by the thread that waits
         answers.put(error)
 
@@ -169,7 +177,7 @@ def _ask(request: urllib.request.Request, timeout: float, answers: queue.SimpleQ
 def _reason(error: Exception, timeout: float) -> str:
     """Why no answer came, and the remedy."""
     if isinstance(error, urllib.error.HTTPError):
-        return f"the server answered with status {error.code}{_said(error)}; see its log."
+        return f"the server answered with status {error.code} ({error.msg}); see its log."
     cause = getattr(error, "reason", error)
     if isinstance(cause, TimeoutError):
         return f"no answer within {timeout:g} s; give it a longer 'timeout'."
@@ -186,15 +194,12 @@ def _reason(error: Exception, timeout: float) -> str:
     return "the request cannot be sent; check 'url', and the characters of the server's key."
 
 
-def _said(error: urllib.error.HTTPError) -> str:
-    """The server's own message, in brackets."""
-    try:
-        told = json.loads(error.read(MOST_BYTES))
-        message = told.get("message") or told["error"]["message"]
-    except Exception:  # it may be anything, also cut short
-        return ""
-    words = " ".join(str(message).split())
-    return f" ({words if len(words) <= 200 else words[:200] + ' ...'})"
+def _said(body: bytes) -> str:
+    """The server's own message in the body of an error. Raises what reading JSON does: there is none."""
+    told = json.loads(body)
+    error = told.get("error", told)
+    words = " ".join(str(error if isinstance(error, str) else error["message"]).split())
+    return words if len(words) <= 200 else f"{words[:200]} ..."
 
 
 def _is_address(url: str) -> bool:

@@ -18,7 +18,6 @@ FORMS = (
     r">>([a-z]{2,3}(?:_[A-Z][a-z]{3})?)<<",  # Marian
 )
 FORM = re.compile("|".join(FORMS))
-NORWEGIAN = {"no": "nb", "nb": "no"}  # models that have one of these codes mean Bokmål by it
 TARGET_FIRST = (">>", "<2")  # how tokens begin that stand in the source text and name the target language
 
 
@@ -49,8 +48,7 @@ class LanguageTokens:
 
         Raises SimulstError: the model does not have the language.
         """
-        code = code_of(language)
-        known = self._tokens.get(code) or self._tokens.get(NORWEGIAN.get(code, ""))
+        known = self._tokens.get(code_of(language))
         if not known:
             languages = ", ".join(sorted(self._tokens))
             raise SimulstError(f"{self._path}: the model has no language '{language}'; it has {languages}.")

@@ -130,7 +130,9 @@ def read_tokenizer(path: Path, load: Callable[[], Any], config: Any = None) -> A
     words = vocabulary.keys() - set(tokenizer.get_added_vocab() if vocabulary else ())
     if len(words - set(tokenizer.all_special_tokens if words else ())) <= 1:
         raise SimulstError(f"{path}: has no tokeniser (tokenizer.json, or its SentencePiece model); copy it there.")
-    last, size = max(vocabulary[word] for word in words), getattr(config, "vocab_size", None)
+    last = max(vocabulary[word] for word in words)
+    sizes = (getattr(config, f"{side}vocab_size", None) for side in ("", "src_", "encoder_", "decoder_"))
+    size = max((size for size in sizes if size is not None), default=None)
     if size is not None and last >= size:
         raise SimulstError(
             f"{path}: the tokeniser has the token {last}, but the model has {size} tokens; copy the model's own "

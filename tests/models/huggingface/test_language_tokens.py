@@ -32,6 +32,8 @@ def tokens(*names: str) -> LanguageTokens:
         (NLLB, "en-GB", "eng_Latn"),
         (("<|no|>", "<|nn|>"), "nb", "<|no|>"),
         (("zh_CN", "en_XX"), "zh-TW", "zh_CN"),
+        (("<2zh_Latn>", "<2zh>"), "zh-TW", "<2zh>"),
+        (("aka_Latn", "twi_Latn"), "tw", "twi_Latn"),
         (DIALECTS[2:], "pt-PT", "pt_PT"),
         (DIALECTS[2:], "pt", "pt_BR"),
     ],
