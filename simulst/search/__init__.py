@@ -158,6 +158,11 @@ class JointOptions(SearchOptions):
         return False
 
     @property
+    def keeps_width(self) -> bool:
+        """Whether `joint_beam_search` keeps `beam` hypotheses running until as many have ended, as CTranslate2 does."""
+        return False
+
+    @property
     def _kind(self) -> str:
         return ""
 
@@ -181,7 +186,8 @@ class JointBeamSearch(JointOptions):
 
     final: how the hypotheses that a search has found are ranked: by score ("raw") or by score per token ("per_token"),
         the committed tokens and <eos> included. CTranslate2's search divides by the length, too (length_penalty 1), but
-        does not count <eos>.
+        does not count <eos>. As there, a search that ranks by score per token ends once `beam` hypotheses have ended.
+        Later ones would be longer and longer, and a text that repeats itself has the best score per token.
     """
 
     final: Literal["raw", "per_token"] = "raw"
@@ -189,6 +195,10 @@ class JointBeamSearch(JointOptions):
     @property
     def per_token(self) -> bool:
         return self.final == "per_token"
+
+    @property
+    def keeps_width(self) -> bool:
+        return self.per_token
 
 
 @dataclass(frozen=True)

@@ -285,9 +285,15 @@ class JointSearch:
         return self._scored(running, next_tokens)
 
     def choose(self, scored: Scored) -> Chosen:
-        """Choose the best `beam` continuations."""
-        running, scores = scored.running, scored.scores
-        places = np.argsort(-scores, axis=None, kind="stable")[: self.options.beam]
+        """Choose the best `beam` continuations. If options.keeps_width, others take the places of those that end."""
+        running, scores, beam = scored.running, scored.scores, self.options.beam
+        places = np.argsort(-scores, axis=None, kind="stable")
+        if self.options.keeps_width:
+            goes_on = places % scores.shape[1] < scores.shape[1] - 1
+            best = np.arange(len(places)) < beam
+            places = places[(goes_on & (np.cumsum(goes_on) <= beam)) | (best & ~goes_on)]
+        else:
+            places = places[:beam]
         values = scores.reshape(-1)[places]
         places, values = places[values > -np.inf], values[values > -np.inf]
         rows, columns = np.divmod(places, scores.shape[1])
@@ -468,7 +474,10 @@ def joint_beam_search(
             best_at[step] = float(chosen.ended.scores[0])
         if not len(running) or is_over(best_at, step):
             break
-        if not per_token and _are_beaten(running, ended, search.options, results):
+        if search.options.keeps_width:
+            if len(ended) >= search.options.beam:
+                break
+        elif not per_token and _are_beaten(running, ended, search.options, results):
             break
         if give_up and give_up(running, ended):
             return [Hypothesis(prefix)]

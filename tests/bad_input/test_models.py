@@ -81,7 +81,7 @@ ARGUMENTS = [
         ("--model fake:FakeModel --source-lang es --target-lang xx", "'xx' is not the code of a language"),
         ("--model fake:FakeModel --source-lang es --target-lang en --unit line", "'--unit'", lambda: None, 2),
         ("--model whisper --source-lang de --target-lang en", "whisper: the model has no language 'de'; it has en, es"),
-        ("--model whisper --source-lang '' --target-lang en", "whisper: the model has no language ''"),
+        ("--model whisper --source-lang '' --target-lang en", "'' is not the code of a language; give one such as de"),
         (
             "--model whisper --source-lang es --target-lang ja",
             "Whisper writes the source language or English, not 'ja'",
