@@ -59,7 +59,18 @@ def test_the_rank_changes_the_text(kind: str, final: str, best: Tokens) -> None:
         (B, C): {B: -0.3},
         (B, C, B): {END: -0.4},
     }
-    assert found(script, KINDS[kind](2, 0.0, max_length_ratio=9.0, final=final))[0].tokens == best
+    assert found(script, KINDS[kind](40, 0.0, max_length_ratio=9.0, final=final))[0].tokens == best
+
+
+@pytest.mark.parametrize("beam", [2, 3, 4])
+def test_a_text_that_repeats_itself_does_not_win(beam: int) -> None:
+    """Its score per token rises with each repetition. The search ends once as many texts have ended as it is wide."""
+    again = {A: -0.02, END: -4.0, B: -6.0, C: -6.0}
+    script: dict[Tokens, dict[int, float]] = {(A,) * n: again for n in range(1, 60)}
+    script[()] = {A: -0.1, B: -0.2, C: -0.3}
+    script |= {(B,): {END: -0.2}, (C,): {END: -0.3}, (A, B): {END: -0.1}}
+    best = found(script, JointBeamSearch(beam, 0.0, max_length_ratio=50.0, final="per_token"))[0].tokens
+    assert len(best) < 5
 
 
 def test_labels() -> None:
