@@ -129,11 +129,12 @@ class SteppedDecoder:
     def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
         """Read tokens (n, m) after a state of n hypotheses."""
         output = self._called(tokens, state, memory, attention)
-        log_p = torch.log_softmax(output.logits[:, -1], -1, dtype=torch.float32)
-        log_p[:, self._never] = -torch.inf
+        logits = output.logits[:, -1].float()
+        logits[:, self._never] = -torch.inf
         read = state.length + tokens.shape[1]
         if read == len(self._prompt):
-            log_p[:, self._never_first] = -torch.inf
+            logits[:, self._never_first] = -torch.inf
+        log_p = torch.log_softmax(logits, -1)  # over the tokens that may be written, as in CTranslate2
         seen = _stacked(output, len(memory))[..., -1, :] if attention else None
         return log_p, State(pairs_of(output.past_key_values.self_attention_cache), seen)
 
