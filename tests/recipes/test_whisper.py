@@ -86,7 +86,7 @@ def test_the_same_weights_in_two_forms(prompts: Path) -> None:
     forms = {found.split("/")[0] for found in runs(prompts / "forms")}
     assert {"ctranslate2-int8", "ctranslate2-float32", "huggingface-float32"} <= forms
     page = (prompts / "README.md").read_text()
-    assert all(f"| {form}/hold-1_500ms " in page for form in forms) and "processors" in page
+    assert all(f"| {form}/hold-1_500ms " in page for form in forms) and " processor" in page
     assert "| Equal texts of 2 " in page and "| huggingface-float32/offline " in page.split("Equal texts")[1]
 
 
