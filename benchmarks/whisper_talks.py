@@ -42,6 +42,7 @@ from simulst.errors import SimulstError
 from simulst.log import Instance, instance_of, read_unfinished
 from simulst.metrics.latency import real_time_factor
 from simulst.metrics.longform import (
+    GAPS,
     Gap,
     Sentence,
     compare_recordings,
@@ -158,7 +159,7 @@ def recordings_of(kind: str, language: str, data: Path, made: Path, minutes: flo
         talks = data / pair / f"talks-{kind}"
         if not talks.is_dir():
             raise SimulstError(f"{talks}: missing; run ./run.sh --recipe prompts --stage 11 --stop-stage 11.")
-    gaps = read_gaps(talks / "gaps.tsv") if kind == "long" else []
+    gaps = read_gaps(talks / GAPS) if kind == "long" else []
     whole = Recordings(read_data_dir(talks, "en"), gaps, talks)
     return shortened(whole, talks, minutes, made / f"{pair}-{kind}-{minutes:g}min") if minutes else whole
 

@@ -63,6 +63,10 @@ class Server(ChatOptions):
             )
         if self.key and not os.environ.get(self.key):
             raise SimulstError(f"{path}: the environment has no {self.key}, which 'key' names; export it.")
+        try:
+            json.dumps(self.extra)
+        except (TypeError, ValueError) as error:
+            raise SimulstError(f"{path}: 'extra' cannot be sent as JSON ({first_line(error)}); change it.") from error
         self.check(path)
         return lambda source, target: ServerTranslation(self, source, target)
 

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -256,6 +257,15 @@ def test_addresses_that_are_none(url: str, tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match="'url' must begin with http:// or https:// and name a server") as caught:
         load_model(speaker.write(tmp_path, {"type": "server", "url": url, "model": "x"}, SAY))
     assert "\n" not in str(caught.value)
+
+
+def test_extra_fields(server: Any, tmp_path: Path) -> None:
+    """They stand in each request, if JSON can hold them."""
+    extra = {"chat_template_kwargs": {"enable_thinking": False}}
+    opened(server, tmp_path, extra=extra).push(speaker.audio(SAY), finished=True)
+    assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for _, _, body in server.asked)
+    with pytest.raises(SimulstError, match=r"cascade\.yaml: 'extra' cannot be sent as JSON .*date.*; change it"):
+        opened(server, tmp_path, extra={"until": date(2026, 1, 1)})
 
 
 def test_a_key_that_no_header_can_hold(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
