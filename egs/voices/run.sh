@@ -16,8 +16,9 @@
 #
 # Stages of none:     1 corpus and data directories  2 model  8 decoding  9 scoring  10 curve, tables and findings
 # Stages of cascade:  the same
-# Stages of finetune: the same, with 6 fine-tuning  7 conversion to CTranslate2; with --stage 13 --stop-stage 13, all lines of
-#                     the splits, offline, with and without fine-tuning
+# Stages of finetune: the same, with 6 fine-tuning  7 conversion to CTranslate2
+# With --stage 13 --stop-stage 13, finetune and scratch decode all lines of the splits: with and without fine-tuning, or
+# with and without readings.
 # Stage 17 (--stage 17 --stop-stage 17) writes the splits as whole recordings, for long streams; it needs stage 1.
 # Of the options below, none, cascade and finetune have --config, --tests, --limits, --decodings, --findings, --data, --exp,
 # --publish, --jobs, --scheduler, --slurm and --force; scratch has all. `--training T --help` shows the defaults of T.
@@ -119,9 +120,25 @@ if runs 17; then
 fi
 command="./run.sh --recipe voices$shown"
 
+# Stage 13's table: all lines of the splits by the models $3 and $4, whose runs are below $2/all-lines, and tests of the
+# difference between both, offline. $1: begins the section's name.
+write_all_lines() {
+    local differences=() page pair split
+    for pair in $pairs; do
+        for split in $tests; do
+            differences+=(--test "$pair/$split/$3/offline" "$pair/$split/$4/offline")
+        done
+    done
+    for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
+        python ../../local/write_results.py --page "$page" --section "$1-all-lines" "${differences[@]}" \
+            --command "$command --stage 13 --stop-stage 13" "$2/all-lines"
+    done
+}
+
 if [ "$training" = scratch ]; then
     recipe=voices
     variant=
+    folder=$exp/scratch
     if [ "$readings" != 0 ]; then
         variant=readings$readings
         lines=$data
@@ -137,6 +154,17 @@ if [ "$training" = scratch ]; then
     fi
     # shellcheck source=../../local/st_stages.sh
     . ../../local/st_stages.sh
+    if runs 13; then
+        model=${variant:-lines}
+        for pair in $pairs; do
+            for split in $tests; do
+                echo "== stage 13: all lines of $pair $split, $model"
+                limits="" decode "$pair" "$split" "$out/st" conf/all_lines_scratch.yaml \
+                    "$folder/all-lines/$pair/$split/$model" --model-option checkpoint=chosen.pth
+            done
+        done
+        write_all_lines scratch "$folder" lines "${variant:-readings1}"
+    fi
     exit
 fi
 
@@ -213,7 +241,6 @@ options_of() {
 . ../../local/whisper_stages.sh
 
 if [ "$training" = finetune ] && runs 13; then
-    differences=()
     for pair in $pairs; do
         for split in $tests; do
             for variant in $variants; do
@@ -221,11 +248,7 @@ if [ "$training" = finetune ] && runs 13; then
                 decode "$pair" "$split" "$variant" conf/offline.yaml "$folder/all-lines/$pair/$split/$variant" \
                     --model-option other_targets=true
             done
-            differences+=(--test "$pair/$split/base/offline" "$pair/$split/finetuned/offline")
         done
     done
-    for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
-        python ../../local/write_results.py --page "$page" --section finetuned-all-lines "${differences[@]}" \
-            --command "$command --stage 13 --stop-stage 13" "$folder/all-lines"
-    done
+    write_all_lines finetuned "$folder" $variants
 fi
