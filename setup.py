@@ -22,6 +22,7 @@ setup(
         "regex",
         "sacrebleu[ja]",
         "sacremoses",
+        "scipy",
         "soundfile",
         "soxr",
         "tokenizers",
@@ -29,7 +30,7 @@ setup(
     ],
     extras_require={
         "espnet": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio", "numba"],
-        "mini": ["espeakng-loader", "scipy"],
+        "mini": ["espeakng-loader"],
         "parallel": ["dask", "dask-jobqueue", "distributed"],
         "simuleval": ["simuleval"],
         "simulstream": ["simulstream"],

@@ -340,7 +340,7 @@ def print_tests(logs: dict[str, list[Instance]], talks: Path) -> None:
         for name, ours in logs.items() if re.match("whisper_streaming|SimulStreaming", peer) else ():
             if not re.match("whisper_streaming|SimulStreaming", name):
                 test = compare_recordings(theirs, ours, talks / "talks.yaml", talks / "talks.en", "en")
-                said = f"BLEU {test['BLEU_difference']:+.1f} (p = {test['BLEU_p']:.3f}, paired bootstrap)"
+                said = f"BLEU {test['BLEU_difference']:+.1f} (p = {test['BLEU_p']:.3f}, paired randomisation)"
                 print(f"{name} against {peer}: {said}")
 
 

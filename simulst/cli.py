@@ -141,7 +141,7 @@ def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
     type=click.IntRange(0),
     help="Resamples for confidence intervals; 0: none.",
 )
-@click.option("--against", type=click.Path(path_type=Path), help="Another log: test the difference (paired bootstrap).")
+@click.option("--against", type=click.Path(path_type=Path), help="Another log: a paired test of the difference.")
 @segmentation_option
 @references_option
 @click.option("--comet", metavar="MODEL", help="With --segmentation: a COMET model, such as Unbabel/XCOMET-XL.")
@@ -281,7 +281,7 @@ def choose(
 ) -> None:
     """Name the best configuration of each latency regime, for runs (or folders of runs) over a dev set.
 
-    The best has the highest BLEU. A paired bootstrap test says whether the next one is worse. For runs over whole
+    The best has the highest BLEU. A paired test says whether the next one is worse. For runs over whole
     recordings the test needs --segmentation and --references.
     """
     from simulst.report.choose import choose as choose_runs

@@ -118,16 +118,16 @@ def compare(
     baseline: Sequence[Instance],
     system: Sequence[Instance],
     language: str = "en",
-    samples: int = 1000,
+    samples: int = 10_000,
     unit: str | None = None,
     paths: tuple[str | Path, str | Path] = ("the baseline", "the system"),
 ) -> dict[str, Any]:
-    """Is `system` better than `baseline`? sacreBLEU's paired bootstrap test on the sentences of two logs.
+    """Is `system` better than `baseline`? A paired test on the sentences of two logs.
 
     baseline: the log of the baseline.
     system: the log of the system.
     language: the target language, which determines BLEU's tokenizer.
-    samples: how many resamples to draw.
+    samples: as in `paired_significance`.
     unit: as in `score_instances`.
     paths: the names of both logs in messages.
     Returns: for BLEU and chrF *_baseline, *_system, *_difference (system - baseline), the 95 % interval of it (*_low,
@@ -161,7 +161,7 @@ def compare(
 
 
 def compare_texts(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], language: str = "en", samples: int = 1000
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], language: str = "en", samples: int = 10_000
 ) -> dict[str, Any]:
     """What `compare` returns, of the texts of two systems. Errors are those of `paired_significance`."""
     from simulst.metrics.quality import paired_significance
@@ -212,7 +212,7 @@ def format_scores(scores: dict[str, Any]) -> str:
             difference, baseline, low, high, p = (scores["against"][f"{name}_{key}"] for key in keys)
             interval = f"95 %: {low:+.2f} to {high:+.2f}"
             lines.append(
-                f"{name}: {difference:+.2f} against {baseline:.2f} ({interval}, p = {p:.3f}, paired bootstrap)"
+                f"{name}: {difference:+.2f} against {baseline:.2f} ({interval}, p = {p:.3f}, paired randomisation)"
             )
     lines += [f"{name}: {scores[f'{name}_signature']}" for name in ("BLEU", "chrF") if scores[f"{name}_signature"]]
     return "\n".join(lines)

@@ -49,7 +49,7 @@ class Choice:
     """What was found for one regime.
 
     runs: those in the regime, best first. Empty: no run lies there.
-    p: of the paired bootstrap test between the first two; None if there is no second, or no test. why: why not.
+    p: of the paired test between the first two; None if there is no second, or no test. why: why not.
     sentences: how many the test compared.
     """
 
@@ -136,7 +136,7 @@ def report(choices: Sequence[Choice], metric: str) -> str:
 def _verdict(choice: Choice) -> str:
     if choice.p is None:
         return f"no test of the difference: {choice.why}"
-    test = f"p = {choice.p:.3f}, paired bootstrap over {choice.sentences} sentences"
+    test = f"p = {choice.p:.3f}, paired randomisation over {choice.sentences} sentences"
     if choice.p < CHANCE:
         return f"the difference is no chance ({test})"
     return f"the difference may be chance ({test}); prefer the one with the smaller lag or RTF, or test on more data"
