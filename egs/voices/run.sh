@@ -82,6 +82,10 @@ dependent_defaults() {
     if ! $full; then default limits "--draw 45"; fi
     only scratch readings
     only cascade recognisers translator unstable
+    if [ "$training" = cascade ] && [ "$pairs" != en-es ] && [[ $given != *" translator "* ]]; then
+        echo "error: --pairs '$pairs': the default translator writes Spanish; give --translator" >&2
+        exit 1
+    fi
 }
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
@@ -139,7 +143,7 @@ write_all_lines() {
 if [ "$training" = scratch ]; then
     recipe=voices
     variant=
-    folder=$exp/scratch
+    folder=$exp/scratch/${pairs// /+}
     if [ "$readings" != 0 ]; then
         variant=readings$readings
         lines=$data
