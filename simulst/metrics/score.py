@@ -161,7 +161,11 @@ def compare(
 
 
 def compare_texts(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], language: str = "en", samples: int = 10_000
+    baseline: Sequence[str],
+    system: Sequence[str],
+    references: Sequence[str],
+    language: str = "en",
+    samples: int = 10_000,
 ) -> dict[str, Any]:
     """What `compare` returns, of the texts of two systems. Errors are those of `paired_significance`."""
     from simulst.metrics.quality import paired_significance

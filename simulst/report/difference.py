@@ -53,7 +53,7 @@ def differences_text(tests: Sequence[tuple[str, str, dict[str, Any]]]) -> str:
             chance = f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
             figures.append(f"{name} {difference:+.1f} [{low:+.1f}, {high:+.1f}], {chance}")
         sentences.append(
-            f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals, two-sided paired randomisation over "
+            f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals, paired randomisation over "
             f"{found['sentences']} sentences, p corrected for {len(metrics) * len(tests)} tests)."
         )
     return "\n\n".join(sentences)
