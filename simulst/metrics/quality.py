@@ -165,13 +165,13 @@ def _difference(
     count = len(references)
     rows = np.concatenate([metric._extract_corpus_statistics(texts, [references]) for texts in (baseline, system)])
 
+    def score(statistics: np.ndarray) -> float:
+        return float(metric._compute_score_from_stats(statistics.tolist()).score)
+
     def difference(first: np.ndarray, second: np.ndarray, axis: int = -1) -> np.ndarray:
         """Of corpora whose sentences are these numbers in `rows`. first, second: (..., count)."""
-        second_scores, first_scores = (
-            np.apply_along_axis(lambda row: metric._compute_score_from_stats(row).score, -1, rows[numbers].sum(-2))
-            for numbers in (second, first)
-        )
-        return second_scores - first_scores
+        of_first, of_second = (np.apply_along_axis(score, -1, rows[k].sum(-2)) for k in (first, second))
+        return of_second - of_first
 
     numbers = np.arange(count)
     test = permutation_test(
@@ -186,8 +186,8 @@ def _difference(
     drawn = np.random.default_rng(SEED).choice(count, size=(samples, count), replace=True)
     drawn_differences = [difference(some, some + count) for some in np.array_split(drawn, -(-samples // 100))]
     low, high = np.percentile(np.concatenate(drawn_differences), [2.5, 97.5])
-    scores = (float(metric.corpus_score(texts, [references]).score) for texts in (baseline, system))
-    return Difference(*scores, float(low), float(high), float(test.pvalue), str(metric.get_signature()))
+    of_baseline, of_system = (float(metric.corpus_score(texts, [references]).score) for texts in (baseline, system))
+    return Difference(of_baseline, of_system, float(low), float(high), float(test.pvalue), str(metric.get_signature()))
 
 
 def sentence_statistics(predictions: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:
