@@ -78,7 +78,7 @@ def _at_equal(finding: Finding, a: Sequence[Figures], b: Sequence[Figures]) -> D
 def interpolate(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Many curves of straight lines at once, each constant before its first corner and after its last one.
 
-    x: (S, k), rising. y: (S, k). at: (S, m). Returns: (S, m).
+    x: (S, k), rising. y: (S, k). at: (S, m). Returns: (S, m); NaN for a curve of which a corner is missing.
     """
     values = np.broadcast_to(y[:, :1], at.shape).astype(np.float64)
     for i in range(x.shape[1] - 1):
@@ -88,7 +88,8 @@ def interpolate(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
         passed = (at - x[:, i, None]) / np.where(step > 0, step, 1.0)[:, None]
         share = np.where(step[:, None] > 0, np.clip(passed, 0, 1), at >= x[:, i, None])
         values += share * rise[:, None]
-    return values
+    missing = np.isnan(x).any(axis=1) | np.isnan(y).any(axis=1)
+    return np.where(missing[:, None], np.nan, values)
 
 
 def _rising(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -100,13 +101,16 @@ def _rising(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _cheapest(side: Sequence[Figures], lag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """BLEU and lag of the runs that are better than every faster run, by rising BLEU.
 
-    Other runs become copies of the run before them. lag: (S, k). Returns: BLEU and lag, both (S, k).
+    Other runs become copies of the run before them. lag: (S, k). Returns: BLEU and lag, both (S, k); a curve is NaN if
+    a lag of it is missing.
     """
+    missing = np.isnan(lag).any(axis=1)
     lag, bleu = _rising(lag, _stack("quality", "", side))
     best = np.maximum.accumulate(bleu, axis=1)
     better = np.concatenate([np.ones_like(best[:, :1], dtype=bool), best[:, 1:] > best[:, :-1]], axis=1)
     kept = np.maximum.accumulate(np.where(better, np.arange(best.shape[1]), 0), axis=1)
-    return np.take_along_axis(bleu, kept, axis=1), np.take_along_axis(lag, kept, axis=1)
+    cheapest = np.take_along_axis(lag, kept, axis=1)
+    return np.take_along_axis(bleu, kept, axis=1), np.where(missing[:, None], np.nan, cheapest)
 
 
 def _stack(what: str, lag: str, side: Sequence[Figures]) -> np.ndarray:

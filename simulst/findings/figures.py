@@ -7,6 +7,7 @@ n-grams, lags as means, the real-time factor as a ratio of sums.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from simulst.metrics.quality import bleu_of_statistics, sentence_statistics
 from simulst.options import read_fields
 from simulst.report.table import find_runs
 from simulst.runs import LOG, read_run_config
+
+logger = logging.getLogger(__name__)
 
 SEED = 12345
 BLOCK = 1000  # resamples at once, which bounds memory: 21 MB for 2641 sentences
@@ -44,13 +47,9 @@ class _Config:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. name: its folder below that of its training, with the label as the last part.
-
-    path: the same from the root on.
-    """
+    """A finished run. path: its folder from the root on, with the label as the last part."""
 
     folder: Path
-    name: str
     path: str
     label: str
     language: str
@@ -75,21 +74,24 @@ class Figures:
 
 
 def find_training(folder: Path) -> list[Run]:
-    """The finished runs of one training, at any depth below a folder.
+    """The finished runs of one training, at any depth below a folder. A run without its config.yaml is left out.
 
-    Raises SimulstError: there is none; a config.yaml is broken.
+    Raises SimulstError: there is none.
     """
     runs = []
     for place in find_runs([folder]):
         if not (place / LOG).is_file():  # other scores, such as a boundary predictor's
             continue
         remedy = "give a folder that simulst evaluate made"
-        raw: dict[str, Any] = read_run_config(place)
-        config = read_fields(_Config, raw, f"{place}/config.yaml", remedy)
-        name = (place.relative_to(folder).parent / config.label).as_posix()
+        try:
+            raw: dict[str, Any] = read_run_config(place)
+            config = read_fields(_Config, raw, f"{place}/config.yaml", remedy)
+        except SimulstError as error:
+            logger.warning("%s; the run is left out.", str(error).rstrip("."))
+            continue
         unit = config.task.unit or unit_of(config.task.target_language)
         path = (place.resolve().parent / config.label).as_posix()
-        runs.append(Run(place, name, path, config.label, config.task.target_language, unit, config.weights))
+        runs.append(Run(place, path, config.label, config.task.target_language, unit, config.weights))
     return runs
 
 

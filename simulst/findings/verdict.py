@@ -130,12 +130,12 @@ def _check_weights(trainings: Sequence[Collection[Run]]) -> None:
     seen: dict[tuple[str, str], Run] = {}
     for runs in trainings:
         for run in runs:
-            first = seen.get((run.name, run.weights))
+            first = seen.get((run.label, run.weights))
             if first is not None and run.weights:
                 raise SimulstError(
                     f"{first.folder} and {run.folder} have the same weights; give runs of trainings with other seeds."
                 )
-        seen |= {(run.name, run.weights): run for run in runs}
+        seen |= {(run.label, run.weights): run for run in runs}
 
 
 def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapping[Path, Figures]) -> Outcome:

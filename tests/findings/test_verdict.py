@@ -187,6 +187,10 @@ def test_bad_runs_end_in_a_sentence(tmp_path: Path) -> None:
     write_run(tmp_path / "one", "b", texts, weights="w")
     with pytest.raises(SimulstError, match="same weights; give runs of trainings with other seeds"):
         decide([BETTER], [tmp_path / "one", tmp_path / "one"], 100)
+    write_run(tmp_path / "deep/exp/tst", "a", texts, weights="w")
+    write_run(tmp_path / "deep/exp/tst", "b", texts, weights="w")
+    with pytest.raises(SimulstError, match="same weights"):
+        decide([BETTER], [tmp_path / "deep", tmp_path / "deep/exp"], 100)
     with pytest.raises(SimulstError, match="no such folder"):
         decide([BETTER], [tmp_path / "nowhere"], 100)
 
@@ -208,8 +212,17 @@ def test_models_in_folders_and_other_languages(tmp_path: Path) -> None:
         decide([replace(finding, languages=())], [tmp_path], 100)
 
 
+def test_a_run_without_its_config_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for label, wrong in (("a", 0.1), ("b", 0.9), ("other", 0.5)):
+        write_run(tmp_path, label, references(9), wrong)
+    (tmp_path / "other/config.yaml").write_text("label: [")
+    assert decide([BETTER], [tmp_path], 1000)[0].verdict == "holds"
+    assert "other/config.yaml" in caplog.text and "left out" in caplog.text
+
+
 def test_a_run_that_wrote_nothing_is_told(tmp_path: Path) -> None:
     write_run(tmp_path, "a", references(5), prediction="", delays=[], elapsed=[], prediction_length=0)
     write_run(tmp_path, "b", references(5))
-    assert "wrote nothing" in decide([replace(BETTER, kind="lag")], [tmp_path], 100)[0].reason
+    for kind in ("lag", "quality_at_lag", "cost_at_lag", "lag_at_quality"):
+        assert "wrote nothing" in decide([replace(BETTER, kind=kind)], [tmp_path], 100)[0].reason, kind
     assert decide([BETTER], [tmp_path], 1000)[0].verdict == "does not hold"
