@@ -184,9 +184,9 @@ class JointOptions(SearchOptions):
 class JointBeamSearch(JointOptions):
     """Joint CTC/attention beam search. Each step starts again after the committed tokens (simulst/search/beam.py).
 
-    final: how the hypotheses that a search has found are ranked: by score ("raw") or by score per token ("per_token"),
-        the committed tokens and <eos> included. CTranslate2's search divides by the length, too (length_penalty 1), but
-        does not count <eos>. As there, a search that ranks by score per token ends once `beam` hypotheses have ended.
+    final: how the hypotheses that a search has found are ranked: by score ("raw") or by score per new token
+        ("per_token"), <eos> included. CTranslate2's search divides by the length, too (length_penalty 1), but does not
+        count <eos>. As there, a search that ranks by score per token ends once `beam` hypotheses have ended.
         Later ones would be longer and longer, and a text that repeats itself has the best score per token.
     """
 

@@ -444,9 +444,10 @@ def joint_beam_search(
     attention: the decoder's log probabilities of the prefix, see `JointSearch.start`.
     results: how many hypotheses are wanted; None: options.beam. The search ends once they are known.
     give_up: give_up(running, ended) is asked after each step. If it is true, the search ends without a result.
-    Returns: at most `results` hypotheses, best first, without <sos> and <eos>. If options.per_token, they are ranked by
-        score per token, prefix and <eos> included. Otherwise scores are conditional on the prefix. If nothing can
-        follow the prefix (no frames, no room, too few frames for the prefix), or after `give_up`, the prefix alone.
+    Returns: at most `results` hypotheses, best first, without <sos> and <eos>. Scores are conditional on the prefix. If
+        options.per_token, they are per new token, <eos> included; if `attention` is known, those of the whole text per
+        token. If nothing can follow the prefix (no frames, no room, too few frames for the prefix), or after
+        `give_up`, the prefix alone.
 
     Raises SimulstError: a score is NaN.
     """
@@ -457,7 +458,13 @@ def joint_beam_search(
     running = search.start(prefix, attention)
     if np.isneginf(running.scores[0]):
         return [Hypothesis(prefix)]
-    given = 0.0 if per_token else float(running.scores[0])
+    given = float(running.scores[0])
+    if not per_token:
+        rank = texts
+    elif attention is None:  # without their scores, the tokens of the prefix must not count either
+        rank = functools.partial(_texts_per_token, given=given, count=len(prefix))
+    else:
+        rank = _texts_per_token
     ended: list[Hypothesis] = []
     best_at: dict[int, float] = {}  # step → best score that ended there
     for step in range(room):
@@ -465,12 +472,12 @@ def joint_beam_search(
         if scored is None:
             assert stop is not None
             kept = max(len(prefix), running.length - stop.discard)
-            ended += [replace(h, tokens=h.tokens[:kept]) for h in _ranked_texts(running, per_token)]
+            ended += [replace(h, tokens=h.tokens[:kept]) for h in rank(running)]
             break
         chosen = search.choose(scored)
         running = chosen.running
         if len(chosen.ended):
-            ended += _ranked_texts(chosen.ended, per_token, ended=True)
+            ended += rank(chosen.ended)
             best_at[step] = float(chosen.ended.scores[0])
         if not len(running) or is_over(best_at, step):
             break
@@ -484,9 +491,9 @@ def joint_beam_search(
     else:
         if not ended and stop is None:  # before the end of the audio (with STOP) this is normal
             _tell_of_no_end()
-        ended += _ranked_texts(running, per_token)
+        ended += rank(running)
     best = ranked(ended, results)
-    return [replace(h, score=h.score - given) for h in best] or [Hypothesis(prefix)]
+    return [h if per_token else replace(h, score=h.score - given) for h in best] or [Hypothesis(prefix)]
 
 
 @functools.cache
@@ -520,10 +527,11 @@ def ranked(hypotheses: Iterable[Hypothesis], count: int) -> list[Hypothesis]:
     return list(best.values())[:count]
 
 
-def _ranked_texts(running: Running, per_token: bool, ended: bool = False) -> list[Hypothesis]:
-    """The hypotheses with the scores that rank them. ended: whether they end in <eos>, which counts as a token."""
-    size = max(1, running.length + ended) if per_token else 1
-    return texts(replace(running, scores=running.scores / size))
+def _texts_per_token(running: Running, given: float = 0.0, count: int = 0) -> list[Hypothesis]:
+    """As `texts`, with scores per token. given: the score of the first `count` tokens, which are left out."""
+    ended = running.attention.shape[1] - 1 - running.length  # <eos> is a token, too
+    size = max(1, running.length + ended - count)
+    return texts(replace(running, scores=(running.scores - given) / size))
 
 
 def texts(running: Running) -> list[Hypothesis]:

@@ -32,7 +32,7 @@ def found(script: Any, options: JointOptions, prefix: Tokens = ()) -> Beam:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from(["raw", "per_token"]), st.sampled_from([(), (B,), (C, A)]))
 def test_ranked_as_it_is_told(kind: str, seed: int, final: str, prefix: Tokens) -> None:
-    """Over all texts; the beam holds all of them. The prefix is certain, and counts as tokens."""
+    """Over all texts; the beam holds all of them. The prefix has no known scores, so its tokens do not count."""
     script, longest = Scores(seed), len(prefix) + 3
     ranks: dict[Tokens, float] = {}
     for new in range(4):
@@ -41,7 +41,7 @@ def test_ranked_as_it_is_told(kind: str, seed: int, final: str, prefix: Tokens) 
             score = sum(script[text[:n]][text[n]] for n in range(len(prefix), len(text)))
             ended = len(text) < longest  # or else it was cut before <eos>
             score += script[text][END] if ended else 0.0
-            ranks[text] = score / (len(text) + ended if final == "per_token" else 1)
+            ranks[text] = score / (max(1, new + ended) if final == "per_token" else 1)
     beam = found(script, KINDS[kind](200, 0.0, max_length_ratio=longest, final=final), prefix)
     best = sorted(ranks, key=lambda text: -ranks[text])
     assert [h.tokens for h in beam[:4]] == best[:4]
@@ -71,6 +71,22 @@ def test_a_text_that_repeats_itself_does_not_win(beam: int) -> None:
     script |= {(B,): {END: -0.2}, (C,): {END: -0.3}, (A, B): {END: -0.1}}
     best = found(script, JointBeamSearch(beam, 0.0, max_length_ratio=50.0, final="per_token"))[0].tokens
     assert len(best) < 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prefix_does_not_change_the_rank(kind: str) -> None:
+    """After any number of committed tokens, the longer text is still the better one by score per token."""
+    after: dict[Tokens, dict[int, float]] = {
+        (): {A: -0.5, B: -0.4},
+        (A,): {END: -0.9},
+        (B,): {C: -0.4},
+        (B, C): {B: -0.3},
+        (B, C, B): {END: -0.4},
+    }
+    for count in range(5):
+        script = {(C,) * count + tokens: scores for tokens, scores in after.items()}
+        best = found(script, KINDS[kind](40, 0.0, max_length_ratio=20.0, final="per_token"), (C,) * count)[0]
+        assert best.tokens == (C,) * count + (B, C, B) and best.score == pytest.approx(-1.5 / 4)
 
 
 def test_labels() -> None:
