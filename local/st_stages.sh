@@ -6,10 +6,12 @@
 #   recipe      its name, for titles
 #   command     the command that is written under the tables of results
 #   variant     another name for the results, if a recipe has several models of a pair; may be empty
+#   decoded     folder for the runs, below that of the models; decode if it is not set
 set="${pairs// /+}"
 dirs=$data/$set
 out=$exp${system:+/$system}/$set
 own=$dirs${system:+/$system}
+decoded=${decoded:-decode}
 if [ "$set" = "$pairs" ]; then target=${pairs#*-}; else target=multi; fi
 source=${pairs%%-*}
 texts="tc.$target lc.rm.$source"
@@ -139,12 +141,12 @@ if runs 8; then
         for split in $tests; do
             echo "== stage 8: decode $pair $split"
             # shellcheck disable=SC2086
-            decode "$pair" "$split" "$out/st" "$decodings" "$out/decode/$pair/$split" $chosen
+            decode "$pair" "$split" "$out/st" "$decodings" "$out/$decoded/$pair/$split" $chosen
             if $guided; then
                 echo "== stage 8: decode $pair $split by the offline model of stage 11, guided by CTC"
                 sed "s#exp/en-de/st#$out/st#" ../../conf/decode/sweep_guide.yaml > "$out/guided.yaml"
                 # shellcheck disable=SC2086
-                decode "$pair" "$split" "$out/offline" "$out/guided.yaml" "$out/decode/$pair/$split" $chosen
+                decode "$pair" "$split" "$out/offline" "$out/guided.yaml" "$out/$decoded/$pair/$split" $chosen
             fi
         done
     done
@@ -154,7 +156,7 @@ if runs 9; then
     echo "== stage 9: score (again, from the logs alone)"
     for pair in $pairs; do
         for split in $tests; do
-            python $local/score_runs.py --target-lang "${pair#*-}" "$out/decode/$pair/$split"
+            python $local/score_runs.py --target-lang "${pair#*-}" "$out/$decoded/$pair/$split"
         done
     done
 fi
@@ -167,9 +169,9 @@ if runs 10; then
         # A model of several pairs has its own section, beside that of a model of this pair alone.
         if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
         name=${variant:+$variant-}$name
-        write_curve_and_tables "$name" "$out/decode/$pair" "$out/$pair" "$recipe $pair" "$tests" "$command"
+        write_curve_and_tables "$name" "$out/$decoded/$pair" "$out/$pair" "$recipe $pair" "$tests" "$command"
         if [ -n "$findings" ]; then
-            write_findings "$name" README.md "${out#"$exp"/}/decode/$pair/$first" "$command" "$findings"
+            write_findings "$name" README.md "${out#"$exp"/}/$decoded/$pair/$first" "$command" "$findings"
         fi
     done
 fi

@@ -6,7 +6,8 @@
 #                        six [$training]
 #   --pairs "P ..."      pairs to decode; with a training: pairs of the model [$pairs]
 #   --full               decode all lines of the splits, not only a part of them
-#   --model DIR|NAME     another Whisper in CTranslate2 form to decode with: a folder, or a name on the Hugging Face hub
+#   --model DIR|NAME     another Whisper in CTranslate2 form: a folder, or a name on the Hugging Face hub; its results get
+#                        folders of their own
 #   --downloads DIR      folder for packages [$downloads]; --models DIR: for models [$models]
 #   --recognisers FILE   the recogniser's decoding configurations in cascades [$recognisers]; --decodings: the translator's
 #   --translator "."     a cascade's command, which ends each answer in a null byte [$translator]
@@ -124,6 +125,7 @@ if runs 17; then
     done
 fi
 command="./run.sh --recipe voices$shown"
+if $full; then decode_part=decode-full; else decode_part=decode; fi
 
 # Stage 13's table: all lines of the splits by the models $3 and $4, whose runs are below $2/all-lines, and tests of the
 # difference between both, offline. $1: begins the section's name.
@@ -142,25 +144,33 @@ write_all_lines() {
 
 if [ "$training" = scratch ]; then
     recipe=voices
-    variant=
+    variant=scratch
+    decoded=$decode_part
     folder=$exp/scratch/${pairs// /+}
     if [ "$readings" != 0 ]; then
-        variant=readings$readings
+        variant=scratch-readings$readings
         lines=$data
-        data=$data/$variant
-        exp=$exp/$variant
+        data=$data/readings$readings
+        exp=$exp/readings$readings
         if runs 1; then
             for pair in $pairs; do
                 python ../../local/add_readings.py --data "$lines/$pair/train" --out "$data/$pair/train" --source-lang en \
                     --readings "$readings" --seed "$pair" --jobs "$jobs" $redo
-                for split in dev $tests; do ln -sfnr "$lines/$pair/$split" "$data/$pair/$split"; done
+                for split in dev $tests; do
+                    if ! [ -d "$lines/$pair/$split" ]; then
+                        echo "error: $lines/$pair/$split: no such folder; give splits of the corpus to --tests" >&2
+                        exit 1
+                    fi
+                    ln -sfnr "$lines/$pair/$split" "$data/$pair/$split"
+                done
             done
         fi
     fi
     # shellcheck source=../../local/st_stages.sh
     . ../../local/st_stages.sh
     if runs 13; then
-        model=${variant:-lines}
+        model=lines
+        if [ "$readings" != 0 ]; then model=readings$readings; fi
         for pair in $pairs; do
             for split in $tests; do
                 echo "== stage 13: all lines of $pair $split, $model"
@@ -168,18 +178,22 @@ if [ "$training" = scratch ]; then
                     "$folder/all-lines/$pair/$split/$model" --model-option checkpoint=chosen.pth
             done
         done
-        write_all_lines scratch "$folder" lines "${variant:-readings1}"
+        write_all_lines scratch "$folder" lines "readings$((readings > 0 ? readings : 1))"
     fi
     exit
 fi
 
-if [ -n "$model" ]; then whisper=$models/$(basename "$model"); fi
+named= # another model has results of its own
+if [ -n "$model" ]; then
+    whisper=$models/$(basename "$model")
+    named=-${whisper##*/}
+fi
 if runs 2; then
     echo "== stage 2: model"
     python ../../local/fetch_whisper.py --downloads "$downloads" --out "$whisper" ${model:+--model "$model"}
 fi
 
-trained=$exp/finetuned
+trained=$exp/finetuned$named
 if [ "$training" = finetune ]; then
     start=$whisper-hf
     if runs 6; then
@@ -203,14 +217,14 @@ if [ "$training" = finetune ]; then
     pictured=en-de
     title="Whisper base, fine-tuned on acted speech"
 elif [ "$training" = cascade ]; then
-    folder=$exp/cascade
+    folder=$exp/cascade$named
     mkdir -p "$folder"
     variants=$(python ../../local/write_cascades.py --model "$whisper" --decodings "$recognisers" \
         --command "$translator" --out "$folder" $($unstable && echo --unstable))
     pictured=$pairs
     title="Cascades on acted speech"
 else
-    folder=$exp/whisper
+    folder=$exp/whisper$named
     variants=whisper
     pictured=$pairs
     title="Whisper base put online, acted speech"
@@ -223,11 +237,9 @@ model_of() {
     esac
 }
 runs_of() {
-    local part=decode
-    if $full; then part+=-full; fi
-    echo "$folder/$part/$1/$2$(if [ "$variants" != whisper ]; then echo "${3:+/$3}"; fi)"
+    echo "$folder/$decode_part/$1/$2$(if [ "$variants" != whisper ]; then echo "${3:+/$3}"; fi)"
 }
-section_of() { echo "$(if [ "$training" = cascade ]; then echo cascade-; fi)$1-$2"; }
+section_of() { echo "$(if [ "$training" = cascade ]; then echo cascade-; fi)$1-$2$named"; }
 sweep_of() {
     case $training-$3-$1-$2 in
         cascade-offline*) echo conf/offline.yaml ;;
@@ -255,5 +267,5 @@ if [ "$training" = finetune ] && runs 13; then
             done
         done
     done
-    write_all_lines finetuned "$folder" $variants
+    write_all_lines "finetuned$named" "$folder" $variants
 fi

@@ -187,3 +187,32 @@ def test_fine_tuned_runs_are_tested_against_those_before(checkout: Path) -> None
     [tst, other] = re.findall(r"<!-- results: en-de-tst\S* -->(.*?)<!-- end", (exp / "README.md").read_text(), re.S)
     assert "\n`finetuned/offline` against `base/offline`: BLEU +" in tst and "against" not in other
     assert "exp-finetuned/finetuned/decode/en-de/tst-other: has not both runs" in printed
+
+
+def test_a_model_from_scratch_has_results_of_its_own(checkout: Path) -> None:
+    """Beside those of fine-tuning on the same pair, and those of all lines beside those of a part."""
+    exp = checkout / "egs/voices/exp-scratch"
+    for part, wrong in (("decode", 0.6), ("decode-full", 0.1)):
+        folder = exp / "en-de" / part / "en-de/tst"
+        score_run(fake_runs.write_run(folder, "offline", fake_runs.references(), wrong), "de", bootstrap=0)
+    options = ("--training", "scratch", "--pairs", "en-de", "--tests", "tst", "--exp", exp.name, "--stage", "9")
+    bleu = []
+    for more in ((), ("--full",)):
+        run(checkout, "voices", *options, *more, "--stop-stage", "10")
+        [table] = re.findall(r"<!-- results: scratch-en-de-tst -->(.*?)<!-- end", (exp / "README.md").read_text(), re.S)
+        bleu.append(float(re.search(r"^\| offline +\| +([\d.]+) ", table, re.M).group(1)))  # type: ignore[union-attr]
+    assert bleu[0] < bleu[1]
+
+
+def test_another_model_has_results_of_its_own(checkout: Path) -> None:
+    place = checkout / "egs/voices"
+    (place / "models/small").symlink_to("whisper-base")
+    (place / "data/en-de").symlink_to("en-es")
+    (place / "conf/sweep.yaml").write_text(SWEEP)
+    for model in ("", "somewhere/small"):
+        options = ("--pairs", "en-en", "--exp", "exp-models", "--findings", "", *(("--model", model) if model else ()))
+        run(checkout, "voices", *options, "--stage", "8")
+    exp = place / "exp-models"
+    assert runs(exp) == {f"{model}/decode/en-en/tst/hold-1_500ms" for model in ("whisper", "whisper-small")}
+    page = (exp / "README.md").read_text()
+    assert "<!-- results: en-en-tst -->" in page and "<!-- results: en-en-tst-small -->" in page
