@@ -118,7 +118,13 @@ def _texts(reader: _Reader, entries: int, language: str) -> list[str]:
                 f"{reader.path}: entry {entry} in {language} points outside of its table; it is damaged or of another "
                 "version."
             )
-        texts.append(block[at + 2 : at + size].split(b"\0")[0].decode(ENCODINGS.get(language, "cp850")))
+        try:
+            texts.append(block[at + 2 : at + size].split(b"\0")[0].decode(ENCODINGS.get(language, "cp850")))
+        except UnicodeDecodeError:
+            raise SimulstError(
+                f"{reader.path}: entry {entry} in {language} has a byte that is no letter; it is damaged or of another "
+                "version."
+            ) from None
         at += size
     return texts
 

@@ -66,6 +66,7 @@ def test_speech_of_one_language(folders: dict[str, Path]) -> None:
         (lambda data: data[:TEXTS_AT] + b"\0\5" + data[TEXTS_AT + 2 :], "has 5 languages at byte 7251, not 6"),
         (lambda data: data[: TEXTS_AT + 8] + b"\x7f\xff" + data[TEXTS_AT + 10 :], "entry 0 in en points outside"),
         (lambda data: data[: TEXTS_AT + 8] + b"\0\0" + data[TEXTS_AT + 10 :], "entry 0 in en points outside"),
+        (lambda data: data.replace("ёж".encode("cp1251"), b"\x98\x98"), "entry 0 in ru has a byte that is no letter"),
     ],
 )
 def test_damage_ends_in_a_sentence(folders: dict[str, Path], change: object, message: str) -> None:
