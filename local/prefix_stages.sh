@@ -186,7 +186,7 @@ if runs 16; then
 fi
 
 if runs 18; then
-    echo "== stage 18: the offline model of stage 11 by IBWBS and the CTC policy"
+    echo "== stage 18: the offline model of stage 11 by BWBS, IBWBS and the CTC policy"
     name=${variant:+$variant-}$pairs-full-context
     folder=$out/full-context
     for split in $tests; do
@@ -197,4 +197,6 @@ if runs 18; then
     choose_pages README.md
     write_curve_and_tables "$name" "$folder" "$out/$pairs-full-context" "$recipe $pairs, full context" "$tests" \
         "$command --stage 18 --stop-stage 18"
+    write_findings "$name" README.md "${folder#"$exp"/}/${tests%% *}" "$command --stage 18 --stop-stage 18" \
+        ../../conf/findings/paper_c_full_context.yaml
 fi

@@ -76,7 +76,7 @@ TYPES: dict[str, dict[str, type]] = {
 NEEDED = ("read", "commit")
 REMEDIES = {
     ("read", Need.BLOCKS): "write 'read: {type: chunk, ms: ...}'",
-    ("search", Need.BLOCKS): "write 'search: {type: joint_beam}'",
+    ("search", Need.KEPT_BEAM): "write 'search: {type: joint_beam}'",
     ("search", Need.INCREMENTAL): "write 'search: {type: joint_beam}'",
     ("search", Need.STEPS): "write 'search: {type: beam}'",
     ("search", Need.LIBRARY_SEARCH): "write 'search: {type: joint_beam}'",

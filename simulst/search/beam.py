@@ -266,6 +266,14 @@ class JointSearch:
             return running
         return replace(running, prefixes=self.ctc.advance(running.prefixes, exact))
 
+    def renew(self, running: Running) -> Running:
+        """The same hypotheses over the frames of this search, which were encoded again. The decoder's scores stay."""
+        with torch.inference_mode():
+            tokens = torch.from_numpy(running.tokens).to(self._device)
+            renewed = replace(running, prefixes=self.ctc.over(tokens) if self.ctc else None)
+        scores = self._scores(renewed)
+        return replace(renewed, scores=scores)[np.argsort(-scores, kind="stable")]
+
     def grow(self, running: Running, stop: Stopping | None = None, given: int = 0) -> Steps[Scored | None]:
         """Score the continuations of all hypotheses. Returns None if STOP ends the search.
 

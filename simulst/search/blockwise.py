@@ -20,12 +20,16 @@ class BlockwiseBeamSearch:
     """BWBS, implemented like ESPnet's BatchBeamSearchOnline, so that the two can be compared token for token.
 
     The decoder states and CTC scores of a hypothesis stay as they were when its tokens were found. In new frames, CTC
-    scores are extended by blanks only (`CTCPrefixScorer.advance`, exact=False).
+    scores are extended by blanks only (`CTCPrefixScorer.advance`, exact=False). If all frames were encoded again, CTC
+    scores are computed again, over all of them.
+
+    search: the frames so far. If they are encoded again at each step, set it before each step.
     """
 
     def __init__(self, search: JointSearch, options: BWBS) -> None:
-        self._search = search
+        self.search = search
         self._options = options
+        self._last: JointSearch | None = None  # that of the last step
         self._running: Running | None = None
         self._past: list[Running] = []  # the hypotheses that they grew from; each item is one token longer
 
@@ -39,11 +43,14 @@ class BlockwiseBeamSearch:
         stop: may end the search of the block. None: no STOP.
         final: whether these are the last frames.
         """
-        search = self._search
+        search = self.search
         if search.frames == 0:
             return Found([Hypothesis(committed)])
         if self._running is None:
             self._running = search.start(())
+        elif self._last is not search:
+            self._running = search.renew(self._running)
+        self._last = search
         self._keep(committed)
         self._running = search.advance(self._running, exact=False)
         ended: list[Hypothesis] = []
@@ -80,7 +87,7 @@ class BlockwiseBeamSearch:
             else:
                 length = self._running.length - count
                 best, attention = self._running.cut(length), self._running.attention[0, : length + 1]
-                self._running = self._search.start(best, attention)
+                self._running = self.search.start(best, attention)
             self._past = []
         return Found(texts(self._running))
 
@@ -95,7 +102,7 @@ class BlockwiseBeamSearch:
                 self._running = self._running if len(fits) == len(self._running) else self._running[fits]
                 self._past = []
                 return
-        self._running, self._past = self._search.start(committed), []
+        self._running, self._past = self.search.start(committed), []
 
 
 @dataclass(frozen=True)

@@ -131,11 +131,17 @@ class CTCPrefixScorer:
                 row = torch.zeros(1, dtype=torch.long, device=self.device)
                 forced = self.extend(forced, row, row + token)
             return forced
+        return self.over(torch.tensor([tokens], dtype=torch.long, device=self.device))
+
+    def over(self, tokens: torch.Tensor) -> CTCPrefixes:
+        """Given prefixes of the same length, (n, L), over all frames so far."""
         # Before the first frame the empty prefix has probability 1, and any other prefix has probability 0.
-        frontier = torch.full((1, 2, len(tokens) + 1), -torch.inf, dtype=torch.float64, device=self.device)
-        frontier[0, 1, 0] = 0.0
+        frontier = torch.full(
+            (len(tokens), 2, tokens.shape[1] + 1), -torch.inf, dtype=torch.float64, device=self.device
+        )
+        frontier[:, 1, 0] = 0.0
         unheard = CTCPrefixes(
-            tokens=torch.tensor([tokens], dtype=torch.long, device=self.device),
+            tokens=tokens,
             score=frontier[:, 1, -1],
             forward=frontier[:, :, -1:],
             frontier=frontier,

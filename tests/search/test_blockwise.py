@@ -35,7 +35,7 @@ from simulst.policy.context import Context, View  # noqa: E402
 from simulst.policy.read import Chunk  # noqa: E402
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E402
 from simulst.search import BWBS, IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, Tokens  # noqa: E402
-from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
+from simulst.search.beam import JointSearch, Running, joint_beam_search  # noqa: E402
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
 from simulst.search.calls import run_alone  # noqa: E402
 from simulst.stream import Stream  # noqa: E402
@@ -124,6 +124,52 @@ def test_bwbs_is_espnets(
     assume(theirs and len(theirs[0][0]) < frames - 1)
     assert found[0].tokens == theirs[0][0]
     assert found[0].score == pytest.approx(theirs[0][1], abs=1e-3)
+
+
+class ExactAdvance(JointSearch):
+    """A search whose CTC scores in new frames are exact, and rank the hypotheses."""
+
+    def advance(self, running: Running, exact: bool = True) -> Running:
+        del exact
+        advanced = super().advance(running)
+        scores = self._scores(advanced)
+        return replace(advanced, scores=scores)[np.argsort(-scores, kind="stable")]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 110),
+    st.integers(1, 5),
+    st.sampled_from([0.0, 0.3]),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_bwbs_goes_on_over_frames_that_were_encoded_again(
+    seed: int, frames: int, beam: int, ctc_weight: float, hold: int, repetition: bool
+) -> None:
+    """If the old frames come out the same again, so do the beams."""
+    model = Tiny(seed)
+    memory = model.memory(seed, frames)
+    options = BWBS(beam, ctc_weight, repetition=repetition)
+
+    def opened() -> JointSearch:
+        return ExactAdvance(CachedDecoder(model.decoder), options, EOS, EOS)
+
+    kept, again = BlockwiseBeamSearch(opened(), options), BlockwiseBeamSearch(opened(), options)
+    committed: Tokens = ()
+    parts = pieces(memory)
+    for number, piece in enumerate(parts):
+        kept.search.append(piece, log_probs_of(model, piece))
+        so_far = torch.cat(parts[: number + 1])
+        again.search = opened()
+        again.search.append(so_far, log_probs_of(model, so_far))
+        final = number == len(parts) - 1
+        found, same = (run_alone(search.step(committed, None, final)).beam for search in (kept, again))
+        assert [h.tokens for h in found] == [h.tokens for h in same]
+        assert [h.score for h in found] == pytest.approx([h.score for h in same], abs=1e-3)
+        best = found[0].tokens
+        committed = max(committed, best[: max(0, len(best) - hold)], key=len)
 
 
 @settings(max_examples=30, deadline=None)
@@ -377,7 +423,7 @@ def test_what_stopped_before_competes_with_what_stop_ended() -> None:
     assert run.block(stop=At(3)) == [(A,), (B, C, D)]
 
 
-BACK = BWBS(1, 0.0, max_length_ratio=9.0)
+BACK = BWBS(1, 0.0, max_length_ratio=9.0, repetition=True)
 
 
 def test_bwbs_steps_back_by_one_token_but_not_the_first() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from simulst.needs import Need
-from simulst.search import IBWBS, BeamSearch, JointBeamSearch, JointOptions, SearchOptions
+from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, JointOptions, SearchOptions
 
 CTC = frozenset({Need.STEPS, Need.CTC})
 NO_CTC = frozenset({Need.STEPS})
@@ -19,6 +19,7 @@ CHOSEN = JointBeamSearch(beam=3, ctc_weight=0.1, length_bonus=1.0)
     [
         (JointBeamSearch(), CHOSEN, CTC, (0.1, 1.0)),
         (IBWBS(), CHOSEN, CTC, (0.1, 1.0)),
+        (BWBS(), CHOSEN, CTC, (0.1, 1.0)),
         (IBWBS(ctc_weight=0.2), CHOSEN, CTC, (0.2, 0.0)),  # they were chosen together, so neither is taken alone
         (IBWBS(length_bonus=0.5), CHOSEN, CTC, (0.3, 0.5)),
         (IBWBS(ctc_weight=0.0, length_bonus=0.0), CHOSEN, CTC, (0.0, 0.0)),
@@ -34,14 +35,15 @@ def test_what_is_open_is_the_models(
     filled = given.filled(usual, gives)
     assert (filled.ctc_weight, filled.length_bonus) == weights
     assert type(filled) is type(given) and filled.beam == given.beam
-    assert filled.needs == (CTC if weights[0] else NO_CTC) | ({Need.INCREMENTAL} if isinstance(given, IBWBS) else set())
+    more = {IBWBS: {Need.INCREMENTAL}, BWBS: {Need.KEPT_BEAM}}.get(type(given), set())
+    assert filled.needs == (CTC if weights[0] else NO_CTC) | more
 
 
 @pytest.mark.parametrize("given", [None, True, False])
 def test_repetitions_are_detected_with_blockwise_encoders(given: bool | None) -> None:
-    options = IBWBS(repetition=given)
-    assert options.filled(CHOSEN, CTC | {Need.BLOCKS}).repetition is (given is not False)
-    assert options.filled(CHOSEN, CTC).repetition is (given is True)
+    for options in (IBWBS(repetition=given), BWBS(repetition=given)):
+        assert options.filled(CHOSEN, CTC | {Need.BLOCKS}).repetition is (given is not False)
+        assert options.filled(CHOSEN, CTC).repetition is (given is True)
 
 
 def test_the_length_is_bounded_as_is_usual_for_the_model() -> None:

@@ -95,7 +95,7 @@ class ESPnetSession(Session):
         self._gone: Tokens = ()  # committed tokens that have left the window
         self._steps: list[_Step] = []  # the steps whose frames are in the window; empty if there is no window
         self.gives = frozenset(
-            {Need.STEPS, Need.INCREMENTAL, Need.ATTENTION}
+            {Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION}
             | ({Need.BLOCKS} if model.blockwise else set())
             | ({Need.CTC} if model.has_ctc else set())
         )
@@ -215,8 +215,12 @@ class ESPnetSession(Session):
                 self._incremental = IncrementalBlockwiseBeamSearch(search, options)
             self._incremental.search = search
             return (yield from self._incremental.step(committed, stop, final))
-        assert isinstance(options, BWBS) and isinstance(self._encoding, BlockwiseEncoding)
+        assert isinstance(options, BWBS)
         self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
+        if not isinstance(self._encoding, BlockwiseEncoding):
+            yield from self._append_all(search)
+            self._blockwise.search = search
+            return (yield from self._blockwise.step(committed, stop, final))
         # As in ESPnet, every block is searched, even if several blocks come at once.
         first = True
         for part in self._new_parts():
