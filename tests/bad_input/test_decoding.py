@@ -198,11 +198,7 @@ NEEDS = [
         (BOUNDARY.replace("frames: 8", "frames: 400"), "learnt boundaries in pieces of 8 frames"),
         (BOUNDARY.replace("predictor.pth", "no.pth"), "predictor/no.pth: no such file"),
     ),
-    *can(
-        OFFLINE,
-        (COMMIT + "read: {type: block}", "read: block needs"),
-        (BOTH + "search: {type: bwbs}", "search: bwbs needs ... write 'search: {type: joint_beam}'"),
-    ),
+    *can(OFFLINE, (COMMIT + "read: {type: block}", "read: block needs")),
     Case(
         "simulst sweep --data data --model espnet --source-lang en --target-lang de --out out --decodings c.yaml",
         "layers ... 99",
