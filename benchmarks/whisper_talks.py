@@ -10,7 +10,8 @@ and languages. Peers without a checkout are not run. They need the packages fast
 
 RTF counts processor time, which other processes change little. "in noise": words written in noise, a minute; in a gap
 of a talk, its first five seconds do not count. Missing and extra: by how many words sentences are shorter or longer
-than their references, in % of these. The last line is JSON.
+than their references, in % of these. The paired tests compare the peers with ours, at last on all languages together.
+The last line is JSON: the scores of all runs with this --out.
 """
 
 from __future__ import annotations
@@ -122,19 +123,26 @@ def main(
     peers = Peers(out, model, threads, **peer_options)
     ours = load_sweep(decodings)
     loaded = load_model(model, threads=threads)
-    summary: dict[str, dict[str, dict[str, Any]]] = {}
+    path = out / "scores.json"
+    summary: dict[str, dict[str, dict[str, Any]]] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     for kind in sets:
+        tested: list[Tested] = []
         for language in languages:
             recordings = recordings_of(kind, language, data, out / "data", minutes)
             folder = out / (f"{language}-{kind}" + (f"-{minutes:g}min" if minutes else ""))
             systems = [System(d.label, our_decode(loaded, d, language)) for d in ours]
             systems = [s for s in [*systems, *peers.systems(language)] if re.search(only, s.name)]
             logs = dict(decode(folder, recordings, systems))
-            summary[folder.name] = scores = {name: score(log, recordings) for name, log in logs.items()}
+            scores = {name: score(log, recordings) for name, log in logs.items()}
+            summary.setdefault(folder.name, {}).update(scores)
             print(f"\n{folder.name}\n{table(scores)}")
             if recordings.talks:
                 print_tests(logs, recordings.talks)
-    (out / "scores.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
+                tested.append(Tested(logs, recordings.talks))
+        if len(tested) > 1:
+            print(f"\nall of {' '.join(languages)}, {kind}")
+            print_tests(*joined(tested, out / "data" / f"{'-'.join(languages)}-{kind}"))
+    path.write_text(json.dumps(summary, indent=1), encoding="utf-8")
     print(json.dumps(summary))
 
 
@@ -330,6 +338,37 @@ def _cell(value: float | None) -> str:
         if value < 100
         else f"{value:.0f}"
     )
+
+
+class Tested(NamedTuple):
+    """What a paired test needs. logs: of each system. talks: the folder with talks.yaml and talks.en."""
+
+    logs: dict[str, list[Instance]]
+    talks: Path
+
+
+def joined(parts: list[Tested], out: Path) -> Tested:
+    """The same systems on the recordings of several languages, as one set. out: the folder for its sentences."""
+    logs: dict[str, list[Instance]] = {}
+    rows, lines = list[dict[str, Any]](), list[str]()
+    for number, part in enumerate(parts):
+        # Recordings of different languages may have the same name.
+        for name, log in part.logs.items():
+            logs.setdefault(name, []).extend(
+                replace(i, source=[_numbered(i.source[0], number)], name=f"{number}-{i.name}") for i in log
+            )
+        for sentence in read_segmentation(part.talks / "talks.yaml", part.talks / "talks.en"):
+            wav = _numbered(sentence.wav, number)
+            rows.append({"wav": wav, "offset": sentence.offset, "duration": sentence.duration})
+            lines.append(f"{sentence.text}\n")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "talks.yaml").write_text(yaml.safe_dump(rows), encoding="utf-8")
+    (out / "talks.en").write_text("".join(lines), encoding="utf-8")
+    return Tested(logs, out)
+
+
+def _numbered(wav: str, number: int) -> str:
+    return f"{number}-{Path(wav).name}"
 
 
 def print_tests(logs: dict[str, list[Instance]], talks: Path) -> None:
