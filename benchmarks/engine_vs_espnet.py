@@ -129,7 +129,7 @@ def main(
             utterances = list(speech(data, seconds))
         theirs, their_clock = espnet(experiment, checkpoint, beam, ctc_weight)
         ours, our_clock = simulst(experiment, checkpoint, precision, threads)
-        options = BWBS(beam, ctc_weight)
+        options = BWBS(beam, ctc_weight, repetition=True)  # as ESPnet has it
         # Warm up with one second of audio: compiled code and buffers.
         first = utterances[0][1][: 2 * SAMPLE_RATE]
         decode(ours, first, options)

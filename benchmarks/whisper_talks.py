@@ -40,6 +40,7 @@ from simulst.data.datadir import Utterance, read_data_dir
 from simulst.data.gaps import KINDS, gap
 from simulst.data.talks import whole_recordings
 from simulst.errors import SimulstError
+from simulst.folder import write_atomically
 from simulst.log import Instance, instance_of, read_unfinished
 from simulst.metrics.latency import real_time_factor
 from simulst.metrics.longform import (
@@ -123,8 +124,6 @@ def main(
     peers = Peers(out, model, threads, **peer_options)
     ours = load_sweep(decodings)
     loaded = load_model(model, threads=threads)
-    path = out / "scores.json"
-    summary: dict[str, dict[str, dict[str, Any]]] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     for kind in sets:
         tested: list[Tested] = []
         for language in languages:
@@ -134,7 +133,7 @@ def main(
             systems = [s for s in [*systems, *peers.systems(language)] if re.search(only, s.name)]
             logs = dict(decode(folder, recordings, systems))
             scores = {name: score(log, recordings) for name, log in logs.items()}
-            summary.setdefault(folder.name, {}).update(scores)
+            save(out / "scores.json", folder.name, scores)
             print(f"\n{folder.name}\n{table(scores)}")
             if recordings.talks:
                 print_tests(logs, recordings.talks)
@@ -142,8 +141,7 @@ def main(
         if len(tested) > 1:
             print(f"\nall of {' '.join(languages)}, {kind}")
             print_tests(*joined(tested, out / "data" / f"{'-'.join(languages)}-{kind}"))
-    path.write_text(json.dumps(summary, indent=1), encoding="utf-8")
-    print(json.dumps(summary))
+    print((out / "scores.json").read_text(encoding="utf-8"))
 
 
 # ---- recordings ----
@@ -318,6 +316,18 @@ def score(log: list[Instance], recordings: Recordings) -> dict[str, Any]:
     for kind, (words, minutes) in words_in_gaps(log, recordings.gaps, recordings.settle).items():
         found[f"in {kind}"] = words / minutes
     return found
+
+
+def save(path: Path, name: str, scores: dict[str, dict[str, Any]]) -> None:
+    """Add the scores of a set to those of all runs with this folder, some of which may be under way."""
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError:
+        raise SimulstError(
+            f"{path}: broken; remove it, and run the same commands again: what is decoded stays."
+        ) from None
+    summary.setdefault(name, {}).update(scores)
+    write_atomically(path, json.dumps(summary))
 
 
 def table(scores: dict[str, dict[str, Any]]) -> str:

@@ -16,8 +16,6 @@ import click
 from simulst import __version__
 from simulst.command import Positive, Words, run_command
 
-LONG_SECONDS = 120  # no sentence takes as long
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -186,7 +184,7 @@ def score(
         whole = segmentation, references, target_lang, unit
         scores = score_recordings(instances, *whole, bootstrap, log, neural)
         if (log / CONFIG).is_file():
-            write_scores(log, scores)
+            scores = write_scores(log, scores)
         if baseline is not None and against is not None:
             scores["against"] = compare_recordings(baseline, instances, *whole, (against, log))
     else:
@@ -377,13 +375,6 @@ def translate(
     if context and known is None:
         raise SimulstError(f"{context}: has no line for the recording '{Path(audio).stem}'; add it.")
     samples = load_audio(audio)
-    if len(samples) > LONG_SECONDS * SAMPLE_RATE and not configuration.segment.pause_seconds:
-        logging.getLogger(__name__).warning(
-            "%s: takes %.0f minutes and is decoded as one sentence; add 'segment: {type: pause, seconds: 0.5}' to %s.",
-            audio,
-            len(samples) / SAMPLE_RATE / 60,
-            decoding,
-        )
     loaded = load_model(model, **parse_options(model_option))
     stream = open_stream(loaded, configuration, source_lang, target_lang, unit or "", background=known or NOTHING)
     piece = SAMPLE_RATE // 10

@@ -32,6 +32,7 @@ ALLOWED_FAILURES = {"distributed.scheduler.allowed-failures": 1}  # workers that
 # also warn of the job and of lost connections. The error of a failed job is returned as its result.
 QUIET = (
     "import logging; logging.getLogger('distributed').setLevel(logging.ERROR); "
+    "logging.getLogger('distributed.worker').setLevel(logging.CRITICAL); "  # after Ctrl-C, its scheduler is gone
     "logging.getLogger('distributed.worker.memory').setLevel(logging.WARNING)"
 )
 

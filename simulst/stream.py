@@ -10,6 +10,8 @@ Words leave the loop once they are whole; what has left it never changes.
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 from dataclasses import dataclass, field
 
@@ -25,8 +27,11 @@ from simulst.policy.late import Pace
 from simulst.search import Beam, SearchOptions, Tokens
 from simulst.words import Words
 
+logger = logging.getLogger(__name__)
+
 ROUNDING = 1e-6  # samples; converting ms to samples may be off by so much
 LEAST_MS = 100.0  # of audio; a model that heard less would invent its text
+LONG_SECONDS = 120.0  # no sentence takes as long
 LOUDEST = 100.0  # a sample; audio may be clipped or too loud, but what is louder has another unit
 
 
@@ -167,6 +172,8 @@ class Stream:
         before = self.meter.seconds
         samples, self._pending = self._pending[:count], self._pending[count:]
         self.session.extend(samples, final)
+        if self.pace is None and self.session.length > LONG_SECONDS * self.session.sample_rate:
+            _tell_of_long_utterance()
         if Need.AUDIO in self.decoding.read.needs and not final:
             self._reading.hear(samples)
         if Need.AUDIO in self.decoding.stop.needs:
@@ -237,6 +244,16 @@ class Stream:
 
     def _block_end(self, count: int) -> float:
         return self.session.block_end(count) * 1000 / self.session.sample_rate
+
+
+@functools.cache
+def _tell_of_long_utterance() -> None:
+    """Warn, once, of a recording that is not cut at its pauses."""
+    logger.warning(
+        "more than %.0f minutes of audio are decoded as one sentence; add 'segment: {type: pause, seconds: 0.5}' to "
+        "the decoding configuration.",
+        LONG_SECONDS / 60,
+    )
 
 
 def check_samples(samples: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ n-grams, lags as means, the real-time factor as a ratio of sums.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +22,6 @@ from simulst.metrics.quality import bleu_of_statistics, sentence_statistics
 from simulst.options import read_fields
 from simulst.report.table import find_runs
 from simulst.runs import LOG, read_run_config
-
-logger = logging.getLogger(__name__)
 
 SEED = 12345
 BLOCK = 1000  # resamples at once, which bounds memory: 21 MB for 2641 sentences
@@ -47,14 +44,18 @@ class _Config:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. path: its folder from the root on, with the label as the last part."""
+    """A finished run. path: its folder from the root on, with the label as the last part.
+
+    broken: what is wrong with its config.yaml; then the folder's name stands for the label, and the rest is empty.
+    """
 
     folder: Path
     path: str
     label: str
-    language: str
-    unit: str
-    weights: str
+    language: str = ""
+    unit: str = ""
+    weights: str = ""
+    broken: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Figures:
 
 
 def find_training(folder: Path) -> list[Run]:
-    """The finished runs of one training, at any depth below a folder. A run without its config.yaml is left out.
+    """The finished runs of one training, at any depth below a folder, those with a broken config.yaml, too.
 
     Raises SimulstError: there is none.
     """
@@ -87,11 +88,16 @@ def find_training(folder: Path) -> list[Run]:
             raw: dict[str, Any] = read_run_config(place)
             config = read_fields(_Config, raw, f"{place}/config.yaml", remedy)
         except SimulstError as error:
-            logger.warning("%s; the run is left out.", str(error).rstrip("."))
+            runs.append(Run(place, place.resolve().as_posix(), place.name, broken=str(error).rstrip(".")))
             continue
         unit = config.task.unit or unit_of(config.task.target_language)
         path = (place.resolve().parent / config.label).as_posix()
         runs.append(Run(place, path, config.label, config.task.target_language, unit, config.weights))
+    if all(run.broken for run in runs):
+        reason = (
+            f"{runs[0].broken}." if runs else "give a folder in which simulst evaluate or sweep has finished a run."
+        )
+        raise SimulstError(f"{folder}: has no finished run: {reason}")
     return runs
 
 

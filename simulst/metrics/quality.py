@@ -17,6 +17,7 @@ from simulst.errors import SimulstError
 from simulst.languages import CHINESE, code_of, unit_of
 
 SEED = 12345  # sacreBLEU's
+BATCH = 100  # exchanges and resamples that are computed at once; bounds the memory
 
 
 @dataclass(frozen=True)
@@ -163,15 +164,22 @@ def _difference(
     from scipy.stats import permutation_test  # here, as it takes half a second
 
     count = len(references)
-    rows = np.concatenate([metric._extract_corpus_statistics(texts, [references]) for texts in (baseline, system)])
+    one, other = (  # what corpus scores need to know of each sentence: counts, (count, columns)
+        np.array(metric._extract_corpus_statistics(texts, [references]), dtype=np.float64)
+        for texts in (baseline, system)
+    )
 
     def score(statistics: np.ndarray) -> float:
-        return float(metric._compute_score_from_stats(statistics.tolist()).score)
+        return float(metric._compute_score_from_stats(statistics.astype(int).tolist()).score)
+
+    def between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Differences of corpora with these sums, (..., columns)."""
+        return np.apply_along_axis(score, -1, second) - np.apply_along_axis(score, -1, first)
 
     def difference(first: np.ndarray, second: np.ndarray, axis: int = -1) -> np.ndarray:
-        """Of corpora whose sentences are these numbers in `rows`. first, second: (..., count)."""
-        of_first, of_second = (np.apply_along_axis(score, -1, rows[k].sum(-2)) for k in (first, second))
-        return of_second - of_first
+        """first: (..., count), the texts of the first corpus: i is the baseline's i-th, count + i the system's."""
+        exchanged = (first >= count).astype(np.float64) @ (other - one)
+        return between(one.sum(0) + exchanged, other.sum(0) - exchanged)
 
     numbers = np.arange(count)
     test = permutation_test(
@@ -180,12 +188,13 @@ def _difference(
         permutation_type="samples",
         vectorized=True,
         n_resamples=samples,
-        batch=100,
+        batch=BATCH,
         rng=np.random.default_rng(SEED),
     )
-    drawn = np.random.default_rng(SEED).choice(count, size=(samples, count), replace=True)
-    drawn_differences = [difference(some, some + count) for some in np.array_split(drawn, -(-samples // 100))]
-    low, high = np.percentile(np.concatenate(drawn_differences), [2.5, 97.5])
+    rng = np.random.default_rng(SEED)
+    sizes = [min(BATCH, samples - done) for done in range(0, samples, BATCH)]
+    resamples = (rng.multinomial(count, np.full(count, 1 / count), size).astype(np.float64) for size in sizes)
+    low, high = np.percentile(np.concatenate([between(r @ one, r @ other) for r in resamples]), [2.5, 97.5])
     of_baseline, of_system = (float(metric.corpus_score(texts, [references]).score) for texts in (baseline, system))
     return Difference(of_baseline, of_system, float(low), float(high), float(test.pvalue), str(metric.get_signature()))
 

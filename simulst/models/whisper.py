@@ -15,7 +15,6 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,6 +82,7 @@ class Whisper:
 
     def __init__(self, path: Path, options: WhisperOptions, cores: int = 0) -> None:
         import ctranslate2
+        import librosa
         from tokenizers import Tokenizer
 
         self.path, self._options = path, options
@@ -115,6 +115,10 @@ class Whisper:
         except (RuntimeError, ValueError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise SimulstError(f"{path}: CTranslate2 cannot load the model ({reason}).") from error
+        # Here, not at the first window: no utterance is charged for it.
+        self._filters = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
+        frames = WINDOW_SECONDS * SAMPLE_RATE // FRAME
+        self._silence = self._encode(np.full((self._model.n_mels, frames), SILENCE, np.float32))
 
     def session(self, source: str, target: str, meter: Meter | None = None) -> WhisperSession:
         """Open a new utterance.
@@ -143,10 +147,6 @@ class Whisper:
         import ctranslate2
 
         return np.array(self._model.encode(ctranslate2.StorageView.from_array(features[None]), to_cpu=True))
-
-    @cached_property
-    def _silence(self) -> np.ndarray:
-        return self._encode(np.full((self._model.n_mels, WINDOW_SECONDS * SAMPLE_RATE // FRAME), SILENCE, np.float32))
 
     def generate(
         self, encoded: Any, start: Tokens, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int
@@ -218,12 +218,6 @@ class Whisper:
     def _frames(self, samples: int) -> int:
         seconds = min(samples / SAMPLE_RATE + self._options.padding_seconds, WINDOW_SECONDS)
         return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
-
-    @cached_property
-    def _filters(self) -> np.ndarray:
-        import librosa
-
-        return librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
 
     def _start_tokens(self, source: str, target: str) -> Tokens:
         path = self.path

@@ -7,9 +7,10 @@ is chosen. The choice belongs on a development set: the best of many runs on a t
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simulst.errors import SimulstError
@@ -50,12 +51,14 @@ class Choice:
 
     runs: those in the regime, best first. Empty: no run lies there.
     p: of the paired test between the first two; None if there is no second, or no test. why: why not.
+    interval: the 95 % interval of their difference in BLEU.
     sentences: how many the test compared.
     """
 
     regime: Regime
     runs: tuple[ScoredRun, ...]
     p: float | None = None
+    interval: tuple[float, float] | None = None
     why: str = ""
     sentences: int = 0
 
@@ -96,14 +99,15 @@ def choose(
             (run for run in scored if regime.holds(run.scores[metric])),
             key=lambda run: (-run.scores["BLEU"], run.scores[metric], run.name),
         )
-        p, why, sentences = None, "", 0
+        choice = Choice(regime, tuple(inside))
         if len(inside) > 1:
             try:
                 test = compare_runs(inside[1].folder, inside[0].folder, segmentation, references)
-                p, sentences = float(test["BLEU_p"]), int(test["sentences"])
+                interval = float(test["BLEU_low"]), float(test["BLEU_high"])
+                choice = replace(choice, p=float(test["BLEU_p"]), interval=interval, sentences=int(test["sentences"]))
             except SimulstError as error:
-                why = str(error).rstrip(".")
-        found.append(Choice(regime, tuple(inside), p, why, sentences))
+                choice = replace(choice, why=str(error).rstrip("."))
+        found.append(choice)
     return found
 
 
@@ -121,7 +125,9 @@ def report(choices: Sequence[Choice], metric: str) -> str:
         if len(choice.runs) > 1:
             second = choice.runs[1]
             margin = best.scores["BLEU"] - second.scores["BLEU"]
-            lines.append(f"  {margin:.1f} BLEU more than the next, {second.name}: {_figures(second, metric)}")
+            low, high = choice.interval or (math.nan, math.nan)
+            interval = "" if math.isnan(low) else f" [{low:+.1f}, {high:+.1f}]"
+            lines.append(f"  {margin:.1f} BLEU{interval} more than the next, {second.name}: {_figures(second, metric)}")
             lines.append(f"  {_verdict(choice)}")
         if (speed := best.scores.get("RTF")) is not None and speed > 1:
             lines.append(f"  it can't keep up with speech on the machine that decoded it: RTF {speed:.2f}")

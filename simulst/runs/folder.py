@@ -244,8 +244,7 @@ def score_run(
         scores = score_instances(
             instances, language=language, unit=unit, bootstrap=bootstrap, path=log, source_language=source
         )
-    write_scores(folder, scores)
-    return scores
+    return write_scores(folder, scores)
 
 
 def with_terms(instances: Sequence[Instance], context: Path, source: str, target: str) -> list[Instance]:
@@ -258,6 +257,19 @@ def with_terms(instances: Sequence[Instance], context: Path, source: str, target
     return found
 
 
-def write_scores(folder: Path, scores: dict[str, Any]) -> None:
-    """A run's scores.json."""
-    write_atomically(folder / SCORES, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+def write_scores(folder: Path, scores: dict[str, Any]) -> dict[str, Any]:
+    """Write a run's scores.json, and return what it holds.
+
+    COMET takes long, and not every command computes it. An earlier one stays if the texts scored have not changed.
+    """
+    path = folder / SCORES
+    try:
+        earlier = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (OSError, ValueError):
+        earlier = {}
+    if isinstance(earlier, dict) and all(
+        earlier.get(name) == scores.get(name) for name in ("sentences", "BLEU", "chrF")
+    ):
+        scores = {**{name: earlier[name] for name in ("COMET", "COMET_model") if name in earlier}, **scores}
+    write_atomically(path, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+    return scores

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from simulst.errors import SimulstError
 from simulst.log import Instance, Text, Time, check_units
 from simulst.words import completed_by
+
+logger = logging.getLogger(__name__)
 
 PIECE = "▁"  # SentencePiece's space
 
@@ -50,6 +53,8 @@ class _Recording:
     tokens: list[tuple[str, int]] = field(default_factory=list)
 
     def add(self, chunk: _Chunk, where: str) -> None:
+        if self.chunks and chunk.total_audio_processed < self.chunks[-1].total_audio_processed:
+            raise SimulstError(_again(where, Path(self.wav).stem))
         self.chunks.append(chunk)
         if count := len(chunk.deleted_tokens):
             if [token for token, _ in self.tokens[-count:]] != chunk.deleted_tokens:
@@ -63,30 +68,40 @@ def read_simulstream(lines: Sequence[str], unit: str, path: str | Path) -> list[
 
     unit: "word" or "char". A word whose end was written, or written again, by a later chunk has that chunk's delay.
     path: names the log in errors.
-    Raises SimulstError: a line that is none of simulstream's, audio of an unnamed recording, two runs in one log,
-        nothing but names.
+    Clients that have not named their recording are left out, with a warning.
+
+    Raises SimulstError: a line that is none of simulstream's, a recording that begins again, no recording with a name
+        and audio.
     """
     recordings: dict[str, _Recording] = {}
-    names: dict[Any, str] = {}
+    names: dict[str, str] = {}
+    nameless: set[str] = set()
     for where, row in _rows(lines, path):
         if "metadata" in row:
-            wav = names[str(row.get("id"))] = _wav_name(row["metadata"], where)
-            if Path(wav).stem in recordings:
-                raise SimulstError(
-                    f"{where}: {Path(wav).stem} begins again; simulstream appends to its log, keep one run of each "
-                    "recording."
-                )
+            client, wav = str(row.get("id")), _wav_name(row["metadata"])
+            if not wav:
+                names.pop(client, None)
+            elif Path(wav).stem in recordings:
+                raise SimulstError(_again(where, Path(wav).stem))
+            else:
+                names[client] = wav
         elif "model_loading_time" not in row:
             chunk = _parse(row, where)
-            if str(chunk.id) not in names:
-                raise SimulstError(
-                    f"{where}: client {chunk.id} has not named its recording; send metrics_metadata with a wav_name."
-                )
-            wav = names[str(chunk.id)]
-            recordings.setdefault(Path(wav).stem, _Recording(wav)).add(chunk, where)
+            named = names.get(str(chunk.id))
+            if named is None:
+                nameless.add(str(chunk.id))
+            else:
+                recordings.setdefault(Path(named).stem, _Recording(named)).add(chunk, where)
+    if nameless:
+        logger.warning(
+            "%s: left out the audio of %d clients that have not named a recording; send metrics_metadata with a "
+            "wav_name.",
+            path,
+            len(nameless),
+        )
     heard = [recording for recording in recordings.values() if recording.chunks[-1].total_audio_processed > 0]
     if not heard:
-        raise SimulstError(f"{path}: the log is empty; send some audio first.")
+        raise SimulstError(f"{path}: the log has no audio of a named recording; send metrics_metadata, then audio.")
     texts = _texts([recording.tokens for recording in heard], unit)
     return [
         _instance(index, recording, pieces, unit)
@@ -141,11 +156,14 @@ def _rows(lines: Sequence[str], path: str | Path) -> Iterator[tuple[str, dict[st
         yield where, row
 
 
-def _wav_name(metadata: Any, where: str) -> str:
+def _again(where: str, recording: str) -> str:
+    return f"{where}: {recording} begins again; simulstream appends to its log, keep one run of each recording."
+
+
+def _wav_name(metadata: Any) -> str:
+    """Empty: the metadata name no recording."""
     name = metadata.get("wav_name") if isinstance(metadata, dict) else None
-    if not isinstance(name, str) or not name:
-        raise SimulstError(f"{where}: metadata without a wav_name; send metrics_metadata with one.")
-    return name
+    return name if isinstance(name, str) else ""
 
 
 def _parse(row: dict[str, Any], where: str) -> _Chunk:

@@ -2,7 +2,7 @@
 
     type: simulst.serve.simulstream.StreamProcessor
     model: egs/prompts/models/whisper-base
-    decoding: conf/decode/la2_1000ms.yaml
+    decoding: conf/decode/live.yaml
     source_lang: es
     target_lang: en
     detokenizer_type: simuleval
@@ -27,6 +27,7 @@ from http import HTTPStatus
 from types import SimpleNamespace, TracebackType
 from typing import Annotated, Any, ClassVar, Literal
 
+import librosa
 import numpy as np
 from pydantic import Field
 from simulstream.server.speech_processors import SpeechProcessor
@@ -146,6 +147,8 @@ class StreamProcessor(SpeechProcessor):
                 cls._loaded[options.model_key] = _Loaded(load_model(options.model, **options.model_options))
             model, languages = cls._loaded[options.model_key].model, (options.source_lang, options.target_lang)
             open_stream(model, decoding, *languages, background=known)
+            # simulstream resamples with it. Its first call takes seconds, and is not to be the first client's.
+            librosa.resample(np.zeros(SAMPLE_RATE, dtype=np.float32), orig_sr=48_000, target_sr=SAMPLE_RATE)
             _answer_in_one_sentence()
             sys.excepthook = _tell
         except SimulstError as error:
@@ -180,7 +183,9 @@ class StreamProcessor(SpeechProcessor):
         self._set_languages(self._source, language)
 
     def tokens_to_string(self, tokens: list[str]) -> str:
-        """Tokens carry their own spaces."""
+        """Tokens carry their own spaces. Raises SimulstError: no list of strings."""
+        if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
+            raise SimulstError("the tokens are no list of strings; give those that the server sent.")
         return "".join(tokens)
 
     def clear(self) -> None:
@@ -290,10 +295,24 @@ def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType 
 def _answer_in_one_sentence() -> None:
     """Let simulstream's HTTP server, if it runs here, tell clients what is wrong. It only closes the connection."""
     handler = getattr(sys.modules.get(HTTP_SERVER, sys.modules.get("__main__")), "HttpSpeechProcessorHandler", None)
-    for name in ("do_GET", "do_POST", "do_PUT") if handler else ():
+    wrappers = {"do_GET": _answering, "do_POST": _answering, "do_PUT": _answering, "handle": _outliving}
+    for name, wrapper in wrappers.items() if handler else ():
         method = getattr(handler, name)
         if not hasattr(method, "__wrapped__"):
-            setattr(handler, name, _answering(method))
+            setattr(handler, name, wrapper(method))
+
+
+def _outliving(method: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A method that may lose its client."""
+
+    @functools.wraps(method)
+    def handle(handler: Any) -> None:
+        try:
+            method(handler)
+        except ConnectionError as error:
+            logger.error("a client went away in the middle of a request (%s)", error)
+
+    return handle
 
 
 def _answering(method: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -305,7 +324,7 @@ def _answering(method: Callable[[Any], None]) -> Callable[[Any], None]:
             code, sentence = HTTPStatus.SERVICE_UNAVAILABLE, "all places are taken; try again later"
         except SimulstError as error:
             code, sentence = HTTPStatus.BAD_REQUEST, str(error)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             if error.__traceback__ and _is_in_our_code(error.__traceback__.tb_next):  # after this function
                 raise
             code, sentence = HTTPStatus.BAD_REQUEST, f"this request can't be served ({error})"

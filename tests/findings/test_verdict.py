@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,12 +213,23 @@ def test_models_in_folders_and_other_languages(tmp_path: Path) -> None:
         decide([replace(finding, languages=())], [tmp_path], 100)
 
 
-def test_a_run_without_its_config_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_without_its_config_decides_nothing(tmp_path: Path) -> None:
     for label, wrong in (("a", 0.1), ("b", 0.9), ("other", 0.5)):
         write_run(tmp_path, label, references(9), wrong)
     (tmp_path / "other/config.yaml").write_text("label: [")
-    assert decide([BETTER], [tmp_path], 1000)[0].verdict == "holds"
-    assert "other/config.yaml" in caplog.text and "left out" in caplog.text
+    every = replace(BETTER, kind="quality_at_lag", b=("[bo]*",))
+    one, all_of_them = decide([BETTER, replace(every, id="all")], [tmp_path], 1000)
+    assert one.verdict == "holds", "it names other runs"
+    assert all_of_them.verdict == "not decided" and "other/config.yaml" in all_of_them.reason
+    for label in "ab":
+        (tmp_path / label / "config.yaml").write_text("label: [")
+    with pytest.raises(SimulstError, match=r"has no finished run: .*a/config\.yaml"):
+        decide([BETTER], [tmp_path], 1000)
+    shutil.rmtree(tmp_path / "a")
+    shutil.rmtree(tmp_path / "b")
+    (tmp_path / "other/instances.log").unlink()
+    with pytest.raises(SimulstError, match="has no finished run: give a folder"):
+        decide([BETTER], [tmp_path], 1000)
 
 
 def test_a_run_that_wrote_nothing_is_told(tmp_path: Path) -> None:

@@ -348,6 +348,19 @@ def test_comet(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "comet", comet)
     said = CliRunner().invoke(main, command).output
     assert "COMET           0.8000  Unbabel/XCOMET-XL" in said
+    run = talks.folder / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text(
+        "label: a\nstrategy: a\ndecoding: {read: {type: offline}, commit: {type: all}}\ntask: {target_language: de}\n"
+    )
+    (run / "instances.log").write_text(talks.ours.read_text())
+    CliRunner().invoke(main, [str(run) if part == str(talks.ours) else part for part in command])
+    scores = score_run(run, "de", None, 0, talks.segmentation, talks.references)
+    assert (scores["COMET"], scores["COMET_model"]) == (0.8, "Unbabel/XCOMET-XL"), "kept, as the text is the same"
+    assert json.loads((run / "scores.json").read_text()) == scores
+    shorter = shortened(read_log(talks.ours))
+    (run / "instances.log").write_text("".join(instance.to_json() + "\n" for instance in shorter))
+    assert "COMET" not in score_run(run, "de", None, 0, talks.segmentation, talks.references)
     sources.write_text("una frase\n" * 7)
     with pytest.raises(SimulstError, match=r"talks\.es: 7 lines, but 8 segments"):
         CliRunner().invoke(main, command, catch_exceptions=False)

@@ -131,9 +131,10 @@ def test_a_clearly_better_system_is_significant() -> None:
 
 def test_the_interval_of_a_difference_is_that_of_resampled_corpora() -> None:
     """Each resample is scored as a corpus of its own, by sacreBLEU's public functions."""
-    samples = 25
+    samples, count = 25, len(REFERENCES)
     found = paired_significance(BAD, GOOD, REFERENCES, samples=samples)
-    drawn = np.random.default_rng(12345).choice(len(REFERENCES), size=(samples, len(REFERENCES)))
+    times = np.random.default_rng(12345).multinomial(count, [1 / count] * count, samples)
+    drawn = [np.repeat(np.arange(count), row) for row in times]
     for name, score in (("BLEU", bleu), ("chrF", chrf)):
         differences = []
         for ones in drawn:
@@ -159,6 +160,16 @@ def test_p_is_the_share_of_exchanges_with_such_a_difference() -> None:
             share = np.mean(np.abs(differences) >= abs(differences[0]) - 1e-9)
             assert found[name].p == pytest.approx(share)
     assert paired_significance(bad, [*bad[:-1], good[-1]], references)["BLEU"].p == 1.0  # one text differs
+
+
+def test_p_of_more_sentences_is_an_estimate_of_that_share() -> None:
+    """Of 14 sentences, not all 16 384 exchanges are tried."""
+    bad, good, references = ([*texts[20:27], *texts[:7]] for texts in (BAD, GOOD, REFERENCES))
+    every = paired_significance(bad, good, references, samples=2**14)
+    some = paired_significance(bad, good, references, samples=2000)
+    for name, difference in every.items():
+        assert difference.p != some[name].p
+        assert some[name].p == pytest.approx(difference.p, abs=4 * np.sqrt(0.25 / 2000))
 
 
 def test_a_negligible_difference_is_not_significant() -> None:

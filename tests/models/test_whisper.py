@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from simulst.errors import SimulstError
 from simulst.longform.segment import Pause, Whole
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
-from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperSession, log_mel
+from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperOptions, WhisperSession, log_mel
 from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
@@ -129,6 +130,21 @@ def test_no_more_frames_than_needed(folder: Path, padding: float, silence: float
         needed = min(math.ceil((samples + padding * RATE) / 320) + round(silence * 50), 1500)
         assert width == tiny_whisper.WIDTH
         assert needed <= states <= min(max(needed + 1, tiny_whisper.MELS + 1), 1500)
+
+
+def test_no_window_pays_for_what_all_need(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The states of silence and the filters are computed when the model is loaded."""
+    loaded = Whisper(folder, WhisperOptions())
+    encode, seen = loaded._encode, []
+
+    def counted(features: np.ndarray) -> np.ndarray:
+        seen.append(features.shape)
+        return encode(features)
+
+    monkeypatch.setattr(loaded, "_encode", counted)
+    monkeypatch.setitem(sys.modules, "librosa", None)
+    loaded.encode(noise(1))
+    assert seen == [(80, 300)], "one second, and two of padding"
 
 
 def test_no_padding_at_all(folder: Path) -> None:

@@ -16,6 +16,7 @@ from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.log import Instance
 from simulst.report.choose import Regime, choose, parse_regime, report
+from simulst.report.difference import compare_runs
 from simulst.runs import score_run
 
 REFERENCES = ["the cat sat on the mat", "an old dog slept by it all day", "who was on the mat", "the dog saw a cat"] * 5
@@ -71,7 +72,9 @@ def test_what_is_said(sweep: list[Path], tmp_path: Path) -> None:
     first, second = scores(sweep[1]), scores(sweep[0])
     assert low.startswith("LAAL 0 to 2000 ms: LA-2_700ms (best of 2)\n")
     assert f"BLEU {first['BLEU']:.1f} at {first['LAAL']:.0f} ms, {first['LAAL_CA']:.0f} ms with computation" in low
-    assert f"{first['BLEU'] - second['BLEU']:.1f} BLEU more than the next, LA-2_500ms: BLEU {second['BLEU']:.1f}" in low
+    test = compare_runs(sweep[0], sweep[1])
+    margin = f"{first['BLEU'] - second['BLEU']:.1f} BLEU [{test['BLEU_low']:+.1f}, {test['BLEU_high']:+.1f}]"
+    assert f"{margin} more than the next, LA-2_500ms: BLEU {second['BLEU']:.1f}" in low
     assert "the difference is no chance (p = 0.0" in low and "over 20 sentences" in low
     assert "the difference may be chance (p = 1.000" in high
     assert none == "LAAL 4000 to 9000 ms: no configuration lies there."

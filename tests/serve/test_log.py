@@ -78,19 +78,29 @@ def test_clients_in_turns(tmp_path: Path) -> None:
     assert found == {"talk": "x z", "b": "y", "c": ""}
 
 
+def test_clients_without_a_name_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Not their audio, and not the recordings of others."""
+    unnamed = {"id": 1, "metadata": {"wav_name": ""}}
+    rows = [chunk(1.0, "x", client=2), NAME, chunk(1.0, "a"), chunk(2.0, "y", client=2), unnamed, chunk(1.0, "z")]
+    [instance] = read(tmp_path, *rows)
+    assert (instance.name, instance.prediction) == ("talk", "a")
+    assert "left out the audio of 2 clients that have not named a recording" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
         ([NAME, "{half"], "line 2: not a line of simulstream's log"),
-        ([NAME, chunk(1.0, "a", client=3)], "client 3 has not named its recording"),
+        ([chunk(1.0, "a", client=3)], "has no audio of a named recording"),
         ([NAME, {"id": 1}], "line 2: not a chunk of simulstream's log: total_audio_processed: Field required"),
         ([NAME, {**chunk(1.0, "a"), "computation_time": "fast"}], "computation_time"),
         ([NAME, chunk(1.0, "a"), chunk(2.0, "", deleted="b")], "line 3: deletes tokens that do not end"),
         ([NAME, chunk(1.0, "a"), NAME, chunk(1.0, "a")], "line 3: talk begins again"),
-        ([{"id": 1, "metadata": {}}, chunk(1.0, "a")], "line 1: metadata without a wav_name"),
-        ([{"model_loading_time": 3.0}], "the log is empty"),
-        ([NAME], "the log is empty"),
-        ([NAME, chunk(0.0, "")], "the log is empty"),
+        ([NAME, chunk(1.0, "a"), chunk(2.0, "b"), chunk(1.0, "a")], "line 4: talk begins again"),
+        ([{"id": 1, "metadata": {}}, chunk(1.0, "a")], "has no audio of a named recording"),
+        ([{"model_loading_time": 3.0}], "has no audio of a named recording"),
+        ([NAME], "has no audio of a named recording"),
+        ([NAME, chunk(0.0, "")], "has no audio of a named recording"),
     ],
 )
 def test_bad_logs(tmp_path: Path, rows: list[Any], message: str) -> None:

@@ -115,6 +115,9 @@ class Architecture:
         spell = functools.partial(self.tokens, target=language)
         return terms_of(background, options, language, spell, self.text, len(self.tokenizer))
 
+    def prepare(self) -> None:
+        """Compute what all windows need. No utterance is charged for it then."""
+
     def encode(self, samples: np.ndarray) -> Encoded:
         """Encoder frames of a window of audio, (n,) float32."""
         if samples.size < LEAST_SAMPLES:
@@ -192,6 +195,9 @@ class Whisper(Architecture):
         count = self._count(max(window.size for window in windows))
         features = [log_mel(window, count, self._filters) for window in windows]
         return {"input_features": torch.from_numpy(np.stack(features))}
+
+    def prepare(self) -> None:
+        _ = self._silence, self._numbers
 
     def encode(self, samples: np.ndarray) -> Encoded:
         frames = self._encode(log_mel(samples, self._count(samples.size), self._filters))

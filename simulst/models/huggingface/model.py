@@ -32,6 +32,7 @@ class HuggingFace:
 
     def __init__(self, architecture: Architecture) -> None:
         self.architecture = architecture
+        architecture.prepare()
 
     def session(self, source: str, target: str, meter: Meter | None = None) -> HuggingFaceSession:
         """A new utterance. Raises SimulstError: a language that the model does not have."""
