@@ -17,6 +17,7 @@
 #   --wait-writes N      tokens that these models write after each unit [$wait_writes]
 #   --thresholds "T .."  λ_thre of the boundary predictor [$thresholds]; --units "N ...": T in frames [$units]
 #   --prefix-findings "F ..." files of the papers' findings, which stage 16 tests [$prefix_findings]
+#   --full-context-findings "F ..." those that stage 18 tests [$full_context_findings]
 #   --prefix-tests "S ..." splits that stage 15 decodes [$prefix_tests]
 #   --offline-config F   ESPnet's configuration for the offline model [$offline_config]
 #   --prefix-config F    ESPnet's configuration for fine-tuning [$prefix_config]
@@ -42,6 +43,7 @@ thresholds="0.0 0.2 0.4 0.6 0.8 1.0"
 units="100 48"
 prefix_tests=tst-COMMON
 prefix_findings=../../conf/findings/paper_d.yaml
+full_context_findings=../../conf/findings/paper_c_full_context.yaml
 offline_config=../../conf/train/paper_d_st.yaml
 prefix_config=../../conf/train/paper_d_prefix.yaml
 wait_config=../../conf/train/paper_d_wait.yaml

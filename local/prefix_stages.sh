@@ -197,6 +197,8 @@ if runs 18; then
     choose_pages README.md
     write_curve_and_tables "$name" "$folder" "$out/$pairs-full-context" "$recipe $pairs, full context" "$tests" \
         "$command --stage 18 --stop-stage 18"
-    write_findings "$name" README.md "${folder#"$exp"/}/${tests%% *}" "$command --stage 18 --stop-stage 18" \
-        ../../conf/findings/paper_c_full_context.yaml
+    if [ -n "$full_context_findings" ]; then # these need no other seeds
+        seeds="" write_findings "$name" README.md "${folder#"$exp"/}/${tests%% *}" \
+            "$command --stage 18 --stop-stage 18" "$full_context_findings"
+    fi
 fi

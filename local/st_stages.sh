@@ -19,6 +19,7 @@ local=../../local
 if [ -n "$system" ]; then
     variant=${variant:+$variant-}$system
     default findings "" # paper C's are about its own models
+    default full_context_findings ""
 fi
 
 # Sets `pages` to the pages named $1 that get the results.

@@ -36,6 +36,7 @@ recognisers=conf/recognisers.yaml
 translator="../../local/apertium.sh eng-spa"
 unstable=false
 readings=0
+all_pairs="en-de en-es en-fr en-it en-pt en-sv"
 # shellcheck source=../../local/st_options.sh
 . ../../local/st_options.sh
 ngpu=0
@@ -66,7 +67,7 @@ dependent_defaults() {
             default decodings conf/sweep_cascade.yaml
             findings= ;;
         finetune)
-            default pairs "en-de en-es en-fr en-it en-pt en-sv"
+            default pairs "$all_pairs"
             default tests "tst tst-other"
             default config ../../conf/train/whisper_finetune.yaml
             default decodings conf/sweep.yaml
@@ -74,7 +75,7 @@ dependent_defaults() {
         scratch)
             default config ../../conf/train/voices_st.yaml
             default findings "" # two hours give a model too weak for them
-            default pairs "en-de en-es en-fr en-it en-pt en-sv"
+            default pairs "$all_pairs"
             default tests "tst tst-other" ;;
         *)
             echo "error: no training '$training'; there are none, cascade, finetune and scratch" >&2
@@ -83,13 +84,18 @@ dependent_defaults() {
     if ! $full; then default limits "--draw 45"; fi
     only scratch readings
     only cascade recognisers translator unstable
-    if [ "$training" = cascade ] && [ "$pairs" != en-es ] && [[ $given != *" translator "* ]]; then
-        echo "error: --pairs '$pairs': the default translator writes Spanish; give --translator" >&2
+    if [ "$training" = scratch ] && [ -n "$model" ]; then
+        echo "error: --model is not for --training scratch, which begins without a model" >&2
         exit 1
     fi
 }
 # shellcheck source=../../local/parse_options.sh
 . ../../local/parse_options.sh
+
+if [ "$training" = cascade ] && runs 8 && [ "$pairs" != en-es ] && [[ $given != *" translator "* ]]; then
+    echo "error: --pairs '$pairs': the default translator writes Spanish; give --translator" >&2
+    exit 1
+fi
 
 export PATH=$PWD/../../.venv/bin:$PATH
 $force && redo=--force || redo=
@@ -125,7 +131,9 @@ if runs 17; then
     done
 fi
 command="./run.sh --recipe voices$shown"
-if $full; then decode_part=decode-full; else decode_part=decode; fi
+full_name= # results on all lines have sections of their own
+if $full; then full_name=-full; fi
+decode_part=decode$full_name
 
 # Stage 13's table: all lines of the splits by the models $3 and $4, whose runs are below $2/all-lines, and tests of the
 # difference between both, offline. $1: begins the section's name.
@@ -144,25 +152,27 @@ write_all_lines() {
 
 if [ "$training" = scratch ]; then
     recipe=voices
-    variant=scratch
+    variant=scratch$full_name
     decoded=$decode_part
     folder=$exp/scratch/${pairs// /+}
     if [ "$readings" != 0 ]; then
-        variant=scratch-readings$readings
+        variant=scratch-readings$readings$full_name
         lines=$data
         data=$data/readings$readings
         exp=$exp/readings$readings
         if runs 1; then
             for pair in $pairs; do
-                python ../../local/add_readings.py --data "$lines/$pair/train" --out "$data/$pair/train" --source-lang en \
-                    --readings "$readings" --seed "$pair" --jobs "$jobs" $redo
                 for split in dev $tests; do
                     if ! [ -d "$lines/$pair/$split" ]; then
                         echo "error: $lines/$pair/$split: no such folder; give splits of the corpus to --tests" >&2
                         exit 1
                     fi
-                    ln -sfnr "$lines/$pair/$split" "$data/$pair/$split"
                 done
+            done
+            for pair in $pairs; do
+                python ../../local/add_readings.py --data "$lines/$pair/train" --out "$data/$pair/train" --source-lang en \
+                    --readings "$readings" --seed "$pair" --jobs "$jobs" $redo
+                for split in dev $tests; do ln -sfnr "$lines/$pair/$split" "$data/$pair/$split"; done
             done
         fi
     fi
@@ -178,15 +188,19 @@ if [ "$training" = scratch ]; then
                     "$folder/all-lines/$pair/$split/$model" --model-option checkpoint=chosen.pth
             done
         done
-        write_all_lines scratch "$folder" lines "readings$((readings > 0 ? readings : 1))"
+        section=scratch
+        if [ "$pairs" != "$all_pairs" ]; then section=scratch-${pairs// /+}; fi
+        write_all_lines "$section" "$folder" lines "readings$((readings > 0 ? readings : 1))"
     fi
     exit
 fi
 
 named= # another model has results of its own
+called="Whisper base"
 if [ -n "$model" ]; then
     whisper=$models/$(basename "$model")
-    named=-${whisper##*/}
+    called=${whisper##*/}
+    named=-$called
 fi
 if runs 2; then
     echo "== stage 2: model"
@@ -215,7 +229,7 @@ if [ "$training" = finetune ]; then
     variants="base finetuned"
     tested="base/offline finetuned/offline"
     pictured=en-de
-    title="Whisper base, fine-tuned on acted speech"
+    title="$called, fine-tuned on acted speech"
 elif [ "$training" = cascade ]; then
     folder=$exp/cascade$named
     mkdir -p "$folder"
@@ -227,7 +241,7 @@ else
     folder=$exp/whisper$named
     variants=whisper
     pictured=$pairs
-    title="Whisper base put online, acted speech"
+    title="$called put online, acted speech"
 fi
 model_of() {
     case $training-$3 in
@@ -239,7 +253,7 @@ model_of() {
 runs_of() {
     echo "$folder/$decode_part/$1/$2$(if [ "$variants" != whisper ]; then echo "${3:+/$3}"; fi)"
 }
-section_of() { echo "$(if [ "$training" = cascade ]; then echo cascade-; fi)$1-$2$named"; }
+section_of() { echo "$(if [ "$training" = cascade ]; then echo cascade-; fi)$1-$2$named$full_name"; }
 sweep_of() {
     case $training-$3-$1-$2 in
         cascade-offline*) echo conf/offline.yaml ;;

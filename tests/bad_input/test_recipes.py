@@ -59,6 +59,7 @@ RECIPES = [
         ("--training finetune --translator cat", "error: --translator is only for --training cascade"),
         ("--training scratch --readings x", "error: --readings 'x' is not a whole number; see"),
         ("--training cascade --readings 1", "error: --readings is only for --training scratch"),
+        ("--training scratch --model small", "error: --model is not for --training scratch, which begins without"),
         ("--training cascade --pairs en-fr", "error: --pairs 'en-fr': the default translator writes Spanish; give"),
         ("--training all", "error: no training 'all'; there are none, cascade, finetune and scratch"),
     ),

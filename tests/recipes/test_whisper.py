@@ -199,7 +199,9 @@ def test_a_model_from_scratch_has_results_of_its_own(checkout: Path) -> None:
     bleu = []
     for more in ((), ("--full",)):
         run(checkout, "voices", *options, *more, "--stop-stage", "10")
-        [table] = re.findall(r"<!-- results: scratch-en-de-tst -->(.*?)<!-- end", (exp / "README.md").read_text(), re.S)
+    page = (exp / "README.md").read_text()
+    for section in ("scratch-en-de-tst", "scratch-full-en-de-tst"):
+        [table] = re.findall(f"<!-- results: {section} -->(.*?)<!-- end", page, re.S)
         bleu.append(float(re.search(r"^\| offline +\| +([\d.]+) ", table, re.M).group(1)))  # type: ignore[union-attr]
     assert bleu[0] < bleu[1]
 
@@ -216,3 +218,5 @@ def test_another_model_has_results_of_its_own(checkout: Path) -> None:
     assert runs(exp) == {f"{model}/decode/en-en/tst/hold-1_500ms" for model in ("whisper", "whisper-small")}
     page = (exp / "README.md").read_text()
     assert "<!-- results: en-en-tst -->" in page and "<!-- results: en-en-tst-small -->" in page
+    assert "Whisper base" in (exp / "en-en-tst.svg").read_text()
+    assert "small put online" in (exp / "en-en-tst-small.svg").read_text()
