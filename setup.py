@@ -34,7 +34,7 @@ setup(
         "parallel": ["dask", "dask-jobqueue", "distributed"],
         "simuleval": ["simuleval"],
         "simulstream": ["simulstream"],
-        "longform": ["OmniSTEval", "simulstream", "mweralign"],
+        "longform": ["OmniSTEval>=0.1.10", "simulstream", "mweralign"],
         "plot": ["matplotlib"],
         "vad": ["silero-vad", "torch"],
         "hub": ["huggingface_hub"],

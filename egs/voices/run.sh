@@ -36,7 +36,7 @@ recognisers=conf/recognisers.yaml
 translator="../../local/apertium.sh eng-spa"
 unstable=false
 readings=0
-all_pairs="en-de en-es en-fr en-it en-pt en-sv"
+readonly six_pairs="en-de en-es en-fr en-it en-pt en-sv"
 # shellcheck source=../../local/st_options.sh
 . ../../local/st_options.sh
 ngpu=0
@@ -67,7 +67,7 @@ dependent_defaults() {
             default decodings conf/sweep_cascade.yaml
             findings= ;;
         finetune)
-            default pairs "$all_pairs"
+            default pairs "$six_pairs"
             default tests "tst tst-other"
             default config ../../conf/train/whisper_finetune.yaml
             default decodings conf/sweep.yaml
@@ -75,7 +75,7 @@ dependent_defaults() {
         scratch)
             default config ../../conf/train/voices_st.yaml
             default findings "" # two hours give a model too weak for them
-            default pairs "$all_pairs"
+            default pairs "$six_pairs"
             default tests "tst tst-other" ;;
         *)
             echo "error: no training '$training'; there are none, cascade, finetune and scratch" >&2
@@ -189,7 +189,7 @@ if [ "$training" = scratch ]; then
             done
         done
         section=scratch
-        if [ "$pairs" != "$all_pairs" ]; then section=scratch-${pairs// /+}; fi
+        if [ "$pairs" != "$six_pairs" ]; then section=scratch-${pairs// /+}; fi
         write_all_lines "$section" "$folder" lines "readings$((readings > 0 ? readings : 1))"
     fi
     exit
