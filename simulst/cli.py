@@ -224,9 +224,12 @@ def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
 @click.option(
     "--x", "latencies", multiple=True, default=("AL", "LAAL"), show_default=True, help="Latency metric (repeatable)."
 )
+@click.option("--y", "quality", default="BLEU", show_default=True, help="Quality: BLEU, chrF or COMET.")
 @click.option("--title", default="", help="Title of the picture.")
-def plot(runs: tuple[Path, ...], pictures: tuple[Path, ...], latencies: tuple[str, ...], title: str) -> None:
-    """Draw BLEU over latency for runs (or folders of runs).
+def plot(
+    runs: tuple[Path, ...], pictures: tuple[Path, ...], latencies: tuple[str, ...], quality: str, title: str
+) -> None:
+    """Draw quality over latency for runs (or folders of runs).
 
     Each strategy is a line. Points are labelled with their chunk, or with the number that changes along the line.
     """
@@ -235,7 +238,7 @@ def plot(runs: tuple[Path, ...], pictures: tuple[Path, ...], latencies: tuple[st
 
     found = find_runs(runs)
     for picture in pictures:
-        draw_curve(found, picture, list(latencies), title)
+        draw_curve(found, picture, list(latencies), title, quality)
         click.echo(f"wrote {picture}")
 
 
@@ -265,6 +268,7 @@ class _Choose(click.Command):
 @main.command(cls=_Choose)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--metric", default="LAAL", show_default=True, help="Lag in scores.json, such as LongYAAL or LAAL_CA.")
+@click.option("--quality", default="BLEU", show_default=True, help="What the best has most of: BLEU, chrF or COMET.")
 @click.option(
     "--regimes",
     type=Words(),
@@ -275,11 +279,16 @@ class _Choose(click.Command):
 @segmentation_option
 @references_option
 def choose(
-    runs: tuple[Path, ...], metric: str, regimes: tuple[str, ...], segmentation: Path | None, references: Path | None
+    runs: tuple[Path, ...],
+    metric: str,
+    quality: str,
+    regimes: tuple[str, ...],
+    segmentation: Path | None,
+    references: Path | None,
 ) -> None:
     """Name the best configuration of each latency regime, for runs (or folders of runs) over a dev set.
 
-    The best has the highest BLEU. A paired test says whether the next one is worse. For runs over whole
+    The best has the highest quality. A paired test says whether the next one is worse. For runs over whole
     recordings the test needs --segmentation and --references.
     """
     from simulst.report.choose import choose as choose_runs
@@ -288,7 +297,8 @@ def choose(
 
     wanted = [parse_regime(regime) for regime in regimes]
     _check_together(segmentation, references)
-    click.echo(report(choose_runs(find_runs(runs), metric, wanted, segmentation, references), metric))
+    found = choose_runs(find_runs(runs), metric, wanted, segmentation, references, quality)
+    click.echo(report(found, metric, quality))
 
 
 @main.command()

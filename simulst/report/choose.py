@@ -1,7 +1,8 @@
 """The best configuration of each latency regime, and why: which run of a sweep to hand in to a shared task.
 
-A regime is a range of lags, such as 0 to 2000 ms of LongYAAL. Of the runs that lie in it, the one with the highest BLEU
-is chosen. The choice belongs on a development set: the best of many runs on a test set looks better than it is.
+A regime is a range of lags, such as 0 to 2000 ms of LongYAAL. Of the runs that lie in it, the one with the highest
+quality (BLEU, or what the shared task ranks by) is chosen. The choice belongs on a development set: the best of many
+runs on a test set looks better than it is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from simulst.errors import SimulstError
 from simulst.report.difference import compare_runs
-from simulst.report.table import ScoredRun, check_metric, load_runs
+from simulst.report.table import COLUMNS, ScoredRun, check_metric, check_quality, load_runs
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Choice:
 
     runs: those in the regime, best first. Empty: no run lies there.
     p: of the paired test between the first two; None if there is no second, or no test. why: why not.
-    interval: the 95 % interval of their difference in BLEU.
+    interval: the 95 % interval of their difference in quality.
     sentences: how many the test compared.
     """
 
@@ -69,24 +70,29 @@ def choose(
     regimes: Sequence[Regime],
     segmentation: Path | None = None,
     references: Path | None = None,
+    quality: str = "BLEU",
 ) -> list[Choice]:
     """The best run of each regime.
 
-    folders: of scored runs. Offline runs are left out, as are runs without BLEU or without a lag.
+    folders: of scored runs. Offline runs are left out, as are runs without this quality or without a lag.
     metric: a lag in scores.json.
     segmentation, references: as in `score_recordings`, for the test between runs over whole recordings.
+    quality: BLEU, chrF or COMET. Scores hold COMET of all sentences only, so two runs' difference is not tested.
 
-    Raises SimulstError: the metric is not among the scores; no run can be compared; the runs are of different data.
+    Raises SimulstError: there is no such quality; the metric is not among the scores; no run can be compared; the runs
+        are of different data.
     """
+    check_quality(quality)
     runs = [run for run in load_runs(folders) if not run.offline]
     for run in runs:
         check_metric(run, metric)
-    scored = [run for run in runs if run.scores.get("BLEU") is not None and run.scores[metric] is not None]
+    scored = [run for run in runs if run.scores.get(quality) is not None and run.scores[metric] is not None]
     for run in runs:
         if run not in scored:
-            logger.warning("%s: wrote nothing, or has no references; left out.", run.folder)
+            logger.warning("%s: has no %s or no %s; left out.", run.folder, quality, metric)
     if not scored:
-        raise SimulstError(f"{folders[0]}: no run has both BLEU and {metric}, apart from offline ones; decode a sweep.")
+        remedy = "score the runs with --comet" if quality == "COMET" else "decode a sweep"
+        raise SimulstError(f"{folders[0]}: no run has both {quality} and {metric}, apart from offline ones; {remedy}.")
     if len({run.scores.get("sentences") for run in scored}) > 1:
         raise SimulstError(f"{folders[0]}: the runs have different numbers of sentences; give runs over the same data.")
     if segmentation is not None and not any("recordings" in run.scores for run in scored):
@@ -97,21 +103,25 @@ def choose(
     for regime in regimes:
         inside = sorted(
             (run for run in scored if regime.holds(run.scores[metric])),
-            key=lambda run: (-run.scores["BLEU"], run.scores[metric], run.name),
+            key=lambda run: (-run.scores[quality], run.scores[metric], run.name),
         )
         choice = Choice(regime, tuple(inside))
-        if len(inside) > 1:
+        if len(inside) > 1 and quality == "COMET":
+            choice = replace(choice, why="scores.json has no COMET of single sentences")
+        elif len(inside) > 1:
             try:
                 test = compare_runs(inside[1].folder, inside[0].folder, segmentation, references)
-                interval = float(test["BLEU_low"]), float(test["BLEU_high"])
-                choice = replace(choice, p=float(test["BLEU_p"]), interval=interval, sentences=int(test["sentences"]))
+                interval = float(test[f"{quality}_low"]), float(test[f"{quality}_high"])
+                choice = replace(
+                    choice, p=float(test[f"{quality}_p"]), interval=interval, sentences=int(test["sentences"])
+                )
             except SimulstError as error:
                 choice = replace(choice, why=str(error).rstrip("."))
         found.append(choice)
     return found
 
 
-def report(choices: Sequence[Choice], metric: str) -> str:
+def report(choices: Sequence[Choice], metric: str, quality: str = "BLEU") -> str:
     """What `choose` found, to be read by a person."""
     blocks = []
     lower: ScoredRun | None = None  # the best of the regimes before
@@ -121,19 +131,20 @@ def report(choices: Sequence[Choice], metric: str) -> str:
             continue
         best = choice.runs[0]
         count = f"best of {len(choice.runs)}" if len(choice.runs) > 1 else "the only one there"
-        lines = [f"{metric} {choice.regime}: {best.name} ({count})", f"  {_figures(best, metric)}"]
+        lines = [f"{metric} {choice.regime}: {best.name} ({count})", f"  {_figures(best, metric, quality)}"]
         if len(choice.runs) > 1:
             second = choice.runs[1]
-            margin = best.scores["BLEU"] - second.scores["BLEU"]
+            margin = best.scores[quality] - second.scores[quality]
             low, high = choice.interval or (math.nan, math.nan)
             interval = "" if math.isnan(low) else f" [{low:+.1f}, {high:+.1f}]"
-            lines.append(f"  {margin:.1f} BLEU{interval} more than the next, {second.name}: {_figures(second, metric)}")
+            shown = f"{margin:.{COLUMNS[quality][1]}f} {quality}{interval}"
+            lines.append(f"  {shown} more than the next, {second.name}: {_figures(second, metric, quality)}")
             lines.append(f"  {_verdict(choice)}")
         if (speed := best.scores.get("RTF")) is not None and speed > 1:
             lines.append(f"  it can't keep up with speech on the machine that decoded it: RTF {speed:.2f}")
-        if lower is not None and lower.scores["BLEU"] >= best.scores["BLEU"]:
-            lines.append(f"  {lower.name}, of a lower regime, has as much BLEU at a smaller lag")
-        elif lower is None or best.scores["BLEU"] > lower.scores["BLEU"]:
+        if lower is not None and lower.scores[quality] >= best.scores[quality]:
+            lines.append(f"  {lower.name}, of a lower regime, has as much {quality} at a smaller lag")
+        elif lower is None or best.scores[quality] > lower.scores[quality]:
             lower = best
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
@@ -148,9 +159,10 @@ def _verdict(choice: Choice) -> str:
     return f"the difference may be chance ({test}); prefer the one with the smaller lag or RTF, or test on more data"
 
 
-def _figures(run: ScoredRun, metric: str) -> str:
-    low, high = run.scores.get("BLEU_low"), run.scores.get("BLEU_high")
+def _figures(run: ScoredRun, metric: str, quality: str) -> str:
+    low, high = run.scores.get(f"{quality}_low"), run.scores.get(f"{quality}_high")
     interval = "" if low is None or high is None else f" [{low:.1f}, {high:.1f}]"
     aware = run.scores.get(f"{metric}_CA")
     computed = "" if aware is None else f", {aware:.0f} ms with computation"
-    return f"BLEU {run.scores['BLEU']:.1f}{interval} at {run.scores[metric]:.0f} ms{computed}"
+    score = f"{quality} {run.scores[quality]:.{COLUMNS[quality][1]}f}"
+    return f"{score}{interval} at {run.scores[metric]:.0f} ms{computed}"

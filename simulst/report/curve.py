@@ -1,4 +1,4 @@
-"""Pictures: BLEU over latency."""
+"""Pictures: quality over latency."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulst.errors import SimulstError
-from simulst.report.table import ScoredRun, check_metric, load_runs
+from simulst.report.table import ScoredRun, check_metric, check_quality, load_runs
 
 logger = logging.getLogger(__name__)
 
@@ -27,42 +27,50 @@ OFFSETS = [(x * distance, y * distance) for distance in (9, 13, 17) for x, y in 
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
-def draw_curve(folders: Sequence[Path], out: Path, latencies: Sequence[str] = ("AL", "LAAL"), title: str = "") -> None:
-    """Draw BLEU over latency from the runs' scores.json, with one panel for each latency metric.
+def draw_curve(
+    folders: Sequence[Path],
+    out: Path,
+    latencies: Sequence[str] = ("AL", "LAAL"),
+    title: str = "",
+    quality: str = "BLEU",
+) -> None:
+    """Draw quality over latency from the runs' scores.json, with one panel for each latency metric.
 
     Each strategy (with each initial wait) is a line. Its points are labelled with the chunk in ms, or else with the
-    policy's number. Light bars are BLEU's 95 % intervals. An offline run is a dashed horizontal line.
+    policy's number. Light bars are the quality's 95 % intervals. An offline run is a dashed horizontal line.
 
     folders: folders of scored runs.
     out: picture to write: .png, .svg or .pdf.
     latencies: keys of scores.json.
     title: of the picture.
+    quality: BLEU, chrF or COMET, which has no intervals.
 
-    Raises SimulstError: the suffix is another one; a run lacks a metric; there is nothing to draw; matplotlib is
-        missing.
+    Raises SimulstError: the suffix is another one; there is no such quality; a run lacks a metric; there is nothing to
+        draw; matplotlib is missing.
     """
     kind = out.suffix.lower().lstrip(".")
     if kind not in METADATA:
         raise SimulstError(f"{out}: pictures are .{', .'.join(METADATA)}; give --out one of these suffixes.")
     if not latencies:
         raise SimulstError(f"{out}: no latency metric to draw over; name one, such as AL.")
+    check_quality(quality)
     runs = load_runs(folders)
     for run, metric in itertools.product(runs, latencies):
         check_metric(run, metric)
-    offline = [run for run in runs if run.offline and run.scores.get("BLEU") is not None]
+    offline = [run for run in runs if run.offline and run.scores.get(quality) is not None]
     lines: dict[str, list[ScoredRun]] = {}
     for run in runs:
         if run.offline:
             continue
-        if any(run.scores.get(key) is None for key in ("BLEU", *latencies)):
-            logger.warning("%s: wrote nothing, or has no references; left out of the picture.", run.folder)
+        if any(run.scores.get(key) is None for key in (quality, *latencies)):
+            logger.warning("%s: has no %s or no lag; left out of the picture.", run.folder, quality)
             continue
         lines.setdefault(run.line, []).append(run)
     if not lines and not offline:
-        raise SimulstError(f"{out}: none of the runs has both BLEU and a latency; there is nothing to draw.")
+        raise SimulstError(f"{out}: none of the runs has both {quality} and a latency; there is nothing to draw.")
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.with_name(f"{out.name}.{os.getpid()}.part")
-    _draw(lines, offline, latencies, title, temporary, kind)
+    _draw(lines, offline, latencies, quality, title, temporary, kind)
     temporary.replace(out)
 
 
@@ -70,6 +78,7 @@ def _draw(
     lines: dict[str, list[ScoredRun]],
     offline: list[ScoredRun],
     latencies: Sequence[str],
+    quality: str,
     title: str,
     out: Path,
     kind: str,
@@ -88,14 +97,15 @@ def _draw(
         panels = figure.subplots(1, len(latencies), sharey=True, squeeze=False)[0]
         for panel, metric in zip(panels, latencies, strict=True):
             for i, (name, runs) in enumerate(lines.items()):
-                _draw_line(panel, metric, name, runs, i)
+                _draw_line(panel, metric, quality, name, runs, i)
             for run, dash in zip(offline, itertools.cycle(("--", "-.", ":"))):
-                panel.axhline(run.scores["BLEU"], color="0.35", linestyle=dash, linewidth=1.2, label=run.name)
+                panel.axhline(run.scores[quality], color="0.35", linestyle=dash, linewidth=1.2, label=run.name)
             panel.set_xlabel(metric if metric.startswith(("AP", "RTF")) else f"{metric} (ms)")
             panel.grid(color="0.92", linewidth=0.8)
             panel.set_axisbelow(True)
             panel.margins(x=0.1, y=0.08)
-        panels[0].set_ylabel("BLEU (bars: 95 %)")
+        barred = any(f"{quality}_low" in run.scores for runs in lines.values() for run in runs)
+        panels[0].set_ylabel(f"{quality} (bars: 95 %)" if barred else quality)
         handles, labels = panels[0].get_legend_handles_labels()
         widest = 0.5 + 0.075 * max(map(len, labels))  # inches
         columns = min(len(labels), max(1, int(figure.get_figwidth() / widest)))
@@ -112,17 +122,18 @@ def _draw(
             figure.suptitle(title, fontsize=11)
         canvas.draw()  # fixes the layout, so that labels can be placed in it
         for panel, metric in zip(panels, latencies, strict=True):
-            _label_points(panel, metric, lines, [run.scores["BLEU"] for run in offline], canvas.get_renderer())
+            levels = [run.scores[quality] for run in offline]
+            _label_points(panel, metric, quality, lines, levels, canvas.get_renderer())
         figure.savefig(out, format=kind, dpi=160, metadata=METADATA[kind])
 
 
-def _draw_line(panel: Any, metric: str, name: str, runs: list[ScoredRun], number: int) -> None:
+def _draw_line(panel: Any, metric: str, quality: str, name: str, runs: list[ScoredRun], number: int) -> None:
     """Draw one strategy. `load_runs` has sorted its points from the smallest value to the largest."""
     colour = COLOURS[number % len(COLOURS)]
     x = [run.scores[metric] for run in runs]
-    y = [run.scores["BLEU"] for run in runs]
-    low = [max(0.0, bleu - (run.scores.get("BLEU_low") or bleu)) for run, bleu in zip(runs, y, strict=True)]
-    high = [max(0.0, (run.scores.get("BLEU_high") or bleu) - bleu) for run, bleu in zip(runs, y, strict=True)]
+    y = [run.scores[quality] for run in runs]
+    low = [max(0.0, score - (run.scores.get(f"{quality}_low") or score)) for run, score in zip(runs, y, strict=True)]
+    high = [max(0.0, (run.scores.get(f"{quality}_high") or score) - score) for run, score in zip(runs, y, strict=True)]
     panel.errorbar(x, y, [low, high], fmt="none", ecolor=colour, alpha=0.25, elinewidth=1.2, capsize=2, zorder=1)
     panel.plot(
         x,
@@ -139,17 +150,23 @@ def _draw_line(panel: Any, metric: str, name: str, runs: list[ScoredRun], number
 
 
 def _label_points(
-    panel: Any, metric: str, lines: dict[str, list[ScoredRun]], levels: Sequence[float], renderer: Any
+    panel: Any,
+    metric: str,
+    quality: str,
+    lines: dict[str, list[ScoredRun]],
+    levels: Sequence[float],
+    renderer: Any,
 ) -> None:
     """Write each point's value close to the point, where it covers few lines, points and other labels.
 
-    levels: BLEU of the horizontal lines.
+    levels: the quality of the horizontal lines.
     """
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke
 
     paths = [
-        panel.transData.transform([(run.scores[metric], run.scores["BLEU"]) for run in runs]) for runs in lines.values()
+        panel.transData.transform([(run.scores[metric], run.scores[quality]) for run in runs])
+        for runs in lines.values()
     ]
     # Lines become dots a few pixels apart, so that we can count what a label covers.
     left, right = panel.get_xlim()
@@ -162,7 +179,7 @@ def _label_points(
                 continue
             label = panel.annotate(
                 f"{run.value:g}",
-                (run.scores[metric], run.scores["BLEU"]),
+                (run.scores[metric], run.scores[quality]),
                 xytext=OFFSETS[0],
                 textcoords="offset points",
                 ha="center",

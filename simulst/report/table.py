@@ -50,6 +50,8 @@ COLUMNS = {
 """Key of scores.json → heading and decimals. Runs of sentences and runs of recordings have different lags. Recognition
 alone has error rates (%). Recordings alone have the missing and extra units of their sentences (%), and the units a
 minute that were written where nobody speaks."""
+QUALITIES = ("BLEU", "chrF", "COMET")
+"""Qualities that runs can be chosen and drawn by: higher is better."""
 PAPER_B = ("AL_original", "AL_steps")
 """Lags of Nguyen et al. 2021 (equations 5 and 6). Only tables with runs of that paper's READ show them."""
 
@@ -134,6 +136,12 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
             )
         )
     return sorted(runs, key=lambda run: (not run.offline, _natural(run.line), run.value or 0, _natural(run.name)))
+
+
+def check_quality(quality: str) -> None:
+    """Raise SimulstError if there is no such quality. A run without it may have written nothing."""
+    if quality not in QUALITIES:
+        raise SimulstError(f"'{quality}' is no quality to compare runs by; choose from {', '.join(QUALITIES)}.")
 
 
 def check_metric(run: ScoredRun, metric: str) -> None:

@@ -83,6 +83,26 @@ def test_what_is_said(sweep: list[Path], tmp_path: Path) -> None:
     assert "it can't keep up" not in said
 
 
+def test_other_qualities(sweep: list[Path], caplog: pytest.LogCaptureFixture) -> None:
+    """By chrF the figures and the test are chrF's. COMET is compared where runs have it, without a test."""
+    [low] = choose(sweep, "LAAL", BOTH[:1], quality="chrF")
+    test = compare_runs(sweep[0], sweep[1])
+    assert low.p == test["chrF_p"] and low.interval == (test["chrF_low"], test["chrF_high"])
+    assert f"{scores(sweep[1])['chrF'] - scores(sweep[0])['chrF']:.1f} chrF [" in report([low], "LAAL", "chrF")
+    with pytest.raises(SimulstError, match=r"no run has both COMET and LAAL.*; score the runs with --comet"):
+        choose(sweep, "LAAL", BOTH, quality="COMET")
+    for folder, comet in zip(sweep[:3], (0.75, 0.5, 0.8), strict=True):
+        (folder / "scores.json").write_text(json.dumps({**scores(folder), "COMET": comet}))
+    low, high = choose(sweep, "LAAL", BOTH, quality="COMET")
+    assert [run.name for run in low.runs] == ["LA-2_500ms", "LA-2_700ms"]
+    assert [run.name for run in high.runs] == ["LA-2_1000ms"] and "2000: has no COMET or no LAAL" in caplog.text
+    said = report([low, high], "LAAL", "COMET")
+    assert "COMET 0.750 at" in said and "0.250 COMET more than the next" in said
+    assert "no test of the difference: scores.json has no COMET of single sentences" in said
+    wrong = CliRunner().invoke(cli.choose, [str(sweep[0]), "--quality", "TER"])
+    assert wrong.exit_code and "'TER' is no quality to compare runs by; choose from BLEU" in str(wrong.exception)
+
+
 def test_slow_and_beaten(tmp_path: Path) -> None:
     """A configuration that is too slow is told, and one that a lower regime beats."""
     runs = [make(tmp_path / "a", 500, 1000), make(tmp_path / "b", 1000, 3000, 0.3)]
@@ -97,7 +117,7 @@ def test_slow_and_beaten(tmp_path: Path) -> None:
 def test_a_run_without_a_lag_is_left_out(sweep: list[Path], caplog: pytest.LogCaptureFixture) -> None:
     (sweep[1] / "scores.json").write_text(json.dumps({**scores(sweep[1]), "LAAL": None}))
     assert [run.name for run in choose(sweep, "LAAL", BOTH)[0].runs] == ["LA-2_500ms"]
-    assert "700: wrote nothing, or has no references; left out." in caplog.text
+    assert "700: has no BLEU or no LAAL; left out." in caplog.text
 
 
 def test_whole_recordings_need_their_sentences(sweep: list[Path]) -> None:

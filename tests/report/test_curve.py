@@ -84,6 +84,23 @@ def test_what_is_in_it(tmp_path: Path, runs: list[Path], figures: list[Any]) -> 
     assert len(looks) == len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == 5
 
 
+def test_another_quality(
+    tmp_path: Path, runs: list[Path], figures: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    for folder in runs[:2]:
+        scores = json.loads((folder / "scores.json").read_text())
+        (folder / "scores.json").write_text(json.dumps({**scores, "COMET": scores["BLEU"] / 100}))
+    draw_curve(runs, tmp_path / "comet.png", ["AL"], quality="COMET")
+    draw_curve(runs, tmp_path / "bleu.png", ["AL"])
+    [comet], [bleu] = (figure.axes for figure in figures)
+    assert (comet.get_ylabel(), bleu.get_ylabel()) == ("COMET", "BLEU (bars: 95 %)")
+    lines = {line.get_label(): list(line.get_ydata()) for line in comet.get_lines()}
+    assert lines["LA-1"] == lines["LA-1, wait 3000 ms"] == [0.25]
+    assert "1000-1-0: has no COMET or no lag; left out of the picture." in caplog.text
+    with pytest.raises(SimulstError, match="none of the runs has both chrF and a latency"):
+        draw_curve(runs, tmp_path / "chrf.png", quality="chrF")
+
+
 def test_labels_do_not_cover_each_other(tmp_path: Path, runs: list[Path], figures: list[Any]) -> None:
     draw_curve(runs, tmp_path / "curve.png", ["AL"])
     boxes = [text.get_window_extent() for text in figures[0].axes[0].texts]
@@ -118,6 +135,8 @@ def test_errors(tmp_path: Path, runs: list[Path]) -> None:
         draw_curve(runs, tmp_path / "curve.gif")
     with pytest.raises(SimulstError, match="no 'LAG'; choose from AL, LAAL, AP"):
         draw_curve(runs, tmp_path / "curve.png", ["LAG"])
+    with pytest.raises(SimulstError, match="'TER' is no quality to compare runs by"):
+        draw_curve(runs, tmp_path / "curve.png", quality="TER")
     with pytest.raises(SimulstError, match="no latency metric"):
         draw_curve(runs, tmp_path / "curve.png", [])
     with pytest.raises(SimulstError, match="no run"):
