@@ -26,6 +26,9 @@ from simulst.report.table import find_runs, runs_table, write_results
     metavar="A B",
     help="Test the difference of run B to run A, too: their folders, whole or below one of FOLDERS (repeatable).",
 )
+@click.option(
+    "--text", "more", type=click.Path(exists=True, path_type=Path), help="A file whose text is shown after the table."
+)
 @click.option("--equal-texts", is_flag=True, help="Also count the texts that are equal in two offline runs.")
 def main(
     folders: tuple[Path, ...],
@@ -34,6 +37,7 @@ def main(
     picture: str,
     made_by: str,
     tested: tuple[tuple[str, str], ...],
+    more: Path | None,
     equal_texts: bool,
 ) -> None:
     """Replace the table of one section."""
@@ -50,6 +54,8 @@ def main(
             print(f"{folders[0]}: has not both runs, {pair[0]} and {pair[1]}, so their difference is not tested")
     if found:
         text += f"\n\n{differences_text(found)}"
+    if more:
+        text += f"\n\n```text\n{more.read_text(encoding='utf-8').strip()}\n```"
     stale = write_results(page, section, text, made_by, picture)
     if stale:
         print(f"{page}: the text has figures that {section} no longer has: {', '.join(stale)}; revise it")

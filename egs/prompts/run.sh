@@ -22,6 +22,8 @@
 #   12 decode the talks, and score their sentences by OmniSTEval: curve and tables (needs --stop-stage 12)
 #   13 the es prompts with the same weights in CTranslate2's and in Hugging Face's form (--stage 13 --stop-stage 13)
 #   14 recall of rare words with and without context, on the es prompts (--stage 14 --stop-stage 14)
+#   15 choice by regime: the best configuration for each range of LongYAAL, on a talk of the es dev prompts
+#      (--stage 15 --stop-stage 15)
 # An interrupted run goes on where it was; what is whole is not done again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -94,16 +96,17 @@ if runs 11; then
     done
 fi
 
+decode_talks() { # $1: a folder of talks; $2: its source language; $3: configurations; $4: the folder for the runs
+    simulst sweep --data "$1" --model $whisper --source-lang "$2" --target-lang en --decodings "$3" --out "$4" \
+        --jobs "$jobs" $redo ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm)
+    python ../../local/score_runs.py --target-lang en --segmentation "$1/talks.yaml" --references "$1/talks.en" "$4"
+}
+
 if runs 12; then
     for pair in $pairs; do
         for pauses in natural long; do
             echo "== stage 12: decode and score the talks $pair, $pauses pauses"
-            talks=data/$pair/talks-$pauses
-            simulst sweep --data "$talks" --model $whisper --source-lang "${pair%-*}" --target-lang en \
-                --decodings conf/sweep_talks.yaml --out "$exp/talks/$pair-$pauses" --jobs "$jobs" $redo \
-                ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm)
-            python ../../local/score_runs.py --target-lang en --segmentation "$talks/talks.yaml" \
-                --references "$talks/talks.en" "$exp/talks/$pair-$pauses"
+            decode_talks "data/$pair/talks-$pauses" "${pair%-*}" conf/sweep_talks.yaml "$exp/talks/$pair-$pauses"
             section=talks-$pair-$pauses
             picture=
             if [ "$pair" = "$pictured" ]; then
@@ -155,4 +158,15 @@ if runs 14; then
     es_sweep conf/sweep_terms_in_text.yaml "$exp/terms/in_text" --model "$hf" --context data/es-en/context_text.tsv
     python ../../local/score_runs.py --target-lang en --context $context "$exp/terms"
     write_tables terms 14 "$exp/terms"
+fi
+
+if runs 15; then
+    echo "== stage 15: choice by regime on a talk of the es dev prompts"
+    talks=data/es-en/talks-dev
+    python ../../local/write_talks.py --data data/es-en/dev --out $talks --source-lang es --target-lang en \
+        --join natural $redo
+    decode_talks $talks es conf/sweep_regimes.yaml "$exp/regimes"
+    simulst choose "$exp/regimes" --metric LongYAAL --regimes 0-2000 2000-4000 --segmentation $talks/talks.yaml \
+        --references $talks/talks.en | tee "$exp/regimes.txt"
+    write_tables regimes 15 "$exp/regimes" --text "$exp/regimes.txt"
 fi

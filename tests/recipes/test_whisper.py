@@ -155,6 +155,18 @@ def test_talks(checkout: Path) -> None:
     assert "LongYAAL" in (exp / "talks-es-en-long.svg").read_text()
 
 
+def test_choice_by_regime(checkout: Path) -> None:
+    """The dev prompts are joined, decoded and scored; the page names the best configuration of each regime."""
+    (checkout / "egs/prompts/data/es-en/dev/text.en").write_text("u0 the cats sat\nu1 on their mats\n")
+    (checkout / "egs/prompts/conf/sweep_regimes.yaml").write_text(SWEEP.replace("500", "[500, 1000]"))
+    said = run(checkout, "prompts", "--stage", "15", "--stop-stage", "15", "--exp", "exp-regimes")
+    exp = checkout / "egs/prompts/exp-regimes"
+    assert runs(exp / "regimes") == {"hold-1_1000ms", "hold-1_500ms"}
+    choice = (exp / "regimes.txt").read_text()
+    assert choice.startswith("LongYAAL 0 to 2000 ms: ") and "\n\nLongYAAL 2000 to 4000 ms: " in choice
+    assert choice in said and f"```text\n{choice.strip()}\n```" in (exp / "README.md").read_text()
+
+
 def test_whisper_is_fine_tuned(checkout: Path) -> None:
     """Stages 6 to 10 of voices, all lines in stage 13, and the talks of stage 17."""
     place = checkout / "egs/voices"
