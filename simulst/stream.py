@@ -104,6 +104,8 @@ class Stream:
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)
         self._heard = 0  # see `Session.heard`, at the last step
+        self._same: Tokens = ()  # what the best hypotheses have been, or a beginning of it,
+        self._since = 0  # from this length (samples) on
         self._finished = False
         self._pace = self.pace or Pace()
 
@@ -215,12 +217,23 @@ class Stream:
         self._write(final=True)
 
     def _make_room(self) -> None:
-        """If the window is full, commit the words of the audio that leaves it: without the audio they would be lost."""
-        if self.session.is_full():
-            spoken = self.session.spoken(self._best)
-            self._check_kept(spoken)
-            self._committed = max(spoken, self._committed, key=len)
+        """Move a full window, or one whose text ended while speech goes on.
+
+        The words of the audio that leaves it are committed: without the audio they would be lost.
+        """
+        if self._best != self._same[: len(self._best)]:
+            self._same, self._since = self._best, self.session.length
+        full = self.session.is_full()
+        if not full and not self.session.is_stuck(self._since):
+            return
+        spoken = self.session.spoken(self._best)
+        self._check_kept(spoken)
+        self._committed = max(spoken, self._committed, key=len)
+        if full:
             self.session.slide(self._committed)
+        else:
+            self.session.restart(self._committed, self._since)
+            self._since = self.session.length
 
     def _write(self, final: bool = False) -> None:
         words = self._words.write(self._committed, self.decoding.commit.ends_word, final)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
+from simulst.models.base import Session
 from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
 from simulst.policy.context import Context, View
@@ -447,6 +448,34 @@ def test_a_window_full_at_the_very_end_does_not_slide() -> None:
     session = FakeModel(window=10).session()
     Stream(session, decoding(All(), Offline())).push(audio(2000), finished=True)
     assert session.offset == 0
+
+
+class EndingSession(FakeSession):
+    """Ends its text after three tokens for as long as they are in the window."""
+
+    def _search(self, committed: Tokens, beam: int, stop: Stopping | None) -> Found:
+        found = super()._search(committed, beam, stop)
+        return found if self.offset else Found([Hypothesis(found.best[: max(3, len(committed))], 0.0)])
+
+    def is_stuck(self, since: int) -> bool:
+        return self.samples - since >= 4 * RATE
+
+    def restart(self, committed: Tokens, since: int) -> None:
+        assert since == RATE
+        self.offset = len(committed)
+
+
+@pytest.mark.parametrize("commit", [All(), Hold(2), LocalAgreement(2)])
+def test_speech_after_a_text_that_ended_is_not_lost(commit: Commit, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = FakeModel(unstable=0)
+    session = EndingSession(model, Meter())
+    stream = Stream(session, decoding(commit, Chunk(1000)))
+    stream.push(audio(12000), finished=True)
+    assert words(stream) == model.truth(12 * RATE).split()
+    monkeypatch.setattr(EndingSession, "is_stuck", Session.is_stuck)
+    lossy = Stream(EndingSession(model, Meter()), decoding(commit, Chunk(1000)))
+    lossy.push(audio(12000), finished=True)
+    assert len(lossy.committed) == 3
 
 
 def test_elapsed_is_delay_and_computation_so_far() -> None:

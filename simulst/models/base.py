@@ -35,8 +35,9 @@ class Session(ABC):
     background: what is known of the recording; `tell` sets it.
 
     A model that can't process endless audio has a window. The loop makes a step when the window's `limit` is reached.
-    Once the window `is_full`, the loop commits what was `spoken` in the audio that leaves and calls `slide`. A model
-    without a window does not override these methods.
+    Once the window `is_full`, the loop commits what was `spoken` in the audio that leaves and calls `slide`. If text
+    has ended although speech goes on (`is_stuck`), the loop calls `restart`. A model without a window does not override
+    these methods.
     """
 
     sample_rate: int = SAMPLE_RATE
@@ -122,6 +123,13 @@ class Session(ABC):
 
     def slide(self, committed: Tokens) -> None:
         """Drop the oldest audio from the window, together with its committed tokens. They stay committed."""
+
+    def is_stuck(self, since: int) -> bool:
+        """Whether too much was said after the length `since` (samples) for the text that is the same since then."""
+        return False
+
+    def restart(self, committed: Tokens, since: int) -> None:
+        """Drop all committed tokens and their audio, which ends before `since`. They stay committed."""
 
 
 class Model(Protocol):

@@ -19,6 +19,8 @@ from simulst.models.base import Session
 from simulst.search import Tokens
 from simulst.units import SAMPLE_RATE
 
+STUCK_SECONDS = 4.0  # of speech with the same text; 3 s if a speaker pauses between sentences (egs/prompts' dev set)
+STUCK_POWER = 0.1  # of that audio, relative to the audio before; less is silence
 LEAST_CUT = 1.0  # seconds; after a smaller cut, the window would be full again at once
 SHORTER = "cut the stream at its pauses ('segment'), or give the model a shorter window"
 
@@ -94,9 +96,24 @@ class WindowedSession(Session):
         else:
             seconds, tokens = self._window_seconds / 2, len(prefix)
             logger.warning("%.1f s of audio left the model's window without a word.", seconds)
-        self._gone += prefix[:tokens]
-        samples = min(round(seconds * SAMPLE_RATE), self._audio.size)
-        self._offset += samples
+        self._leave(tokens, round(seconds * SAMPLE_RATE), committed)
+
+    def is_stuck(self, since: int) -> bool:
+        """An offline model ends sentences. It may invent one from little speech, and add nothing to it from then on."""
+        if self.length - since < STUCK_SECONDS * SAMPLE_RATE or since <= self._offset:
+            return False
+        power = np.square(self._audio)
+        return bool(power[since - self._offset :].mean() > STUCK_POWER * power[: since - self._offset].mean())
+
+    def restart(self, committed: Tokens, since: int) -> None:
+        prefix = self._in_window(committed)
+        end = round(self._end_times(prefix)[-1] * SAMPLE_RATE) if prefix else 0
+        self._leave(len(prefix), min(end, since - self._offset), committed)
+
+    def _leave(self, tokens: int, samples: int, committed: Tokens) -> None:
+        """Drop the first audio of the window, and so many of its committed tokens."""
+        self._gone = committed[: len(self._gone) + tokens]
+        self._offset += min(samples, self._audio.size)
         self._audio = self._audio[samples:]
 
     def _in_window(self, committed: Tokens) -> Tokens:

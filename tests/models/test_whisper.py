@@ -447,6 +447,38 @@ def test_a_third_of_the_window_stays(
     assert session.length == 30 * RATE
 
 
+@pytest.mark.parametrize(
+    ("seconds", "tail", "stuck"),
+    [
+        (6.0, 1.0, True),
+        (5.9, 1.0, False),  # text may still come
+        (6.0, 0.4, True),  # 8 dB less
+        (6.0, 0.1, False),  # 20 dB less: silence
+    ],
+)
+def test_a_text_that_ends_too_early(whisper: Whisper, seconds: float, tail: float, stuck: bool) -> None:
+    session, audio = whisper.session("es", "en"), noise(seconds)
+    audio[2 * RATE :] *= tail
+    session.extend(audio)
+    assert session.is_stuck(2 * RATE) == stuck
+    assert not session.is_stuck(0)  # nothing was heard before
+
+
+@pytest.mark.parametrize(("end", "cut"), [(1.5, 1.5), (0.0, 0.0), (5.0, 2.0)])  # the text was there after 2 s
+def test_all_text_leaves_with_its_audio(
+    whisper: Whisper, monkeypatch: pytest.MonkeyPatch, end: float, cut: float
+) -> None:
+    session = whisper.session("es", "en")
+    session.extend(noise(8))
+    monkeypatch.setattr(whisper, "begins", lambda *_: [0, 0, 0, end / 0.02])
+    session.restart(prefix_of(3), 2 * RATE)
+    assert session.gone == 3 and session.limit() == (30 + cut) * RATE
+    assert session.search(prefix_of(3), BeamSearch(2), None).best[:3] == prefix_of(3)
+    assert not session.is_stuck(2 * RATE) or cut < 2
+    session.restart(prefix_of(3), 8 * RATE)
+    assert session.gone == 3 and session.limit() == (30 + cut) * RATE  # no text, no audio
+
+
 def test_slide_without_a_word(whisper: Whisper, caplog: pytest.LogCaptureFixture) -> None:
     session = whisper.session("es", "en")
     session.extend(noise(30))

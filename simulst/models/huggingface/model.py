@@ -77,8 +77,8 @@ class HuggingFaceSession(WindowedSession):
         if self._model.shows_previous and text:
             self._before = self._model.tokens(text, self._languages[1])
 
-    def slide(self, committed: Tokens) -> None:
-        super().slide(committed)
+    def _leave(self, tokens: int, samples: int, committed: Tokens) -> None:
+        super()._leave(tokens, samples, committed)
         self._incremental = None  # what it knows begins with tokens that have left the window
 
     def text(self, tokens: Tokens) -> str:
