@@ -55,7 +55,7 @@ def main(
     if found:
         text += f"\n\n{differences_text(found)}"
     if more:
-        text += f"\n\n```text\n{more.read_text(encoding='utf-8').strip()}\n```"
+        text += f"\n\n```\n{more.read_text(encoding='utf-8').strip()}\n```"
     stale = write_results(page, section, text, made_by, picture)
     if stale:
         print(f"{page}: the text has figures that {section} no longer has: {', '.join(stale)}; revise it")

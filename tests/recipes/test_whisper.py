@@ -164,7 +164,7 @@ def test_choice_by_regime(checkout: Path) -> None:
     assert runs(exp / "regimes") == {"hold-1_1000ms", "hold-1_500ms"}
     choice = (exp / "regimes.txt").read_text()
     assert choice.startswith("LongYAAL 0 to 2000 ms: ") and "\n\nLongYAAL 2000 to 4000 ms: " in choice
-    assert choice in said and f"```text\n{choice.strip()}\n```" in (exp / "README.md").read_text()
+    assert choice in said and f"```\n{choice.strip()}\n```" in (exp / "README.md").read_text()
 
 
 def test_whisper_is_fine_tuned(checkout: Path) -> None:
