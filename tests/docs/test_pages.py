@@ -440,7 +440,8 @@ def test_advice_has_the_figures_of_the_recipes_tables() -> None:
                 head = row
             elif len(row) == len(head):
                 cells = dict(zip(head, row, strict=True))
-                published.add((row[0], cells["BLEU"], cells["LAAL"], cells["RTF"]))
+                if "LAAL" in cells:  # not of whole recordings
+                    published.add((row[0], cells["BLEU"], cells["LAAL"], cells["RTF"]))
     quoted = [tuple(row[1:]) for row in rows("docs/choosing.md") if len(row) == 5 and row[2][0].isdigit()]
     assert len(quoted) > 20
     for row in quoted:
