@@ -21,7 +21,8 @@ def findings_page(papers: Mapping[str, Sequence[Outcome]]) -> str:
     outcomes = [outcome for of_paper in papers.values() for outcome in of_paper]
     tests = sum(outcome.p is not None for outcome in outcomes)
     counts = Counter[str](outcome.verdict for outcome in outcomes)
-    verdicts = ("holds", "does not hold", "not decided", "runs missing")
+    verdicts = ["holds", "does not hold", "not decided", "runs missing"]
+    verdicts += ["for other languages"] * ("for other languages" in counts)
     told = ", ".join(f"{verdict} {counts[verdict]}" for verdict in verdicts)
     lines = [
         f"{len(outcomes)} findings: {told}. Brackets hold 95 % intervals. p is corrected for {tests} tests; "
@@ -56,7 +57,7 @@ def _missing(outcomes: Sequence[Outcome]) -> list[str]:
     for command in commands:
         ones = [outcome for outcome in outcomes if outcome.finding.command == command]
         patterns = dict.fromkeys(pattern for outcome in ones for pattern in outcome.missing)
-        made_by = f"; `{command}` makes them" if command else ""
+        made_by = f"; `{command}`, with the options of the other runs, makes them" if command else ""
         names = ", ".join(outcome.finding.id for outcome in ones)
         lines.append(f"* **{names}: runs missing**{made_by}: {', '.join(f'`{pattern}`' for pattern in patterns)}.")
     return lines

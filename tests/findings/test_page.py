@@ -33,11 +33,13 @@ def test_lines() -> None:
         Outcome(X1, "for other languages"),
     ]
     page = " ".join(findings_page({"P": outcomes}).split())
-    assert page.startswith("4 findings: holds 1, does not hold 0, not decided 1, runs missing 1.")
+    assert page.startswith(
+        "4 findings: holds 1, does not hold 0, not decided 1, runs missing 1, for other languages 1."
+    )
     assert "p is corrected for 1 tests" in page
     assert "* **X1 holds** (section 3.4). A is better than B: +3.5 BLEU [+1.2, +5.7] at LAAL 1953 to 2072 ms" in page
     assert "claimed more than +1.5, p = 0.004. `a_*` (2 runs) against `b`, in 2 trainings." in page
-    assert "* **X1: runs missing**; `./run.sh` makes them: `a_*`." in page
+    assert "* **X1: runs missing**; `./run.sh`, with the options of the other runs, makes them: `a_*`." in page
     assert "`a_1` against `b`. Not tested: it rains." in page and "* For other target languages: X1." in page
 
 
@@ -56,7 +58,7 @@ def test_the_command_writes_between_markers(tmp_path: Path) -> None:
     page.write_text("Mine.\n<!-- results: f -->\nstale\n<!-- end results: f -->\nStays.\n")
     before = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()}
     printed = call(*options, "--out", page, "--out", tmp_path / "new.md", "--section", "f", "--command", "make")
-    assert "**M1 holds**" in printed and "**M2: runs missing**; `./run.sh --recipe mini` makes them: `great`" in printed
+    assert "**M1 holds**" in printed and "**M2: runs missing**; `./run.sh --recipe mini`, with the" in printed
     text = page.read_text()
     assert printed.strip() in text and "stale" not in text and text.endswith("Stays.\n") and "make\n```" in text
     assert printed.strip() in (tmp_path / "new.md").read_text()
