@@ -105,6 +105,8 @@ FILES: list[tuple[str, Change]] = [
     ("stop: n is 0", conf(BOTH + "stop: {type: max_tokens, n: 0}")),
     ("stop: n is 0", conf(BOTH + "stop: {type: max_words, n: 0}")),
     ("stop: threshold is not a number", conf(BOTH + "stop: {type: ctc, threshold: .nan}")),
+    ("stop: threshold is not a number", conf(BOTH + "stop: {type: ctc_guide, threshold: .nan, model: espnet}")),
+    ("'ctc_guide' needs the option 'model'", conf(BOTH + "stop: {type: ctc_guide, threshold: 0}")),
     ("stop: frames is 0", conf(BOTH + "stop: {type: align_att, frames: 0}")),
     ("stop: W1 counts whole words; write 'whole_words: true'", conf(BOTH + "stop: {type: max_words, n: 1}")),
     (
@@ -172,6 +174,8 @@ WHISPER = "whisper --source-lang es --target-lang en --model-option compute_type
 ESPNET = "espnet --source-lang en --target-lang de"
 OFFLINE = "offline --source-lang en --target-lang de"
 BOUNDARY = COMMIT + "read: {type: boundary, threshold: 0.5, predictor: predictor/predictor.pth, frames: 8}\n"
+WHOLE_WORDS = READ + "commit: {type: all, whole_words: true}\n"
+GUIDED = "stop: {type: ctc_guide, threshold: 0, model: "
 NEEDS = [
     *can(
         WHISPER,
@@ -198,7 +202,15 @@ NEEDS = [
         (BOUNDARY.replace("frames: 8", "frames: 400"), "learnt boundaries in pieces of 8 frames"),
         (BOUNDARY.replace("predictor.pth", "no.pth"), "predictor/no.pth: no such file"),
     ),
-    *can(OFFLINE, (COMMIT + "read: {type: block}", "read: block needs")),
+    *can(
+        OFFLINE,
+        (COMMIT + "read: {type: block}", "read: block needs"),
+        (WHOLE_WORDS + GUIDED + "no_model}", "no_model: no such model"),
+        (WHOLE_WORDS + GUIDED + "whisper}", "whisper: this kind of model has no CTC layer; give an ESPnet model"),
+        (WHOLE_WORDS + GUIDED + "predictor}", "predictor: "),
+    ),
+    # The guide writes German.
+    *can(WHISPER, (WHOLE_WORDS + GUIDED + "espnet}", "stop: the guide espnet")),
     Case(
         "simulst sweep --data data --model espnet --source-lang en --target-lang de --out out --decodings c.yaml",
         "layers ... 99",

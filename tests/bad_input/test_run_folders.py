@@ -169,7 +169,26 @@ REPORTS = [
 ]
 
 
-@pytest.mark.parametrize("case", [*RESUMED, *REPORTS], ids=str)
+FINDING = "{id: X1, section: 1, sentence: s, kind: quality_at_lag, a: ['LA-2*'], b: ['hold*'], direction: more}"
+FINDINGS = [
+    Case("simulst findings --findings f.yaml --runs run", words, written("f.yaml", text), status)
+    for words, text, status in (
+        ("f.yaml: a file of findings is a mapping with the keys paper, command and findings", "- 1", 1),
+        ("f.yaml: no finding; declare one", "paper: P\nfindings: []", 1),
+        ("kind", f"paper: P\nfindings: [{FINDING.replace('quality_at_lag', 'taste')}]", 1),
+        ("X1 says that two things are the same", f"paper: P\nfindings: [{FINDING.replace('more', 'same')}]", 1),
+        ("two findings are called X1", f"paper: P\nfindings: [{FINDING}, {FINDING}]", 1),
+        ("", f"paper: P\nfindings: [{FINDING}]", 0),  # its runs are missing, which the page says
+    )
+] + table(
+    "simulst findings --findings f.yaml",
+    ("--runs run", "f.yaml: no such"),
+    ("--runs nowhere", "nowhere: ", written("f.yaml", f"paper: P\nfindings: [{FINDING}]")),
+    ("--runs data", "data: has no finished run", written("f.yaml", f"paper: P\nfindings: [{FINDING}]")),
+)
+
+
+@pytest.mark.parametrize("case", [*RESUMED, *REPORTS, *FINDINGS], ids=str)
 def test_runs(case: Case, check: Check) -> None:
     check(case)
 
