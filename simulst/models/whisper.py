@@ -314,7 +314,7 @@ class WhisperSession(WindowedSession):
         return [last - begin for begin in self._begins(tokens)]
 
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        previous = (self._told + self._before + self._gone)[-PREVIOUS_TOKENS:]
+        previous = (self._told + self._before + self._shown)[-PREVIOUS_TOKENS:]
         key = ("search", self._offset, self.length, self._begin, previous, prefix, options, max_new)
         encoded = self._encoded()
         return self.meter.shared(key, lambda: self._search(encoded, previous, prefix, options, max_new))

@@ -51,6 +51,7 @@ class WindowedSession(Session):
         self._audio = np.zeros(0, dtype=np.float32)
         self._offset = 0  # samples that have left the window
         self._gone: Tokens = ()  # committed tokens that have left the window
+        self._hidden = 0  # of these; the decoder is not shown them
 
     @abstractmethod
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
@@ -74,6 +75,11 @@ class WindowedSession(Session):
     @property
     def gone(self) -> int:
         return len(self._gone)
+
+    @property
+    def _shown(self) -> Tokens:
+        """The text before the window that the decoder is shown."""
+        return self._gone[self._hidden :]
 
     def limit(self) -> float:
         return self._offset + round(self._window_seconds * SAMPLE_RATE)
@@ -109,6 +115,7 @@ class WindowedSession(Session):
         prefix = self._in_window(committed)
         end = round(self._end_times(prefix)[-1] * SAMPLE_RATE) if prefix else 0
         self._leave(len(prefix), min(end, since - self._offset), committed)
+        self._hidden = len(self._gone)  # a model repeats an invented text that it is shown
 
     def _leave(self, tokens: int, samples: int, committed: Tokens) -> None:
         """Drop the first audio of the window, and so many of its committed tokens."""

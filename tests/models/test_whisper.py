@@ -471,9 +471,12 @@ def test_all_text_leaves_with_its_audio(
     session = whisper.session("es", "en")
     session.extend(noise(8))
     monkeypatch.setattr(whisper, "begins", lambda *_: [0, 0, 0, end / 0.02])
+    shown = []
+    monkeypatch.setattr(whisper, "generate", lambda *given: shown.append(given[2]) or [Hypothesis(given[3])])
     session.restart(prefix_of(3), 2 * RATE)
     assert session.gone == 3 and session.limit() == (30 + cut) * RATE
     assert session.search(prefix_of(3), BeamSearch(2), None).best[:3] == prefix_of(3)
+    assert shown == [()]  # or the text would come again
     assert not session.is_stuck(2 * RATE) or cut < 2
     session.restart(prefix_of(3), 8 * RATE)
     assert session.gone == 3 and session.limit() == (30 + cut) * RATE  # no text, no audio

@@ -97,7 +97,16 @@ class HuggingFaceSession(WindowedSession):
             found = yield from self._ibwbs(prefix, options, stop)
             return replace(found, beam=[replace(h, tokens=self._gone + h.tokens) for h in found.beam])
         assert isinstance(options, JointBeamSearch)
-        key = ("search", self._key, self._before, self._gone, prefix, options, stop.options if stop else None)
+        key = (
+            "search",
+            self._key,
+            self._before,
+            self._shown,
+            self._gone,
+            prefix,
+            options,
+            stop.options if stop else None,
+        )
         beam = yield from self.meter.shared_steps(key, lambda: self._joint(prefix, options, stop))
         return Found([Hypothesis(self._gone + h.tokens, h.score) for h in beam])
 
@@ -163,7 +172,7 @@ class HuggingFaceSession(WindowedSession):
             return ()
         known = self.background.target_text
         told = self._model.tokens(known, self._languages[1]) if known else ()
-        return told + self._before + self._gone
+        return told + self._before + self._shown
 
     @property
     def _key(self) -> tuple[int, int]:
