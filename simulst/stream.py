@@ -104,8 +104,8 @@ class Stream:
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)
         self._heard = 0  # see `Session.heard`, at the last step
-        self._same: Tokens = ()  # what the best hypotheses have been, or a beginning of it,
-        self._since = 0  # from this length (samples) on
+        self._same: Tokens = ()  # a best hypothesis; those since then were equal to it, or a beginning of it
+        self._since = 0  # the length (samples) at which it was found
         self._finished = False
         self._pace = self.pace or Pace()
 
