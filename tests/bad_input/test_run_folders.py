@@ -184,7 +184,7 @@ FINDINGS = [
     "simulst findings --findings f.yaml",
     ("--runs run", "f.yaml: no such"),
     ("--runs nowhere", "nowhere: ", written("f.yaml", f"paper: P\nfindings: [{FINDING}]")),
-    ("--runs data", "data: has no finished run", written("f.yaml", f"paper: P\nfindings: [{FINDING}]")),
+    ("--runs data", "data: no run in it has a scores.json", written("f.yaml", f"paper: P\nfindings: [{FINDING}]")),
 )
 
 
