@@ -8,6 +8,8 @@
 #                        models and results get folders of this name
 #   --speeds "S ..."     factors of speed perturbation [$speeds]
 #   --asr true|false     train a recognition model first and use its encoder [$asr]
+#   --asr-model FILE     a recognition model that was trained before, such as another system's exp/NAME/en-de/asr/valid.acc.best.pth:
+#                        stage 6 begins with its encoder, and stage 5 is left out
 #   --config FILE        ESPnet's training configuration [$config]
 #   --asr-config FILE    ESPnet's training configuration for stage 5 [$asr_config]
 #   --model-options "."  model options for ESPnet's trainer in stages 5 and 6, which need the same encoder, such as
@@ -43,6 +45,7 @@ token_kind=unigram
 system=
 speeds="0.9 1.0 1.1"
 asr=true
+asr_model=
 config=../../conf/train/paper_c_st.yaml
 asr_config=../../conf/train/paper_c_asr.yaml
 model_options=

@@ -54,11 +54,11 @@ write_curve_and_tables() {
 }
 
 # Tests findings on the runs of trainings with other seeds, too. $1: name of the section; $2: the page that --publish
-# changes; $3: the folder of the runs below that of the experiments; $4: the command that made them; $5: files of findings.
+# changes; $3: the folder of the runs below that of the experiments; may be empty; $4: the command that made them; $5: files of findings.
 write_findings() {
     local arguments=(--section "$1-findings" --command "$4" --out "$exp/FINDINGS.md") folder file
     if $publish; then arguments+=(--out "$2"); fi
-    for folder in "$exp" $seeds; do arguments+=(--runs "$folder/$3"); done
+    for folder in "$exp" $seeds; do arguments+=(--runs "$folder${3:+/$3}"); done
     for file in $5; do arguments+=(--findings "$file"); done
     simulst findings "${arguments[@]}"
 }
@@ -75,7 +75,8 @@ check_gpus() {
         exit 1
     fi
 }
-if runs 5 && $asr; then check_gpus "$out/asr"; fi
+if [ -z "$asr_model" ] && $asr; then encoder_of=$out/asr/valid.acc.best.pth; else encoder_of=$asr_model; fi
+if runs 5 && $asr && [ -z "$asr_model" ]; then check_gpus "$out/asr"; fi
 if runs 6; then check_gpus "$out/st"; fi
 
 if runs 2; then
@@ -113,7 +114,7 @@ if runs 4; then
     python $local/train.py stats $st_training --out "$own/stats" $redo -- $stats_options
 fi
 
-if runs 5 && $asr; then
+if runs 5 && $asr && [ -z "$asr_model" ]; then
     echo "== stage 5: ASR pre-training"
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$own/stats" --out "$out/asr" $redo \
@@ -124,7 +125,7 @@ if runs 6; then
     echo "== stage 6: ST training"
     # shellcheck disable=SC2086,SC2046
     OMP_NUM_THREADS=$(nproc) python $local/train.py train $st_training --stats "$own/stats" --out "$out/st" $redo \
-        $($asr && echo --encoder "$out/asr/valid.acc.best.pth") $machines -- \
+        ${encoder_of:+--encoder "$encoder_of"} $machines -- \
         $model_options $train_options
 fi
 

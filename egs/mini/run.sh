@@ -14,9 +14,11 @@
 # Stage 17 (--stage 17 --stop-stage 17) writes the talks of the test splits as whole recordings, for long streams.
 # Stage 19 (--stage 19 --stop-stage 19) compares, on dev, searches with and without the detection of repeated tokens.
 # Stage 24 (--stage 24 --stop-stage 24) measures the recall of rare words without and with a bonus for terms.
+# Stage 25 (--stage 25 --stop-stage 25) is paper B: stages 3 to 10 for its three models, and its findings. Needs stages 1 and 2.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
+GIVEN=("$@")
 size=small
 style=sentences
 pair=en-de
@@ -138,4 +140,17 @@ if runs 24; then
                 --command "$command --stage 24 --stop-stage 24" "$out/terms/$pair"
         done
     done
+fi
+
+if runs 25; then
+    shared=()
+    for model in "b-char char 700" "b-bpe400 bpe 400" "b-bpe2000 bpe 2000"; do
+        read -r name kind size <<< "$model"
+        echo "== stage 25: paper B's model with the tokens $name"
+        ./run.sh --system "$name" --config ../../conf/train/mini_b_st.yaml --token-kind "$kind" --pieces "$size" \
+            --decodings ../../conf/decode/paper_b_grid.yaml --asr true --asr-config ../../conf/train/mini_b_asr.yaml \
+            "${shared[@]}" "${GIVEN[@]}" --stage 3 --stop-stage 10
+        shared=(--asr-model "$exp/b-char/$pair/asr/valid.acc.best.pth") # the source's tokens are the same in all three
+    done
+    write_findings "${variant:+$variant-}b" README.md "" "$command --stage 25 --stop-stage 25" ../../conf/findings/paper_b.yaml
 fi

@@ -130,6 +130,34 @@ def test_findings_of_paper_c_are_not_those_of_other_systems(tmp_path: Path) -> N
         assert ("findings --section" in done.stdout) == tested
 
 
+def test_paper_bs_models_begin_with_one_recognition_model(tmp_path: Path) -> None:
+    """Stage 25 trains three models, with their own tokens and configuration, and tests the findings over all seeds."""
+    noted(tmp_path)
+    for name in ("b-char", "b-bpe400", "b-bpe2000"):
+        place = tmp_path / "egs/mini/other" / name / "en-ja"
+        place.mkdir(parents=True)
+        (place / "en-ja.svg").touch()
+    given = ["--pair", "en-ja", "--exp", "other", "--train-options", "--seed 2", "--seeds", "more", "--counts", "1 2"]
+    done = run(tmp_path / "egs/mini", *given, "--stage", "25", "--stop-stage", "25")
+    assert done.returncode == 0, done.stderr
+    called = done.stdout.splitlines()
+    tokens = [line for line in called if "train_tokens.py" in line and "text.tc.ja" in line]
+    kinds = [re.sub(".* --size (.*)", r"\1", line) for line in tokens]
+    assert kinds == ["700 --kind char", "400 --kind bpe", "2000 --kind bpe"]
+    trainings = [line for line in called if "train.py train" in line]
+    asr, *translations = (line.partition(" --out ")[2] for line in trainings)
+    assert asr.startswith("other/b-char/en-ja/asr ") and "--task asr" in trainings[0]
+    for name, line in zip(("b-char", "b-bpe400", "b-bpe2000"), translations, strict=True):
+        assert line.startswith(f"other/{name}/en-ja/st ") and line.endswith(" -- --seed 2")
+        assert " --encoder other/b-char/en-ja/asr/valid.acc.best.pth " in line
+    assert sum("paper_b_grid.yaml" in line for line in called if line.startswith("sweep")) == 6
+    assert called[-1] == (
+        'findings --section b-findings --command ./run.sh --recipe mini --pair en-ja --train-options "--seed 2" '
+        '--counts "1 2" --stage 25 --stop-stage 25 --out other/FINDINGS.md --runs other --runs more '
+        "--findings ../../conf/findings/paper_b.yaml"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
