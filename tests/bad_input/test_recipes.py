@@ -24,7 +24,8 @@ RECIPES = [
         ("--stage 99999", "error: --stage '99999' is no stage's number"),
         ("--stop-stage ''", "error: --stop-stage '' is no stage's number"),
         ("--stage 12", "error: there is no stage from 12 to 10 in this recipe"),
-        ("--stage 25 --stop-stage 26", "error: there is no stage from 25 to 26 in this recipe"),
+        # Far above the last stage, so that a new stage does not make this a command that runs.
+        ("--stage 98 --stop-stage 99", "error: there is no stage from 98 to 99 in this recipe"),
         ("--stage 12 --stop-stage 12 --tau 50", "error: --tau 50: give frames of 10 ms, a multiple of 4"),
         ("--stage 12 --stop-stage 12 --tau ten", "error: --tau 'ten' is not a whole number; see"),
         ("--stage 12 --stop-stage 12 --tau 0", "error: --tau 0: give frames"),
