@@ -6,6 +6,10 @@ encoder's output for silence, which is computed once (benchmarks/whisper_window.
 
 If the audio is longer, the window slides: committed words leave it together with their audio. The model's own attention
 says where they end (CTranslate2's `align`). The decoder still gets them as previous text.
+
+Asked for a translation, the model sometimes writes what was said instead, in the language spoken. Such a text is as
+probable under the prompt for transcription, and a translation is much less so. If another hypothesis is a translation,
+it is taken.
 """
 
 from __future__ import annotations
@@ -42,6 +46,9 @@ ENGLISH_VOCABULARY = 51864  # tokens of Whisper's models for English alone; the 
 POSITIONS = 448  # of the decoder
 PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
 STATE_SECONDS = 0.02  # one encoder frame, the unit of `align`
+LEAST_P = 1e-9  # of a token; less is rounded to 0
+LEAST_TOKENS = 4  # of a text whose language is told
+TRANSLATED = 0.2  # log p per token by which a translation is more probable under its own prompt than under the other
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
 FILES = ("model.bin", "vocabulary.json", "tokenizer.json", "config.json")
 
@@ -58,6 +65,7 @@ class WhisperOptions:
     padding_seconds: seconds of silence that are encoded with the speech. 30 encodes the full window, as in training.
     silence_seconds: seconds of precomputed silence that the decoder sees after that, up to 30 s in all.
     other_targets: whether any language may be asked for by its token. Whisper learns that by fine-tuning only.
+    check_language: whether a text in the language spoken is searched again if a translation was asked for.
     """
 
     device: str = "cpu"
@@ -66,6 +74,7 @@ class WhisperOptions:
     padding_seconds: Seconds = 2.0
     silence_seconds: Seconds = 30.0
     other_targets: bool = False
+    check_language: bool = True
 
 
 class Whisper:
@@ -129,7 +138,10 @@ class Whisper:
 
         Raises SimulstError: a language or direction that the model does not have.
         """
-        return WhisperSession(self, self._start_tokens(source, target), meter or Meter())
+        start, others = self._start_tokens(source, target), None
+        if self._options.check_language and not self._english and self._special("<|translate|>") in start:
+            others = (self._start_tokens(source, source), (start[0], self._special("<|en|>"), *start[2:]))
+        return WhisperSession(self, start, meter or Meter(), others)
 
     def encode(self, samples: np.ndarray) -> Any:
         """Encode a window of audio, (n,) float32 → encoder output, a CTranslate2 StorageView (1, states, width)."""
@@ -185,18 +197,18 @@ class Whisper:
             Hypothesis(self._plain(ids), score) for ids, score in zip(result.sequences_ids, result.scores, strict=True)
         ]
 
-    def begins(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> list[int]:
-        """The encoder frame (20 ms) at which each token begins, and the frame at which the last one ends.
+    def align(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
+        """Where each token begins, by the decoder's attention, and how probable it is.
 
-        They come from the decoder's attention. frames: how many frames of log_mel (10 ms) are audio.
+        start: the tokens that name languages and task. frames: how many frames of log_mel (10 ms) are audio.
         """
         if not tokens:
-            return [0]
-        alignment = self._model.align(encoded, list(start[:-1]), [list(tokens)], frames)[0].alignments
+            return Aligned([0], 0.0)
+        found = self._model.align(encoded, list(start[:-1]), [list(tokens)], frames)[0]
         begins = [0] * (len(tokens) + 1)
-        for token, frame in reversed(alignment):
+        for token, frame in reversed(found.alignments):
             begins[token] = frame
-        return begins
+        return Aligned(begins, float(np.log(np.maximum(found.text_token_probs, LEAST_P)).sum()))
 
     def text(self, tokens: Tokens) -> str:
         """Plain text. An incomplete character at the end becomes U+FFFD."""
@@ -250,13 +262,14 @@ class WhisperSession(WindowedSession):
     """One utterance: the audio in the window, and the tokens that belong to it.
 
     start: the tokens that name the languages and the task.
+    others: if the task is translation, those of transcription, and those of translation if English were spoken.
     """
 
     gives = frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.END_TIMES})
 
-    def __init__(self, model: Whisper, start: Tokens, meter: Meter) -> None:
+    def __init__(self, model: Whisper, start: Tokens, meter: Meter, others: tuple[Tokens, Tokens] | None) -> None:
         super().__init__(WINDOW_SECONDS, meter)
-        self._model, self._begin = model, start
+        self._model, self._begin, self._others = model, start, others
         self._before: Tokens = ()  # text before the utterance
         self._states: tuple[Any, Any] | None = None  # of the encoder, and what they are of
         self._told: Tokens = ()  # of the recording's background
@@ -320,11 +333,20 @@ class WhisperSession(WindowedSession):
         return self.meter.shared(key, lambda: self._search(encoded, previous, prefix, options, max_new))
 
     def _search(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        def search(options: BeamSearch) -> Steps[Beam]:
-            yield from ()  # the library searches by itself
-            return self._model.generate(encoded, self._begin, previous, prefix, options, max_new)
+        def found(start: Tokens) -> Beam:
+            def search(options: BeamSearch) -> Steps[Beam]:
+                yield from ()  # the library searches by itself
+                return self._model.generate(encoded, start, previous, prefix, options, max_new)
 
-        return run_alone(without_loops(options, search))
+            return run_alone(without_loops(options, search))
+
+        def translations(beam: Beam) -> Beam:
+            return [h for h in beam if len(h.tokens) > len(prefix) and self._is_translation(h)]
+
+        beam = found(self._begin)
+        if self._others is None or not beam or len(beam[0].tokens) == len(prefix) or self._is_translation(beam[0]):
+            return beam
+        return translations(beam[1:]) or translations(found(self._others[1])) or beam
 
     def _encoded(self) -> Any:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
@@ -333,10 +355,22 @@ class WhisperSession(WindowedSession):
             self._states = (key, self.meter.shared(key, lambda: self._model.encode(self._audio)))
         return self._states[1]
 
+    def _is_translation(self, hypothesis: Hypothesis) -> bool:
+        """Whether it is not in the language spoken: then the prompt for transcription would make it less probable."""
+        assert self._others is not None
+        tokens = hypothesis.tokens
+        if len(tokens) < LEAST_TOKENS:
+            return True
+        translated, transcribed = (self._aligned(start, tokens).log_p for start in (self._begin, self._others[0]))
+        return translated - transcribed >= TRANSLATED * len(tokens)
+
     def _begins(self, tokens: Tokens) -> list[int]:
-        key = ("align", self._offset, self.length, self._begin, tokens)
+        return self._aligned(self._begin, tokens).begins
+
+    def _aligned(self, start: Tokens, tokens: Tokens) -> Aligned:
+        key = ("align", self._offset, self.length, start, tokens)
         encoded, frames = self._encoded(), self._audio.size // FRAME
-        return self.meter.shared(key, lambda: self._model.begins(encoded, self._begin, tokens, frames))
+        return self.meter.shared(key, lambda: self._model.align(encoded, start, tokens, frames))
 
     def _end_times(self, tokens: Tokens) -> list[float]:
         """A token has been spoken when the next one begins."""
@@ -390,6 +424,18 @@ def log_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarray
     power = np.abs(np.fft.rfft(pieces * window, axis=1)).astype(np.float32) ** 2
     log = np.log10(np.maximum(filters @ power.T, 1e-10))
     return np.ascontiguousarray((np.maximum(log, log.max() - 8.0) + 4.0) / 4.0)
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A text and the audio in the window.
+
+    begins: the encoder frame (20 ms) at which each token begins, and the one at which the last token ends.
+    log_p: the text's log probability.
+    """
+
+    begins: list[int]
+    log_p: float
 
 
 @dataclass

@@ -25,7 +25,7 @@ from simulst.errors import SimulstError
 from simulst.longform.segment import Pause, Whole
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
-from simulst.models.whisper import PREVIOUS_TOKENS, Whisper, WhisperOptions, WhisperSession, log_mel
+from simulst.models.whisper import PREVIOUS_TOKENS, Aligned, Whisper, WhisperOptions, WhisperSession, log_mel
 from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
@@ -224,7 +224,7 @@ def test_prompts_as_long_as_the_decoder(
     assert tokens[:length] == prefix_of(length)
     assert max(left - 1, 0) <= len(tokens) - length <= max(left, 0)
     if left > 0:
-        assert len(endless.begins(encoded, START, tokens, 300)) == len(tokens) + 1
+        assert len(endless.align(encoded, START, tokens, 300).begins) == len(tokens) + 1
     told = [record for record in caplog.records if "fills the 448 positions" in record.getMessage()]
     assert len(told) == (len(tokens) == length)
 
@@ -233,7 +233,7 @@ def test_prompts_as_long_as_the_decoder(
 @pytest.mark.parametrize("count", [0, 1, 4, 60])
 def test_begins(whisper: Whisper, seconds: float, count: int) -> None:
     audio = noise(seconds)
-    begins = whisper.begins(whisper.encode(audio), START, prefix_of(count), audio.size // 160)
+    begins = whisper.align(whisper.encode(audio), START, prefix_of(count), audio.size // 160).begins
     assert len(begins) == count + 1
     assert all(0 <= begin * 0.02 <= seconds for begin in begins)
     assert begins == sorted(begins)
@@ -248,7 +248,7 @@ def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:
     model = ctranslate2.models.Whisper(str(folder), compute_type="float32", intra_threads=1)
     pairs = model.align(encoded, start, [list(tokens)], 500)[0].alignments
     begins = [min(frame for token, frame in pairs if token == i) for i in range(len(tokens) + 1)]
-    assert whisper.begins(encoded, START, tokens, 500) == begins
+    assert whisper.align(encoded, START, tokens, 500).begins == begins
 
 
 def test_text(folder: Path, whisper: Whisper) -> None:
@@ -308,11 +308,88 @@ def test_loops_are_searched_again(whisper: Whisper, monkeypatch: pytest.MonkeyPa
         return [Hypothesis((1, 2, 3) if options.no_repeat_ngram == 3 else (7, 8, 7, 8, 7, 8))]
 
     monkeypatch.setattr(whisper, "generate", generate)
-    session = whisper.session("es", "en")
+    session = whisper.session("es", "es")
     session.extend(noise(1))
     assert session.search((), GREEDY, None).best == (1, 2, 3)
     assert session.search((), BeamSearch(1, no_repeat_ngram=2), None).best == (7, 8, 7, 8, 7, 8)
     assert asked == [0, 3, 2]
+
+
+A, B, C = (1, 2, 3, 4, 5), (1, 2, 3, 4, 6, 7), (8, 9, 10, 11)
+TRANSCRIPTION = tiny_whisper.start("es", "es")
+ENGLISH = (START[0], tiny_whisper.start("en", "en")[1], *START[2:])
+
+
+@pytest.mark.parametrize(
+    ("found", "in_english", "translations", "expected"),
+    [
+        ([A, B], None, [A], [A, B]),  # the best is one: all of the beam stays
+        ([A, B, C], None, [B, C], [B, C]),
+        ([A, C], None, [C], [C]),
+        ([A, B], [C, B], [C], [C]),
+        ([A, B], [C], [], [A, B]),  # there is no translation
+        ([A, B], [], [], [A, B]),
+        ([A, (1, 2, 3)], None, [], [(1, 2, 3)]),  # too short to tell
+        ([(1, 2, 3), B], None, [], [(1, 2, 3), B]),
+        ([(), A], None, [], [(), A]),
+        ([], None, [], []),
+    ],
+)
+def test_texts_in_the_language_spoken(
+    whisper: Whisper,
+    monkeypatch: pytest.MonkeyPatch,
+    found: list[Tokens],
+    in_english: list[Tokens] | None,
+    translations: list[Tokens],
+    expected: list[Tokens],
+) -> None:
+    """Another hypothesis is taken; if none is a translation, those for English speech are asked for."""
+    asked = []
+
+    def generate(encoded: Any, start: Tokens, *_: Any) -> Beam:
+        asked.append(start)
+        return [Hypothesis(tokens) for tokens in (found if start == START else in_english or [])]
+
+    def align(encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
+        assert start in (START, TRANSCRIPTION)
+        copy = tokens not in translations
+        return Aligned([], -3.0 * len(tokens) - (0 if start == START else 0.19 if copy else 0.21) * len(tokens))
+
+    monkeypatch.setattr(whisper, "generate", generate)
+    monkeypatch.setattr(whisper, "align", align)
+    session = whisper.session("es", "en")
+    session.extend(noise(1))
+    assert [h.tokens for h in session.search((), BeamSearch(3), None).beam] == expected
+    assert asked == ([START] if in_english is None else [START, ENGLISH])
+
+
+def test_texts_that_say_nothing_new_are_no_translations(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    beams = {START: [A, A[:4]], ENGLISH: [A[:4]]}
+    monkeypatch.setattr(whisper, "generate", lambda *given: [Hypothesis(tokens) for tokens in beams[given[1]]])
+    monkeypatch.setattr(whisper, "align", lambda *given: Aligned([], float(given[1] == START and given[2] != A)))
+    session = whisper.session("es", "en")
+    session.extend(noise(1))
+    assert [h.tokens for h in session.search(A[:4], BeamSearch(2), None).beam] == beams[START]
+
+
+@pytest.mark.parametrize(
+    ("pair", "options"),
+    [
+        (("es", "es"), {}),
+        (("en", "en"), {}),
+        (("en", "es"), {"other_targets": True}),
+        (("es", "en"), {"check_language": False}),
+    ],
+)
+def test_other_texts_are_not_checked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str], options: dict[str, bool]
+) -> None:
+    model = load(folder, **options)
+    monkeypatch.setattr(model, "generate", lambda *_: [Hypothesis(A)])
+    monkeypatch.setattr(model, "align", lambda *_: pytest.fail("it was checked"))
+    session = model.session(*pair)
+    session.extend(noise(1))
+    assert session.search((), GREEDY, None).best == A
 
 
 def run(session: WhisperSession, how: Decoding, audio: np.ndarray) -> Stream:
@@ -410,7 +487,7 @@ def test_slide(endless: Whisper) -> None:
     assert session.is_full()
     best = session.search((), BeamSearch(2), MaxTokens(60)).best
     spoken = session.spoken(best)
-    ends = [begin * 0.02 for begin in endless.begins(endless.encode(audio), START, best, 3000)[1:]]
+    ends = [begin * 0.02 for begin in endless.align(endless.encode(audio), START, best, 3000).begins[1:]]
     assert spoken == best[: sum(end <= 29 for end in ends)] and 0 < len(spoken) < 60
     session.slide(spoken)
     assert not session.is_full() and session.length == 30 * RATE
@@ -439,7 +516,7 @@ def test_a_third_of_the_window_stays(
 ) -> None:
     session, audio = endless.session("es", "en"), sounds(30)
     session.extend(audio)
-    monkeypatch.setattr(endless, "begins", lambda *_: [0, *(end / 0.02 for end in ends)])
+    monkeypatch.setattr(endless, "align", lambda *_: Aligned([0, *(end / 0.02 for end in ends)], 0.0))
     monkeypatch.setattr(endless, "begins_word", lambda token: True)
     session.slide(prefix_of(6))
     assert session.limit() / RATE - 30 == pytest.approx(cut)
@@ -470,7 +547,7 @@ def test_all_text_leaves_with_its_audio(
 ) -> None:
     session = whisper.session("es", "en")
     session.extend(noise(8))
-    monkeypatch.setattr(whisper, "begins", lambda *_: [0, 0, 0, end / 0.02])
+    monkeypatch.setattr(whisper, "align", lambda *_: Aligned([0, 0, 0, end / 0.02], 0.0))
     shown = []
     monkeypatch.setattr(whisper, "generate", lambda *given: shown.append(given[2]) or [Hypothesis(given[3])])
     session.restart(prefix_of(3), 2 * RATE)
@@ -535,14 +612,14 @@ def begin_of(model: Whisper, audio: np.ndarray, tokens: Tokens, number: int) -> 
 
 
 def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
-    begins, aligned = whisper.begins, []
+    align, aligned = whisper.align, []
 
-    def spy(encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> list[int]:
+    def spy(encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
         aligned.append(tokens)
-        return begins(encoded, start, tokens, frames)
+        return align(encoded, start, tokens, frames)
 
-    monkeypatch.setattr(whisper, "begins", spy)
-    session = whisper.session("es", "en")
+    monkeypatch.setattr(whisper, "align", spy)
+    session = whisper.session("es", "es")
     session.extend(sounds(3))
     best = session.search((), BeamSearch(2), MaxTokens(9)).best
     session.search((), BeamSearch(2), MaxWords(2).open(context_of(session)))
@@ -634,7 +711,15 @@ def test_cutting_into_pushes_does_not_matter(whisper: Whisper, cuts: list[int], 
 def test_load_model(folder: Path) -> None:
     model = load_model(folder, compute_type="float32", threads=1, padding_seconds=1.0)
     assert isinstance(model, Whisper) and model._options.padding_seconds == 1.0 and model.sample_rate == RATE
-    names = {"compute_type", "device", "other_targets", "padding_seconds", "silence_seconds", "threads"}
+    names = {
+        "check_language",
+        "compute_type",
+        "device",
+        "other_targets",
+        "padding_seconds",
+        "silence_seconds",
+        "threads",
+    }
     assert set(option_names(folder)) == names
 
 

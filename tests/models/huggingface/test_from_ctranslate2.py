@@ -62,6 +62,25 @@ def test_logits(ctranslate2_folder: Path, back: Path) -> None:
             np.testing.assert_allclose(ours.numpy(), np.array(theirs)[: len(ours)], atol=2e-3)
 
 
+def test_log_p(ctranslate2_folder: Path, back: Path) -> None:
+    """CTranslate2's `align` gives the probabilities among text tokens: all before <|endoftext|>."""
+    model = load_model(back, threads=1, padding_seconds=30.0).architecture  # type: ignore[attr-defined]
+    other = load_model(ctranslate2_folder, threads=1, compute_type="float32", padding_seconds=30.0)
+    audio = noise(1.3)
+    features = model.extractor(audio, sampling_rate=16000, return_tensors="pt").input_features
+    texts = model.model.generation_config.eos_token_id
+    tokens = tuple(int(token) for token in np.random.default_rng(7).integers(33, texts, 9))
+    for target in ("es", "en"):
+        prompt, log_p = model.prompt("es", target), 0.0
+        with torch.inference_mode():
+            for step, token in enumerate(tokens):
+                ids = torch.tensor([[*prompt, *tokens[:step]]])
+                logits = model.model(features, decoder_input_ids=ids).logits[0, -1, :texts]
+                log_p += logits.log_softmax(-1)[token].item()
+        aligned = other.align(other.encode(audio), prompt, tokens, audio.size // 160)  # type: ignore[attr-defined]
+        assert aligned.log_p == pytest.approx(log_p, abs=1e-2)
+
+
 def test_texts(ctranslate2_folder: Path, back: Path) -> None:
     """Both families write the same, also with their shorter windows."""
     texts = []
