@@ -346,6 +346,8 @@ class WhisperSession(WindowedSession):
         beam = found(self._begin)
         if self._others is None or not beam or len(beam[0].tokens) == len(prefix) or self._is_translation(beam[0]):
             return beam
+        if not self._is_translation(Hypothesis(prefix)):
+            return beam  # what is committed is in the language spoken, and so would be what follows
         return translations(beam[1:]) or translations(found(self._others[1])) or beam
 
     def _encoded(self) -> Any:

@@ -372,6 +372,20 @@ def test_texts_that_say_nothing_new_are_no_translations(whisper: Whisper, monkey
     assert [h.tokens for h in session.search(A[:4], BeamSearch(2), None).beam] == beams[START]
 
 
+def test_texts_after_one_in_the_language_spoken(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is asked for: each step would take twice the time, and in vain."""
+    monkeypatch.setattr(
+        whisper,
+        "generate",
+        lambda *given: [Hypothesis(A), Hypothesis(B)] if given[1] == START else pytest.fail("asked"),
+    )
+    monkeypatch.setattr(whisper, "align", lambda *given: Aligned([], 9.0 * (given[1] == START and given[2] == B)))
+    session = whisper.session("es", "en")
+    session.extend(noise(1))
+    assert [h.tokens for h in session.search(A[:4], BeamSearch(2), None).beam] == [A, B]
+    assert [h.tokens for h in session.search(A[:3], BeamSearch(2), None).beam] == [B]  # too short to tell
+
+
 @pytest.mark.parametrize(
     ("pair", "options"),
     [
