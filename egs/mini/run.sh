@@ -150,7 +150,9 @@ if runs 25; then
         ./run.sh --system "$name" --config ../../conf/train/mini_b_st.yaml --token-kind "$kind" --pieces "$size" \
             --decodings ../../conf/decode/paper_b_grid.yaml --asr true --asr-config ../../conf/train/mini_b_asr.yaml \
             "${shared[@]}" "${GIVEN[@]}" --stage 3 --stop-stage 10
-        shared=(--asr-model "$exp/b-char/$pair/asr/valid.acc.best.pth") # the source's tokens are the same in all three
+        if [[ $given != *" asr "* ]] || $asr; then
+            shared=(--asr-model "$exp/b-char/$pair/asr/valid.acc.best.pth") # the source's tokens are the same in all three
+        fi
     done
     write_findings "${variant:+$variant-}b" README.md "" "$command --stage 25 --stop-stage 25" ../../conf/findings/paper_b.yaml
 fi

@@ -158,6 +158,18 @@ def test_paper_bs_models_begin_with_one_recognition_model(tmp_path: Path) -> Non
     )
 
 
+def test_paper_bs_models_without_recognition(tmp_path: Path) -> None:
+    noted(tmp_path)
+    for name in ("b-char", "b-bpe400", "b-bpe2000"):
+        place = tmp_path / f"egs/mini/exp/{name}/en-de"
+        place.mkdir(parents=True)
+        (place / "en-de.svg").touch()
+    done = run(tmp_path / "egs/mini", "--asr", "false", "--stage", "25", "--stop-stage", "25")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("train.py train") == 3
+    assert "--task asr" not in done.stdout and "--encoder" not in done.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
