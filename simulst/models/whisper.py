@@ -7,9 +7,9 @@ encoder's output for silence, which is computed once (benchmarks/whisper_window.
 If the audio is longer, the window slides: committed words leave it together with their audio. The model's own attention
 says where they end (CTranslate2's `align`). The decoder still gets them as previous text.
 
-Asked for a translation, the model sometimes writes what was said instead, in the language spoken. Such a text is as
-probable under the prompt for transcription, and a translation is much less so. If another hypothesis is a translation,
-it is taken.
+If a translation is asked for, the model sometimes writes what was said, in the language spoken. Such a text is as
+probable under the prompt for transcription; a translation is much less so. If another hypothesis is a translation, it
+is taken.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class WhisperOptions:
     padding_seconds: seconds of silence that are encoded with the speech. 30 encodes the full window, as in training.
     silence_seconds: seconds of precomputed silence that the decoder sees after that, up to 30 s in all.
     other_targets: whether any language may be asked for by its token. Whisper learns that by fine-tuning only.
-    check_language: whether a text in the language spoken is searched again if a translation was asked for.
+    check_language: whether another text is looked for if it should be a translation, but is in the language spoken.
     """
 
     device: str = "cpu"
@@ -138,9 +138,9 @@ class Whisper:
 
         Raises SimulstError: a language or direction that the model does not have.
         """
-        start, others = self._start_tokens(source, target), None
-        if self._options.check_language and not self._english and self._special("<|translate|>") in start:
-            others = (self._start_tokens(source, source), (start[0], self._special("<|en|>"), *start[2:]))
+        start, transcription, others = self._start_tokens(source, target), self._start_tokens(source, source), None
+        if self._options.check_language and start[2:] != transcription[2:]:
+            others = (transcription, (start[0], self._special("<|en|>"), *start[2:]))
         return WhisperSession(self, start, meter or Meter(), others)
 
     def encode(self, samples: np.ndarray) -> Any:
@@ -272,6 +272,7 @@ class WhisperSession(WindowedSession):
         self._model, self._begin, self._others = model, start, others
         self._before: Tokens = ()  # text before the utterance
         self._states: tuple[Any, Any] | None = None  # of the encoder, and what they are of
+        self._alignments: dict[tuple[Tokens, Tokens], Aligned] = {}  # of these states: by prompt and text
         self._told: Tokens = ()  # of the recording's background
 
     def remember(self, text: str) -> None:
@@ -341,12 +342,17 @@ class WhisperSession(WindowedSession):
             return run_alone(without_loops(options, search))
 
         def translations(beam: Beam) -> Beam:
-            return [h for h in beam if len(h.tokens) > len(prefix) and self._is_translation(h)]
+            return [h for h in beam if len(h.tokens) > len(prefix) and self._is_translation(h.tokens)]
 
         beam = found(self._begin)
-        if self._others is None or not beam or len(beam[0].tokens) == len(prefix) or self._is_translation(beam[0]):
+        if (
+            self._others is None
+            or not beam
+            or len(beam[0].tokens) == len(prefix)
+            or self._is_translation(beam[0].tokens)
+        ):
             return beam
-        if not self._is_translation(Hypothesis(prefix)):
+        if not self._is_translation(prefix):
             return beam  # what is committed is in the language spoken, and so would be what follows
         return translations(beam[1:]) or translations(found(self._others[1])) or beam
 
@@ -355,12 +361,12 @@ class WhisperSession(WindowedSession):
         key = ("encode", self._offset, self.length)
         if self._states is None or self._states[0] != key:
             self._states = (key, self.meter.shared(key, lambda: self._model.encode(self._audio)))
+            self._alignments = {}
         return self._states[1]
 
-    def _is_translation(self, hypothesis: Hypothesis) -> bool:
-        """Whether it is not in the language spoken: then the prompt for transcription would make it less probable."""
+    def _is_translation(self, tokens: Tokens) -> bool:
+        """Whether a text is not in the language spoken: then it is less probable under the prompt for transcription."""
         assert self._others is not None
-        tokens = hypothesis.tokens
         if len(tokens) < LEAST_TOKENS:
             return True
         translated, transcribed = (self._aligned(start, tokens).log_p for start in (self._begin, self._others[0]))
@@ -370,9 +376,12 @@ class WhisperSession(WindowedSession):
         return self._aligned(self._begin, tokens).begins
 
     def _aligned(self, start: Tokens, tokens: Tokens) -> Aligned:
-        key = ("align", self._offset, self.length, start, tokens)
-        encoded, frames = self._encoded(), self._audio.size // FRAME
-        return self.meter.shared(key, lambda: self._model.align(encoded, start, tokens, frames))
+        encoded, frames = self._encoded(), self._audio.size // FRAME  # first: a new window has no alignments yet
+        if (start, tokens) not in self._alignments:
+            key = ("align", self._offset, self.length, start, tokens)
+            aligned = self.meter.shared(key, lambda: self._model.align(encoded, start, tokens, frames))
+            self._alignments[start, tokens] = aligned
+        return self._alignments[start, tokens]
 
     def _end_times(self, tokens: Tokens) -> list[float]:
         """A token has been spoken when the next one begins."""

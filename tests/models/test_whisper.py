@@ -647,6 +647,28 @@ def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, mon
     assert all(len(tokens) > len(whole) for tokens in aligned[1:])
 
 
+def test_no_text_of_a_window_is_aligned_twice(endless: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by the check of its language and by AlignAtt, nor by both of two equal searches."""
+    align, aligned = endless.align, []
+
+    def spy(encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
+        aligned.append((start, tokens))
+        return align(encoded, start, tokens, frames)
+
+    monkeypatch.setattr(endless, "align", spy)
+    session = endless.session("es", "en")
+    stop = AnyOf((MaxTokens(9), AlignAtt(10))).open(context_of(session))
+    session.extend(sounds(3))
+    for _ in range(2):
+        session.search((), BeamSearch(2), stop)
+    assert {start for start, _ in aligned} == {START, TRANSCRIPTION}
+    assert len(aligned) == len(set(aligned))
+    session.extend(sounds(1))
+    before = len(aligned)
+    session.search((), BeamSearch(2), stop)
+    assert len(aligned) > before  # other audio
+
+
 def context_of(session: WhisperSession) -> Context:
     return Context(Words(session.text), session.meter, RATE, session.block_end)
 
