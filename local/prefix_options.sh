@@ -22,6 +22,8 @@
 #   --offline-config F   ESPnet's configuration for the offline model [$offline_config]
 #   --prefix-config F    ESPnet's configuration for fine-tuning [$prefix_config]
 #   --wait-config F      ESPnet's configuration for training for wait-k [$wait_config]
+#   --full-context-options "."  model options for ESPnet's trainer in stages 11 and 13, which need the same encoder and
+#                        decoder, such as "--encoder_conf num_blocks=12"
 #   --offline-options ".", --prefix-options ".", --wait-options ".", --predictor-options "."  further options of the
 #                        four trainings
 #
@@ -47,6 +49,7 @@ full_context_findings=../../conf/findings/paper_c_full_context.yaml
 offline_config=../../conf/train/paper_d_st.yaml
 prefix_config=../../conf/train/paper_d_prefix.yaml
 wait_config=../../conf/train/paper_d_wait.yaml
+full_context_options=
 offline_options=
 prefix_options=
 wait_options=

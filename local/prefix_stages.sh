@@ -9,6 +9,7 @@
 #   trained_waits, wait_encoders    k of wait-k, with a model trained for each; their encoders
 #   wait_config                     ESPnet's configuration for training for wait-k
 #   thresholds, units               λ_thre and T (frames) of the boundary predictor
+#   full_context_options            model options for the trainings of stages 11 and 13
 #   offline_options, prefix_options, wait_options, predictor_options   further options of the four trainings
 if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16 || runs 18; then
     if [ "$target" = multi ]; then
@@ -54,7 +55,7 @@ if runs 11; then
     fi
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$offline_config" $texts --stats "$own/stats" \
-        --out "$out/offline" $redo $machines -- $offline_options
+        --out "$out/offline" $redo $machines -- $full_context_options $offline_options
     python $local/average.py "$out/offline" --data "$dirs/dev" --text "tc.$target" --source-lang "$source" \
         --target-lang "$target" --counts "$counts" $redo
 fi
@@ -87,7 +88,7 @@ if runs 13; then
         OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$prefix_config" --text "tc.$target" \
             --train "$prefix/pairs/$name/dump/train" --valid "$prefix/pairs/$name/dump/dev" --tokens "$prefix_tokens" \
             --source-tokens "$prefix_source_tokens" --stats "$own/stats" --model "$out/offline/chosen.pth" \
-            --out "$prefix/$name" $redo $machines -- $prefix_options
+            --out "$prefix/$name" $redo $machines -- $full_context_options $prefix_options
     done
     for name in $wait_names; do
         echo "== stage 13: training for wait-k, $name"
@@ -97,7 +98,7 @@ if runs 13; then
         OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$wait_config" $texts --wait-k "$k" \
             --unit-ms "$wait_unit" --writes "$wait_writes" \
             $([ "$encoder" = bidirectional ] || echo --unidirectional) --stats "$own/stats" \
-            --model "$out/offline/chosen.pth" --out "$prefix/$name" $redo $machines -- $wait_options
+            --model "$out/offline/chosen.pth" --out "$prefix/$name" $redo $machines -- $full_context_options $wait_options
     done
 fi
 

@@ -162,12 +162,12 @@ def test_espnets_own_streaming_class_decodes_the_model(mini: Path, monkeypatch: 
 
 
 PREFIX = ["--tau", "48", "--prefix-beam", "2", "--ratios", "5000"]
-PREFIX += ["--trained-waits", "2", "--wait-encoders", "unidirectional", "--wait-options"]
-PREFIX += [f"--max_epoch 1 --batch_bins 500000 {recipe.TINY}"]
+PREFIX += ["--trained-waits", "2", "--wait-encoders", "unidirectional", "--full-context-options", recipe.TINY]
 PREFIX += ["--waits", "1 9", "--thresholds", "0.0 0.5", "--units", "48", "--predictor-options"]
 PREFIX += ["--mels 40 --channels 4 --embedding 16 --hidden 16 --max-epochs 1"]
-PREFIX += ["--offline-options", f"--max_epoch 2 --batch_bins 500000 {recipe.TINY}"]
-PREFIX += ["--prefix-options", f"--max_epoch 1 --batch_bins 500000 {recipe.TINY}"]
+PREFIX += ["--offline-options", "--max_epoch 2 --batch_bins 500000"]
+for part in ("prefix", "wait"):
+    PREFIX += [f"--{part}-options", "--max_epoch 1 --batch_bins 500000"]
 
 
 def test_prefix_alignment(mini: Path) -> None:

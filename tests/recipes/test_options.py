@@ -98,6 +98,22 @@ def test_prefix_stages_have_their_own_tokens(tmp_path: Path) -> None:
     )
 
 
+def test_full_context_models_of_talks_are_conformers(tmp_path: Path) -> None:
+    """The offline model and those that begin with its weights have the same encoder."""
+    noted(tmp_path)
+    options = ["--stage", "11", "--stop-stage", "13", "--ratios", "none", "--trained-waits", "1 5"]
+    options += ["--wait-encoders", "bidirectional", "--offline-options", "--seed 2"]
+    for style, more, encoder in (
+        ("sentences", [], []),
+        ("talk", [], ["conformer"]),
+        ("talk", ["--full-context-options", "--encoder transformer"], ["transformer"]),
+    ):
+        called = run(tmp_path / "egs/mini", "--style", style, *options, *more).stdout
+        trainings = re.findall(r"train\.py train .*? --(?: (.*))?$", called, flags=re.MULTILINE)
+        assert [re.findall(r"--encoder (\w+)", given) for given in trainings] == [encoder] * 4
+        assert [given.endswith("--seed 2") for given in trainings] == [True, False, False, False]
+
+
 @pytest.mark.parametrize(
     ("name", "pair"), [("mini", "en-de"), ("mini", "en-ja"), ("must_c", "en-de"), ("must_c", "en-ja")]
 )
