@@ -310,7 +310,7 @@ def choose(
     multiple=True,
     required=True,
     type=click.Path(path_type=Path),
-    help="Folder with the runs of one training; repeat it for trainings with other seeds.",
+    help="Folder with the runs of one training, or several by wildcards; repeat it for trainings with other seeds.",
 )
 @click.option("--samples", default=10_000, show_default=True, type=click.IntRange(100), help="Resamples to draw.")
 @click.option(

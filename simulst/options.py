@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from simulst.errors import SimulstError
 
 T = TypeVar("T")
+
+LARGEST = 1e15  # of any option; beyond it, what is computed from the number may overflow
 
 
 def option_names(cls: type) -> list[str]:
@@ -84,11 +87,14 @@ def _adapter(cls: Any) -> TypeAdapter:
 
 
 def _checked(cls: type, name: str, value: Any, where: str, what: str) -> Any:
+    if isinstance(value, int | float) and LARGEST < abs(value) < math.inf:
+        raise SimulstError(f"{where}: {what}, option '{name}': numbers above {LARGEST:g} are not accepted.")
     try:
         # Strict: `n: "2"` or `n: true` is a mistake, not a number.
         return _validator(cls, name).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
     except ValidationError as error:
-        message = error.errors()[0]["msg"]
+        first = error.errors()[0]
+        message = "Input should be a list" if first["type"] == "tuple_type" else first["msg"]
         raise SimulstError(f"{where}: {what}, option '{name}': {message}; found {value!r}.") from error
 
 

@@ -156,7 +156,10 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + COMMIT + "search: {type: greedy}", ["'search'", "'greedy'", "beam"]),
         (READ + COMMIT + "stop: {type: any_of, of: []}", ["stop: any_of names no STOP"]),
         (READ + COMMIT + "stop: {type: any_of, of: [{type: eos}]}", ["'stop'", "'eos'", "end_of_sentence"]),
-        (READ + COMMIT + "stop: {type: any_of, of: {type: ctc}}", ["'stop' of type 'any_of'", "'of'", "tuple"]),
+        (
+            READ + COMMIT + "stop: {type: any_of, of: {type: ctc}}",
+            ["'stop' of type 'any_of'", "'of'", "Input should be a list"],
+        ),
         (READ + COMMIT + "stop: {type: any_of, of: [3]}", ["'stop' must be a mapping", "3"]),
         (READ + COMMIT + "stop: {type: max_words, n: 1}", ["stop: W1 counts whole words", "'whole_words: true'"]),
         (READ + "commit: {type: all, whole_words: 1}", ["'commit'", "'whole_words'", "true or false"]),

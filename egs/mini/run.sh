@@ -157,5 +157,5 @@ if runs 25; then
             shared=(--asr-model "$exp/b-char/$pair/asr/valid.acc.best.pth") # the source's tokens are the same in all three
         fi
     done
-    write_findings "${variant:+$variant-}b" README.md "" "$command --stage 25 --stop-stage 25" ../../conf/findings/paper_b.yaml
+    write_findings "${variant:+$variant-}b-$pair" README.md "b-*/$pair" "$command --stage 25 --stop-stage 25" ../../conf/findings/paper_b.yaml
 fi

@@ -9,7 +9,8 @@
 For the last three, the runs of a side are the corners of a curve of straight lines. The difference is a mean over
 levels that are evenly spread over the range that both curves cover. If they have no common range, the curves are
 compared where the ranges come closest: the words of the faster runs could be held back, and a better translation is
-also good enough where a worse one is asked for. `Difference.bound` says what may be concluded then.
+also good enough where a worse one is asked for. `Difference.bound` says what may be concluded then. A finding may
+leave out lags above a limit (`up_to`). If no common lag is below it, there is no difference.
 """
 
 from __future__ import annotations
@@ -62,17 +63,21 @@ def _at_equal(finding: Finding, a: Sequence[Figures], b: Sequence[Figures]) -> D
         curves.append(_rising(lag, _stack(what, finding.lag, side)) if by_lag else _cheapest(side, lag))
     (x_a, y_a), (x_b, y_b) = curves
     low, high = np.maximum(x_a[:, 0], x_b[:, 0]), np.minimum(x_a[:, -1], x_b[:, -1])
+    overlap = not low[0] > high[0]
+    if finding.up_to is not None:
+        low, high = np.where(low > finding.up_to, np.nan, low), np.minimum(high, finding.up_to)
     # No common range: the first level of the slower curve, or the last level of the worse one.
     start, end = (low, np.maximum(low, high)) if by_lag else (np.minimum(low, high), high)
     levels = start[:, None] + (end - start)[:, None] * np.linspace(0, 1, LEVELS)
     at_a, at_b = interpolate(x_a, y_a, levels), interpolate(x_b, y_b, levels)
     values = _percent(at_a, at_b) if what == "cost" else at_a - at_b
     bound = None
-    if low[0] > high[0]:
+    if not overlap:
         # At equal lag, the faster side may be told to be better; at equal BLEU, the better side to be faster.
         a_comes_first = x_a[0, -1] < x_b[0, 0]
         bound = {"quality": 1, "cost": 0, "lag": 1}[what] * (1 if a_comes_first else -1)
-    return Difference(values.mean(axis=1), (float(start[0]), float(end[0])), bound)
+    means = np.where(np.isnan(levels[:, 0]), np.nan, values.mean(axis=1))
+    return Difference(means, (float(start[0]), float(end[0])), bound)
 
 
 def interpolate(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:

@@ -45,11 +45,12 @@ class Finding:
         from 0 than the margin.
     margin: in BLEU, ms, percent (cost, cost_at_lag) or as a ratio (length).
     lag: the latency metric of the finding.
+    up_to: for a comparison at equal lag: the highest lag that counts, in ms; None: any.
     needs_seeds: whether the finding is about training, so that it takes two trainings with different seeds.
     languages: target languages for which the paper finds it; empty: all.
     command: makes the runs.
 
-    Raises SimulstError: an unknown latency metric or language; "same" within no margin.
+    Raises SimulstError: an unknown latency metric or language; "same" within no margin; `up_to` with another kind.
     """
 
     id: Text
@@ -61,6 +62,7 @@ class Finding:
     direction: Literal["more", "less", "same"]
     margin: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     lag: str = "LAAL"
+    up_to: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     needs_seeds: bool = False
     languages: tuple[str, ...] = ()
     command: str = ""
@@ -70,6 +72,8 @@ class Finding:
             raise SimulstError(f"'lag' of {self.id} is '{self.lag}'; choose from {', '.join(LAGS)}.")
         if self.direction == "same" and self.margin <= 0:
             raise SimulstError(f"{self.id} says that two things are the same; give it a margin above 0.")
+        if self.up_to is not None and not self.kind.endswith("_at_lag"):
+            raise SimulstError(f"{self.id} has 'up_to', which belongs to quality_at_lag and cost_at_lag; leave it out.")
         for language in self.languages:
             code_of(language)
 
@@ -118,7 +122,6 @@ def _finding(values: Any, where: str, command: str) -> Finding:
         known = ", ".join(field.name for field in fields(Finding))
         raise SimulstError(f"{where}: a finding is a mapping with the keys {known}.")
     # A number is as good as a text here: `section: 3.4`.
-    values = {key: str(value) if key in ("id", "section") else value for key, value in values.items()}
-    if isinstance(values.get("margin"), int) and not isinstance(values["margin"], bool):
-        values["margin"] = float(values["margin"])
-    return build_options(Finding, {"command": command, **values}, where, f"the finding {values.get('id', '')}".strip())
+    texts = {key: str(values[key]) for key in ("id", "section") if isinstance(values.get(key), int | float)}
+    values = {"command": command, **values, **texts}
+    return build_options(Finding, values, where, f"the finding {values.get('id', '')}".strip())

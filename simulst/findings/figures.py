@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,11 @@ class Figures:
 def find_training(folder: Path) -> list[Run]:
     """The finished runs of one training, at any depth below a folder, those with a broken config.yaml, too.
 
+    folder: a path with shell wildcards names several folders.
     Raises SimulstError: there is none.
     """
     runs = []
-    for place in find_runs([folder]):
+    for place in find_runs([folder] if folder.exists() else sorted(glob(str(folder))) or [folder]):
         if not (place / LOG).is_file():  # other scores, such as a boundary predictor's
             continue
         remedy = "give a folder that simulst evaluate made"

@@ -11,6 +11,7 @@ from simulst.findings.declared import Finding
 from simulst.findings.verdict import LEVEL, Measured, Outcome
 
 WIDTH = 118
+DIGITS = {"quality": 1, "lag": 0, "cost": 0, "length": 2}
 
 
 def findings_page(papers: Mapping[str, Sequence[Outcome]]) -> str:
@@ -45,7 +46,8 @@ def _line(outcome: Outcome) -> str:
         figures += f", p = {outcome.p:.3f}" if outcome.p >= 0.001 else ", p < 0.001"
     runs = f"{_side(finding.a, outcome.a)} against {_side(finding.b, outcome.b)}"
     if outcome.trainings > 1:
-        runs += f", in {outcome.trainings} trainings"
+        each = f" ({_each(finding, outcome.measured)})" if outcome.measured else ""
+        runs += f", in {outcome.trainings} trainings{each}"
     reason = f" Not tested: {outcome.reason}." if outcome.reason else ""
     return f"{head}{figures}. {runs}.{reason}"
 
@@ -67,9 +69,17 @@ def _place(section: str) -> str:
     return f"section {section}" if section[0].isdigit() else section
 
 
+def _each(finding: Finding, found: Measured) -> str:
+    return " and ".join(_signed(value, DIGITS[_figure(finding)]) for value in found.each)
+
+
+def _figure(finding: Finding) -> str:
+    return finding.kind.split("_")[0]
+
+
 def _difference(finding: Finding, found: Measured) -> str:
-    what = finding.kind.split("_")[0]
-    digits = {"quality": 1, "lag": 0, "cost": 0, "length": 2}[what]
+    what = _figure(finding)
+    digits = DIGITS[what]
     unit = {"quality": " BLEU", "lag": f" ms {finding.lag}", "cost": " % RTF", "length": " in length ratio"}[what]
     if finding.kind.endswith("_range"):
         unit += " of range"

@@ -1,14 +1,17 @@
 """The verdict on a finding: holds, does not hold, or not decided. docs/papers.md states the rule for users.
 
 The p-value of a finding is two-sided, of the hypothesis that the difference equals the margin: twice the share of the
-resamples on the rarer side of the margin. The findings of a page are one family, corrected by Holm's method.
+resamples on the rarer side of the margin. Several trainings are tested one by one, and the largest p counts: what is
+concluded is true of each of them (an intersection-union test; Berger 1982). The findings of a page are one family,
+corrected by Holm's method.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +20,7 @@ import numpy as np
 from simulst.errors import SimulstError
 from simulst.findings.compare import difference
 from simulst.findings.declared import Finding
-from simulst.findings.figures import SEED, Figures, Run, figures_of, find_training
+from simulst.findings.figures import Figures, Run, figures_of, find_training
 from simulst.metrics.quality import holm
 
 Verdict = Literal["holds", "does not hold", "not decided", "runs missing", "for other languages"]
@@ -33,14 +36,16 @@ SEEDS_NEEDED = 2
 class Measured:
     """A tested difference, a minus b.
 
-    difference, low, high: with its 95 % interval.
-    p_holds, p_fails: one-sided p-values of what speaks for the finding and against it.
+    difference, low, high: the mean over the trainings, with its 95 % interval.
+    each: the difference of each training.
+    p_holds, p_fails: one-sided p-values of what speaks for the finding and against it, the largest of the trainings.
     levels, bound: as in `compare.Difference`.
     """
 
     difference: float
     low: float
     high: float
+    each: tuple[float, ...]
     p_holds: float
     p_fails: float
     levels: tuple[float, float] | None = None
@@ -109,8 +114,9 @@ def _matching(finding: Finding, patterns: Sequence[str], runs: Sequence[Run]) ->
         if (run.broken or finding.is_for(run.language)) and any(_matches(run, pattern) for pattern in patterns):
             if run.label in matched:
                 raise SimulstError(
-                    f"{matched[run.label].folder} and {run.folder} are both called {run.label}; give --runs a folder "
-                    f"of one test set, or write a folder into the finding, as in 'folder/{run.label}'."
+                    f"{matched[run.label].folder} and {run.folder} are both called {run.label}; give --runs folders "
+                    "of one test set and language pair, or write a folder into the finding, as in "
+                    f"'folder/{run.label}'."
                 )
             matched[run.label] = run
     return matched
@@ -153,8 +159,7 @@ def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapp
     differing = {label for a, b in whole for label in (a.keys() ^ {*labels_a}) | (b.keys() ^ {*labels_b})}
     if differing:
         return replace(outcome, reason=f"the trainings have different runs ({', '.join(sorted(differing))})")
-    if finding.kind in ("quality", "lag", "cost", "length") and len(labels_a) != len(labels_b):
-        reason = f"{len(labels_a)} runs stand against {len(labels_b)}, so their means can't be compared"
+    if finding.kind in ("quality", "lag", "cost", "length") and (reason := _unlike(finding, *whole[0])):
         return replace(outcome, reason=reason)
     if finding.kind.endswith("_range") and min(len(labels_a), len(labels_b)) < 2:
         return replace(outcome, reason="a range takes two runs of each side")
@@ -164,6 +169,8 @@ def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapp
     found = measure(finding, of_runs)
     if of_runs[0][0][0].sentences == 1:
         return replace(outcome, reason="there is one sentence, and a test needs several")
+    if found is None and _have_lags(finding.lag, of_runs) and finding.up_to is not None:
+        return replace(outcome, reason=f"the two sides have no common lag up to {finding.up_to:g} ms")
     if found is None:
         return replace(outcome, reason="a run wrote nothing, or its log has no computation times")
     if finding.needs_seeds and len(whole) < SEEDS_NEEDED:
@@ -172,28 +179,56 @@ def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapp
     return replace(outcome, measured=found)
 
 
-def measure(finding: Finding, trainings: Sequence[tuple[Sequence[Figures], Sequence[Figures]]]) -> Measured | None:
-    """Test the mean difference over trainings; None if a figure is missing.
+def _unlike(finding: Finding, a: Side, b: Side) -> str:
+    """Why the means of both sides can't be compared; or empty.
 
-    trainings: the figures of both sides, for each training. A resample draws trainings, too, as many as there are, with
-        replacement.
+    If there are several runs, what the wildcards stand for must be the same on both sides: the means over k = 1 and 2
+    and over k = 2 and 3 differ for another reason than the finding's.
+    """
+    if len(a) != len(b):
+        return f"{len(a)} runs stand against {len(b)}, so their means can't be compared"
+    of_a, of_b = (
+        {_wild(run, pattern) for run in side.values() for pattern in patterns} - {None}
+        for side, patterns in ((a, finding.a), (b, finding.b))
+    )
+    if len(a) == 1 or of_a == of_b:
+        return ""
+    return f"the runs are not of the same kinds ({', '.join(a)} against {', '.join(b)})"
+
+
+def _wild(run: Run, pattern: str) -> tuple[str, ...] | None:
+    """What the wildcards of a pattern stand for in a run; None if the pattern does not match."""
+    parts = re.split(r"(\*|\?|\[!?\]?[^]]*\])", pattern)  # every second one is a wildcard
+    regex = "".join(f"({translate(part)[:-2]})" if number % 2 else re.escape(part) for number, part in enumerate(parts))
+    found = re.fullmatch(f".*/{regex}", run.path, flags=re.DOTALL)
+    return found.groups() if found else None
+
+
+def _have_lags(lag: str, trainings: Sequence[tuple[Sequence[Figures], Sequence[Figures]]]) -> bool:
+    return all(np.isfinite(run.lags[lag][0]) for pair in trainings for side in pair for run in side)
+
+
+def measure(finding: Finding, trainings: Sequence[tuple[Sequence[Figures], Sequence[Figures]]]) -> Measured | None:
+    """Test the difference in each training; None if a figure is missing.
+
+    trainings: the figures of both sides, for each training.
     """
     found = [difference(finding, a, b) for a, b in trainings]
-    values = np.stack([one.values for one in found])
-    drawn = np.random.default_rng(SEED).integers(len(found), size=(values.shape[1] - 1, len(found)))
-    resampled = np.take_along_axis(values[:, 1:].T, drawn, axis=1).mean(axis=1)
-    total = float(values[:, 0].mean())
-    if np.isnan(total):
+    means = np.mean([one.values for one in found], axis=0)
+    if np.isnan(means[0]):
         return None
-    low, high = np.nanpercentile(resampled, [2.5, 97.5])
+    low, high = np.nanpercentile(means[1:], [2.5, 97.5])
+    shares = [one_sided(one.values[1:], finding.direction, finding.margin, one.bound) for one in found]
     levels = [one.levels for one in found if one.levels]
     bounds = {one.bound for one in found if one.bound is not None}
     bound = None if not bounds else bounds.pop() if len(bounds) == 1 else 0
     return Measured(
-        total,
+        float(means[0]),
         float(low),
         float(high),
-        *one_sided(resampled, finding.direction, finding.margin, bound),
+        tuple(float(one.values[0]) for one in found),
+        p_holds=max(p_holds for p_holds, _ in shares),
+        p_fails=max(p_fails for _, p_fails in shares),
         levels=(min(low for low, _ in levels), max(high for _, high in levels)) if levels else None,
         bound=bound,
     )

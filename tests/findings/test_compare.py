@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -69,6 +71,19 @@ def test_no_common_lag() -> None:
     assert one.values[0] == pytest.approx(3) and one.levels == (3000, 3000) and one.bound == 1
     assert difference(asked("quality_at_lag"), b, a).bound == -1
     assert difference(asked("cost_at_lag"), a, b).bound == 0
+
+
+def test_only_lags_up_to_a_limit() -> None:
+    """a and b as in `test_at_equal_lag`, but a is 20 better at 3 s; half of the common range is left."""
+    a, b = [run(20, 1000), run(30, 2000), run(50, 3000)], [run(20, 2000), run(40, 4000)]
+    whole, half = asked("quality_at_lag"), replace(asked("quality_at_lag"), up_to=2500.0)
+    assert difference(whole, a, b).values[0] == pytest.approx(15)
+    one = difference(half, a, b)
+    assert one.values[0] == pytest.approx(12.5) and one.levels == (2000, 2500) and one.bound is None
+    none = difference(replace(half, up_to=1999.0), a, b)
+    assert np.isnan(none.values[0])
+    back = difference(replace(half, up_to=3500.0), [run(30, 1000)], [run(32, 3000), run(33, 4000)])
+    assert back.values[0] == pytest.approx(-2) and back.bound == 1, "held back to a lag that counts"
 
 
 def test_runs_that_a_faster_one_beats_do_not_count_at_equal_quality() -> None:

@@ -98,6 +98,12 @@ def test_the_documentations_own(tmp_path: Path) -> None:
         (finding(lag="AP"), "'lag' of X1 is 'AP'; choose from AL, AL_CA"),
         (finding(direction="same"), "give it a margin above 0"),
         (finding(languages=["xx-no"]), "xx-no"),
+        (finding(up_to=1000), "X1 has 'up_to', which belongs to quality_at_lag and cost_at_lag"),
+        (finding(kind="quality_at_lag", up_to=0), "option 'up_to'"),
+        (finding(margin=10**400), "option 'margin': numbers above 1e+15 are not accepted"),
+        (finding(id=[1]), "option 'id'"),
+        ("paper: P\nfindings: [{id: null}]", "option 'id'"),
+        ("paper: P\nfindings:", "option 'findings': Input should be a list; found None"),
         ("paper: P\nfindings: [1, 1", "not valid YAML"),
     ],
 )

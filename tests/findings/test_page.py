@@ -14,7 +14,7 @@ from simulst.findings import Finding, Outcome, findings_page
 from simulst.findings.verdict import Measured
 
 X1 = Finding("X1", "3.4", "A is better than B.", "quality_at_lag", ("a_*",), ("b",), "more", 1.5, command="./run.sh")
-FOUND = Measured(3.4567, 1.2, 5.678, 0.001, 1.0, (1953.2, 2072.4), None)
+FOUND = Measured(3.4567, 1.2, 5.678, (3.11, 3.84), 0.001, 1.0, (1953.2, 2072.4), None)
 
 FINDINGS = """
 paper: Mine
@@ -38,7 +38,7 @@ def test_lines() -> None:
     )
     assert "p is corrected for 1 tests" in page
     assert "* **X1 holds** (section 3.4). A is better than B: +3.5 BLEU [+1.2, +5.7] at LAAL 1953 to 2072 ms" in page
-    assert "claimed more than +1.5, p = 0.004. `a_*` (2 runs) against `b`, in 2 trainings." in page
+    assert "claimed more than +1.5, p = 0.004. `a_*` (2 runs) against `b`, in 2 trainings (+3.1 and +3.8)." in page
     assert "* **X1: runs missing**; `./run.sh`, with the options of the other runs, makes them: `a_*`." in page
     assert "`a_1` against `b`. Not tested: it rains." in page and "* For other target languages: X1." in page
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,8 @@ from sacrebleu.metrics import BLEU
 
 from simulst.errors import SimulstError
 from simulst.findings import Finding, decide
-from simulst.findings.figures import Figures, figures_of, find_training
-from simulst.findings.verdict import measure, one_sided
+from simulst.findings.figures import Figures, Run, figures_of, find_training
+from simulst.findings.verdict import _wild, measure, one_sided
 from simulst.log import read_log
 from simulst.metrics.latency import corpus_latency
 
@@ -109,12 +110,27 @@ def test_slower_and_better_is_no_proof(x: np.ndarray, y: np.ndarray) -> None:
     assert (sooner.p_holds < 1) == (x[0] < y[0])
 
 
+@given(st.lists(st.tuples(values, values), min_size=1, max_size=4), st.sampled_from(["more", "less"]))
+@settings(max_examples=25, deadline=None)
+def test_what_is_concluded_is_true_of_each_training(pairs: list[tuple[np.ndarray, np.ndarray]], direction: str) -> None:
+    finding = replace(BETTER, direction=direction)
+    alone = [measure(finding, [([figures(x)], [figures(y)])]) for x, y in pairs]
+    found = measure(finding, [([figures(x)], [figures(y)]) for x, y in pairs])
+    assert found and all(alone)
+    assert found.p_holds == max(one.p_holds for one in alone if one)
+    assert found.p_fails == max(one.p_fails for one in alone if one)
+    assert found.each == tuple(one.difference for one in alone if one)
+    assert found.difference == pytest.approx(np.mean(found.each))
+
+
 def test_seeds_that_disagree_decide_nothing() -> None:
     rng = np.random.default_rng(0)
     better, worse = (figures(middle + rng.normal(0, 0.1, 1000)) for middle in (60.0, 50.0))
     agree = measure(BETTER, [([better], [worse])] * 2)
     disagree = measure(BETTER, [([better], [worse]), ([worse], [better])])
-    assert agree and agree.p < 0.01 and disagree and disagree.p > 0.4
+    assert agree and agree.p < 0.01 and disagree and disagree.p == 1
+    same = replace(BETTER, direction="same", margin=5.0)
+    assert measure(same, [([better], [worse]), ([worse], [worse])]).p == 1  # type: ignore[union-attr]
 
 
 def test_verdicts(tmp_path: Path) -> None:
@@ -157,6 +173,55 @@ def test_verdicts(tmp_path: Path) -> None:
     assert "different runs (good_3)" in decide(findings, [tmp_path / "1", tmp_path / "2"], 100)[0].reason
 
 
+def test_means_are_over_the_same_kinds_of_runs(tmp_path: Path) -> None:
+    """An interrupted sweep may leave as many runs on both sides, but other ones."""
+    texts = references(9)
+    for model, ks in (("char", "12"), ("bpe", "23"), ("word", "12")):
+        for k in ks:
+            write_run(tmp_path / model, f"k{k}-s1", texts, wrong=0.1 if model == "char" else 0.9)
+    against = {other: replace(BETTER, a=("char/k*-s[12]",), b=(f"{other}/k?-s1",)) for other in ("bpe", "word")}
+    [mixed] = decide([replace(against["bpe"], a=("char/k*-s1",))], [tmp_path], 100)
+    assert "not of the same kinds (k1-s1, k2-s1 against k2-s1, k3-s1)" in mixed.reason
+    assert "not of the same kinds" in decide([against["word"]], [tmp_path], 100)[0].reason
+    [like] = decide([replace(against["word"], a=("char/k*-s1",))], [tmp_path], 1000)
+    assert like.verdict == "holds"
+    named = replace(BETTER, a=("char/k1-s1", "char/k2-s1"), b=("bpe/k2-s1", "bpe/k3-s1"))
+    assert decide([named], [tmp_path], 1000)[0].verdict == "holds"
+    one_each = replace(BETTER, a=("char/k1*",), b=("bpe/k3-s[!2]",))
+    assert decide([one_each], [tmp_path], 1000)[0].verdict == "holds"
+
+
+@given(st.text("ab*?[]!-/", max_size=9), st.text("ab-/", max_size=6))
+@settings(max_examples=300, deadline=None)
+def test_wildcards_are_those_of_the_shell(pattern: str, name: str) -> None:
+    run = Run(Path(), f"/exp/{name}", name)
+    assert (_wild(run, pattern) is not None) == fnmatchcase(run.path, f"*/{pattern}")
+
+
+def test_no_common_lag_below_the_limit_is_told(tmp_path: Path) -> None:
+    write_run(tmp_path, "a", references(9), lag=1500)
+    write_run(tmp_path, "b", references(9), lag=1200)
+    limited = replace(BETTER, kind="quality_at_lag", up_to=100.0)
+    assert decide([limited], [tmp_path], 100)[0].reason == "the two sides have no common lag up to 100 ms"
+    write_run(tmp_path / "mute", "a", references(5), prediction="", delays=[], elapsed=[], prediction_length=0)
+    write_run(tmp_path / "mute", "b", references(5))
+    assert "wrote nothing" in decide([limited], [tmp_path / "mute"], 100)[0].reason
+
+
+def test_one_training_may_lie_in_several_folders(tmp_path: Path) -> None:
+    texts = references(9)
+    for style in ("", "talk/"):
+        for model, wrong in (("char", 0.1), ("bpe", 0.9)):
+            for pair, language in (("en-de", "de"), ("en-ja", "ja")):
+                write_run(tmp_path / f"{style}b-{model}/{pair}/tst", "k1", texts, wrong, language=language)
+    finding = replace(BETTER, a=("b-char/*/k1",), b=("b-bpe/*/k1",))
+    with pytest.raises(SimulstError, match="both called k1"):
+        decide([finding], [tmp_path], 100)
+    assert decide([finding], [tmp_path / "b-*/en-de"], 1000)[0].verdict == "holds"
+    with pytest.raises(SimulstError, match=r"c-\*: no such folder"):
+        decide([finding], [tmp_path / "c-*"], 100)
+
+
 def bad_input(folder: Path, texts: list[str], **options: object) -> None:
     write_run(folder, "b", texts, **options)  # type: ignore[arg-type]
 
@@ -182,7 +247,7 @@ def test_bad_runs_end_in_a_sentence(tmp_path: Path) -> None:
     assert single.verdict == "not decided" and "one sentence" in single.reason
     write_run(tmp_path / "twice/tst-1", "a", texts)
     write_run(tmp_path / "twice/tst-2", "a", texts)
-    with pytest.raises(SimulstError, match="both called a; give --runs a folder of one test set"):
+    with pytest.raises(SimulstError, match="both called a; give --runs folders of one test set and language pair"):
         decide([BETTER], [tmp_path / "twice"], 100)
     assert decide([replace(BETTER, a=("tst-1/a",), b=("tst-2/a",))], [tmp_path / "twice"], 100)[0].measured
     write_run(tmp_path / "one", "b", texts, weights="w")

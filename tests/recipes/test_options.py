@@ -168,9 +168,9 @@ def test_paper_bs_models_begin_with_one_recognition_model(tmp_path: Path) -> Non
         assert " --encoder other/b-char/en-ja/asr/valid.acc.best.pth " in line
     assert sum("paper_b_grid.yaml" in line for line in called if line.startswith("sweep")) == 6
     assert called[-1] == (
-        'findings --section b-findings --command ./run.sh --recipe mini --pair en-ja --train-options "--seed 2" '
-        '--counts "1 2" --stage 25 --stop-stage 25 --out other/FINDINGS.md --runs other --runs more '
-        "--findings ../../conf/findings/paper_b.yaml"
+        'findings --section b-en-ja-findings --command ./run.sh --recipe mini --pair en-ja --train-options "--seed 2" '
+        '--counts "1 2" --stage 25 --stop-stage 25 --out other/FINDINGS.md '
+        "--runs other/b-*/en-ja --runs more/b-*/en-ja --findings ../../conf/findings/paper_b.yaml"
     )
 
 
