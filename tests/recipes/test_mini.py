@@ -87,7 +87,8 @@ def test_an_offline_model_is_guided_by_ctc(mini: Path) -> None:
     runs = mini / "exp/en-de/decode/en-de/tst-HE"
     guided = [read_log(run / "instances.log") for run in runs.glob("allw_guide*")]
     assert len(guided) == 6 and all(len(log) == 2 for log in guided)
-    assert len(list(runs.glob("LA-2_beam[18]-ctc0_*ms"))) == 6
+    for search in ("beam[18]", "*BWBS"):
+        assert len(list(runs.glob(f"LA-2_{search}-ctc0_*ms"))) == 6
 
 
 def test_decoding_is_done_again_by_force(mini: Path) -> None:
