@@ -79,7 +79,7 @@ FILES: list[tuple[str, Change]] = [
     ("option 'ms': ... number ... True", conf(COMMIT + "read: {type: chunk, ms: true}")),
     ("option 'ms': ... number ... '1 s'", conf(COMMIT + "read: {type: chunk, ms: 1 s}")),
     ("option 'whole_words' must be true or false; found 1", conf(READ + "commit: {type: all, whole_words: 1}")),
-    ("option 'of': ... tuple", conf(BOTH + "stop: {type: any_of, of: {type: ctc}}")),
+    ("option 'of': ... a list", conf(BOTH + "stop: {type: any_of, of: {type: ctc}}")),
     ("'stop' must be a mapping with a 'type'", conf(BOTH + "stop: {type: any_of, of: [3]}")),
     ("stop: any_of names no STOP", conf(BOTH + "stop: {type: any_of, of: []}")),
     ("'stop' has no type 'eos'", conf(BOTH + "stop: {type: any_of, of: [{type: eos}]}")),
