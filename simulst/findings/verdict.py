@@ -8,10 +8,11 @@ corrected by Holm's method.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase, translate
+from fnmatch import translate
 from pathlib import Path
 from typing import Literal
 
@@ -123,7 +124,7 @@ def _matching(finding: Finding, patterns: Sequence[str], runs: Sequence[Run]) ->
 
 
 def _matches(run: Run, pattern: str) -> bool:
-    return fnmatchcase(run.path, f"*/{pattern}")
+    return _wild(run, pattern) is not None
 
 
 def _missing(finding: Finding, pair: tuple[Side, Side]) -> list[str]:
@@ -187,21 +188,29 @@ def _unlike(finding: Finding, a: Side, b: Side) -> str:
     """
     if len(a) != len(b):
         return f"{len(a)} runs stand against {len(b)}, so their means can't be compared"
+    if len(a) == 1:
+        return ""
     of_a, of_b = (
         {_wild(run, pattern) for run in side.values() for pattern in patterns} - {None}
         for side, patterns in ((a, finding.a), (b, finding.b))
     )
-    if len(a) == 1 or of_a == of_b:
+    if of_a == of_b:
         return ""
     return f"the runs are not of the same kinds ({', '.join(a)} against {', '.join(b)})"
 
 
 def _wild(run: Run, pattern: str) -> tuple[str, ...] | None:
     """What the wildcards of a pattern stand for in a run; None if the pattern does not match."""
+    found = _regex(pattern).fullmatch(run.path)
+    return found.groups() if found else None
+
+
+@functools.cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    """Of a pattern's place at the end of a path, with a group for each shell wildcard."""
     parts = re.split(r"(\*|\?|\[!?\]?[^]]*\])", pattern)  # every second one is a wildcard
     regex = "".join(f"({translate(part)[:-2]})" if number % 2 else re.escape(part) for number, part in enumerate(parts))
-    found = re.fullmatch(f".*/{regex}", run.path, flags=re.DOTALL)
-    return found.groups() if found else None
+    return re.compile(f".*/{regex}", re.DOTALL)
 
 
 def _have_lags(lag: str, trainings: Sequence[tuple[Sequence[Figures], Sequence[Figures]]]) -> bool:
