@@ -1,9 +1,10 @@
 """A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
 
-It starts in seconds (see `simulst.light_import`), and adds three things to ESPnet. First, a training that is killed
+It starts in seconds (see `simulst.light_import`), and adds four things to ESPnet. First, a training that is killed
 while it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it. Second,
 each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a process
-whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py).
+whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py). Fourth, BLSTM
+encoders train faster on the CPU (see packed_lstm.py).
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imp
     skip_type_checks()
     leave_out_unused(keep=["transformers"] if names("hugging_?face", sys.argv) else [])
     leave_out_compiler()
+    if names("vgg_rnn", sys.argv):
+        from simulst.training import packed_lstm
+
+        packed_lstm.register()
     if names("log_mel_pitch", sys.argv):
         from simulst.training.pitch_frontend import register
 
