@@ -21,6 +21,7 @@ STEP = 4  # pitch is sought at a quarter of the sample rate, as in Kaldi: below 
 LOW_PASS = np.hanning(18)[1:-1].astype(np.float32) / np.hanning(18).sum(dtype=np.float32)
 WINDOW, OVERLAP = 200, 128  # samples at the lower rate: 50 ms that YIN sees, 32 ms that are compared
 SHORTEST, LONGEST = SAMPLE_RATE // STEP // HIGH, SAMPLE_RATE // STEP // LOW  # periods, in samples at the lower rate
+FFT = 256  # points: WINDOW samples and zeros, so that no lag wraps round
 DIP = 0.1  # a frame with a lower normalised difference is periodic
 PAST = 150  # frames (1.5 s): the pitch is relative to its mean in them
 REACH = STEP * WINDOW // 2 + len(LOW_PASS)  # samples on either side of a frame's centre that its features depend on
@@ -84,8 +85,13 @@ def _pitch(slow: np.ndarray, hop: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _period(frames: np.ndarray) -> np.ndarray:
     """The period of each frame, in samples: (frames, WINDOW) → (frames,). Steps 2 to 5 of YIN."""
-    now, lags = frames[:, :OVERLAP], np.arange(1, LONGEST + 2)
-    difference = np.stack([((now - frames[:, lag : lag + OVERLAP]) ** 2).sum(1) for lag in lags], 1)
+    lags = np.arange(1, LONGEST + 2)
+    # The squared difference of two stretches is the sum of their energies minus twice their correlation.
+    begin = np.fft.rfft(frames[:, :OVERLAP], FFT)
+    correlation = np.fft.irfft(np.fft.rfft(frames, FFT) * begin.conj(), FFT)[:, lags]
+    energy = np.cumsum(frames**2, 1)
+    energy = np.concatenate([energy[:, OVERLAP - 1 : OVERLAP], energy[:, OVERLAP:] - energy[:, :-OVERLAP]], 1)
+    difference = np.maximum(energy[:, :1] + energy[:, lags] - 2 * correlation, 0)
     total = np.cumsum(difference, 1)
     normal = np.where(total > 1e-10, difference * lags / np.maximum(total, 1e-10), 1.0)
     before, here, after = normal[:, SHORTEST - 2 : -2], normal[:, SHORTEST - 1 : -1], normal[:, SHORTEST:]
