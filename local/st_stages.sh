@@ -166,14 +166,18 @@ fi
 if runs 10; then
     echo "== stage 10: curve, tables and findings"
     choose_pages README.md
+    made_by=$command
+    if $guided; then # stage 8 decodes the model of stage 11
+        printf -v made_by '%s\n' "$command --stop-stage 4" "$command --stage 11 --stop-stage 11" "$command"
+    fi
     for pair in $pairs; do
         first=${tests%% *}
         # A model of several pairs has its own section, beside that of a model of this pair alone.
         if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
         name=${variant:+$variant-}$name
-        write_curve_and_tables "$name" "$out/$decoded/$pair" "$out/$pair" "$recipe $pair" "$tests" "$command"
+        write_curve_and_tables "$name" "$out/$decoded/$pair" "$out/$pair" "$recipe $pair" "$tests" "$made_by"
         if [ -n "$findings" ]; then
-            write_findings "$name" README.md "${out#"$exp"/}/$decoded/$pair/$first" "$command" "$findings"
+            write_findings "$name" README.md "${out#"$exp"/}/$decoded/$pair/$first" "$made_by" "$findings"
         fi
     done
 fi
