@@ -20,6 +20,12 @@ if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16 || runs 18; th
         echo "error: --tau $tau: give frames of 10 ms, a multiple of 4 for the boundary predictor" >&2
         exit 1
     fi
+    for unit in $units; do
+        if ! [[ $unit =~ ^[1-9][0-9]*$ ]] || [ $((unit % 4)) -ne 0 ] || [ "$unit" -gt "$tau" ]; then
+            echo "error: --units $unit: give frames of 10 ms, a multiple of 4 and at most --tau, which is $tau" >&2
+            exit 1
+        fi
+    done
     for encoder in $wait_encoders; do
         if [ "$encoder" != bidirectional ] && [ "$encoder" != unidirectional ]; then
             echo "error: --wait-encoders $encoder: give bidirectional, unidirectional, or both" >&2

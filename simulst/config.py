@@ -108,6 +108,11 @@ class Decoding:
     raw: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
+        if self.stop.ends_in_word and self.commit.ends_word and not isinstance(self.commit, WholeWords):
+            raise SimulstError(
+                f"stop: {self.stop.label} may end the search within a word, which {self.commit.label} would write; "
+                "write 'whole_words: true' instead of 'last_word: true' under commit."
+            )
         if self.stop.whole_words and not self.commit.ends_word:
             raise SimulstError(
                 f"stop: {self.stop.label} counts whole words; write 'whole_words: true' under commit, next to its type."

@@ -85,6 +85,7 @@ class Stream:
         self._search: SearchOptions = (self.decoding.search or usual).filled(usual, self.session.gives)
         self.decoding.check(self._search, self.session.gives)
         self._words = Words(self.session.text, self.unit)
+        self._committed: Tokens = ()
         session = self.session
         context = Context(
             words=self._words,
@@ -99,7 +100,6 @@ class Stream:
         )
         self._reading = self.decoding.read.open(context)
         self._stopping = self.decoding.stop.open(context)
-        self._committed: Tokens = ()
         self._best: Tokens = ()  # the best hypothesis of the last step
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)
@@ -214,6 +214,7 @@ class Stream:
             found = self.session.search(self._committed, self._search, None)
             self._check_kept(found.best)
             self._committed = max(found.best, self._committed, key=len)
+        self._best = self._committed
         self._write(final=True)
 
     def _make_room(self) -> None:

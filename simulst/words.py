@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 
 from simulst.search import Tokens
@@ -11,6 +12,11 @@ from simulst.search import Tokens
 CUT = "\N{REPLACEMENT CHARACTER}"  # stands for an incomplete character
 CONTEXT = 8  # written tokens that are decoded again, to get the space before the next word
 _UNIT = {"word": re.compile(r"\s*\S+"), "char": re.compile(r"\s*\S")}
+
+
+def is_letter(character: str) -> bool:
+    """Whether it is a letter, a digit, or a mark that belongs to a letter, such as a vowel sign of Hindi."""
+    return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
 def split(text: str, unit: str) -> list[str]:
@@ -68,7 +74,7 @@ class Words:
     def without_punctuation(self, tokens: Tokens) -> int:
         """The number of tokens without the punctuation at their end."""
         end = len(tokens)
-        while end and not any(c.isalnum() or c == CUT for c in self.text(tokens[end - 1 : end])):
+        while end and not any(is_letter(c) or c == CUT for c in self.text(tokens[end - 1 : end])):
             end -= 1
         return end
 

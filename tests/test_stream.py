@@ -214,8 +214,19 @@ def test_the_last_word_may_leave_at_once() -> None:
     stream = scripted([[[0]], [[0, 1]], [[0, 1, 2]]], All(last_word=True), [b" caf\xc3", b"\xa9", b" ole"])
     said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 2)] for step in range(3)]
     assert said == [[], ["café"], ["ole"]], "but no part of a character"
+    stream = scripted([[[0, 1]], [[0, 1, 2]]], All(last_word=True), [*map(str.encode, (" हिन्द", "ी", " है"))])
+    said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 1)] for step in range(2)]
+    assert said == [["हिन्दी"], ["है"]], "a vowel sign belongs to its word"
     with pytest.raises(SimulstError, match="remove one of them"):
         WholeWords(All(last_word=True))
+
+
+def test_the_best_hypothesis_of_a_stream_that_has_ended_is_its_text() -> None:
+    stream = scripted([[[0, 1, 2]], [[0]]], LocalAgreement(2))
+    stream.push(audio(1000))
+    assert stream.best == (0, 1, 2)
+    stream.push(audio(1000), finished=True)
+    assert stream.best == stream.committed == (0,)
 
 
 def test_whole_words_are_committed_with_the_beginning_of_the_next() -> None:

@@ -24,6 +24,7 @@ from simulst.policy.context import Context, View
 from simulst.policy.read import check_name
 from simulst.policy.stop import Stop, Stopping
 from simulst.search import Tokens
+from simulst.words import is_letter
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class CTCGuide(Stop):
 
     needs = frozenset({Need.AUDIO})
     whole_words = True
+    ends_in_word = True
 
     def __post_init__(self) -> None:
         if math.isnan(self.threshold):
@@ -161,7 +163,7 @@ class Guided(Stopping):
     def _tell_of_strange(self, word: str) -> None:
         """Once a process and guide."""
         model = self._options.model
-        if any(c.isalnum() for c in word) and model not in _TOLD:
+        if any(map(is_letter, word)) and model not in _TOLD:
             _TOLD.add(model)
             logger.warning(
                 "stop: the guide %s has no tokens for '%s', so such words pass unheard; if there are many, give a "

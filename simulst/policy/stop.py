@@ -55,6 +55,7 @@ class Stop(Stopping):
     needs: what STOP asks of the view.
     files: the files that `open` reads.
     whole_words: whether COMMIT must commit whole words.
+    ends_in_word: whether the search may end within a word, so that COMMIT must also hold the last word back.
     enough_tokens: a number of new tokens that a step rarely exceeds; None: no such number. It is for searches that
         can't be stopped between two tokens.
     """
@@ -62,6 +63,7 @@ class Stop(Stopping):
     needs: frozenset[Need] = frozenset()
     files: tuple[str, ...] = ()
     whole_words: bool = False
+    ends_in_word: bool = False
     enough_tokens: int | None = None
 
     @property
@@ -295,6 +297,10 @@ class AnyOf(Stop):
     @property
     def whole_words(self) -> bool:  # type: ignore[override]
         return any(stop.whole_words for stop in self.of)
+
+    @property
+    def ends_in_word(self) -> bool:  # type: ignore[override]
+        return any(stop.ends_in_word for stop in self.of)
 
     @property
     def enough_tokens(self) -> int | None:  # type: ignore[override]

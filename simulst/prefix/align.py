@@ -21,6 +21,7 @@ from simulst.search import Hypothesis, JointOptions, Tokens
 from simulst.search.beam import JointSearch, Running, joint_beam_search
 from simulst.search.calls import Steps, run_together
 from simulst.units import FRAME
+from simulst.words import is_letter
 
 
 class Question(NamedTuple):
@@ -133,7 +134,7 @@ def _without_stop(tokens: Tokens, text: Callable[[Tokens], str]) -> Tokens:
 
 def _length(word: str) -> int:
     """Characters of a text without the punctuation at its end."""
-    return max((place for place, character in enumerate(word, start=1) if character.isalnum()), default=0)
+    return max((place for place, character in enumerate(word, start=1) if is_letter(character)), default=0)
 
 
 class Translator:

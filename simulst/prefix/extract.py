@@ -24,8 +24,8 @@ from simulst.folder import write_atomically
 from simulst.languages import unit_of
 from simulst.lock import digest, locked, read_record
 from simulst.models import digest_of_weights
+from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.model import ESPnet
-from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import Task, model_of
@@ -168,11 +168,13 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
     index, shard = job
     try:
         model = model_of(task, jobs)
-        if not isinstance(model, ESPnet) or isinstance(model.decoder, RecurrentDecoder):
+        if not isinstance(model, ESPnet) or not isinstance(model.decoder, CachedDecoder):
             raise SimulstError(
                 f"{task.model}: prefix pairs are extracted with an ESPnet model that has a Transformer decoder; "
                 "train one (docs/prefix.md)."
             )
+        if model.decoder.lagging:
+            raise SimulstError(f"{task.model}: was trained for wait-k; extract prefix pairs with an offline model.")
         model.session(task.source_language, task.target_language)  # raises what is wrong with the languages
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
         search = JointBeamSearch(beam=options.beam, ctc_weight=0.0)

@@ -16,6 +16,7 @@ from torch import Tensor
 from simulst.context import Background
 from simulst.languages import unit_of
 from simulst.search import JointOptions, Tokens
+from simulst.words import is_letter
 
 END = -1  # in the trie: a term ends here; no token has this number
 
@@ -132,4 +133,4 @@ def terms_of(
 def _going_on(text: Callable[[Tokens], str], before: Tokens, size: int) -> frozenset[int]:
     """The tokens that go on with the word in the tokens `before`."""
     start = len(text(before))
-    return frozenset(token for token in range(size) if text((*before, token))[start : start + 1].isalnum())
+    return frozenset(token for token in range(size) if any(map(is_letter, text((*before, token))[start : start + 1])))

@@ -110,6 +110,10 @@ FILES: list[tuple[str, Change]] = [
     ("stop: frames is 0", conf(BOTH + "stop: {type: align_att, frames: 0}")),
     ("stop: W1 counts whole words; write 'whole_words: true'", conf(BOTH + "stop: {type: max_words, n: 1}")),
     (
+        "stop: guide+0 may end the search within a word, which all-last would write; write 'whole_words: true' instead",
+        conf(READ + "commit: {type: all, last_word: true}\nstop: {type: ctc_guide, model: x, threshold: 0}"),
+    ),
+    (
         "commit: whole_words ... remove one of them",
         conf(READ + "commit: {type: all, last_word: true, whole_words: true}"),
     ),

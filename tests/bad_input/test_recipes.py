@@ -29,6 +29,11 @@ RECIPES = [
         ("--stage 12 --stop-stage 12 --tau 50", "error: --tau 50: give frames of 10 ms, a multiple of 4"),
         ("--stage 12 --stop-stage 12 --tau ten", "error: --tau 'ten' is not a whole number; see"),
         ("--stage 12 --stop-stage 12 --tau 0", "error: --tau 0: give frames"),
+        (
+            "--stage 12 --stop-stage 12 --tau 48",
+            "error: --units 100: give frames of 10 ms, a multiple of 4 and at most --tau",
+        ),
+        ("--stage 15 --stop-stage 15 --units '100 50'", "error: --units 50: give frames of 10 ms, a multiple of 4"),
         ("--train 5e3", "error: --train '5e3' is not a whole number; see"),
         ("--train -1", "error: --train '-1' is not a whole number; see"),
         ("--path x", "error: unknown option --path"),

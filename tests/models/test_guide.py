@@ -138,7 +138,6 @@ def test_a_lower_threshold_writes_less_in_a_step(threshold: float, full: ESPnet,
     [
         Decoding(Chunk(700), WholeWords(LocalAgreement(2)), CTCGuide("", 20.0), IBWBS(3, max_length_ratio=0.5)),
         Decoding(Chunk(700), WholeWords(All()), AnyOf((MaxTokens(5), CTCGuide("", 0.0, exact=True))), GREEDY),
-        Decoding(Chunk(700), All(last_word=True), CTCGuide("", 20.0), GREEDY),
     ],
 )
 def test_with_other_policies(how: Decoding, full: ESPnet, guide: str) -> None:

@@ -111,6 +111,18 @@ def test_a_full_stop_behind_a_prefix(open_end: bool) -> None:
     assert not found.pairs
 
 
+def test_a_vowel_sign_is_no_punctuation() -> None:
+    """In Hindi it is a character of its own, which belongs to the letter before it."""
+    pieces = [" यह", " हिन्द", "ी", "।", " है"]
+
+    def text(tokens: Tokens) -> str:
+        return "".join(pieces[token] for token in tokens).strip()
+
+    answers = {100: (0, 1, 2, 3), 200: (0, 1, 2, 4, 3)}
+    [found] = align(lambda questions: [answers[q.end] for q in questions], [200], 100, text, open_end=True)
+    assert [text(pair.tokens) for pair in found.pairs] == ["यह हिन्दी"]
+
+
 @pytest.mark.parametrize("open_end", [False, True])
 def test_a_language_without_spaces(open_end: bool) -> None:
     """Any of its characters may be the last of a pair, but not a part of one (U+FFFD)."""

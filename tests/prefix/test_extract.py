@@ -176,6 +176,12 @@ def test_faulty_audio_keeps_the_rest(corpus: Path, tmp_path: Path, monkeypatch: 
     assert extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))["utterances"] == 4
 
 
+def test_a_model_that_was_trained_for_wait_k(corpus: Path, tmp_path: Path) -> None:
+    tiny_espnet.write(tmp_path, "transformer", wait_k=3)
+    with pytest.raises(SimulstError, match="was trained for wait-k; extract prefix pairs with an offline model"):
+        extract(task(tmp_path), corpus / "train", tmp_path / "out", Options(100, 1))
+
+
 PAIRS = {
     "a-1": [{"frames": 100, "text": "Ich habe"}],
     "a-2": [{"frames": 100, "text": "Nun"}, {"frames": 300, "text": "Nun sind wir da"}],

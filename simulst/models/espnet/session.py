@@ -246,7 +246,7 @@ class ESPnetSession(Session):
             with_ctc = stop is not None and Need.CTC in stop.options.needs
             if self._terms is None or self._terms.bonus != options.terms_bonus:
                 spell, size = vocabulary.spell, len(vocabulary.tokens)
-                self._terms = terms_of(self.background, options, self.languages[1], spell, self.text, size)
+                self._terms = terms_of(self.background, options, self.languages[1], spell, self._model.text, size)
             sos, eos = vocabulary.sos, vocabulary.eos
             self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, self._terms)
             self._searched = 0
