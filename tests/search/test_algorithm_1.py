@@ -90,6 +90,7 @@ def encoded_again(blocks: list[Scores], how: IBWBS, hold: int) -> list[Tokens]:
         vocabulary=SimpleNamespace(sos=END, eos=END, spell=None, tokens=()),
         blockwise=None,
         has_ctc=False,
+        text=None,
         window_frames=0,
         search=JointBeamSearch(),
         encode=lambda audio: torch.zeros(audio.size // 1000, 1),
