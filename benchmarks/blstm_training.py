@@ -18,7 +18,7 @@ import torch
 from processor import processor
 from torch import Tensor
 
-from simulst.training.packed_lstm import _forward, _torch_forward
+from simulst.training.packed_lstm import padded_forward, torch_forward
 
 logging.disable(logging.WARNING)
 from espnet2.asr.encoder.vgg_rnn_encoder import VGGRNNEncoder  # noqa: E402
@@ -27,7 +27,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "mini": {"input_size": 27, "in_channel": 9, "num_layers": 2, "hidden_size": 128, "output_size": 128},
     "paper": {"input_size": 83, "in_channel": 1, "num_layers": 5, "hidden_size": 1024, "output_size": 1024},
 }
-FORWARDS = {"torch": _torch_forward, "ours": _forward}
+FORWARDS = {"torch": torch_forward, "ours": padded_forward}
 ROUNDS = 5
 
 

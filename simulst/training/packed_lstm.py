@@ -1,4 +1,4 @@
-"""A faster training of LSTM layers on the CPU.
+"""Train LSTM layers faster on the CPU.
 
 ESPnet's RNN encoders pass packed sequences to torch. On the CPU, torch then makes one step at a time, and the backward
 pass of each step adds to gradients of the whole sequence, so that its time grows with the square of the length. For
@@ -15,19 +15,19 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 
-def register() -> None:
+def install() -> None:
     """Let every layer of torch.nn.LSTM in this process take packed sequences in this way."""
-    torch.nn.LSTM.forward = _forward  # type: ignore[method-assign]
+    torch.nn.LSTM.forward = padded_forward  # type: ignore[method-assign]
 
 
-_torch_forward: Any = torch.nn.LSTM.forward
+torch_forward: Any = torch.nn.LSTM.forward
 
 
-def _forward(layer: torch.nn.LSTM, input: Any, hx: Any = None) -> Any:
+def padded_forward(layer: torch.nn.LSTM, input: Any, hx: Any = None) -> Any:
     """As torch.nn.LSTM.forward. For packed sequences without a given state, the final states are None."""
     plain = layer.num_layers == 1 and not layer.proj_size and layer.bias
     if hx is not None or not isinstance(input, PackedSequence) or input.data.device.type != "cpu" or not plain:
-        return _torch_forward(layer, input, hx)
+        return torch_forward(layer, input, hx)
     padded, lengths = pad_packed_sequence(input, batch_first=True)
     out = _one_way(layer, padded, "")
     if layer.bidirectional:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from simulst.light_import import leave_out_compiler, leave_out_unused, skip_type_checks
+from simulst.training import packed_lstm
 
 CHECKPOINT = "checkpoint.pth"
 _write = torch.save
@@ -65,9 +66,7 @@ if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imp
     leave_out_unused(keep=["transformers"] if names("hugging_?face", sys.argv) else [])
     leave_out_compiler()
     if names("vgg_rnn", sys.argv):
-        from simulst.training import packed_lstm
-
-        packed_lstm.register()
+        packed_lstm.install()
     if names("log_mel_pitch", sys.argv):
         from simulst.training.pitch_frontend import register
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from simulst.training.packed_lstm import _forward, _torch_forward
+from simulst.training.packed_lstm import padded_forward, torch_forward
 
 WHICH = """
 import torch
@@ -49,8 +49,8 @@ def test_as_torch(lengths: list[int], bidirectional: bool, training: bool, seed:
     torch.manual_seed(seed)
     layer = torch.nn.LSTM(5, 4, batch_first=True, bidirectional=bidirectional).train(training)
     padded = torch.randn(len(lengths), max(lengths), 5)
-    out, kept, gradients = run(_forward, layer, padded, torch.tensor(lengths))
-    theirs, their_lengths, their_gradients = run(_torch_forward, layer, padded, torch.tensor(lengths))
+    out, kept, gradients = run(padded_forward, layer, padded, torch.tensor(lengths))
+    theirs, their_lengths, their_gradients = run(torch_forward, layer, padded, torch.tensor(lengths))
     assert kept.tolist() == their_lengths.tolist() == lengths
     torch.testing.assert_close(out, theirs, atol=1e-5, rtol=1e-4)
     assert len(gradients) == len(their_gradients) == 1 + 4 * (1 + bidirectional)
@@ -61,8 +61,8 @@ def test_as_torch(lengths: list[int], bidirectional: bool, training: bool, seed:
 def test_other_layers_are_left_to_torch(options: dict[str, Any]) -> None:
     layer = torch.nn.LSTM(5, 4, batch_first=True, **options)
     packed = pack_padded_sequence(torch.randn(2, 3, 5), torch.tensor([3, 2]), batch_first=True)
-    out, states = _forward(layer, packed)
-    theirs, their_states = _torch_forward(layer, packed)
+    out, states = padded_forward(layer, packed)
+    theirs, their_states = torch_forward(layer, packed)
     assert torch.equal(out.data, theirs.data)
     assert all(map(torch.equal, states, their_states))
 
@@ -71,8 +71,8 @@ def test_a_given_state_and_a_plain_sequence_are_left_to_torch() -> None:
     layer = torch.nn.LSTM(5, 4, batch_first=True)
     padded, state = torch.randn(2, 3, 5), (torch.randn(1, 2, 4), torch.randn(1, 2, 4))
     packed = pack_padded_sequence(padded, torch.tensor([3, 2]), batch_first=True)
-    assert torch.equal(_forward(layer, packed, state)[0].data, _torch_forward(layer, packed, state)[0].data)
-    assert torch.equal(_forward(layer, padded)[0], _torch_forward(layer, padded)[0])
+    assert torch.equal(padded_forward(layer, packed, state)[0].data, torch_forward(layer, packed, state)[0].data)
+    assert torch.equal(padded_forward(layer, padded)[0], torch_forward(layer, padded)[0])
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from pydantic import Field
 from simulst.errors import SimulstError, first_line
 from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation
+from simulst.words import is_letter
 
 MOST_BYTES = 1 << 20  # of an answer
 CLOSING = frozenset(",.;:!?…%)]}»”’'-")  # no space stands before them
@@ -148,7 +149,7 @@ def after(begin: str, answer: str, strips_spaces: bool = False) -> tuple[str, bo
         return whole, True
     if whole.startswith(begin) and (len(begin.split()) >= 3 or not (answer[:1].isspace() or strips_spaces)):
         rest = whole[len(begin) :]
-        return (whole, False) if begin[-1].isalnum() and rest[:1].isalnum() else (rest, True)
+        return (whole, False) if is_letter(begin[-1]) and any(map(is_letter, rest[:1])) else (rest, True)
     following = answer.partition("\n")[0]  # nothing, if the translation had ended
     apart = strips_spaces and following[:1] not in CLOSING
     return f" {following}" if apart else following, True

@@ -108,6 +108,7 @@ def saying(content: str | None, **choice: Any) -> tuple[int, bytes]:
         ("The cat", "The cat sat.", (" sat.", True)),  # a server that begins again
         ("The cat", "The cat.", (".", True)),
         ("The cat", "The cattle.", ("The cattle.", False)),
+        ("यह हिन्द", "यह हिन्दी है", ("यह हिन्दी है", False)),  # the vowel sign belongs to the word
         ("The cat", "", ("", True)),
         ("The cat.", "\n\n(A cat.)", ("", True)),
         ("The cat", " sat.\n(It sat.)", (" sat.", True)),
