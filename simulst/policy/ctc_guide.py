@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -54,9 +55,9 @@ class CTCGuide(Stop):
     As the CTC policy gives up the last token that was spoken, the last word that was spoken is given up: COMMIT has to
     commit whole words, and it takes no word after which nothing follows.
 
-    model: the guide's folder, from where simulst runs; a small blockwise model with ST-CTC in the paper.
+    model: the guide's folder or zip, from where simulst runs; a small blockwise model with ST-CTC in the paper.
     threshold, exact: as of STOP `ctc`. name: of the guide in tables and curves, where several are compared.
-    checkpoint: the guide's file of weights in the folder; empty: as of any model.
+    checkpoint: the guide's file of weights in it; empty: as of any model.
     """
 
     model: str
@@ -76,7 +77,8 @@ class CTCGuide(Stop):
 
     @property
     def files(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (f"{self.model}/{self.checkpoint}" if self.checkpoint else self.model,)
+        in_folder = self.checkpoint and not Path(self.model).is_file()  # else it is a zip, which holds the weights
+        return (f"{self.model}/{self.checkpoint}" if in_folder else self.model,)
 
     @property
     def label(self) -> str:
@@ -94,7 +96,7 @@ class CTCGuide(Stop):
         """Raises SimulstError: no such model, one without a CTC layer, of other languages or another sample rate."""
         try:
             rate, open_guide = _load(self.model, self.checkpoint)
-            guide = open_guide(*context.languages, context.meter.part(("guide", *self.files)))
+            guide = open_guide(*context.languages, context.meter.part(("guide", self.model, self.checkpoint)))
         except SimulstError as error:
             raise SimulstError(f"stop: the guide {error}") from error
         if rate != context.sample_rate:

@@ -160,6 +160,23 @@ class IncrementalBlockwiseBeamSearch:
         beam = ranked([Hypothesis(s.tokens, s.rank) for s in stopped], self._options.beam)
         return Found(beam, stopped[0].held_back)
 
+    def forget(self, committed: Tokens, first: int, count: int) -> None:
+        """Forget tokens that have left the window. The others keep their scores, as they were found.
+
+        committed: the committed tokens.
+        first: the number of the first token that is forgotten.
+        count: how many are forgotten.
+        """
+        self._seen = set()
+        if self._best is None or self._attention(committed) is None:
+            self._best = None
+            return
+        tokens, attention, last = self._best.tokens, self._best.attention, first + count
+        kept = attention[last + 1 :] - attention[last] + attention[first]
+        self._best = replace(
+            self._best, tokens=tokens[:first] + tokens[last:], attention=np.append(attention[: first + 1], kept)
+        )
+
     def _attention(self, committed: Tokens) -> np.ndarray | None:
         """The decoder's scores of the committed tokens, from the search that found them."""
         best = self._best

@@ -492,6 +492,26 @@ def test_scores_of_committed_tokens_stay_as_found() -> None:
         assert found.score == pytest.approx(-0.4 / 4)
 
 
+@pytest.mark.parametrize(("first", "kept", "score"), [(0, (B, C), -0.2 - 0.4), (1, (A, C), -0.1 - 0.4)])
+def test_scores_stay_when_tokens_leave_the_window(first: int, kept: Tokens, score: float) -> None:
+    """One of the committed tokens A, B and C leaves: the first, or the one after a token of the language."""
+    script: dict[Tokens, dict[int, float]] = {(): {A: -0.1}, (A,): {B: -0.2}, (A, B): {C: -0.4}}
+    run = Run(options(1), script, {kept: {D: -0.8}, (*kept, D): {END: -1.6}})
+    assert run.block() == [(A, B, C)]
+    run.blockwise.forget((A, B, C), first, 1)
+    [found] = run.found(kept).beam
+    assert (found.tokens, found.score) == ((*kept, D), pytest.approx((score - 0.8 - 1.6) / 4))
+
+
+def test_scores_of_other_tokens_are_forgotten() -> None:
+    """If the committed tokens are not those that the search found, their scores are unknown."""
+    run = Run(options(1), ABC, {(C,): {D: -0.8}, (C, D): {END: -1.6}})
+    run.block()
+    run.blockwise.forget((B, C), 0, 1)
+    [found] = run.found((C,)).beam
+    assert found.score == pytest.approx((-0.8 - 1.6) / 3)
+
+
 def test_the_final_block_goes_to_the_end() -> None:
     """In the final block no hypothesis is unreliable: (B C D), which ends below (A), is still found."""
     script: dict[Tokens, dict[int, float]] = {

@@ -172,12 +172,15 @@ class ESPnetSession(Session):
         """Drop the older half of the window, and the tokens that were found in it."""
         edge = self._first_kept()
         gone = max([self.gone, *(step.sure for step in self._steps if step.end <= edge)])
+        if self._incremental:
+            window = self._language + committed[self.gone :]
+            self._incremental.forget(window, len(self._language), gone - self.gone)
         self._gone = committed[:gone]
         self._steps = [step for step in self._steps if step.end > edge]
         parts = self._encoding.parts
         while parts[0].first < edge:
             parts.pop(0)
-        self._search = self._blockwise = self._incremental = None
+        self._search = self._blockwise = None
 
     def _first_kept(self) -> int:
         """The first frame that stays when the window slides. With the next block, half of the window is used then."""

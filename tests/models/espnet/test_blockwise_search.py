@@ -151,6 +151,8 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
         assert sum(len(part.frames) for part in encoding.parts) <= 150
         assert len(session._steps) < 40 and encoding._audio.size < 2 * 16000
         written.append(len(stream.committed))
+        if isinstance(search, IBWBS) and written[-1]:  # the scores of the tokens that stay are known in each window
+            assert session._incremental._attention(stream.committed[session.gone :]) is not None
     stream.push(noise(16000), finished=True)
     assert written[-1] > written[25] > written[10] > 0
     assert session.gone > 0
