@@ -3,13 +3,16 @@
 The two models may be of any families and have different vocabularies. So the guide is asked once a word is whole, in
 the guide's own spelling. For each of the word's tokens it tells the odds that the speech ends before this token and
 does not go on with it: those of the CTC policy, where the large model's word stands in for the decoder's favourite.
+
+In languages without spaces a word is a character, and a token of the guide may be several. The last token of a spelling
+may change with the next character, so the guide is asked about a token once another one follows it.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -103,14 +106,14 @@ class CTCGuide(Stop):
             raise SimulstError(
                 f"stop: the guide {self.model} hears {rate} Hz, and the model {context.sample_rate} Hz; give another."
             )
-        return Guided(self, guide, context)
+        return (Guided if context.words.unit == "word" else GuidedCharacters)(self, guide, context)
 
     def ends(self, view: View) -> bool:
         raise AssertionError("the guide is opened first")
 
 
 class Guided(Stopping):
-    """`CTCGuide` for one stream. What it says follows from the audio and the tokens alone."""
+    """`CTCGuide` for one stream of a language with spaces. What it says follows from the audio and the tokens alone."""
 
     def __init__(self, options: CTCGuide, guide: Guide, context: Context) -> None:
         self._options, self._guide, self._context = options, guide, context
@@ -134,45 +137,82 @@ class Guided(Stopping):
         if self._ends[0] != given or tokens[: len(self._passed)] != self._passed:
             self._passed, self._ends = committed, [given]
         for end in self._context.words.ends(view.tokens, self._ends[-1] - given):
-            heard = self._heard(tokens[: self._ends[-1]], tokens[: given + end])
+            before, after = tokens[: self._ends[-1]], tokens[: given + end]
+            old, new = self._sure(before), self._sure(after)
+            if old == new:
+                self._tell_of_strange(before, after)
+            heard = self._until_end(old, new)
             if heard is not None:
-                # The word in which the speech ends stays the last one.
-                last = given + end if heard else self._ends[-1]
+                last = self._last(before, after, heard)
                 self.discard = len(tokens) - given - self._without_space(view.tokens[: last - given])
                 return True
-            self._passed = tokens[: given + end]
+            self._passed = after
             self._ends.append(given + end)
         return False
 
-    def _heard(self, before: Tokens, after: Tokens) -> int | None:
-        """How many of the guide's tokens in the last word of `after` were heard; None: all of them.
-
-        before: the tokens without this word.
-        """
-        guide, text = self._guide, self._context.words.text
-        old, new = guide.spell(text(before)), guide.spell(text(after))
+    def _until_end(self, old: Tokens, new: Tokens) -> Tokens | None:
+        """The first tokens of `new`, until the speech ends; None: it does not end. The tokens of `old` were heard."""
         same = len(common_prefix([old, new]))
-        if same == len(new):
-            self._tell_of_strange(text(after)[len(text(before)) :])
-            return None
-        odds = guide.odds_of_end(new, same, self._options.exact)
-        return next((heard for heard, value in enumerate(odds) if value > self._options.threshold), None)
+        odds = self._guide.odds_of_end(new, same, self._options.exact) if same < len(new) else []
+        return next((new[: same + n] for n, value in enumerate(odds) if value > self._options.threshold), None)
+
+    def _last(self, before: Tokens, after: Tokens, heard: Tokens) -> int:
+        """The number of tokens to keep. The word in which the speech ends stays the last one."""
+        return len(before) if common_prefix([self._spell(before), heard]) == heard else len(after)
+
+    def _spell(self, tokens: Tokens) -> Tokens:
+        """In the guide's tokens."""
+        return self._guide.spell(self._context.words.text(tokens))
+
+    def _sure(self, tokens: Tokens) -> Tokens:
+        """Of the spelling, what no further word can change."""
+        return self._spell(tokens)
 
     def _without_space(self, tokens: Tokens) -> int:
         """How many of the tokens are left, if no space may say that the last word is whole."""
         return len(tokens) - (self._context.words.whole(tokens) == len(tokens) > 0)
 
-    def _tell_of_strange(self, word: str) -> None:
-        """Once a process and guide."""
-        model = self._options.model
-        if any(map(is_letter, word)) and model not in _TOLD:
+    def _tell_of_strange(self, before: Tokens, after: Tokens) -> None:
+        """If the guide can't spell the last word: once a process and guide."""
+        text, model = self._context.words.text, self._options.model
+        word = text(after)[len(text(before)) :].strip()
+        if any(map(is_letter, word)) and model not in _TOLD and self._spell(before) == self._spell(after):
             _TOLD.add(model)
             logger.warning(
                 "stop: the guide %s has no tokens for '%s', so such words pass unheard; if there are many, give a "
                 "guide that was trained on text of the same kind.",
                 model,
-                word.strip(),
+                word,
             )
+
+
+class GuidedCharacters(Guided):
+    """`CTCGuide` for one stream of a language without spaces. The last character that was spoken is given up."""
+
+    def first(self, new: Tokens) -> Tokens:
+        """The tokens that were heard. If the model ended the text, the guide was not asked about its last token."""
+        committed, words = self._context.committed(), self._context.words
+        heard = self._until_end(self._spell(committed), self._spell(committed + new))
+        if heard is None:
+            return new
+        ends = [len(committed) + end for end in [0, *words.ends(new)]]
+        return new[: self._longest(ends, committed + new, heard) - len(committed)]
+
+    def _sure(self, tokens: Tokens) -> Tokens:
+        """The last token may change."""
+        spelled = self._spell(tokens)
+        return spelled[: max(len(self._spell(())), len(spelled) - 1)]
+
+    def _last(self, before: Tokens, after: Tokens, heard: Tokens) -> int:
+        return self._longest(self._ends, after, heard)
+
+    def _longest(self, ends: Sequence[int], tokens: Tokens, heard: Tokens) -> int:
+        """The last of the given ends of characters before which all was heard; at least the first of them."""
+        for end in reversed(ends[1:]):
+            part = self._spell(tokens[:end])
+            if part == heard[: len(part)]:
+                return end
+        return ends[0]
 
 
 @lru_cache(maxsize=4)

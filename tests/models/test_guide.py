@@ -26,7 +26,8 @@ from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper import Whisper
 from simulst.policy.commit import All, LocalAgreement, WholeWords
-from simulst.policy.ctc_guide import CTCGuide
+from simulst.policy.context import Context
+from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk
 from simulst.policy.stop import AnyOf, EndOfSentence, MaxTokens, Stop
 from simulst.runs.folder import RunFolder
@@ -34,6 +35,7 @@ from simulst.runs.task import Task
 from simulst.search import IBWBS, BeamSearch, JointBeamSearch
 from simulst.stream import Stream
 from simulst.streams import open_stream
+from simulst.words import Words
 
 torch.set_num_threads(1)
 LETTERS = set(tiny_pieces.TEXT)
@@ -215,6 +217,12 @@ def test_the_guides_checkpoint(full: ESPnet, guide: str) -> None:
     with pytest.raises(SimulstError, match=r"stop: the guide .*none\.pth"):
         stop = CTCGuide(guide, 5.0, checkpoint="none.pth")
         open_stream(full, Decoding(Chunk(600), WholeWords(All()), stop, GREEDY), "es", "en")
+
+
+@pytest.mark.parametrize(("unit", "kind"), [("word", Guided), ("char", GuidedCharacters)])
+def test_languages_without_spaces(guide: str, unit: str, kind: type[Guided]) -> None:
+    context = Context(Words(str, unit), Meter(), 16000, lambda n: math.nan, languages=("es", "en"))
+    assert type(CTCGuide(guide, 0.0).open(context)) is kind
 
 
 def test_a_run_knows_its_guide(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from simulst.meter import Meter
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.vocabulary import Vocabulary
 from simulst.policy import ctc_guide
-from simulst.policy.commit import All, WholeWords
+from simulst.policy.commit import All, WholeWords, common_prefix
 from simulst.policy.context import Context, TokensView
-from simulst.policy.ctc_guide import CTCGuide, Guided
+from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk
 from simulst.policy.stop import AnyOf, MaxTokens
 from simulst.search import Tokens
@@ -35,13 +35,15 @@ LETTERS = ("<blank>", "<unk>", "a", "b", "<space>", "<sos/eos>")
 SPACED = ("a ", "b ", "ab ", "é ")
 
 
-def guide_of(log_probs: torch.Tensor, tokens: tuple[str, ...] = LETTERS, kind: str = "char") -> ESPnetGuide:
+def guide_of(
+    log_probs: torch.Tensor, tokens: tuple[str, ...] = LETTERS, kind: str = "char", pieces: Any = None
+) -> ESPnetGuide:
     """A guide that hears a frame every 100 samples, with these log posteriors (T, V)."""
     model: Any = SimpleNamespace(
         blockwise=None,
         encode=lambda audio: torch.zeros(audio.size // FRAME, 1),
         ctc=lambda frames: log_probs[: len(frames)],
-        vocabulary=Vocabulary(tokens, kind, None, "<sos/eos>", "<sos/eos>"),
+        vocabulary=Vocabulary(tokens, kind, pieces, "<sos/eos>", "<sos/eos>"),
     )
     return ESPnetGuide(model, (), Meter())
 
@@ -143,6 +145,94 @@ def split(tokens: Tokens, known: int, pieces: tuple[str, ...]) -> tuple[Tokens, 
     while 0 < known < len(tokens) and not (pieces[tokens[known - 1]] + pieces[tokens[known]]).strip().count(" "):
         known += 1
     return (tokens[:known], tokens[known:]) if known < len(tokens) else ((), tokens)
+
+
+PIECES = ("<blank>", "<unk>", "▁", "a", "b", "ab", "<sos/eos>")
+CHARACTERS = ("a", "b", "ab", "ba", "é", "aa")
+
+
+class Longest:
+    """SentencePiece, as far as the guide needs it: the longest piece first, so "b" may change the "a" before it."""
+
+    def encode(self, word: str, out_type: Any = str) -> list[str]:
+        found, rest = [], "▁" + word
+        while rest:
+            piece = next((rest[:n] for n in (2, 1) if rest[:n] in PIECES), rest[0])
+            found.append(piece)
+            rest = rest[len(piece) :]
+        return found
+
+
+def spelled(text: str) -> Tokens:
+    """A text in PIECES, by hand."""
+    known = ["▁"] if text else []
+    for character in text:
+        known[-1:] = ["ab"] if (known[-1], character) == ("a", "b") else [known[-1], character]
+    return tuple(PIECES.index(piece) for piece in known if piece in PIECES) if {*text} & {*"ab"} else ()
+
+
+def longest_heard(ends: list[int], text: str, heard: Tokens) -> int:
+    return max([ends[0], *(end for end in ends[1:] if spelled(text[:end]) == heard[: len(spelled(text[:end]))])])
+
+
+def literal_characters(pieces: list[str], before: str, odds_of: Any, threshold: float) -> str:
+    """What a step writes of a language without spaces, where a word is a character. pieces: of the new text."""
+    text, ends = before, [len(before)]
+    whole = [len(before + "".join(pieces[:n])) for n in range(1, len(pieces))]  # a last one is not whole
+    text, kept = before + "".join(pieces), whole[-1:] or ends
+    for end in whole:
+        old, new = spelled(text[: ends[-1]])[:-1], spelled(text[:end])[:-1]
+        same = len(common_prefix([old, new]))
+        unheard = [n for n, odds in enumerate(odds_of(new, same), same) if odds > threshold]
+        if unheard:
+            stops = longest_heard(ends, text, new[: unheard[0]])
+            kept = [end for end in ends if end < stops][-1:] or ends[:1]
+            break
+        ends.append(end)
+    old, new = spelled(before), spelled(text[: kept[0]])
+    same = len(common_prefix([old, new]))
+    unheard = [n for n, odds in enumerate(odds_of(new, same), same) if odds > threshold]
+    if unheard:
+        ends = [len(before), *(end for end in whole if end < kept[0])]
+        kept = [longest_heard(ends, text, new[: unheard[0]])]
+    return text[len(before) : kept[0]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 4),
+    st.lists(st.integers(0, len(CHARACTERS) - 1), min_size=1, max_size=5),
+    st.integers(0, 2),
+    st.sampled_from([-2.0, 0.0, 2.0]),
+    st.booleans(),
+)
+def test_characters_are_written_as_the_guide_has_heard_them(
+    seed: int, frames: int, tokens: list[int], known: int, threshold: float, exact: bool
+) -> None:
+    """A token of the guide is asked about once another one follows, as "a" may still become "ab"."""
+    committed, new = (tuple(tokens[:known]), tuple(tokens[known:])) if known < len(tokens) else ((), tuple(tokens))
+    log_probs = posteriors(seed, frames, len(PIECES))
+    guide = guide_of(log_probs, PIECES, "bpe", Longest())
+    words = Words(lambda tokens: "".join(CHARACTERS[token] for token in tokens), "char")
+    context = Context(words, Meter(), 16000, lambda n: math.nan, committed=lambda: committed)
+    stopping = GuidedCharacters(CTCGuide("exp/st", threshold, exact), guide, context)
+    stopping.hear(np.zeros(frames * FRAME, np.float32), False)
+    kept = new
+    for length in range(len(new) + 1):
+        if stopping.ends(TokensView(new[:length])):
+            kept = new[: length - stopping.discard]
+            break
+    written = words.text(stopping.first(WholeWords(All()).release(kept, words)))
+    expected = literal_characters(
+        [CHARACTERS[token] for token in new],
+        words.text(committed),
+        lambda more, n: enumerated(log_probs, more, n, exact),
+        threshold,
+    )
+    assert written == expected
+    whole, fresh = stopping.ends(TokensView(new)), GuidedCharacters(stopping._options, guide, context)
+    assert whole == fresh.ends(TokensView(new)) == (kept is not new)
 
 
 def test_a_word_that_never_completes_is_never_asked_about() -> None:
