@@ -34,6 +34,8 @@ from simulst import cli
 from simulst.config import Decoding, load_sweep, parse_decoding
 from simulst.corpora.speech import espeak
 from simulst.data.tsv import Columns
+from simulst.findings import load_findings
+from simulst.findings.overview import overview, read_verdicts
 from simulst.models import registry
 from simulst.models.base import Model
 from simulst.needs import Need
@@ -428,6 +430,13 @@ def test_files_in_the_text(page: str) -> None:
 def test_the_readme_names_every_page() -> None:
     named = {link.partition("#")[0] for link in pages.links("README.md")}
     assert {page for page in pages.PAGES if page.startswith("docs/")} <= named
+
+
+def test_the_table_of_verdicts_is_that_of_the_recipes_pages() -> None:
+    papers = load_findings(sorted((pages.ROOT / "conf/findings").glob("*.yaml")))
+    verdicts = read_verdicts(sorted((pages.ROOT / "egs").glob("*/*.md")))
+    table = overview(papers, verdicts, pages.ROOT / "docs")
+    assert table in (pages.ROOT / "docs/papers.md").read_text(), "run .venv/bin/python local/write_verdicts.py"
 
 
 def test_advice_has_the_figures_of_the_recipes_tables() -> None:

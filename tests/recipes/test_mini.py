@@ -122,12 +122,15 @@ def test_the_recipes_own_page_is_written_when_asked_for(mini: Path, tmp_path: Pa
     for name in ("local", ".venv", "conf"):
         (tmp_path / name).symlink_to(recipe.EGS.parent / name)
     shutil.copytree(mini / "exp", copy / "exp")
+    shutil.copytree(recipe.EGS.parent / "docs", tmp_path / "docs")
     command = [str(copy / "run.sh"), "--stage", "10", "--stop-stage", "10", "--exp", "exp", "--publish"]
     subprocess.run([*command, "--tests", "tst-COMMON"], check=True, capture_output=True)
     before, after = (recipe.EGS / "mini/README.md").read_text(), (copy / "README.md").read_text()
     assert all(after.count(f"| {label} ") > before.count(f"| {label} ") for label in recipe.LABELS)
     assert after[: after.index("<!--")] == before[: before.index("<!--")] and "## How long it takes" in after
     assert (copy / "en-de.svg").read_bytes() == (mini / "exp/en-de.svg").read_bytes()
+    verdicts = (tmp_path / "docs/papers.md").read_text()
+    assert "mini en-de" in verdicts and "prompts es-en" not in verdicts  # of the recipes that are here
 
 
 def test_the_encoder_equals_espnets_own_streaming(mini: Path, monkeypatch: pytest.MonkeyPatch) -> None:
