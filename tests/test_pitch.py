@@ -11,7 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.pitch import PAST, PITCH_DIMS, LogMelPitch, pitch_features
+from simulst.pitch import (
+    DIP,
+    LONGEST,
+    OVERLAP,
+    PAST,
+    PITCH_DIMS,
+    SHORTEST,
+    WINDOW,
+    LogMelPitch,
+    _period,
+    pitch_features,
+)
 
 HOP = 160
 LOG_MEL = LogMelPitch(torch.rand(257, 5, generator=torch.Generator().manual_seed(0)), 512, 400, HOP)
@@ -42,6 +53,33 @@ def test_a_glide(low: float, high: float) -> None:
     rise = math.log(high / low) / (100 * seconds)
     assert inner[:, 2] == pytest.approx(rise, abs=0.01) and inner[:, 2].mean() == pytest.approx(rise, rel=0.05)
     assert inner[-1, 1] == pytest.approx(rise * PAST / 2, rel=0.1)  # above the mean of the last 1.5 s
+
+
+def literal_yin(frame: np.ndarray) -> float:
+    """Steps 2 to 5 of de Cheveigné and Kawahara 2002 for one frame, in loops: its period in samples."""
+    lags = range(1, LONGEST + 2)
+    difference = {lag: sum((frame[i] - frame[i + lag]) ** 2 for i in range(OVERLAP)) for lag in lags}  # equation 6
+    normal, total = {}, 0.0
+    for lag in lags:  # equation 8
+        total += difference[lag]
+        normal[lag] = difference[lag] * lag / total if total > 1e-10 else 1.0
+    sought = range(SHORTEST, LONGEST + 1)
+    dips = [lag for lag in sought if normal[lag] < DIP and normal[lag - 1] >= normal[lag] < normal[lag + 1]]
+    best = dips[0] if dips else min(sought, key=lambda lag: normal[lag])
+    left, middle, right = (normal[best + step] for step in (-1, 0, 1))
+    if (bend := left - 2 * middle + right) <= 1e-10:
+        return best
+    return best + min(0.5, max(-0.5, (left - right) / (2 * bend)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.floats(70, 380), st.sampled_from([0.0, 0.02, 0.2, 1.0]))
+def test_the_period_is_that_of_yin(seed: int, hz: float, noise: float) -> None:
+    random = np.random.default_rng(seed)
+    times = np.arange(WINDOW) / 4000
+    frame = sum(np.cos(2 * np.pi * k * hz * times + random.uniform(0, 6)) / k for k in range(1, 5))
+    frame = frame + noise * random.normal(size=WINDOW)
+    assert _period(frame[None])[0] == pytest.approx(literal_yin(frame), rel=1e-6)
 
 
 def test_what_has_no_pitch() -> None:
