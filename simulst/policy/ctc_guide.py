@@ -5,7 +5,8 @@ the guide's own spelling. For each of the word's tokens it tells the odds that t
 does not go on with it: those of the CTC policy, where the large model's word stands in for the decoder's favourite.
 
 In languages without spaces a word is a character, and a token of the guide may be several. The last token of a spelling
-may change with the next character, so the guide is asked about a token once another one follows it.
+may change with the next character, so the guide is asked about a token once another one follows it. The last of its
+tokens that was spoken is given up, as by the CTC policy.
 """
 
 from __future__ import annotations
@@ -187,16 +188,16 @@ class Guided(Stopping):
 
 
 class GuidedCharacters(Guided):
-    """`CTCGuide` for one stream of a language without spaces. The last character that was spoken is given up."""
+    """`CTCGuide` for one stream of a language without spaces."""
 
     def first(self, new: Tokens) -> Tokens:
-        """The tokens that were heard. If the model ended the text, the guide was not asked about its last token."""
+        """What of them was heard. If the model ended the text, the guide was not asked about the last token."""
         committed, words = self._context.committed(), self._context.words
         heard = self._until_end(self._spell(committed), self._spell(committed + new))
         if heard is None:
             return new
         ends = [len(committed) + end for end in [0, *words.ends(new)]]
-        return new[: self._longest(ends, committed + new, heard) - len(committed)]
+        return new[: ends[self._kept(ends, committed + new, heard)] - len(committed)]
 
     def _sure(self, tokens: Tokens) -> Tokens:
         """The last token may change."""
@@ -204,15 +205,20 @@ class GuidedCharacters(Guided):
         return spelled[: max(len(self._spell(())), len(spelled) - 1)]
 
     def _last(self, before: Tokens, after: Tokens, heard: Tokens) -> int:
-        return self._longest(self._ends, after, heard)
+        """COMMIT gives up the character after those that are kept."""
+        ends = [*self._ends, len(after)]
+        return ends[self._kept(self._ends, after, heard) + 1]
 
-    def _longest(self, ends: Sequence[int], tokens: Tokens, heard: Tokens) -> int:
-        """The last of the given ends of characters before which all was heard; at least the first of them."""
-        for end in reversed(ends[1:]):
-            part = self._spell(tokens[:end])
-            if part == heard[: len(part)]:
-                return end
-        return ends[0]
+    def _kept(self, ends: Sequence[int], tokens: Tokens, heard: Tokens) -> int:
+        """The number of the last end of a character up to which all was heard, and another token of the guide after it.
+
+        ends: of the characters; the first one is that of the committed text, which is always kept.
+        """
+        for number in reversed(range(1, len(ends))):
+            part = self._spell(tokens[: ends[number]])
+            if part == heard[: len(heard) - 1][: len(part)]:
+                return number
+        return 0
 
 
 @lru_cache(maxsize=4)

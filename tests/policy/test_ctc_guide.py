@@ -185,8 +185,7 @@ def literal_characters(pieces: list[str], before: str, odds_of: Any, threshold: 
         same = len(common_prefix([old, new]))
         unheard = [n for n, odds in enumerate(odds_of(new, same), same) if odds > threshold]
         if unheard:
-            stops = longest_heard(ends, text, new[: unheard[0]])
-            kept = [end for end in ends if end < stops][-1:] or ends[:1]
+            kept = [longest_heard(ends, text, new[: unheard[0]][:-1])]
             break
         ends.append(end)
     old, new = spelled(before), spelled(text[: kept[0]])
@@ -194,7 +193,7 @@ def literal_characters(pieces: list[str], before: str, odds_of: Any, threshold: 
     unheard = [n for n, odds in enumerate(odds_of(new, same), same) if odds > threshold]
     if unheard:
         ends = [len(before), *(end for end in whole if end < kept[0])]
-        kept = [longest_heard(ends, text, new[: unheard[0]])]
+        kept = [longest_heard(ends, text, new[: unheard[0]][:-1])]
     return text[len(before) : kept[0]]
 
 

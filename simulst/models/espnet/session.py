@@ -172,6 +172,7 @@ class ESPnetSession(Session):
         """Drop the older half of the window, and the tokens that were found in it."""
         edge = self._first_kept()
         gone = max([self.gone, *(step.sure for step in self._steps if step.end <= edge)])
+        gone = min(gone, len(committed))  # what was sure need not have been committed
         if self._incremental:
             window = self._language + committed[self.gone :]
             self._incremental.forget(window, len(self._language), gone - self.gone)
