@@ -23,7 +23,7 @@
 #   --prefix-config F    ESPnet's configuration for fine-tuning [$prefix_config]
 #   --wait-config F      ESPnet's configuration for training for wait-k [$wait_config]
 #   --full-context-options "."  model options for ESPnet's trainer in stages 11 and 13, which need the same encoder and
-#                        decoder, such as "--encoder_conf num_blocks=12"
+#                        decoder, such as "--encoder conformer --encoder_conf num_blocks=12"
 #   --offline-options ".", --prefix-options ".", --wait-options ".", --predictor-options "."  further options of the
 #                        four trainings
 #

@@ -22,7 +22,7 @@ def main(root: Path) -> None:
     page = root / "docs" / "papers.md"
     papers = load_findings(sorted((root / "conf" / "findings").glob("*.yaml")))
     verdicts = read_verdicts(sorted((root / "egs").glob("*/*.md")))
-    write_results(page, "verdicts", overview(papers, verdicts, page.parent), ".venv/bin/python local/write_verdicts.py")
+    write_results(page, "verdicts", overview(papers, verdicts, page.parent), "python local/write_verdicts.py")
 
 
 if __name__ == "__main__":

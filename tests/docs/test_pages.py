@@ -436,7 +436,7 @@ def test_the_table_of_verdicts_is_that_of_the_recipes_pages() -> None:
     papers = load_findings(sorted((pages.ROOT / "conf/findings").glob("*.yaml")))
     verdicts = read_verdicts(sorted((pages.ROOT / "egs").glob("*/*.md")))
     table = overview(papers, verdicts, pages.ROOT / "docs")
-    assert table in (pages.ROOT / "docs/papers.md").read_text(), "run .venv/bin/python local/write_verdicts.py"
+    assert table in (pages.ROOT / "docs/papers.md").read_text(), "run python local/write_verdicts.py"
 
 
 def test_advice_has_the_figures_of_the_recipes_tables() -> None:
