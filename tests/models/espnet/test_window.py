@@ -194,6 +194,19 @@ def test_the_key_of_a_shared_search_names_the_window() -> None:
         assert (first > 0) == slid
 
 
+@pytest.mark.parametrize("committed", [(), (0, 1, 2)])
+def test_no_more_tokens_leave_than_were_committed(committed: Tokens) -> None:
+    """Earlier steps may have found more tokens than COMMIT took."""
+    counts = []
+    one: Any = session(5.0)
+    for _ in range(4):
+        one.extend(np.zeros(RATE, np.float32))
+        one.search((), JointBeamSearch(), None)
+    one._incremental = SimpleNamespace(forget=lambda window, first, count: counts.append(count))
+    one.slide(committed)
+    assert counts == [one.gone] == [len(committed)]
+
+
 @pytest.mark.parametrize(("window", "seconds", "warnings"), [(0.0, 59, 0), (0.0, 62, 1), (8.0, 62, 0)])
 def test_a_long_stream_without_a_window(
     window: float, seconds: float, warnings: int, caplog: pytest.LogCaptureFixture
