@@ -27,8 +27,9 @@
 #   --seeds "DIR ..."    folders of experiments (--exp) that were trained with other seeds (--train-options "--seed 2") and have
 #                        the same runs; findings about training need them
 #   --data DIR --exp DIR folders for data and experiments [$data] [$exp]
-#   --publish            also write tables and curves into this recipe's README.md and PREFIX.md, which git tracks;
-#                        without it, write only pages of the same names in the folder of experiments
+#   --publish            also write tables and curves into this recipe's README.md and PREFIX.md, and the verdicts on
+#                        findings into docs/papers.md, which git tracks; without it, write only pages of the same names
+#                        in the folder of experiments
 #   --jobs N             processes on this machine [all cores]
 #   --scheduler ADDRESS  a running Dask scheduler to decode on instead; --slurm: decode in --jobs jobs of a Slurm cluster
 #   --ngpu N             GPUs per machine for training, with one process for each; 0: the CPU [$ngpu]

@@ -13,8 +13,8 @@
 #   --min-words N        keep prompts of at least so many English words [8]
 #   --exp DIR            folder for the results [exp]
 #   --force              run complete stages from 8 on again
-#   --publish            write tables and curve into this recipe's README.md, too, which git tracks; without it only into
-#                        README.md in the folder for the results
+#   --publish            write tables and curve into this recipe's README.md, too, and the verdicts on findings into
+#                        docs/papers.md, which git tracks; without it only into README.md in the folder for the results
 #
 # Stages have the numbers that they have in every recipe; 3 to 7 train a model, and this one comes trained:
 #   1 recordings and transcripts   2 model   8 decode   9 score   10 curve, tables and findings

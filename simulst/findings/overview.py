@@ -1,4 +1,4 @@
-"""All published verdicts in one table for each paper: a finding a row, a corpus a column."""
+"""All published verdicts. Each paper has a table; its rows are findings, and its columns are corpora."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ SHORT = {"holds": "yes", "does not hold": "no", "not decided": "?"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """text: what the page says of the finding, on one line."""
+    """A published verdict on a finding.
+
+    verdict: a key of `SHORT`.
+    text: what the page says of the finding, on one line.
+    """
 
     verdict: str
     text: str
@@ -46,10 +50,10 @@ def read_verdicts(pages: Sequence[Path]) -> dict[tuple[Path, str], dict[str, Ver
             raise SimulstError(f"{page}: cannot be read ({error}); name pages in Markdown.") from error
         for section in SECTION.finditer(text):
             of_corpus = found.setdefault((page, SYSTEM.sub("", section[1])), {})
-            for name, verdict, text in VERDICT.findall(section[2]):
+            for name, verdict, said in VERDICT.findall(section[2]):
                 if name in of_corpus:
                     raise SimulstError(f"{page}: two verdicts on {name} for {section[1]}; remove the older one.")
-                of_corpus[name] = Verdict(verdict, " ".join(text.split()))
+                of_corpus[name] = Verdict(verdict, " ".join(said.split()))
     return found
 
 

@@ -191,7 +191,7 @@ class GuidedCharacters(Guided):
     """`CTCGuide` for one stream of a language without spaces."""
 
     def first(self, new: Tokens) -> Tokens:
-        """What of them was heard. If the model ended the text, the guide was not asked about the last token."""
+        """The tokens that were heard. If the model ended the text, `ends` was not asked about the last one."""
         committed, words = self._context.committed(), self._context.words
         heard = self._until_end(self._spell(committed), self._spell(committed + new))
         if heard is None:
@@ -205,18 +205,18 @@ class GuidedCharacters(Guided):
         return spelled[: max(len(self._spell(())), len(spelled) - 1)]
 
     def _last(self, before: Tokens, after: Tokens, heard: Tokens) -> int:
-        """COMMIT gives up the character after those that are kept."""
+        """One character more than was heard: COMMIT gives it up."""
         ends = [*self._ends, len(after)]
         return ends[self._kept(self._ends, after, heard) + 1]
 
     def _kept(self, ends: Sequence[int], tokens: Tokens, heard: Tokens) -> int:
-        """The number of the last end of a character up to which all was heard, and another token of the guide after it.
+        """Which of the ends of characters to keep: the last one that is before the guide's last heard token.
 
-        ends: of the characters; the first one is that of the committed text, which is always kept.
+        ends: the first one is that of the committed text, which is always kept.
         """
         for number in reversed(range(1, len(ends))):
             part = self._spell(tokens[: ends[number]])
-            if part == heard[: len(heard) - 1][: len(part)]:
+            if part == heard[:-1][: len(part)]:
                 return number
         return 0
 

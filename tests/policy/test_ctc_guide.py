@@ -48,6 +48,24 @@ def guide_of(
     return ESPnetGuide(model, (), Meter())
 
 
+def opened(
+    kind: type[Guided], guide: ESPnetGuide, words: Words, options: CTCGuide, frames: int, committed: Tokens = ()
+) -> Guided:
+    """A guided stream that has heard `frames` frames."""
+    context = Context(words, Meter(), 16000, lambda n: math.nan, committed=lambda: committed)
+    stopping = kind(options, guide, context)
+    stopping.hear(np.zeros(frames * FRAME, np.float32), False)
+    return stopping
+
+
+def searched(stopping: Guided, new: Tokens) -> Tokens:
+    """What greedy search keeps of the tokens that it finds, as it asks before each token and at the end."""
+    for length in range(len(new) + 1):
+        if stopping.ends(TokensView(new[:length])):
+            return new[: length - stopping.discard]
+    return new
+
+
 def posteriors(seed: int, frames: int, size: int = len(LETTERS)) -> torch.Tensor:
     return torch.log_softmax(3 * torch.randn(frames, size, generator=torch.Generator().manual_seed(seed)), -1).double()
 
@@ -121,21 +139,16 @@ def test_a_step_writes_what_the_guide_has_heard(
     log_probs = posteriors(seed, frames)
     guide = guide_of(log_probs)
     words = Words(lambda tokens: "".join(pieces[token] for token in tokens))
-    context = Context(words, Meter(), 16000, lambda n: math.nan, committed=lambda: committed)
-    stopping = Guided(CTCGuide("exp/st", threshold, exact), guide, context)
-    stopping.hear(np.zeros(frames * FRAME, np.float32), False)
-    kept = new
-    for length in range(len(new) + 1):
-        if stopping.ends(TokensView(new[:length])):
-            kept = new[: length - stopping.discard]
-            break
+    options = CTCGuide("exp/st", threshold, exact)
+    stopping = opened(Guided, guide, words, options, frames, committed)
+    kept = searched(stopping, new)
     written = words.text(WholeWords(All()).release(kept, words)).strip()
     expected = literal(
         words.text(new), words.text(committed), lambda more, n: enumerated(log_probs, more, n, exact), threshold
     )
     assert written == " ".join(expected.split())
     # It follows from tokens and audio alone, so that it may be asked in any order.
-    whole, fresh = stopping.ends(TokensView(new)), Guided(stopping._options, guide, context)
+    whole, fresh = stopping.ends(TokensView(new)), opened(Guided, guide, words, options, 0, committed)
     assert whole == fresh.ends(TokensView(new)) == (kept is not new)
     assert not whole or len(new) - fresh.discard == len(kept)
 
@@ -177,23 +190,24 @@ def longest_heard(ends: list[int], text: str, heard: Tokens) -> int:
 
 def literal_characters(pieces: list[str], before: str, odds_of: Any, threshold: float) -> str:
     """What a step writes of a language without spaces, where a word is a character. pieces: of the new text."""
-    text, ends = before, [len(before)]
+
+    def heard(old: Tokens, new: Tokens) -> Tokens | None:
+        """The tokens that are heard, without the last one; None: all are heard."""
+        same = len(common_prefix([old, new]))
+        unheard = [n for n, odds in enumerate(odds_of(new, same), same) if odds > threshold]
+        return new[: unheard[0]][:-1] if unheard else None
+
+    ends = [len(before)]
     whole = [len(before + "".join(pieces[:n])) for n in range(1, len(pieces))]  # a last one is not whole
     text, kept = before + "".join(pieces), whole[-1:] or ends
     for end in whole:
-        old, new = spelled(text[: ends[-1]])[:-1], spelled(text[:end])[:-1]
-        same = len(common_prefix([old, new]))
-        unheard = [n for n, odds in enumerate(odds_of(new, same), same) if odds > threshold]
-        if unheard:
-            kept = [longest_heard(ends, text, new[: unheard[0]][:-1])]
+        if (sure := heard(spelled(text[: ends[-1]])[:-1], spelled(text[:end])[:-1])) is not None:
+            kept = [longest_heard(ends, text, sure)]
             break
         ends.append(end)
-    old, new = spelled(before), spelled(text[: kept[0]])
-    same = len(common_prefix([old, new]))
-    unheard = [n for n, odds in enumerate(odds_of(new, same), same) if odds > threshold]
-    if unheard:
+    if (sure := heard(spelled(before), spelled(text[: kept[0]]))) is not None:
         ends = [len(before), *(end for end in whole if end < kept[0])]
-        kept = [longest_heard(ends, text, new[: unheard[0]][:-1])]
+        kept = [longest_heard(ends, text, sure)]
     return text[len(before) : kept[0]]
 
 
@@ -214,14 +228,9 @@ def test_characters_are_written_as_the_guide_has_heard_them(
     log_probs = posteriors(seed, frames, len(PIECES))
     guide = guide_of(log_probs, PIECES, "bpe", Longest())
     words = Words(lambda tokens: "".join(CHARACTERS[token] for token in tokens), "char")
-    context = Context(words, Meter(), 16000, lambda n: math.nan, committed=lambda: committed)
-    stopping = GuidedCharacters(CTCGuide("exp/st", threshold, exact), guide, context)
-    stopping.hear(np.zeros(frames * FRAME, np.float32), False)
-    kept = new
-    for length in range(len(new) + 1):
-        if stopping.ends(TokensView(new[:length])):
-            kept = new[: length - stopping.discard]
-            break
+    options = CTCGuide("exp/st", threshold, exact)
+    stopping = opened(GuidedCharacters, guide, words, options, frames, committed)
+    kept = searched(stopping, new)
     written = words.text(stopping.first(WholeWords(All()).release(kept, words)))
     expected = literal_characters(
         [CHARACTERS[token] for token in new],
@@ -230,7 +239,7 @@ def test_characters_are_written_as_the_guide_has_heard_them(
         threshold,
     )
     assert written == expected
-    whole, fresh = stopping.ends(TokensView(new)), GuidedCharacters(stopping._options, guide, context)
+    whole, fresh = stopping.ends(TokensView(new)), opened(GuidedCharacters, guide, words, options, 0, committed)
     assert whole == fresh.ends(TokensView(new)) == (kept is not new)
 
 
