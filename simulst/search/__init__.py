@@ -208,20 +208,14 @@ class BWBS(JointOptions):
     If the encoder sees everything, it encodes all audio again at each step, and a block is all of its frames. The
     decoder's states stay as they were.
 
-    repetition: whether the search of a block also ends if a hypothesis repeats one of its tokens. None: with blockwise
-        encoders only (CUNI-KIT 2023, section 3.2).
+    repetition: whether the search of a block also ends if a hypothesis repeats one of its tokens.
     """
 
-    repetition: bool | None = None
+    repetition: bool = True
 
     @property
     def needs(self) -> frozenset[Need]:  # type: ignore[override]
         return super().needs | {Need.KEPT_BEAM}
-
-    def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> BWBS:
-        filled = super().filled(usual, gives)
-        assert isinstance(filled, BWBS)
-        return replace(filled, repetition=Need.BLOCKS in gives if self.repetition is None else self.repetition)
 
     @property
     def _kind(self) -> str:

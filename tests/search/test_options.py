@@ -40,10 +40,17 @@ def test_what_is_open_is_the_models(
 
 
 @pytest.mark.parametrize("given", [None, True, False])
-def test_repetitions_are_detected_with_blockwise_encoders(given: bool | None) -> None:
-    for options in (IBWBS(repetition=given), BWBS(repetition=given)):
-        assert options.filled(CHOSEN, CTC | {Need.BLOCKS}).repetition is (given is not False)
-        assert options.filled(CHOSEN, CTC).repetition is (given is True)
+def test_ibwbs_detects_repetitions_with_blockwise_encoders(given: bool | None) -> None:
+    options = IBWBS(repetition=given)
+    assert options.filled(CHOSEN, CTC | {Need.BLOCKS}).repetition is (given is not False)
+    assert options.filled(CHOSEN, CTC).repetition is (given is True)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_bwbs_detects_repetitions_unless_it_is_told_not_to(given: bool) -> None:
+    assert BWBS().repetition
+    for gives in (CTC, CTC | {Need.BLOCKS}):
+        assert BWBS(repetition=given).filled(CHOSEN, gives).repetition is given
 
 
 def test_the_length_is_bounded_as_is_usual_for_the_model() -> None:
