@@ -78,8 +78,9 @@ class HuggingFaceSession(WindowedSession):
             self._before = self._model.tokens(text, self._languages[1])
 
     def _leave(self, tokens: int, samples: int, committed: Tokens) -> None:
+        if self._incremental is not None:
+            self._incremental.forget(self._in_window(committed), 0, tokens)
         super()._leave(tokens, samples, committed)
-        self._incremental = None  # what it knows begins with tokens that have left the window
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)

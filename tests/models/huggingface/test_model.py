@@ -230,6 +230,20 @@ def test_audio_beyond_the_window_slides(kind: str, search: str, folders: dict[st
     assert session.length == 13 * 16000 and session.gone > 0
 
 
+def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) -> None:
+    session: Any = model.session(*pair_of(model))
+    session.extend(noise(2.2))
+    committed = session.search((), IBWBS(2, 0.0, max_length_ratio=4.0), None).beam[0].tokens[:4]
+    assert len(committed) == 4
+    before = session._incremental._attention(committed)
+    session._leave(3, 8000, committed)
+    after = session._incremental._attention(committed[3:])
+    assert session.gone == 3
+    assert np.diff(after) == pytest.approx(np.diff(before)[3:], abs=1e-6)
+    session._leave(1, 8000, committed)
+    assert session._incremental._attention(()) == pytest.approx(before[:1])
+
+
 @pytest.mark.parametrize("options", [GREEDY, IBWBS(1, 0.0, max_length_ratio=4.0)], ids=("joint_beam", "ibwbs"))
 def test_a_full_context_adds_nothing_and_is_told_once(
     model: HuggingFace, options: Any, caplog: pytest.LogCaptureFixture
