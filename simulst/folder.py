@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -85,3 +86,9 @@ def written_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) ->
 def digest_of_files(files: Iterable[Path]) -> str:
     """A digest of the contents of text files. A missing file counts as empty."""
     return digest(file.read_text(encoding="utf-8") if file.is_file() else "" for file in files)
+
+
+def digest_of_file(path: Path) -> str:
+    """A digest of a file's bytes, 16 hexadecimal digits. Raises OSError: it can't be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from tqdm import tqdm
 
 from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
-from simulst.folder import write_atomically
+from simulst.folder import digest_of_file, write_atomically
 from simulst.light_import import leave_out_compiler
 from simulst.lock import LOCK, locked, read_record
 from simulst.prefix.boundaries import (
@@ -286,8 +285,8 @@ def train(
         )
     wanted = {"tau": training.tau, **asdict(options), **asdict(options.sizes)}
     del wanted["sizes"]
-    wanted |= {"data": str(data), "prefixes": _digest(prefixes)}
-    wanted |= {"valid_data": str(valid_data), "valid_prefixes": _digest(valid_prefixes)}
+    wanted |= {"data": str(data), "prefixes": digest_of_file(prefixes)}
+    wanted |= {"valid_data": str(valid_data), "valid_prefixes": digest_of_file(valid_prefixes)}
     with locked(out):
         if begin(out, wanted, force):
             print(f"{out}: complete; --force does it again")
@@ -324,7 +323,3 @@ def begin(out: Path, wanted: dict[str, Any], force: bool = False) -> bool:
         raise SimulstError(f"{out}: holds other files; name a new or empty folder.")
     write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))
     return False
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -19,12 +19,13 @@ import yaml
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
-from simulst.folder import empty, write_atomically
+from simulst.folder import digest_of_file, empty, write_atomically
 from simulst.lock import locked
 from simulst.models.espnet.lagging import WaitOptions, lagging_of
 from simulst.yaml_files import load_yaml, read_yaml
 
 RECORD, LOG = "simulst.json", "simulst.log"
+TOKENS = "tokens.txt", "bpe.model"  # in a folder of tokens
 MEETING = ".dist_init_"
 EPOCHS, ESPNET_EPOCHS = "--max_epoch", 40  # ESPnet's default
 FORWARDED = ("OMP_", "GOMP_", "GLOO_", "NCCL_", "PYTHONPATH", "PYTHONUNBUFFERED")
@@ -75,9 +76,16 @@ class Training:
             command += [f"--{split}_shape_file", str(folder / "utt2num_samples")]
         return [*command, *extra]
 
+    def files(self) -> list[Path]:
+        """The data and the tokens that ESPnet reads, except the audio itself."""
+        tables = ["wav.scp", "utt2num_samples", *(f"text.{name}" for name in (self.text, self.source_text) if name)]
+        tokens = [folder / name for folder in (self.tokens, self.source_tokens) if folder for name in TOKENS]
+        return [folder / table for folder in (self.train, self.valid) for table in tables] + tokens
+
     @staticmethod
     def _tokens(folder: Path, prefix: str) -> list[str]:
-        return [f"--{prefix}token_list", str(folder / "tokens.txt"), f"--{prefix}bpemodel", str(folder / "bpe.model")]
+        names, pieces = TOKENS
+        return [f"--{prefix}token_list", str(folder / names), f"--{prefix}bpemodel", str(folder / pieces)]
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,7 @@ def _find(program: str, option: str) -> None:
 def collect_stats(training: Training, out: Path, extra: Sequence[str] = (), force: bool = False) -> None:
     """Collect ESPnet's feature statistics: `out/train/feats_stats.npz` holds the global mean and variance."""
     command = training.command(out, ["--collect_stats", "true", "--ngpu", "0", *extra])
-    run_espnet(command, out, training.config, force)
+    run_espnet(command, out, training.config, force, files=training.files())
 
 
 def train(
@@ -160,8 +168,9 @@ def train(
     if training.wait:
         read = read_yaml(training.config, "training configuration")
         lagging_of({**(read if isinstance(read, dict) else {}), **asdict(training.wait)})
-    options = ["--resume", "true", "--normalize", "global_mvn"]
-    options += ["--normalize_conf", f"stats_file={stats / 'train/feats_stats.npz'}"]
+    features = stats / "train/feats_stats.npz"
+    options = ["--resume", "true", "--normalize", "global_mvn", "--normalize_conf", f"stats_file={features}"]
+    files = [*training.files(), features, *(path for path in (encoder, model) if path)]
     if encoder is not None:
         if not encoder.is_file():
             raise SimulstError(f"{encoder}: no such weights to begin with; do the ASR pre-training first.")
@@ -172,41 +181,53 @@ def train(
         # Without source texts, ESPnet makes no CTC layer for them.
         options += ["--init_param", f"{model}" if training.source_text else f"{model}:::ctc"]
     options += ["--ngpu", str(machines.ngpu)]
-    run_espnet(training.command(out, [*options, *extra]), out, training.config, force, machines)
+    run_espnet(training.command(out, [*options, *extra]), out, training.config, force, machines, files)
 
 
 def run_espnet(
-    command: list[str], out: Path, config: Path, force: bool = False, machines: Machines = Machines()
+    command: list[str],
+    out: Path,
+    config: Path,
+    force: bool = False,
+    machines: Machines = Machines(),
+    files: Sequence[Path] = (),
 ) -> None:
     """Run one ESPnet program with its log in `out/simulst.log`.
 
-    `out/simulst.json` records the command and the configuration. The same command resumes an interrupted run, and does
-    nothing if the run is complete. Other comments in the configuration change nothing.
+    `out/simulst.json` records the command, the configuration and what the input files hold. The same command resumes an
+    interrupted run, and does nothing if the run is complete. Other comments in the configuration change nothing.
 
     command: ESPnet's command line.
     config: ESPnet's training configuration.
     force: delete the files in `out` and begin again.
     machines: where to run.
+    files: the input files. A run of other contents is refused, as its result would not be theirs.
 
     Raises SimulstError: the program failed (the message quotes the end of its log); `out` holds a run with another
-        command or configuration; another run uses `out`.
+        command, configuration or input, or a checkpoint without a record; another run uses `out`.
     """
     if not isinstance(read_yaml(config, "training configuration"), dict):
         raise SimulstError(f"{config}: not a mapping of ESPnet's options; see conf/train for configurations.")
     record = out / RECORD
     # The record leaves out the interpreter, whose path changes when a checkout is moved, and the machines.
     text = config.read_text(encoding="utf-8")
-    wanted = {"command": command[1:], "config": text}
+    held = {str(file): digest_of_file(file) for file in files if file.is_file()}
+    wanted = {"command": command[1:], "config": text, "files": held}
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     launched = machines.command(command, out, environment)
     with locked(out) as lock:
-        if record.is_file() and force:
+        weights = [*out.glob("*epoch.pth"), *out.glob("checkpoint.pth")]
+        if force and (record.is_file() or weights):
+            record.unlink(missing_ok=True)  # first: what a kill leaves must not look complete
             empty(out)
+        elif weights and not record.is_file():
+            raise SimulstError(f"{out}: has {weights[0].name} and no {RECORD}; use --force to begin again.")
         elif record.is_file():
             try:
                 found = json.loads(record.read_text(encoding="utf-8"))
                 complete = found.get("complete")
                 begun, epochs = _identity(found.get("command", []), found.get("config", ""))
+                before = dict(found.get("files", {}))  # none: of an earlier version
             except (ValueError, AttributeError, TypeError, yaml.YAMLError):
                 raise SimulstError(f"{record}: damaged; use --force to begin again.") from None
             identity, wanted_epochs = _identity(command[1:], text)
@@ -215,6 +236,12 @@ def run_espnet(
                     f"{out}: was begun with other options or another {config.name} (see {RECORD} there); "
                     "name another folder, or use --force to begin again."
                 )
+            for file in sorted(before.keys() & held.keys()):
+                if before[file] != held[file]:
+                    raise SimulstError(
+                        f"{out}: was begun with another {file}, which was made again since then; "
+                        "name another folder, or use --force to begin again."
+                    )
             if complete and wanted_epochs == epochs:
                 print(f"{out}: complete; --force does it again")
                 return

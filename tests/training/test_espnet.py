@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,49 @@ def test_another_command_or_configuration_is_refused(tmp_path: Path, config: Pat
     with pytest.raises(SimulstError, match=r"another st\.yaml"):
         run_espnet(command, out, config)
     assert calls(out) == 1
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_other_contents_of_the_inputs_are_refused(tmp_path: Path, config: Path, complete: bool) -> None:
+    """Nothing tells ESPnet that the tokens or the encoder to begin with were made again."""
+    out, tokens = tmp_path / "st", tmp_path / "tokens.txt"
+    tokens.write_text("a b")
+    command = program(out, "" if complete else "raise SystemExit(1)")
+    for _ in range(2):
+        with nullcontext() if complete else pytest.raises(SimulstError, match="status 1"):
+            run_espnet(command, out, config, files=[tokens, tmp_path / "missing"])
+    tokens.write_text("b a")
+    with pytest.raises(SimulstError, match=r"begun with another .*tokens\.txt, which was made again"):
+        run_espnet(command, out, config, files=[tokens])
+    assert calls(out) == (1 if complete else 2)
+    record = json.loads((out / RECORD).read_text())
+    del record["files"]  # of an earlier version, which goes on
+    (out / RECORD).write_text(json.dumps(record))
+    with nullcontext() if complete else pytest.raises(SimulstError, match="status 1"):
+        run_espnet(command, out, config, files=[tokens])
+    run_espnet(program(out, ""), out, config, force=True, files=[tokens])
+    assert calls(out) == 1
+
+
+@pytest.mark.parametrize("left", ["checkpoint.pth", "3epoch.pth"])
+def test_weights_without_a_record_are_not_gone_on_with(tmp_path: Path, config: Path, left: str) -> None:
+    """A kill in the middle of --force leaves them."""
+    out = tmp_path / "st"
+    out.mkdir()
+    (out / left).write_text("old")
+    command = program(out, "")
+    with pytest.raises(SimulstError, match=rf"st: has {left} and no simulst\.json; use --force"):
+        run_espnet(command, out, config)
+    run_espnet(command, out, config, force=True)
+    assert calls(out) == 1 and not (out / left).exists()
+
+
+def test_the_inputs_of_a_training(tmp_path: Path) -> None:
+    training = Training("st", tmp_path, Path("t"), Path("v"), "tc.de", Path("k"), "lc.rm.en", Path("s"))
+    command = " ".join(training.command(tmp_path, []))
+    files = list(map(str, training.files()))
+    assert len(set(files)) == len(files) == 12 and all(file in command for file in files)
+    assert len(Training("asr", tmp_path, Path("t"), Path("v"), "lc.rm.en", Path("k")).files()) == 8
 
 
 def test_a_training_goes_on_for_more_epochs_but_not_for_fewer(tmp_path: Path, config: Path) -> None:
