@@ -46,10 +46,10 @@ def main(
     """Average, decode dev and choose, unless that is done."""
     if not len(data) == len(text) == len(target_lang):
         raise SimulstError("--data, --text, --target-lang: give them equally often, once for each target language.")
-    if is_chosen(experiment) and not force:
+    devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
+    if not force and is_chosen(experiment, devs, counts, limit):
         print(f"{experiment / CHOSEN}: complete; --force does it again")
         return
-    devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
     found = choose(experiment, devs, source_lang, list(counts), limit)
     averages = ", ".join(f"{count}: {bleu:.1f}" for count, bleu in found.averages.items())
     print(f"BLEU on dev by number of averaged checkpoints: {averages}")

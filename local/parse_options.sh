@@ -86,6 +86,14 @@ for name in stage stop_stage; do
     fi
 done
 
+# These are parts of longer texts, which are divided at blanks.
+for name in $(compgen -v | grep -E '^(data|exp|asr_model|(.*_)?config)$'); do
+    if [[ ${!name} == *[[:space:]]* ]]; then
+        echo "error: --${name//_/-} '${!name}': give a path without blanks" >&2
+        exit 1
+    fi
+done
+
 # Whether a stage is among those asked for.
 ran=false
 runs() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ] && ran=true; }

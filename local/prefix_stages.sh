@@ -9,6 +9,7 @@
 #   trained_waits, wait_encoders    k of wait-k, with a model trained for each; their encoders
 #   wait_config                     ESPnet's configuration for training for wait-k
 #   thresholds, units               λ_thre and T (frames) of the boundary predictor
+#   predictor_model                 the boundary predictor's size and training
 #   full_context_options            model options for the trainings of stages 11 and 13
 #   offline_options, prefix_options, wait_options, predictor_options   further options of the four trainings
 if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16 || runs 18; then
@@ -113,11 +114,12 @@ if runs 14; then
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/train_predictor.py --out "$prefix/predictor" \
         --data "$dirs/train" --prefixes "$prefix/train/prefixes.jsonl" \
-        --valid-data "$dirs/dev" --valid-prefixes "$prefix/dev/prefixes.jsonl" $predictor_options $redo
+        --valid-data "$dirs/dev" --valid-prefixes "$prefix/dev/prefixes.jsonl" $predictor_model $predictor_options $redo
 fi
 
 # Prints a sweep of the boundary predictor for the model with the name $1.
 boundaries() {
+    [ -n "$thresholds" ] || return 0
     for unit in $units; do
         echo "- read:"
         for threshold in $thresholds; do
@@ -134,11 +136,13 @@ if runs 15; then
         echo "- read: {type: offline}"
         echo "  commit: {type: all}"
         echo "  search: $prefix_search"
-        echo "- read:"
-        for k in $waits; do echo "    - {type: test_time_wait_k, k: $k, unit_ms: $wait_unit}"; done
-        echo "  stop: {type: max_words, n: 1}"
-        echo "  commit: {type: all, whole_words: true}"
-        echo "  search: $prefix_search"
+        if [ -n "$waits" ]; then
+            echo "- read:"
+            for k in $waits; do echo "    - {type: test_time_wait_k, k: $k, unit_ms: $wait_unit}"; done
+            echo "  stop: {type: max_words, n: 1}"
+            echo "  commit: {type: all, whole_words: true}"
+            echo "  search: $prefix_search"
+        fi
         if [ -n "$trained_waits" ]; then # by tokens, as the models that are trained for wait-k
             echo "- read:"
             for k in $trained_waits; do echo "    - {type: test_time_wait_k, k: $k, unit_ms: $wait_unit}"; done

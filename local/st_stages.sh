@@ -77,7 +77,7 @@ check_gpus() {
     fi
 }
 if [ -z "$asr_model" ] && $asr; then encoder_of=$out/asr/valid.acc.best.pth; else encoder_of=$asr_model; fi
-if runs 5 && $asr && [ -z "$asr_model" ]; then check_gpus "$out/asr"; fi
+if $asr && [ -z "$asr_model" ] && runs 5; then check_gpus "$out/asr"; fi
 if runs 6; then check_gpus "$out/st"; fi
 
 if runs 2; then
@@ -115,7 +115,7 @@ if runs 4; then
     python $local/train.py stats $st_training --out "$own/stats" $redo -- $stats_options
 fi
 
-if runs 5 && $asr && [ -z "$asr_model" ]; then
+if $asr && [ -z "$asr_model" ] && runs 5; then
     echo "== stage 5: ASR pre-training"
     # shellcheck disable=SC2086
     OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$own/stats" --out "$out/asr" $redo \

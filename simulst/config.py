@@ -135,6 +135,13 @@ class Decoding:
         """Files that the policies load, such as a boundary predictor."""
         return self.read.files + self.stop.files
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules of the user's own policies, by their import paths."""
+        parts = (self.read, self.commit, self.stop, *getattr(self.stop, "of", ()), self.segment, self.late)
+        names = {type(part).__module__ for part in parts}
+        return tuple(sorted(name for name in names if name.partition(".")[0] != "simulst"))
+
     def check(self, search: SearchOptions, gives: frozenset[Need]) -> None:
         """Check that the model's session gives everything that the policies and the search need.
 

@@ -11,6 +11,7 @@ from simulst.search import Tokens
 
 CUT = "\N{REPLACEMENT CHARACTER}"  # stands for an incomplete character
 CONTEXT = 8  # written tokens that are decoded again, to get the space before the next word
+_SPACE = re.compile(r"\s")
 _UNIT = {"word": re.compile(r"\s*\S+"), "char": re.compile(r"\s*\S")}
 
 
@@ -102,6 +103,8 @@ class Words:
         if not new:
             return []
         text = self._space + self._continued(new)
+        if self.unit == "char":  # wide and other spaces: whoever scores a log leaves out plain ones only
+            text = _SPACE.sub(" ", text)
         if not self._written:
             text = text.lstrip()
         self._written += len(new)

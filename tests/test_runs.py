@@ -225,6 +225,28 @@ def test_computation_times_beside_other_work_are_told(
     assert {instance.waited_ms or 0.0 for instance in read_log(data.parent / "out")} == {1000 * waited}
 
 
+def test_force_deletes_nothing_before_the_model_is_open(data: Path) -> None:
+    assert simulst(*command(data, "out"))[0] == 0
+    log, scores = (data.parent / "out" / name for name in ("instances.log", "scores.json"))
+    before = log.read_text(), scores.read_text()
+    status, _, error = simulst(*command(data, "out", "--force", model="gone"))
+    assert status == 1 and "gone" in sentence(error)
+    assert (log.read_text(), scores.read_text()) == before
+
+
+def test_a_policy_of_the_users_that_changed_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = data.parent / "mine_alone.py"
+    code.write_text("from simulst.policy.commit import All\nclass Mine(All):\n    pass\n")
+    monkeypatch.syspath_prepend(str(data.parent))
+    (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: mine_alone.Mine}\n")
+    assert simulst(*command(data, "out"))[0] == 0
+    assert simulst(*command(data, "out"))[0] == 0
+    code.write_text(code.read_text() + "# other\n")
+    status, _, error = simulst(*command(data, "out"))
+    assert status == 1 and "another version of your policy under the same name" in sentence(error)
+    assert simulst(*command(data, "out", "--force"))[0] == 0
+
+
 def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = data.parent / "note"
     args = command(data, "out", *options(log=note))

@@ -79,6 +79,12 @@ def test_spaces_at_the_end_wait_for_the_next_word() -> None:
     assert words.write((0, 1, 2, 3, 3), final=True) == [" \nsat"]
 
 
+def test_characters_have_plain_spaces() -> None:
+    """A scorer counts characters without plain spaces, so a wide space would be one."""
+    words = words_of([text.encode() for text in ("你好", "\u3000吗", "\u00a0", "？")], "char")
+    assert words.write((0, 1, 2, 3), final=True) == ["你", "好", " 吗", " ？"]
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from([("word", WORDS), ("char", CHARS), ("char", WORDS)]),

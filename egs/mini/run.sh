@@ -49,7 +49,7 @@ wait_encoders="bidirectional unidirectional"
 offline_config=../../conf/train/mini_transformer.yaml
 prefix_config=../../conf/train/mini_prefix.yaml
 wait_config=../../conf/train/mini_wait.yaml
-predictor_options="--mels 40 --channels 16 --embedding 64 --hidden 128 --learning-rate 1e-3 --warmup 200 --max-epochs 30"
+predictor_model="--mels 40 --channels 16 --embedding 64 --hidden 128 --learning-rate 1e-3 --warmup 200 --max-epochs 30"
 dependent_defaults() {
     if [ "$pair" = en-ja ]; then default ratios "none 29 23"; fi # frames per token
     variant=

@@ -20,6 +20,7 @@ from simulst.languages import unit_of
 from simulst.log import Instance, check_units, read_log
 from simulst.metrics.latency import computation_ms, instance_latency
 from simulst.metrics.quality import bleu_of_statistics, sentence_statistics
+from simulst.metrics.score import warn_of_recordings
 from simulst.options import read_fields
 from simulst.report.table import find_runs
 from simulst.runs import LOG, read_run_config
@@ -122,6 +123,7 @@ def figures_of(runs: Sequence[Run], lags: Sequence[str], samples: int) -> list[F
 def _read(run: Run) -> list[Instance]:
     instances = read_log(run.folder, run.unit)
     check_units(instances, run.unit, run.folder / LOG)
+    warn_of_recordings(instances, run.folder / LOG)
     if any(instance.reference is None for instance in instances):
         raise SimulstError(f"{run.folder}: has no references; findings need BLEU, so decode with --text.")
     return instances
@@ -134,6 +136,8 @@ def _check_same(first: Run, one: Sequence[Instance], second: Run, other: Sequenc
         wrong = f"one has {len(one)} sentences, the other {len(other)}, or other ones"
     elif differing := [a.index for a, b in zip(one, other, strict=True) if a.reference != b.reference]:
         wrong = f"the references of index {differing[0]} differ"
+    elif heard := [a.index for a, b in zip(one, other, strict=True) if a.audio and b.audio and a.audio != b.audio]:
+        wrong = f"the audio of index {heard[0]} differs"
     elif first.language != second.language or first.unit != second.unit:
         wrong = "other target languages, or units of latency"
     if wrong:

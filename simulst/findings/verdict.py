@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
@@ -155,6 +156,9 @@ def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapp
         return Outcome(finding, "runs missing", missing=tuple(fewest))
     labels_a, labels_b = (tuple(side) for side in whole[0])
     outcome = Outcome(finding, "not decided", a=labels_a, b=labels_b, trainings=len(whole))
+    if lacking := sorted({pattern for patterns in missing for pattern in patterns}):
+        lack = f"{len(pairs) - len(whole)} of {len(pairs)} trainings"
+        return replace(outcome, reason=f"{lack} have no run {', '.join(f'`{pattern}`' for pattern in lacking)}")
     if broken := [run.broken for pair in whole for side in pair for run in side.values() if run.broken]:
         return replace(outcome, reason=broken[0])
     differing = {label for a, b in whole for label in (a.keys() ^ {*labels_a}) | (b.keys() ^ {*labels_b})}
@@ -191,7 +195,7 @@ def _unlike(finding: Finding, a: Side, b: Side) -> str:
     if len(a) == 1:
         return ""
     of_a, of_b = (
-        {_wild(run, pattern) for run in side.values() for pattern in patterns} - {None}
+        Counter(next(wild for p in patterns if (wild := _wild(run, p)) is not None) for run in side.values())
         for side, patterns in ((a, finding.a), (b, finding.b))
     )
     if of_a == of_b:
@@ -200,17 +204,24 @@ def _unlike(finding: Finding, a: Side, b: Side) -> str:
 
 
 def _wild(run: Run, pattern: str) -> tuple[str, ...] | None:
-    """What the wildcards of a pattern stand for in a run; None if the pattern does not match."""
-    found = _regex(pattern).fullmatch(run.path)
-    return found.groups() if found else None
+    """What the wildcards of a pattern stand for in a run; None if the pattern does not match.
+
+    What follows the last slash is compared with the label, so that a pattern without one knows no folders.
+    """
+    folders, slash, label = pattern.rpartition("/")
+    found = _regex(label).fullmatch(run.label)
+    if not found or not slash:
+        return found.groups() if found else None
+    above = _regex(folders, ".*/").fullmatch(run.path.rpartition("/")[0])
+    return (*above.groups(), *found.groups()) if above else None
 
 
 @functools.cache
-def _regex(pattern: str) -> re.Pattern[str]:
-    """Of a pattern's place at the end of a path, with a group for each shell wildcard."""
+def _regex(pattern: str, before: str = "") -> re.Pattern[str]:
+    """Of a pattern, with a group for each shell wildcard. before: a regular expression that stands before it."""
     parts = re.split(r"(\*|\?|\[!?\]?[^]]*\])", pattern)  # every second one is a wildcard
     regex = "".join(f"({translate(part)[:-2]})" if number % 2 else re.escape(part) for number, part in enumerate(parts))
-    return re.compile(f".*/{regex}", re.DOTALL)
+    return re.compile(before + regex, re.DOTALL)
 
 
 def _have_lags(lag: str, trainings: Sequence[tuple[Sequence[Figures], Sequence[Figures]]]) -> bool:

@@ -56,7 +56,7 @@ def score_instances(
     if not instances:
         raise SimulstError(f"{path}: no sentences to score.")
     check_units(instances, unit, path)
-    _warn_of_recordings(instances, path)
+    warn_of_recordings(instances, path)
     references = _references(instances, path)
     if not references:
         logger.warning("%s: has no references; no BLEU and chrF, and lags use the lengths of the predictions.", path)
@@ -81,7 +81,8 @@ def score_instances(
     }
 
 
-def _warn_of_recordings(instances: Sequence[Instance], path: str | Path) -> None:
+def warn_of_recordings(instances: Sequence[Instance], path: str | Path) -> None:
+    """Warn of a log, in the file `path`, whose entries seem to be whole recordings."""
     lengths = [instance.source_length for instance in instances]
     longest, middle = max(lengths), statistics.median(lengths)
     if longest > LONG_MS or middle > LONG_MEDIAN_MS:

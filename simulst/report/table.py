@@ -86,7 +86,8 @@ class ScoredRun:
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
     """Find the scored runs in folders, at any depth. Each run is listed once, in the order of `paths`, then by name.
 
-    Raises SimulstError: a path is not a folder; no run has a scores.json.
+    Raises SimulstError: a path is not a folder; no run has a scores.json; runs side by side are of a model before and
+        after it was trained again.
     """
     found: dict[Path, Path] = {}
     places = [Path(path) for path in paths]
@@ -96,11 +97,32 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
         folders = [path] if (path / SCORES).is_file() else sorted(file.parent for file in path.rglob(SCORES))
         if not folders:
             logger.warning("%s: no run in it has a %s; the folder is left out.", path, SCORES)
+        _check_one_version(folders)
         for folder in folders:
             found.setdefault(folder.resolve(), folder)
     if not found:
         raise SimulstError(f"{', '.join(map(str, places))}: no run in it has a {SCORES}; let simulst evaluate finish.")
     return list(found.values())
+
+
+def _check_one_version(folders: Iterable[Path]) -> None:
+    """Raise SimulstError if runs in one folder are of one model's path, but of different weights."""
+    seen: dict[tuple[Path, str], tuple[str, Path]] = {}
+    for folder in folders:
+        try:
+            config = read_run_config(folder)
+        except SimulstError:
+            continue  # who reads the run will say so
+        task, weights = config.get("task") or {}, config.get("weights")
+        if not weights or not task.get("model"):
+            continue
+        key = folder.parent, f"{task['model']} {task.get('options')}"
+        first, other = seen.setdefault(key, (weights, folder))
+        if weights != first:
+            raise SimulstError(
+                f"{other} and {folder} are runs of {task['model']} with different weights, as it was trained again in "
+                "between; move the older ones away, or decode them again with --force."
+            )
 
 
 def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:

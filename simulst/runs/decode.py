@@ -26,7 +26,7 @@ from simulst.log import Instance, instance_of
 from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights
 from simulst.models.base import Model
-from simulst.runs.folder import CONFIG, LOG, SCORES, RunFolder, audio_digest
+from simulst.runs.folder import RunFolder, audio_digest
 from simulst.runs.task import Task, model_of
 from simulst.streams import open_stream
 from simulst.threads import waited_seconds
@@ -122,16 +122,19 @@ def run(
     with ExitStack() as locks:
         for folder, _ in runs:
             locks.enter_context(locked(folder))
-            for name in (LOG, CONFIG, SCORES) if force else ():
-                (folder / name).unlink(missing_ok=True)
-        _run(task, utterances, runs, cluster, share)
+        _run(task, utterances, runs, cluster, share, force)
 
 
 def _run(
-    task: Task, utterances: Sequence[Utterance], runs: Sequence[tuple[Path, Decoding]], cluster: Cluster, share: bool
+    task: Task,
+    utterances: Sequence[Utterance],
+    runs: Sequence[tuple[Path, Decoding]],
+    cluster: Cluster,
+    share: bool,
+    force: bool,
 ) -> None:
     weights = digest_of_weights(task.model, dict(task.options))
-    states = [RunFolder.read(folder, decoding, task, weights, utterances) for folder, decoding in runs]
+    states = [RunFolder.read(folder, decoding, task, weights, utterances, force) for folder, decoding in runs]
     lacking_of: dict[int, list[RunFolder]] = {}
     for index in range(len(utterances)):
         lacking = [state for state in states if index not in state.done]

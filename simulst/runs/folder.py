@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -38,22 +39,34 @@ class RunFolder:
 
     record: content of config.yaml.
     done: number of the utterance → its instance.
+    force: whether `begin` deletes what is there.
     """
 
     path: Path
     decoding: Decoding
     record: dict[str, Any]
     done: dict[int, Instance] = field(default_factory=dict)
+    force: bool = False
 
     @staticmethod
-    def read(path: Path, decoding: Decoding, task: Task, weights: str, utterances: Sequence[Utterance]) -> RunFolder:
+    def read(
+        path: Path,
+        decoding: Decoding,
+        task: Task,
+        weights: str,
+        utterances: Sequence[Utterance],
+        force: bool = False,
+    ) -> RunFolder:
         """Read the state of a run from its folder; writes nothing.
 
         weights: digest of the model's weights.
+        force: leave out what is there. `begin` deletes it.
 
         Raises SimulstError: the folder holds another run, or a run of other data.
         """
-        run = RunFolder(path, decoding, _record(decoding, task, weights, utterances))
+        run = RunFolder(path, decoding, _record(decoding, task, weights, utterances), force=force)
+        if force:
+            return run
         if (path / CONFIG).is_file():
             _compare(path, read_run_config(path), run.record)
         elif (path / LOG).exists():
@@ -64,6 +77,8 @@ class RunFolder:
 
     def begin(self) -> None:
         """Write config.yaml, and remove a half-written line that a kill may have left in the log."""
+        for name in (SCORES, LOG, CONFIG) if self.force else ():
+            (self.path / name).unlink(missing_ok=True)
         if not (self.path / CONFIG).is_file():
             write_atomically(self.path / CONFIG, yaml.safe_dump(self.record, sort_keys=False, allow_unicode=True))
         if (self.path / LOG).is_file():
@@ -166,6 +181,7 @@ def _record(decoding: Decoding, task: Task, weights: str, utterances: Sequence[U
         "task": {**asdict(task), "options": dict(task.options)},
         "weights": weights,
         "files": {path: _digest_of(Path(path)) for path in decoding.files if Path(path).exists()},
+        "code": {name: _file_digest(Path(str(sys.modules[name].__file__))) for name in decoding.modules},
         "utterances": len(utterances),
         "names": digest(utterance.name for utterance in utterances),
         "context": digest(str(utterance.background) for utterance in utterances) if _any_background(utterances) else "",
@@ -183,6 +199,7 @@ def _compare(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
             what = {
                 "weights": "another model",
                 "files": "another predictor or guide",
+                "code": "another version of your policy",
                 "names": "other utterances",
                 "context": "another context",
             }.get(key)

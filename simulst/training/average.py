@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import yaml
 
@@ -122,19 +123,36 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
         weights = {"ctc_weight": search.ctc_weight, "length_bonus": search.length_bonus}
         write_atomically(experiment / SEARCH, yaml.safe_dump(weights))
         found = {"epochs": epochs, "averaged": best, "dev_BLEU": scores, "search": {**weights, "dev_BLEU": bleu}}
+        found |= {"asked": _asked(devs, counts, limit)}
         write_atomically(experiment / FOUND, json.dumps(found))
     return Chosen(scores, search, bleu)
 
 
-def is_chosen(experiment: Path) -> bool:
-    """Whether `choose` is done, and the training has not gone on since."""
+def is_chosen(experiment: Path, devs: Sequence[Dev], counts: Sequence[int], limit: int) -> bool:
+    """Whether `choose` is done, and the training has not gone on since.
+
+    Raises SimulstError: it was done with other arguments.
+    """
     if not ((experiment / CHOSEN).is_file() and (experiment / FOUND).is_file()):
         return False
     try:
         found = json.loads((experiment / FOUND).read_text(encoding="utf-8"))
-        return bool(found["epochs"] == best_epochs(experiment))
+        done = bool(found["epochs"] == best_epochs(experiment))
     except (ValueError, KeyError, TypeError, SimulstError):
         return True  # of an earlier version, or the checkpoints are deleted
+    asked = _asked(devs, counts, limit)
+    differing = [name for name, value in found.get("asked", {}).items() if value != asked.get(name)]
+    if done and differing:
+        raise SimulstError(
+            f"{experiment / CHOSEN}: was chosen with other {' and '.join(differing)} (see {FOUND}); "
+            "use --force to choose again."
+        )
+    return done
+
+
+def _asked(devs: Sequence[Dev], counts: Sequence[int], limit: int) -> dict[str, Any]:
+    """What the choice depends on, besides the training, as JSON values."""
+    return {"counts": sorted(set(counts)), "limit": limit, "texts": sorted(dev.text for dev in devs)}
 
 
 def choose_search(model: Model, devs: Sequence[Dev], source: str, limit: int) -> tuple[JointBeamSearch, float]:

@@ -56,7 +56,7 @@ def train_epochs(
 
 def _arguments(options: FineTuning, out: Path, total: int) -> Seq2SeqTrainingArguments:
     try:
-        return Seq2SeqTrainingArguments(
+        arguments = Seq2SeqTrainingArguments(
             output_dir=str(out),
             per_device_train_batch_size=1,  # not used: the batches are ours
             gradient_accumulation_steps=options.accumulate,
@@ -78,6 +78,8 @@ def _arguments(options: FineTuning, out: Path, total: int) -> Seq2SeqTrainingArg
             remove_unused_columns=False,
             label_names=["labels"],
         )
+        arguments._n_gpu = min(1, arguments.n_gpu)  # with several, transformers would spread each batch over them
+        return arguments
     except ImportError as error:
         raise SimulstError(f"fine-tuning needs a package that is missing ({first_line(error)}).") from error
 

@@ -194,8 +194,50 @@ def test_means_are_over_the_same_kinds_of_runs(tmp_path: Path) -> None:
 @given(st.text("ab*?[]!-/", max_size=9), st.text("ab-/", max_size=6))
 @settings(max_examples=300, deadline=None)
 def test_wildcards_are_those_of_the_shell(pattern: str, name: str) -> None:
-    run = Run(Path(), f"/exp/{name}", name)
-    assert (_wild(run, pattern) is not None) == fnmatchcase(run.path, f"*/{pattern}")
+    """A label is matched by what follows the last slash; its folders, from some folder on, by what stands before."""
+    above, _, label = name.rpartition("/")
+    run = Run(Path(), f"/exp/{above}/{label}", label)
+    folders, slash, last = pattern.rpartition("/")
+    expected = fnmatchcase(label, last) and (not slash or fnmatchcase(f"/exp/{above}", f"*/{folders}"))
+    assert (_wild(run, pattern) is not None) == expected
+
+
+def test_means_are_over_as_many_runs_of_each_kind(tmp_path: Path) -> None:
+    for label in ("LA-2_500", "LA-2_1000", "hold-2_1000", "LA-3_500", "hold-3_500", "hold-3_1000"):
+        write_run(tmp_path, label, references(9))
+    [found] = decide([replace(BETTER, a=("LA-2_*", "hold-2_*"), b=("LA-3_*", "hold-3_*"))], [tmp_path], 99)
+    assert found.reason.startswith("the runs are not of the same kinds")
+
+
+def test_a_pattern_without_a_slash_knows_no_folders(tmp_path: Path) -> None:
+    for label in ("LA-2_500", "LA-3_500"):
+        write_run(tmp_path / "LA-2_trial", label, references(9), wrong=0.1 if label[3] == "2" else 0.9)
+    [found] = decide([replace(BETTER, a=("LA-2_*",), b=("LA-3_*",))], [tmp_path], 1000)
+    assert (found.a, found.b, found.verdict) == (("LA-2_500",), ("LA-3_500",), "holds")
+
+
+def test_each_training_needs_the_runs(tmp_path: Path) -> None:
+    for seed, labels in (("1", ("a", "b")), ("2", ("a",))):
+        for label in labels:
+            write_run(tmp_path / seed, label, references(9), wrong=0.1 if label == "a" else 0.9, weights=seed)
+    [found] = decide([replace(BETTER, a=("a",), b=("b",))], [tmp_path / "1", tmp_path / "2"], 100)
+    assert found.verdict == "not decided" and found.reason == "1 of 2 trainings have no run `b`"
+
+
+def test_other_audio_is_another_test_set(tmp_path: Path) -> None:
+    write_run(tmp_path, "a", references(3), audio="1")
+    write_run(tmp_path, "b", references(3))
+    assert decide([replace(BETTER, a=("a",), b=("b",))], [tmp_path], 10)
+    write_run(tmp_path, "c", references(3), audio="2")
+    with pytest.raises(SimulstError, match=r"different test sets \(the audio of index 0 differs"):
+        decide([replace(BETTER, a=("a",), b=("c",))], [tmp_path], 10)
+
+
+def test_whole_recordings_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for label in "ab":
+        write_run(tmp_path, label, references(3), source_length=800_000.0)
+    decide([replace(BETTER, a=("a",), b=("b",))], [tmp_path], 10)
+    assert caplog.text.count("the entries seem to be whole recordings") == 2
 
 
 def test_no_common_lag_below_the_limit_is_told(tmp_path: Path) -> None:

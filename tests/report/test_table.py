@@ -156,6 +156,18 @@ def test_equal_labels_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     assert [run.line for run in runs] == ["es-en/LA-2"] * 2 + ["fr-en/LA-2"] * 2
 
 
+def test_runs_of_a_model_that_was_trained_again_are_not_mixed(tmp_path: Path) -> None:
+    """--force decodes only what is in the present sweep again."""
+    for number, (name, weights) in enumerate([("a", "old"), ("b", "new"), ("other/c", "old")]):
+        folder = chunk(tmp_path / name, 500 + number)
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        config |= {"weights": weights, "task": {**(config.get("task") or {}), "model": "exp/st", "options": {}}}
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    assert len(find_runs([tmp_path / "a", tmp_path / "other"])) == 2
+    with pytest.raises(SimulstError, match=r"a and .*b are runs of exp/st with different weights"):
+        find_runs([tmp_path])
+
+
 def test_find_runs(tmp_path: Path) -> None:
     first = chunk(tmp_path / "sweeps/es/a", 500)
     second = chunk(tmp_path / "sweeps/es/b", 1000)

@@ -85,17 +85,28 @@ def test_all_pairs_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_training_that_went_on_is_chosen_from_again(tmp_path: Path) -> None:
-    assert not is_chosen(finished(tmp_path))
+    asked: Any = ([Dev(tmp_path, "tc.de", "de")], [1, 2], 9)
+    assert not is_chosen(finished(tmp_path), *asked)
     (tmp_path / CHOSEN).touch()
     (tmp_path / FOUND).write_text(json.dumps({"epochs": [1, 2]}))
-    assert is_chosen(tmp_path)
+    assert is_chosen(tmp_path, *asked)
     torch.save({}, tmp_path / "3epoch.pth")
     with (tmp_path / "simulst.log").open("a") as log:
         log.write("\n3epoch results: [train] loss=1, acc=0.9, [valid] loss=2, acc=0.4")
-    assert not is_chosen(tmp_path)
+    assert not is_chosen(tmp_path, *asked)
     for path in tmp_path.glob("*epoch.pth"):
         path.unlink()
-    assert is_chosen(tmp_path)  # the checkpoints may be deleted
+    assert is_chosen(tmp_path, *asked)  # the checkpoints may be deleted
+
+
+def test_other_counts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(average, "load_model", lambda experiment, checkpoint: checkpoint)
+    monkeypatch.setattr(average, "dev_bleu", lambda *arguments: [1.0 for _ in arguments[-1]])
+    devs = [Dev(tmp_path, "tc.de", "de")]
+    choose(finished(tmp_path), devs, "en", [2, 1, 1], 9)
+    assert is_chosen(tmp_path, devs, [1, 2], 9)
+    with pytest.raises(SimulstError, match=r"chosen\.pth: was chosen with other counts and limit"):
+        is_chosen(tmp_path, devs, [1], 8)
 
 
 def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None:
