@@ -122,7 +122,9 @@ def test_full_context_models_have_the_policies_too(full: ESPnet, stop: Stop, bea
 
 
 @pytest.mark.parametrize("stop", [EndOfSentence(), CTC(4.0), MaxTokens(2)])
-@pytest.mark.parametrize("search", [IBWBS(3, max_length_ratio=RATIO), BWBS(3, max_length_ratio=RATIO)])
+@pytest.mark.parametrize(
+    "search", [IBWBS(3, max_length_ratio=RATIO), BWBS(3, max_length_ratio=RATIO, repetition=False)]
+)
 def test_full_context_models_have_blockwise_searches_too(full: ESPnet, stop: Stop, search: JointOptions) -> None:
     """All that was heard is encoded again at each chunk, as the large models of CUNI-KIT 2023 are."""
     stream = Stream(full.session("en", "de"), Decoding(Chunk(640), Hold(1), stop, search))
