@@ -114,6 +114,21 @@ def test_full_context_models_of_talks_are_conformers(tmp_path: Path) -> None:
         assert [given.endswith("--seed 2") for given in trainings] == [True, False, False, False]
 
 
+def test_options_of_the_predictor_add_to_its_size(tmp_path: Path) -> None:
+    noted(tmp_path)
+    options = ["--predictor-options", "--seed 2", "--stage", "14", "--stop-stage", "14"]
+    called = run(tmp_path / "egs/mini", *options).stdout
+    assert " --hidden 128 " in called and " --seed 2" in called
+
+
+def test_kinds_of_wait_and_boundaries_may_be_left_out(tmp_path: Path) -> None:
+    noted(tmp_path)
+    (tmp_path / "egs/mini/exp/en-de/prefix").mkdir(parents=True)
+    run(tmp_path / "egs/mini", "--stage", "15", "--stop-stage", "15", "--waits", "", "--thresholds", "")
+    labels = [decoding.label for decoding in load_sweep(tmp_path / "egs/mini/exp/en-de/prefix/offline.yaml")]
+    assert labels[0].startswith("offline") and not any("boundary" in label for label in labels)
+
+
 @pytest.mark.parametrize(
     ("name", "pair"), [("mini", "en-de"), ("mini", "en-ja"), ("must_c", "en-de"), ("must_c", "en-ja")]
 )
@@ -198,6 +213,9 @@ def test_paper_bs_models_without_recognition(tmp_path: Path) -> None:
         (["--stop-stage", ""], "error: --stop-stage '' is no stage's number; see"),
         (["--stage", "-1"], "error: --stage '-1' is no stage's number; see"),
         (["--stage", "12"], "error: there is no stage from 12 to 10 in this recipe; see"),
+        (["--stage", "5", "--stop-stage", "5"], "error: there is no stage from 5 to 5 in this recipe; see"),  # no ASR
+        (["--data", "my data"], "error: --data 'my data': give a path without blanks"),
+        (["--offline-config", "a b.yaml"], "error: --offline-config 'a b.yaml': give a path without blanks"),
     ],
 )
 def test_bad_options_end_in_a_sentence(options: list[str], message: str) -> None:
