@@ -17,7 +17,7 @@ import dataclasses
 import importlib
 import itertools
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,10 +137,8 @@ class Decoding:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Modules of the user's own policies, by their import paths."""
-        parts = (self.read, self.commit, self.stop, *getattr(self.stop, "of", ()), self.segment, self.late)
-        names = {type(part).__module__ for part in parts}
-        return tuple(sorted(name for name in names if name.partition(".")[0] != "simulst"))
+        """Modules of the user's own policies, which `raw` names by their import paths."""
+        return tuple(sorted({name.rpartition(".")[0] for name in _types(self.raw) if "." in name}))
 
     def check(self, search: SearchOptions, gives: frozenset[Need]) -> None:
         """Check that the model's session gives everything that the policies and the search need.
@@ -283,6 +281,14 @@ def parse_decoding(raw: Any, where: str) -> Decoding:
         return Decoding(**parts, raw={key: raw[key] for key in TYPES if key in raw})
     except SimulstError as error:
         raise SimulstError(f"{where}: {error}") from error
+
+
+def _types(raw: Any) -> Iterator[str]:
+    """The types of all parts that plain values describe, at any depth."""
+    if isinstance(raw, dict) and "type" in raw:
+        yield str(raw["type"])
+    for part in raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ():
+        yield from _types(part)
 
 
 def _build(key: str, raw: Any, where: str) -> Any:

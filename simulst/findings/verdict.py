@@ -157,8 +157,9 @@ def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapp
     labels_a, labels_b = (tuple(side) for side in whole[0])
     outcome = Outcome(finding, "not decided", a=labels_a, b=labels_b, trainings=len(whole))
     if lacking := sorted({pattern for patterns in missing for pattern in patterns}):
-        lack = f"{len(pairs) - len(whole)} of {len(pairs)} trainings"
-        return replace(outcome, reason=f"{lack} have no run {', '.join(f'`{pattern}`' for pattern in lacking)}")
+        runs = ", ".join(f"`{pattern}`" for pattern in lacking)
+        count = len(pairs) - len(whole)
+        return replace(outcome, reason=f"runs are missing in {count} of {len(pairs)} trainings: {runs}")
     if broken := [run.broken for pair in whole for side in pair for run in side.values() if run.broken]:
         return replace(outcome, reason=broken[0])
     differing = {label for a, b in whole for label in (a.keys() ^ {*labels_a}) | (b.keys() ^ {*labels_b})}

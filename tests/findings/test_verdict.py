@@ -221,7 +221,7 @@ def test_each_training_needs_the_runs(tmp_path: Path) -> None:
         for label in labels:
             write_run(tmp_path / seed, label, references(9), wrong=0.1 if label == "a" else 0.9, weights=seed)
     [found] = decide([replace(BETTER, a=("a",), b=("b",))], [tmp_path / "1", tmp_path / "2"], 100)
-    assert found.verdict == "not decided" and found.reason == "1 of 2 trainings have no run `b`"
+    assert found.verdict == "not decided" and found.reason == "runs are missing in 1 of 2 trainings: `b`"
 
 
 def test_other_audio_is_another_test_set(tmp_path: Path) -> None:
