@@ -19,7 +19,7 @@ if runs 21; then
         fi
     done
     # shellcheck disable=SC2086
-    OMP_NUM_THREADS=$(nproc) python $local/finetune.py --config "$a_config" ${a_model:+--model "$a_model"} $parts \
+    train_alone python $local/finetune.py --config "$a_config" ${a_model:+--model "$a_model"} $parts \
         --out "$a_out" $redo
 fi
 

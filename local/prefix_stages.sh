@@ -112,7 +112,7 @@ fi
 if runs 14; then
     echo "== stage 14: boundary predictor"
     # shellcheck disable=SC2086
-    OMP_NUM_THREADS=$(nproc) python $local/train_predictor.py --out "$prefix/predictor" \
+    train_alone python $local/train_predictor.py --out "$prefix/predictor" \
         --data "$dirs/train" --prefixes "$prefix/train/prefixes.jsonl" \
         --valid-data "$dirs/dev" --valid-prefixes "$prefix/dev/prefixes.jsonl" $predictor_model $predictor_options $redo
 fi

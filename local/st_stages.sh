@@ -76,6 +76,13 @@ check_gpus() {
         exit 1
     fi
 }
+
+# Runs a training outside ESPnet, which uses a GPU if it sees one. $@: the command.
+train_alone() {
+    if [ "$ngpu" = 0 ]; then local -x CUDA_VISIBLE_DEVICES=; fi
+    OMP_NUM_THREADS=$(nproc) "$@"
+}
+
 if [ -z "$asr_model" ] && $asr; then encoder_of=$out/asr/valid.acc.best.pth; else encoder_of=$asr_model; fi
 if $asr && [ -z "$asr_model" ] && runs 5; then check_gpus "$out/asr"; fi
 if runs 6; then check_gpus "$out/st"; fi

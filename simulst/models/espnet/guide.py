@@ -27,7 +27,7 @@ class ESPnetGuide:
         self._encoding = open_encoding(model, meter)
         self._heard = 0  # parts of the encoding that the scorer has
         self._scorer: CTCPrefixScorer | None = None
-        self._forced: CTCPrefixes | None = None
+        self._known: list[tuple[Tokens, CTCPrefixes]] = []  # beginnings of the last text, the longest one last
 
     def hear(self, samples: np.ndarray) -> None:
         """Take in audio, (n,) float32, and encode it as far as that can be done."""
@@ -35,7 +35,7 @@ class ESPnetGuide:
         encoding.extend(samples)
         run_alone(encoding.encode())
         if not model.blockwise:  # all of it was encoded again
-            self._heard, self._scorer, self._forced = 0, None, None
+            self._heard, self._scorer, self._known = 0, None, []
         for part in encoding.parts[self._heard :]:
             log_probs = self._meter.shared(("ctc", part.key), lambda part=part: model.ctc(part.frames))  # type: ignore[misc]
             if self._scorer is None:
@@ -53,19 +53,25 @@ class ESPnetGuide:
 
         exact: nor with any other token (CUNI-KIT 2023, equation 4). Where nothing can follow, they are infinite.
         """
-        scorer = self._scorer
-        if scorer is None:
+        if self._scorer is None:
             return [math.inf] * (len(tokens) - given)
         odds = []
         with torch.inference_mode():
-            prefixes = self._forced = scorer.force(tokens[:given], self._forced)
-            for token in tokens[given:]:
-                row = torch.zeros(1, dtype=torch.long, device=scorer.device)
-                complete = float(prefixes.complete)
-                if exact:  # as in `BestHypothesis.odds_of_end`
-                    more = log_difference(float(prefixes.score), complete)
-                else:
-                    more = float(scorer.score(prefixes, (row + token)[:, None]))
+            prefixes = self._prefixes(self._scorer, tokens[:given])
+            for end in range(given + 1, len(tokens) + 1):
+                complete, score = float(prefixes.complete), float(prefixes.score)
+                prefixes = self._prefixes(self._scorer, tokens[:end])
+                # exact: as in `BestHypothesis.odds_of_end`
+                more = log_difference(score, complete) if exact else float(prefixes.score)
                 odds.append(complete - more if more > -math.inf else math.inf)
-                prefixes = scorer.extend(prefixes, row, row + token)
         return odds
+
+    def _prefixes(self, scorer: CTCPrefixScorer, tokens: Tokens) -> CTCPrefixes:
+        """Those of a text over all frames so far, from those of its longest known beginning."""
+        while self._known and self._known[-1][0] != tokens[: len(self._known[-1][0])]:
+            self._known.pop()
+        prefixes = scorer.force(tokens, self._known[-1][1] if self._known else None)
+        if self._known and self._known[-1][0] == tokens:  # over fewer frames
+            self._known.pop()
+        self._known.append((tokens, prefixes))
+        return prefixes

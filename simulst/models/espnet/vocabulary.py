@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Vocabulary:
         self.kind = kind
         self.pieces = pieces
         self.sos, self.eos = self._special(sos), self._special(eos)
+        self._spelled = lru_cache(maxsize=10_000)(self._spell_word)  # a CTC guide is asked about each word many times
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -52,7 +53,7 @@ class Vocabulary:
 
         A word that can't be spelled as it stands is tried in lower and in upper case.
         """
-        spelled: list[Tokens] = [word for word in map(self._spell_word, text.split()) if word]
+        spelled: list[Tokens] = [word for word in map(self._spelled, text.split()) if word]
         if self.kind == "char" and "<space>" in self._numbers:
             space = (self._numbers["<space>"],)
             spelled = [*spelled[:1], *(space + word for word in spelled[1:])]
