@@ -85,31 +85,46 @@ class Encoding(ABC):
 
 @dataclass(frozen=True)
 class EncodeAll:
-    """A call: encode an utterance at once.
+    """A call: the second step of a full-context encoder.
 
-    audio: (n,) float32.
+    reduced: the result of the first step, (t, ·).
     The answer: encoder frames (t, width).
     """
 
     model: ESPnet
-    audio: np.ndarray
+    reduced: Tensor
 
     def answer(self) -> Tensor:
-        return self.model.encode(self.audio)
+        return self.model.full_context(self.reduced[None])[0]
 
 
 class FullContextEncoding(Encoding):
-    """For full-context encoders. There is one part, and each step encodes it again."""
+    """For full-context encoders. There is one part. Each step encodes it again, but for the encoder's first step."""
+
+    def __init__(self, model: ESPnet, meter: Meter) -> None:
+        super().__init__(model, meter)
+        self._lasting: Tensor | None = None  # of the first step, the rows that more audio does not change
+        self._reduced = 0  # the length of audio of which they are
 
     def encode(self) -> Steps[None]:
         key = ("encode", self.length)
         if self.parts and self.parts[0].key == key:
             return
-        frames = yield from self._meter.shared_steps(key, self._encoded)
+        # What the first step costs depends on where it goes on, so it is shared by itself.
+        name = ("reduce", self._reduced, self.length, self.final)
+        self._lasting, reduced = self._meter.shared(name, self._reduce)
+        self._reduced = self.length
+        frames = yield from self._meter.shared_steps(key, lambda: self._encoded(reduced))
         self.parts = [Encoded(key, frames)]
 
-    def _encoded(self) -> Steps[Tensor]:
-        return (yield EncodeAll(self._model, self._audio))
+    def _reduce(self) -> tuple[Tensor | None, Tensor]:
+        reduction, lasting = self._model.reduction, self._lasting
+        if not self.final:
+            lasting = reduction.lasting(self._audio, lasting)
+        return lasting, reduction.all(self._audio, lasting)
+
+    def _encoded(self, reduced: Tensor) -> Steps[Tensor]:
+        return (yield EncodeAll(self._model, reduced))
 
 
 @dataclass(frozen=True)

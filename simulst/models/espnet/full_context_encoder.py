@@ -79,30 +79,52 @@ class FullContextEncoder:
         return frames[0] if isinstance(frames, tuple) else frames  # a tuple if ESPnet returns inner layers as well
 
 
+class Reduction:
+    """The first step of `FullContextEncoder` for audio that grows, or for prefixes of the same utterance.
+
+    The end of a prefix is padded with its mirror image, so its last rows differ from those of a longer prefix. All
+    audio is (n,) float32, from the start of the utterance on; results are (t, ·).
+    """
+
+    def __init__(self, features: LogMel, encoder: FullContextEncoder) -> None:
+        self._features, self._encoder = features, encoder
+
+    def lasting(self, audio: np.ndarray, known: Tensor | None = None) -> Tensor:
+        """The rows that are the same if more audio follows. known: the first of them."""
+        first, last = 0 if known is None else len(known), self._lasting(audio.size)
+        features = (last - 1) * self._encoder.factor + self._encoder.least if last > first else 0
+        return self._join(known, audio, first, features)
+
+    def all(self, audio: np.ndarray, known: Tensor | None = None) -> Tensor:
+        """The result of `reduce`. known: the first rows that are `lasting`, also those of audio that goes on."""
+        first = 0 if known is None else min(len(known), self._lasting(audio.size))
+        return self._join(known, audio, first, self._features.count(audio.size, final=True))
+
+    def _join(self, known: Tensor | None, audio: np.ndarray, first: int, features: int) -> Tensor:
+        """The first known rows, and those after them that come from so many features of the audio."""
+        rows = self._encoder.reduce(self._features.frames(audio, 0, first * self._encoder.factor, features))
+        return rows if known is None or not first else torch.cat([known[:first], rows])
+
+    def _lasting(self, samples: int) -> int:
+        return max(0, (self._features.count(samples, final=False) - self._encoder.least) // self._encoder.factor + 1)
+
+
 class ReducedPrefixes:
     """The first step of `FullContextEncoder` for the prefixes of one utterance.
 
     audio: (n,) float32, the whole utterance.
     """
 
-    def __init__(self, features: LogMel, encoder: FullContextEncoder, audio: np.ndarray) -> None:
-        self._features, self._encoder, self._audio = features, encoder, audio
+    def __init__(self, reduction: Reduction, audio: np.ndarray) -> None:
+        self._reduction, self._audio = reduction, audio
         self._shared: Tensor | None = None
 
     def __call__(self, samples: int) -> Tensor:
         """The result of `reduce`, (t, ·), for the first `samples` samples."""
-        features, encoder = self._features, self._encoder
-        # The end of a prefix is padded with its mirror image, so its last features differ from those of the whole
-        # utterance. If only the whole utterance is asked for, two parts would only cost time.
-        shares = self._shared is not None or samples < self._audio.size
-        same = features.count(samples, final=False) if shares else 0
-        kept = max(0, (same - encoder.least) // encoder.factor + 1)
-        if kept and self._shared is None:
-            last = features.count(self._audio.size, final=False)
-            self._shared = encoder.reduce(features.frames(self._audio, 0, 0, last))
-        audio, count = self._audio[:samples], features.count(samples, final=True)
-        rest = encoder.reduce(features.frames(audio, 0, kept * encoder.factor, count))
-        return rest if self._shared is None or not kept else torch.cat([self._shared[:kept], rest])
+        # If only the whole utterance is asked for, two parts would only cost time.
+        if self._shared is None and samples < self._audio.size:
+            self._shared = self._reduction.lasting(self._audio)
+        return self._reduction.all(self._audio[:samples], self._shared)
 
 
 def _is_plain(encoder: Any) -> bool:

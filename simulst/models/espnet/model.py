@@ -19,7 +19,7 @@ from simulst.features import LogMel, Normalize
 from simulst.meter import Meter
 from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder, EncoderState
 from simulst.models.espnet.decoder import CachedDecoder
-from simulst.models.espnet.full_context_encoder import FullContextEncoder, ReducedPrefixes
+from simulst.models.espnet.full_context_encoder import FullContextEncoder, ReducedPrefixes, Reduction
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.session import ESPnetSession
@@ -141,11 +141,16 @@ class ESPnet:
 
     def encode(self, audio: np.ndarray) -> Tensor:
         """Encode an utterance, (n,) float32, with a full-context encoder → encoder frames (t, width)."""
-        return self.encode_prefixes([self.reduced(audio)], audio.size)[0]
+        return self.full_context(self.reduction.all(audio)[None])[0]
+
+    @property
+    def reduction(self) -> Reduction:
+        """The part of a full-context encoder that needs no frame twice."""
+        return Reduction(self.features, self.full_context)
 
     def reduced(self, audio: np.ndarray) -> ReducedPrefixes:
         """The part of the encoder that all prefixes of an utterance, (n,) float32, share."""
-        return ReducedPrefixes(self.features, self.full_context, audio)
+        return ReducedPrefixes(self.reduction, audio)
 
     def encode_prefixes(self, utterances: list[ReducedPrefixes], samples: int) -> Tensor:
         """Encode the first `samples` samples of each of B utterances → encoder frames (B, t, width)."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,8 +14,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulst.meter import Meter
 from simulst.models import load_model
+from simulst.models.espnet.encoding import open_encoding
 from simulst.models.espnet.model import ESPnet
+from simulst.search.calls import run_alone
 
 FULL = tiny_espnet.FULL
 CASES: dict[str, tuple[str, dict[str, Any]]] = {  # what is computed here, and what ESPnet's own module does
@@ -72,3 +77,22 @@ def test_prefixes_as_by_themselves(both: tuple[ESPnet, Any], ends: list[int], sa
         frames = model.encode_prefixes(utterances, end)
         for one, found in zip(audio, frames, strict=True):
             torch.testing.assert_close(found, model.encode(one[:end]), atol=2e-5, rtol=1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(cuts=st.lists(st.integers(0, LONG), max_size=5), samples=st.integers(0, LONG), final=st.booleans())
+def test_audio_that_grows(both: tuple[ESPnet, Any], cuts: list[int], samples: int, final: bool) -> None:
+    """Each step of a stream has the frames of all audio so far, and computes no lasting row of the first step twice."""
+    model, _ = both
+    audio = np.random.default_rng(samples).normal(0, 0.1, samples).astype(np.float32)
+    encoding = open_encoding(model, Meter())
+    bounds = [0, *sorted(min(cut, samples) for cut in cuts), samples]
+    for start, end in pairwise(bounds):
+        encoding.extend(audio[start:end], final and end == samples)
+        with patch.object(model.features, "frames", wraps=model.features.frames) as asked:
+            run_alone(encoding.encode())
+        [part] = encoding.parts
+        torch.testing.assert_close(part.frames, model.encode(audio[:end]), atol=2e-5, rtol=1e-5)
+        reach = model.full_context.least + model.features.n_fft // model.features.hop  # at each of the two ends
+        computed = sum(max(0, call.args[3] - call.args[2]) for call in asked.call_args_list)
+        assert computed <= (end - start) // model.features.hop + 3 * reach
