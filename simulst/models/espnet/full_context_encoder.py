@@ -1,8 +1,8 @@
 """Full-context encoders (Transformer, Conformer), which see all of an utterance, in two steps.
 
-The first step, `reduce`, looks at a few features at a time, so prefixes of the same utterance share it. The second step
-looks at everything. For Transformers with convolutional subsampling, both steps are computed here, with fast layers.
-For other encoders the first step does nothing, and the second step is ESPnet's module.
+The first step, `reduce`, looks at a few features at a time, so prefixes of the same utterance share it: it is the
+convolutional subsampling. For encoders without it the first step does nothing. The second step looks at everything. For
+Transformers with subsampling it is computed here, with fast layers; for others it is ESPnet's module.
 """
 
 from __future__ import annotations
@@ -41,12 +41,16 @@ class FullContextEncoder:
         self._normalize, self._encoder = normalize, encoder
         self.width = int(encoder.output_size())
         self._subsampling: Subsampling | None = None
+        self._layers: Layers | None = None
         self.factor, self.least = 1, 1
-        if by_frame and _is_plain(encoder):
+        if by_frame and _has_subsampling(encoder):
             with torch.inference_mode():
                 self._subsampling = Subsampling(encoder.embed, dtype)
-                self._layers = Layers(encoder, dtype, unidirectional)
+                if _is_plain(encoder):
+                    self._layers = Layers(encoder, dtype, unidirectional)
             self.factor, self.least = self._subsampling.factor, self._subsampling.least
+            encoder.embed = _positions(encoder.embed)
+        if self._layers is not None:
             self._encoder = None  # or else its weights would be in memory twice
         elif unidirectional:
             restrict_encoder(encoder)
@@ -64,7 +68,7 @@ class FullContextEncoder:
     @torch.inference_mode()
     def __call__(self, reduced: Tensor) -> Tensor:
         """The second step, from the results of `reduce` for B utterances (B, t, ·) to encoder frames (B, T, width)."""
-        if self._subsampling is not None:
+        if self._layers is not None:
             return self._layers(reduced)
         from espnet.nets.pytorch_backend.transformer.subsampling import TooShortUttError
 
@@ -72,8 +76,10 @@ class FullContextEncoder:
         nothing = reduced.new_zeros(batch, 0, self.width)
         if not count:
             return nothing
+        if self._subsampling is None:
+            reduced = self._normalize(reduced)
         try:
-            frames, *_ = self._encoder(self._normalize(reduced), torch.tensor([count] * batch, device=reduced.device))
+            frames, *_ = self._encoder(reduced, torch.tensor([count] * batch, device=reduced.device))
         except TooShortUttError:
             return nothing
         return frames[0] if isinstance(frames, tuple) else frames  # a tuple if ESPnet returns inner layers as well
@@ -127,11 +133,24 @@ class ReducedPrefixes:
         return self._reduction.all(self._audio[:samples], self._shared)
 
 
+def _has_subsampling(encoder: Any) -> bool:
+    """Whether it begins with a convolution over time and frequency, and a positional encoding after it."""
+    kinds = ("TransformerEncoder", "ConformerEncoder")
+    return type(encoder).__name__ in kinds and type(encoder.embed).__name__.startswith("Conv2dSubsampling")
+
+
+def _positions(embed: Any) -> torch.nn.Module:
+    """The positional encoding of a subsampling module."""
+    module: torch.nn.Module = embed.pos_enc if isinstance(embed.out, torch.nn.Linear) else embed.out[1]
+    return module
+
+
 def _is_plain(encoder: Any) -> bool:
-    """Whether it is a Transformer without unusual options."""
-    if type(encoder).__name__ != "TransformerEncoder" or not type(encoder.embed).__name__.startswith("Conv2d"):
-        return False
-    if type(encoder.embed.out[1]).__name__ != "PositionalEncoding":
+    """Whether it is a Transformer with subsampling, without unusual options."""
+    if (
+        type(encoder).__name__ != "TransformerEncoder"
+        or type(_positions(encoder.embed)).__name__ != "PositionalEncoding"
+    ):
         return False
     if not encoder.normalize_before or encoder.interctc_layer_idx:
         return False

@@ -21,6 +21,7 @@ from simulst.models.espnet.model import ESPnet
 from simulst.search.calls import run_alone
 
 FULL = tiny_espnet.FULL
+CONFORMER = {**FULL, "cnn_module_kernel": 7}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {  # what is computed here, and what ESPnet's own module does
     "transformer": ("transformer", {}),
     "conv2d6": ("transformer", {"encoder_conf": {**FULL, "input_layer": "conv2d6"}}),
@@ -32,8 +33,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {  # what is computed here, and w
     "qk_norm": ("transformer", {"encoder_conf": {**FULL, "qk_norm": True}}),
     "utterance_mvn": ("transformer", {"normalize": "utterance_mvn", "normalize_conf": {}}),
     "conformer": ("conformer", {}),
+    "conformer, conv2d8": ("conformer", {"encoder_conf": {**CONFORMER, "input_layer": "conv2d8"}}),
+    "conformer, conv2d1": ("conformer", {"encoder_conf": {**CONFORMER, "input_layer": "conv2d1"}}),
+    "conformer, older": ("conformer", {"encoder_conf": {**CONFORMER, "rel_pos_type": "legacy"}}),
+    "conformer, linear": ("conformer", {"encoder_conf": {**CONFORMER, "input_layer": "linear"}}),
 }
 PLAIN = ("transformer", "conv2d6", "conv2d2")
+WHOLE = ("linear", "utterance_mvn", "conformer, linear")  # without a first step
 SHORT, LONG = 300, 20_000
 
 
@@ -43,7 +49,8 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder: Path = tmp_path_factory.mktemp("whole")
     theirs = tiny_espnet.write(folder, encoder, seed=1, **changes)
     model = load_model(folder / "exp" / "st")
-    assert (model.full_context._subsampling is not None) == (request.param in PLAIN)  # type: ignore[union-attr]
+    assert (model.full_context._subsampling is None) == (request.param in WHOLE)
+    assert (model.full_context._layers is not None) == (request.param in PLAIN)
     return model, theirs
 
 
