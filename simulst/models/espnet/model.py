@@ -2,7 +2,7 @@
 
 Contextual-block encoders (Tsunoo et al. 2021) run incrementally. Each block is encoded as soon as its audio is there,
 so the output depends on the audio so far, and not on how it was cut into pushes. Full-context encoders (conformer,
-transformer, vgg_rnn) encode all audio again at each step.
+transformer, vgg_rnn) encode all audio again at each step. Only features and the convolution after them are kept.
 """
 
 from __future__ import annotations
