@@ -1,8 +1,8 @@
 """Full-context encoders (Transformer, Conformer), which see all of an utterance, in two steps.
 
 The first step, `reduce`, looks at a few features at a time, so prefixes of the same utterance share it: it is the
-convolutional subsampling. For encoders without it the first step does nothing. The second step looks at everything. For
-Transformers with subsampling it is computed here, with fast layers; for others it is ESPnet's module.
+convolutional subsampling. For encoders without it the first step does nothing. The second step looks at everything.
+After subsampling, fast layers compute it here. Encoders without it, or with unusual options, run as ESPnet's modules.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from simulst.features import LogMel, Normalize
 from simulst.models.espnet.lagging import restrict_encoder
-from simulst.models.espnet.layers import Layers, Subsampling
+from simulst.models.espnet.layers import Layers, Subsampling, is_swish
 from simulst.models.espnet.linear import dtype_of
 
 
@@ -44,12 +44,14 @@ class FullContextEncoder:
         self._layers: Layers | None = None
         self.factor, self.least = 1, 1
         if by_frame and _has_subsampling(encoder):
+            positions = _positions(encoder.embed)
             with torch.inference_mode():
                 self._subsampling = Subsampling(encoder.embed, dtype)
                 if _is_plain(encoder):
-                    self._layers = Layers(encoder, dtype, unidirectional)
+                    absolute = type(positions).__name__ == "PositionalEncoding"
+                    self._layers = Layers(encoder, dtype, unidirectional, None if absolute else positions)
             self.factor, self.least = self._subsampling.factor, self._subsampling.least
-            encoder.embed = _positions(encoder.embed)
+            encoder.embed = positions
         if self._layers is not None:
             self._encoder = None  # or else its weights would be in memory twice
         elif unidirectional:
@@ -146,17 +148,18 @@ def _positions(embed: Any) -> torch.nn.Module:
 
 
 def _is_plain(encoder: Any) -> bool:
-    """Whether it is a Transformer with subsampling, without unusual options."""
-    if (
-        type(encoder).__name__ != "TransformerEncoder"
-        or type(_positions(encoder.embed)).__name__ != "PositionalEncoding"
-    ):
-        return False
+    """Whether an encoder with subsampling has no unusual options."""
     if not encoder.normalize_before or encoder.interctc_layer_idx:
         return False
+    if type(_positions(encoder.embed)).__name__ == "ScaledPositionalEncoding":
+        return False
+    plain = {"MultiHeadedAttention", "RelPositionMultiHeadedAttention", "LegacyRelPositionMultiHeadedAttention"}
     return not any(
         layer.concat_after
+        or type(layer.self_attn).__name__ not in plain
         or not isinstance(getattr(layer.self_attn, "q_norm", None), torch.nn.Identity | None)
+        or getattr(layer.self_attn, "zero_triu", False)
         or type(layer.feed_forward).__name__ != "PositionwiseFeedForward"
+        or not (isinstance(layer.feed_forward.activation, torch.nn.ReLU) or is_swish(layer.feed_forward.activation))
         for layer in encoder.encoders
     )

@@ -19,21 +19,26 @@ class Layer:
     unidirectional: whether rows attend only to earlier rows.
 
     has_contexts: whether the first and last rows are context vectors (see blockwise_encoder.py).
+    positions: for relative attention, the encodings of positions, (1, ·, width).
     """
 
     def __init__(self, layer: Any, dtype: torch.dtype, unidirectional: bool = False) -> None:
         macaron, convolution = getattr(layer, "feed_forward_macaron", None), getattr(layer, "conv_module", None)
         scale = getattr(layer, "ff_scale", 1.0)
         self._macaron = None if macaron is None else FeedForward(layer.norm_ff_macaron, macaron, scale, dtype)
-        self._attention = Attention(layer.norm1, layer.self_attn, dtype, unidirectional)
+        kind = RelativeAttention if hasattr(layer.self_attn, "linear_pos") else Attention
+        # ESPnet's Conformers and its other encoders have other names for the same norms.
+        of_attention = layer.norm_mha if hasattr(layer, "norm_mha") else layer.norm1
+        of_feed_forward = layer.norm_ff if hasattr(layer, "norm_ff") else layer.norm2
+        self._attention = kind(of_attention, layer.self_attn, dtype, unidirectional)
         self._convolution = None if convolution is None else Convolution(layer.norm_conv, convolution, dtype)
-        self._feed_forward = FeedForward(layer.norm2, layer.feed_forward, scale, dtype)
+        self._feed_forward = FeedForward(of_feed_forward, layer.feed_forward, scale, dtype)
         self._norm = None if convolution is None else layer_norm(layer.norm_final)
 
-    def __call__(self, x: torch.Tensor, has_contexts: bool) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, has_contexts: bool, positions: torch.Tensor | None = None) -> torch.Tensor:
         if self._macaron is not None:
             x = self._macaron(x)
-        x = self._attention(x, has_contexts)
+        x = self._attention(x, has_contexts, positions)
         if self._convolution is not None:
             x = self._convolution(x)
         x = self._feed_forward(x)
@@ -42,12 +47,13 @@ class Layer:
 
 class FeedForward:
     def __init__(self, norm: torch.nn.LayerNorm, module: Any, scale: float, dtype: torch.dtype) -> None:
-        self._norm = layer_norm(norm)
+        self._norm, self._swish = layer_norm(norm), is_swish(module.activation)
         self._in = Linear(module.w_1.weight, module.w_1.bias, dtype)
         self._out = Linear(module.w_2.weight * scale, module.w_2.bias * scale, dtype)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self._out(self._in(self._norm(x), relu=True), add=x)
+        y = self._in(self._norm(x), relu=not self._swish)
+        return self._out(F.silu(y, inplace=True) if self._swish else y, add=x)
 
 
 class Attention:
@@ -57,9 +63,8 @@ class Attention:
         self._in = Linear(torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts]), dtype)
         self._out = Linear(module.linear_out.weight, module.linear_out.bias, dtype)
 
-    def __call__(self, x: torch.Tensor, has_contexts: bool) -> torch.Tensor:
-        y = self._in(self._norm(x)).unflatten(2, (3, self._heads, -1))
-        query, key, value = y.permute(2, 0, 3, 1, 4)  # each (blocks, heads, rows, width / heads)
+    def __call__(self, x: torch.Tensor, has_contexts: bool, positions: torch.Tensor | None = None) -> torch.Tensor:
+        query, key, value = self._project(x)
         if has_contexts:
             key, value = key[:, :, :-1], value[:, :, :-1]
         answer = F.scaled_dot_product_attention(query, key, value, is_causal=self._unidirectional)
@@ -67,6 +72,43 @@ class Attention:
         if has_contexts:
             answer[:, 0] = 0
         return self._out(answer, add=x)
+
+    def _project(self, x: torch.Tensor) -> torch.Tensor:
+        """Query, key and value of all heads, (3, blocks, heads, rows, width / heads)."""
+        return self._in(self._norm(x)).unflatten(2, (3, self._heads, -1)).permute(2, 0, 3, 1, 4)
+
+
+class RelativeAttention(Attention):
+    """Attention that also weighs the distance of two rows (Dai et al. 2019, section 3.3), as in ESPnet's Conformers.
+
+    There are 2n - 1 distances of n rows. ESPnet's older form of it has n; there, a row's distances to later rows are
+    those of the next row.
+    """
+
+    def __init__(self, norm: torch.nn.LayerNorm, module: Any, dtype: torch.dtype, unidirectional: bool) -> None:
+        assert not unidirectional
+        super().__init__(norm, module, dtype, unidirectional)
+        self._of_key, self._of_distance = module.pos_bias_u[:, None], module.pos_bias_v[:, None]
+        weight = module.linear_pos.weight
+        self._positions = Linear(weight, weight.new_zeros(len(weight)), dtype)
+
+    def __call__(self, x: torch.Tensor, has_contexts: bool, positions: torch.Tensor | None = None) -> torch.Tensor:
+        assert positions is not None and not has_contexts
+        query, key, value = self._project(x)
+        distances = self._positions(positions[0]).unflatten(1, (self._heads, -1)).permute(1, 2, 0)
+        scores = _by_key((query + self._of_distance) @ distances) * query.shape[-1] ** -0.5
+        answer = F.scaled_dot_product_attention(query + self._of_key, key, value, attn_mask=scores)
+        return self._out(answer.transpose(1, 2).flatten(2), add=x)
+
+
+def _by_key(scores: torch.Tensor) -> torch.Tensor:
+    """From scores by distance (..., n, d), the largest one first, to scores by key (..., n, n).
+
+    Each row begins one column before the row above it. This comes by itself if a column is added on the left, and the
+    numbers are laid out in rows of d again, without the first n of them (Dai et al. 2019, appendix B).
+    """
+    n, d = scores.shape[-2:]
+    return F.pad(scores, (1, 0)).flatten(-2)[..., n:].unflatten(-1, (n, d))[..., :n]
 
 
 class Convolution:
@@ -82,8 +124,7 @@ class Convolution:
         self._bias, self._padding = bias.float(), (0, depthwise.padding[0])
         # A 2D convolution with one dimension of size 1 is ten times as fast, because it allows channels to come last.
         self._weight = weight[:, :, None].contiguous(memory_format=torch.channels_last)
-        swish = type(module.activation).__name__ == "Swish"
-        self._activation = partial(F.silu, inplace=True) if swish else module.activation
+        self._activation = partial(F.silu, inplace=True) if is_swish(module.activation) else module.activation
         self._out = Linear(module.pointwise_conv2.weight[:, :, 0], module.pointwise_conv2.bias, dtype)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -152,24 +193,30 @@ def layer_norm(norm: torch.nn.LayerNorm) -> Callable[[torch.Tensor], torch.Tenso
     )
 
 
+def is_swish(activation: Any) -> bool:
+    return type(activation).__name__ in ("Swish", "SiLU")
+
+
 class Layers:
     """The part of ESPnet's encoders after the convolutions: positional encoding, layers, norm.
 
     encoder: ESPnet's module.
     unidirectional: whether frames attend only to earlier frames.
+    relative: ESPnet's module of relative positions; None: they are absolute.
     """
 
-    def __init__(self, encoder: Any, dtype: torch.dtype, unidirectional: bool = False) -> None:
+    def __init__(self, encoder: Any, dtype: torch.dtype, unidirectional: bool = False, relative: Any = None) -> None:
         norm = encoder.after_norm
         self.add_positions = Positions(len(norm.weight), norm.weight.device)
         self.layers = [Layer(layer, dtype, unidirectional) for layer in encoder.encoders]
         self.norm = layer_norm(norm)
+        self._relative = relative
 
     def __call__(self, frames: torch.Tensor) -> torch.Tensor:
         """Encode subsampled frames (B, t, width), all of an utterance → encoder frames of the same shape."""
         if not frames.shape[1]:
             return frames
-        x = self.add_positions(frames)
+        x, positions = (self.add_positions(frames), None) if self._relative is None else self._relative(frames)
         for layer in self.layers:
-            x = layer(x, False)
+            x = layer(x, False, positions)
         return self.norm(x)

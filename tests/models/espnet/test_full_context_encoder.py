@@ -22,6 +22,23 @@ from simulst.search.calls import run_alone
 
 FULL = tiny_espnet.FULL
 CONFORMER = {**FULL, "cnn_module_kernel": 7}
+LATEST = {"rel_pos_type": "latest"}
+ABSOLUTE = {"pos_enc_layer_type": "abs_pos", "selfattention_layer_type": "selfattn"}
+CONFORMERS: dict[str, dict[str, Any]] = {
+    "conformer": {},
+    "conformer, conv2d8": {"input_layer": "conv2d8"},
+    "conformer, conv2d1": {"input_layer": "conv2d1"},
+    "conformer, latest": LATEST,
+    "conformer, macaron": {**LATEST, "macaron_style": True},
+    "conformer, relu": {"activation_type": "relu"},
+    "conformer, no convolution": {**LATEST, "use_cnn_module": False},
+    "conformer, absolute": ABSOLUTE,
+    "conformer, scaled": {**ABSOLUTE, "pos_enc_layer_type": "scaled_abs_pos"},
+    "conformer, zero_triu": {**LATEST, "zero_triu": True},
+    "conformer, hardtanh": {"activation_type": "hardtanh"},
+    "conformer, linear": {"input_layer": "linear"},
+}
+ODD = tuple(f"conformer, {name}" for name in ("scaled", "zero_triu", "hardtanh", "linear"))  # ESPnet's own layers
 CASES: dict[str, tuple[str, dict[str, Any]]] = {  # what is computed here, and what ESPnet's own module does
     "transformer": ("transformer", {}),
     "conv2d6": ("transformer", {"encoder_conf": {**FULL, "input_layer": "conv2d6"}}),
@@ -32,13 +49,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {  # what is computed here, and w
     "concat_after": ("transformer", {"encoder_conf": {**FULL, "concat_after": True}}),
     "qk_norm": ("transformer", {"encoder_conf": {**FULL, "qk_norm": True}}),
     "utterance_mvn": ("transformer", {"normalize": "utterance_mvn", "normalize_conf": {}}),
-    "conformer": ("conformer", {}),
-    "conformer, conv2d8": ("conformer", {"encoder_conf": {**CONFORMER, "input_layer": "conv2d8"}}),
-    "conformer, conv2d1": ("conformer", {"encoder_conf": {**CONFORMER, "input_layer": "conv2d1"}}),
-    "conformer, older": ("conformer", {"encoder_conf": {**CONFORMER, "rel_pos_type": "legacy"}}),
-    "conformer, linear": ("conformer", {"encoder_conf": {**CONFORMER, "input_layer": "linear"}}),
+    **{name: ("conformer", {"encoder_conf": {**CONFORMER, **changes}}) for name, changes in CONFORMERS.items()},
 }
-PLAIN = ("transformer", "conv2d6", "conv2d2")
+PLAIN = {"transformer", "conv2d6", "conv2d2", *CONFORMERS} - {*ODD}
 WHOLE = ("linear", "utterance_mvn", "conformer, linear")  # without a first step
 SHORT, LONG = 300, 20_000
 
