@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fake import full_context
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,8 +41,7 @@ def guide_of(
 ) -> ESPnetGuide:
     """A guide that hears a frame every 100 samples, with these log posteriors (T, V)."""
     model: Any = SimpleNamespace(
-        blockwise=None,
-        encode=lambda audio: torch.zeros(audio.size // FRAME, 1),
+        **full_context(FRAME),
         ctc=lambda frames: log_probs[: len(frames)],
         vocabulary=Vocabulary(tokens, kind, pieces, "<sos/eos>", "<sos/eos>"),
     )
