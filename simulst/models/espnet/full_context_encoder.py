@@ -2,7 +2,7 @@
 
 The first step, `reduce`, looks at a few features at a time, so prefixes of the same utterance share it: it is the
 convolutional subsampling. For encoders without it the first step does nothing. The second step looks at everything.
-After subsampling, fast layers compute it here. Encoders without it, or with unusual options, run as ESPnet's modules.
+Our fast layers compute it. ESPnet's module does so for encoders without subsampling, or with unusual options.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ from simulst.features import LogMel, Normalize
 from simulst.models.espnet.lagging import restrict_encoder
 from simulst.models.espnet.layers import Layers, Subsampling, is_swish
 from simulst.models.espnet.linear import dtype_of
+
+POSITIONS = {  # ESPnet's kinds of attention that are computed here, and the positions that each of them takes
+    "MultiHeadedAttention": "PositionalEncoding",
+    "RelPositionMultiHeadedAttention": "RelPositionalEncoding",
+    "LegacyRelPositionMultiHeadedAttention": "LegacyRelPositionalEncoding",
+}
 
 
 class FullContextEncoder:
@@ -151,12 +157,10 @@ def _is_plain(encoder: Any) -> bool:
     """Whether an encoder with subsampling has no unusual options."""
     if not encoder.normalize_before or encoder.interctc_layer_idx:
         return False
-    if type(_positions(encoder.embed)).__name__ == "ScaledPositionalEncoding":
-        return False
-    plain = {"MultiHeadedAttention", "RelPositionMultiHeadedAttention", "LegacyRelPositionMultiHeadedAttention"}
+    positions = type(_positions(encoder.embed)).__name__
     return not any(
         layer.concat_after
-        or type(layer.self_attn).__name__ not in plain
+        or POSITIONS.get(type(layer.self_attn).__name__) != positions
         or not isinstance(getattr(layer.self_attn, "q_norm", None), torch.nn.Identity | None)
         or getattr(layer.self_attn, "zero_triu", False)
         or type(layer.feed_forward).__name__ != "PositionwiseFeedForward"

@@ -34,11 +34,12 @@ CONFORMERS: dict[str, dict[str, Any]] = {
     "conformer, no convolution": {**LATEST, "use_cnn_module": False},
     "conformer, absolute": ABSOLUTE,
     "conformer, scaled": {**ABSOLUTE, "pos_enc_layer_type": "scaled_abs_pos"},
+    "conformer, convolved": {**ABSOLUTE, "pos_enc_layer_type": "conv"},
     "conformer, zero_triu": {**LATEST, "zero_triu": True},
     "conformer, hardtanh": {"activation_type": "hardtanh"},
     "conformer, linear": {"input_layer": "linear"},
 }
-ODD = tuple(f"conformer, {name}" for name in ("scaled", "zero_triu", "hardtanh", "linear"))  # ESPnet's own layers
+ODD = {f"conformer, {name}" for name in ("scaled", "convolved", "zero_triu", "hardtanh", "linear")}  # ESPnet's layers
 CASES: dict[str, tuple[str, dict[str, Any]]] = {  # what is computed here, and what ESPnet's own module does
     "transformer": ("transformer", {}),
     "conv2d6": ("transformer", {"encoder_conf": {**FULL, "input_layer": "conv2d6"}}),
@@ -51,7 +52,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {  # what is computed here, and w
     "utterance_mvn": ("transformer", {"normalize": "utterance_mvn", "normalize_conf": {}}),
     **{name: ("conformer", {"encoder_conf": {**CONFORMER, **changes}}) for name, changes in CONFORMERS.items()},
 }
-PLAIN = {"transformer", "conv2d6", "conv2d2", *CONFORMERS} - {*ODD}
+PLAIN = {"transformer", "conv2d6", "conv2d2", *CONFORMERS} - ODD
 WHOLE = ("linear", "utterance_mvn", "conformer, linear")  # without a first step
 SHORT, LONG = 300, 20_000
 
