@@ -24,6 +24,8 @@
 #   14 recall of rare words with and without context, on the es prompts (--stage 14 --stop-stage 14)
 #   15 choice by regime: the best configuration for each range of LongYAAL, on a talk of the es dev prompts
 #      (--stage 15 --stop-stage 15)
+#   16 paper C's searches: BWBS and IBWBS on the es prompts, by Hugging Face's form; table and findings
+#      (--stage 16 --stop-stage 16)
 # An interrupted run goes on where it was; what is whole is not done again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -121,7 +123,7 @@ if runs 12; then
 fi
 
 hf=$whisper-hf
-if runs 13 || runs 14; then
+if runs 13 || runs 14 || runs 16; then
     if ! [ -e "$hf/model.safetensors" ]; then
         python ../../local/convert_whisper.py --model "$whisper" --out "$hf"
     fi
@@ -169,4 +171,15 @@ if runs 15; then
     simulst choose "$exp/regimes" --metric LongYAAL --regimes 0-2000 2000-4000 --segmentation $talks/talks.yaml \
         --references $talks/talks.en | tee "$exp/regimes.txt"
     write_tables regimes 15 "$exp/regimes" --text "$exp/regimes.txt"
+fi
+
+if runs 16; then
+    echo "== stage 16: BWBS and IBWBS on the es prompts"
+    es_sweep conf/sweep_full_context.yaml "$exp/full-context" --model "$hf"
+    write_tables es-en-full-context 16 "$exp/full-context"
+    # shellcheck disable=SC2046
+    simulst findings --findings ../../conf/findings/paper_c_full_context.yaml --runs "$exp/full-context" \
+        --section es-en-full-context-findings --command "$command --stage 16 --stop-stage 16" --out "$exp/FINDINGS.md" \
+        $($publish && echo --out README.md)
+    if $publish; then python ../../local/write_verdicts.py --root ../..; fi
 fi

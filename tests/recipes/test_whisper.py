@@ -53,6 +53,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     offline = "- {read: {type: offline}, commit: {type: all}}\n"
     for file in ("prompts/conf/sweep_forms", "prompts/conf/sweep_forms_huggingface"):
         (folder / f"egs/{file}.yaml").write_text(SWEEP + offline)
+    searches = "[{type: ibwbs, beam: 2, ctc_weight: 0.0}, {type: bwbs, beam: 2, ctc_weight: 0.0}]"
+    (folder / "egs/prompts/conf/sweep_full_context.yaml").write_text(
+        f"- {{read: {{type: chunk, ms: 500}}, commit: {{type: hold, n: 1}}, search: {searches}}}\n"
+    )
     for file in ("prompts/conf/sweep_terms", "prompts/conf/sweep_terms_in_text", "voices/conf/sweep_cascade"):
         (folder / f"egs/{file}.yaml").write_text(SWEEP)
     (folder / "egs/voices/conf/recognisers.yaml").write_text(SWEEP + "- {read: {type: offline}, commit: {type: all}}\n")
@@ -76,9 +80,10 @@ def runs(folder: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def prompts(checkout: Path) -> Path:
-    """The folder of the results of stages 13 and 14."""
+    """The folder of the results of stages 13, 14 and 16."""
     (checkout / "egs/prompts/data/es-en/dev/text.en").write_text("u0 the the the sat on\n")
     run(checkout, "prompts", "--stage", "13", "--stop-stage", "14")
+    run(checkout, "prompts", "--stage", "16", "--stop-stage", "16")
     return checkout / "egs/prompts/exp"
 
 
@@ -100,6 +105,14 @@ def test_recall_of_rare_words(prompts: Path) -> None:
     assert text.splitlines()[:2] == ["recording\ttarget_text", "u0\tcats, mats, their"]
     for found in find_runs([prompts / "terms"]):
         assert json.loads((found / "scores.json").read_text())["terms"] == 3
+
+
+def test_paper_cs_searches(prompts: Path) -> None:
+    """Whisper by BWBS and IBWBS: a table, and findings, which these two runs alone leave undecided or missing."""
+    assert runs(prompts / "full-context") == {"hold-1_BWBS-beam2-ctc0_500ms", "hold-1_IBWBS-beam2-ctc0_500ms"}
+    assert "| hold-1_BWBS-beam2-ctc0_500ms " in (prompts / "README.md").read_text()
+    page = (prompts / "FINDINGS.md").read_text()
+    assert "es-en-full-context-findings" in page and "runs missing 3" in page
 
 
 def test_cascades_that_show_unstable_words(checkout: Path) -> None:

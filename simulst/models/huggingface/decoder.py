@@ -42,6 +42,8 @@ class State:
 
     def __getitem__(self, rows: Tensor) -> State:
         """Hypotheses by their numbers, (m,) int64, in any order and any number of times."""
+        if not self.pairs:  # one that has read nothing has nothing to select
+            return self
         rows = rows.to(self.pairs[0][0].device)
         attention = None if self.attention is None else self.attention[:, rows]
         return State(tuple((keys[rows], values[rows]) for keys, values in self.pairs), attention)
@@ -141,6 +143,8 @@ class SteppedDecoder:
     def _called(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> Any:
         assert memory.frames is not None
         count = tokens.shape[0]
+        if count > 1 and not memory.pairs:  # keys and values of the frames by one row, not again by each
+            self._called(tokens[:1], state[torch.tensor([0])], memory, attention=False)
         source = tuple((k.expand(count, -1, -1, -1), v.expand(count, -1, -1, -1)) for k, v in memory.pairs)
         cache = EncoderDecoderCache(cache_of(state.pairs), cache_of(source))
         with _shown_attention(self._model, attention):

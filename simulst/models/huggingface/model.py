@@ -14,9 +14,9 @@ from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
 from simulst.models.window import WindowedSession, tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, SearchOptions, Tokens
+from simulst.search import BWBS, IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, SearchOptions, Tokens
 from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
-from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
+from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
 from simulst.search.calls import Steps, run_alone
 from simulst.search.loops import without_loops
 from simulst.search.terms import Terms
@@ -54,7 +54,7 @@ class Encode:
 class HuggingFaceSession(WindowedSession):
     """The window's audio is encoded again at each step, the committed text is the forced beginning of the search."""
 
-    gives = frozenset({Need.STEPS, Need.INCREMENTAL, Need.ATTENTION, Need.END_TIMES})
+    gives = frozenset({Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION, Need.END_TIMES})
 
     def __init__(self, architecture: Architecture, source: str, target: str, meter: Meter) -> None:
         super().__init__(architecture.window_seconds, meter)
@@ -63,6 +63,7 @@ class HuggingFaceSession(WindowedSession):
         self.default_search = JointBeamSearch(beam=BEAM, ctc_weight=0.0, max_length_ratio=ratio)
         self.layers, self.heads = sizes_of(architecture.model)
         self._incremental: IncrementalBlockwiseBeamSearch | None = None
+        self._blockwise: BlockwiseBeamSearch | None = None
         self._final = False
         self._before: Tokens = ()  # text before the utterance
         self._states: tuple[tuple[int, int], Encoded] | None = None  # of the encoder, and of which window they are
@@ -80,6 +81,7 @@ class HuggingFaceSession(WindowedSession):
     def _leave(self, tokens: int, samples: int, committed: Tokens) -> None:
         if self._incremental is not None:
             self._incremental.forget(self._in_window(committed), 0, tokens)
+        self._blockwise = None  # its decoder states have read what leaves
         super()._leave(tokens, samples, committed)
 
     def text(self, tokens: Tokens) -> str:
@@ -94,8 +96,8 @@ class HuggingFaceSession(WindowedSession):
         if len(prefix) >= self._model.positions - len(self._prompt()):
             tell_of_full_context(self._model.path, self._model.positions)
             return Found([Hypothesis(committed)])
-        if isinstance(options, IBWBS):
-            found = yield from self._ibwbs(prefix, options, stop)
+        if isinstance(options, IBWBS | BWBS):
+            found = yield from self._by_blocks(prefix, options, stop)
             return replace(found, beam=[replace(h, tokens=self._gone + h.tokens) for h in found.beam])
         assert isinstance(options, JointBeamSearch)
         key = (
@@ -121,15 +123,18 @@ class HuggingFaceSession(WindowedSession):
             )
         )
 
-    def _ibwbs(self, prefix: Tokens, options: IBWBS, stop: Stopping | None) -> Steps[Found]:
+    def _by_blocks(self, prefix: Tokens, options: IBWBS | BWBS, stop: Stopping | None) -> Steps[Found]:
         encoded = yield from self._encoded()
         if not encoded.heard:
             return Found([Hypothesis(prefix)])
         search = self._search_over(encoded, options)
-        if self._incremental is None:
-            self._incremental = IncrementalBlockwiseBeamSearch(search, options)
-        self._incremental.search = search
-        return (yield from self._incremental.step(prefix, stop, self._final))
+        kept: IncrementalBlockwiseBeamSearch | BlockwiseBeamSearch
+        if isinstance(options, IBWBS):
+            kept = self._incremental = self._incremental or IncrementalBlockwiseBeamSearch(search, options)
+        else:
+            kept = self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
+        kept.search = search
+        return (yield from kept.step(prefix, stop, self._final))
 
     def _encoded(self) -> Steps[Encoded]:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.

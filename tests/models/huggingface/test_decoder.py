@@ -126,3 +126,17 @@ def test_another_memory_is_another_source(architecture: Architecture) -> None:
     first = read(decoder, tokens, short)[0]
     assert not torch.allclose(first, read(decoder, tokens, long)[0], atol=1e-3)
     close(read(decoder, tokens, short)[0], first, atol=1e-5, rtol=1e-5)
+
+
+def test_hypotheses_that_go_on_over_new_frames(architecture: Architecture) -> None:
+    """As in BWBS. The frames' keys and values are computed once, and not for each hypothesis."""
+    decoder, memory = opened(architecture, 0.7)
+    state = read(decoder, tokens_of(architecture, 3), memory)[1][torch.tensor([0, 0, 0])]
+    tokens = torch.tensor(tokens_of(architecture, 3, seed=1))
+    together = opened(architecture, 1.9)[1]
+    log_p, after = decoder.step(tokens, state, together)
+    assert all(keys.shape[0] == 1 for keys, _ in together.pairs) and after.length == state.length + 1
+    for row in range(3):
+        one = torch.tensor([row])
+        alone, _ = decoder.step(tokens[one], state[one], opened(architecture, 1.9)[1])
+        close(log_p[row], alone[0], atol=1e-4, rtol=1e-4)

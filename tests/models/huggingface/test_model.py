@@ -21,7 +21,7 @@ from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
 from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stop
-from simulst.search import IBWBS, JointBeamSearch, Tokens
+from simulst.search import BWBS, IBWBS, JointBeamSearch, Tokens
 from simulst.streams import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=4.0)
@@ -69,6 +69,8 @@ POLICIES: list[dict[str, Any]] = [
     {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4, "layers": [-1]}},
     {"commit": {"type": "hold", "n": 1}, "search": {"type": "ibwbs", **SEARCH}},
     {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4}, "search": {"type": "ibwbs", **SEARCH}},
+    {"commit": {"type": "local_agreement"}, "search": {"type": "bwbs", **SEARCH}},
+    {"commit": {"type": "all"}, "stop": {"type": "align_att", "frames": 4}, "search": {"type": "bwbs", **SEARCH}},
 ]
 
 
@@ -110,6 +112,41 @@ def test_the_committed_text_is_forced(model: HuggingFace) -> None:
     assert all(h.tokens[:3] == forced for h in beam)
     scores = [h.score for h in beam]
     assert len(beam) > 1 and scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.usefixtures("unguarded")
+@pytest.mark.parametrize("repetition", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_greedy_bwbs_is_a_loop_over_the_decoder(model: HuggingFace, repetition: bool, seed: int) -> None:
+    """What was read stays as it was read; each chunk's audio is all encoded again for the tokens that follow."""
+    architecture, samples, written = model.architecture, noise(2.2, seed), []
+    options = BWBS(beam=1, ctc_weight=0.0, max_length_ratio=0.2, repetition=repetition)
+    session: Any = model.session(*pair_of(model))
+    text: Tokens = ()
+    state = decoder.State()
+    for start in range(0, samples.size, 8800):
+        last = start + 8800 >= samples.size
+        session.extend(samples[start : start + 8800], final=last)
+        found = session.search((), options, None).best
+        encoded = architecture.encode(samples[: start + 8800])
+        steps = decoder.SteppedDecoder(
+            architecture.model, session._prompt(), architecture.never, architecture.never_first, encoded.heard
+        )
+        memory = steps.memory()
+        memory.append(encoded.frames)
+        room = max(1, int(0.2 * encoded.heard))
+        before = None
+        while len(text) < room:
+            log_p, after = steps.step(torch.tensor([text[-1] if text else architecture.eos]), state, memory)
+            best = int(log_p.argmax())
+            if best == architecture.eos or (not last and repetition and best in text):
+                break
+            text, before, state = (*text, best), state, after
+        written.append(len(found))
+        if not last and len(text) > 1 and before is not None:  # the last token of this chunk is found again
+            text, state = text[:-1], before
+        assert found == text
+    assert len(set(written)) > 1
 
 
 def test_a_sweep_encodes_once(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +252,10 @@ def test_a_distilled_whisper_has_not_its_teachers_heads(folders: dict[str, Any],
 # The window
 
 
-@pytest.mark.parametrize(("kind", "search"), [("mbart", "joint_beam"), ("whisper", "joint_beam"), ("mbart", "ibwbs")])
+@pytest.mark.parametrize(
+    ("kind", "search"),
+    [("mbart", "joint_beam"), ("whisper", "joint_beam"), ("mbart", "ibwbs"), ("mbart", "bwbs"), ("whisper", "bwbs")],
+)
 def test_audio_beyond_the_window_slides(kind: str, search: str, folders: dict[str, Any]) -> None:
     model: Any = load_model(folders[kind], threads=1, window=5.0)
     policy = {"commit": {"type": "local_agreement"}, "search": {"type": search, **SEARCH}}
@@ -244,7 +284,11 @@ def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) 
     assert session._incremental._attention(()) == pytest.approx(before[:1])
 
 
-@pytest.mark.parametrize("options", [GREEDY, IBWBS(1, 0.0, max_length_ratio=4.0)], ids=("joint_beam", "ibwbs"))
+@pytest.mark.parametrize(
+    "options",
+    [GREEDY, IBWBS(1, 0.0, max_length_ratio=4.0), BWBS(1, 0.0, max_length_ratio=4.0)],
+    ids=("joint_beam", "ibwbs", "bwbs"),
+)
 def test_a_full_context_adds_nothing_and_is_told_once(
     model: HuggingFace, options: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
