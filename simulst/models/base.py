@@ -157,7 +157,7 @@ class Family:
     recognises: whether a path is a model of this family.
     options: its options, a frozen dataclass.
     load: loads a model from its path, its options and the number of processors that it may use.
-    digest: a hash of the weights, from the path and the options. If the model is trained again, the hash changes.
+    digest: a hash of what makes the output, from the path and the options. If the model is trained again, it changes.
     """
 
     name: str

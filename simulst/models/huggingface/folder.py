@@ -8,7 +8,8 @@ from pathlib import Path
 
 from simulst.errors import SimulstError, first_line
 
-PATTERNS = ["*.json", "*.model", "*.txt", "*.spm", "*.jinja", "*.py", "*.safetensors"]
+SETTINGS = ["*.json", "*.model", "*.txt", "*.spm", "*.jinja", "*.py"]
+PATTERNS = [*SETTINGS, "*.safetensors"]
 
 
 def model_type(folder: Path) -> str | None:
@@ -62,8 +63,13 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def digest_of_folder(path: Path) -> str:
-    """A short name of the weights of a model in a folder or on the hub. Raises SimulstError: there are none."""
-    return digest_of_files(weight_files(find_folder(path)))
+    """A short name of a model in a folder or on the hub: of its weights, configuration and tokeniser.
+
+    Raises SimulstError: it has no weights.
+    """
+    folder = find_folder(path)
+    settings = {file for pattern in SETTINGS for file in folder.glob(pattern)}
+    return digest_of_files([*weight_files(folder), *sorted(settings)])
 
 
 def digest_of_files(files: list[Path]) -> str:
