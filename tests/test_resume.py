@@ -90,6 +90,11 @@ NUMBERS = itertools.count()
 SAME = (nothing, same_audio_elsewhere)
 
 
+def succeeds(*args: object) -> None:
+    status, _, error = simulst(*args)
+    assert status == 0, error
+
+
 def without_paths(folder: Path) -> list[Instance]:
     """A log without times, and without where the audio lay."""
     return [replace(instance, source=[]) for instance in timeless(folder)]
@@ -105,7 +110,7 @@ def test_refused_or_as_if_it_had_begun_so(data: Path, kept: int, half: bool, cha
     weights = {"name": "one"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decode, "digest_of_weights", lambda path, options: weights["name"])
-        assert simulst(*command(here))[0] == 0
+        succeeds(*command(here))
         log = folder / "out/instances.log"
         lines = log.read_text().splitlines(keepends=True)
         log.write_text("".join(lines[:kept]) + (lines[kept][:40] if half and kept < 6 else ""))
@@ -117,27 +122,27 @@ def test_refused_or_as_if_it_had_begun_so(data: Path, kept: int, half: bool, cha
         if change in SAME:
             assert status == 0
         if status == 0:
-            assert simulst(*command(here, "fresh", *more))[0] == 0
+            succeeds(*command(here, "fresh", *more))
             assert without_paths(folder / "out") == without_paths(folder / "fresh")
         else:
             assert "give another --out, or use --force" in error or "is not from this data" in error, error
             assert log.read_text() == before
-            assert simulst(*command(here, "out", *more, "--force"))[0] == 0
-            assert simulst(*command(here, "fresh", *more))[0] == 0
+            succeeds(*command(here, "out", *more, "--force"))
+            succeeds(*command(here, "fresh", *more))
             assert timeless(folder / "out") == timeless(folder / "fresh")
 
 
 @pytest.mark.parametrize("change", [text, audio, pointed_elsewhere, segments, renamed, other_text, configuration])
 def test_a_whole_run_of_something_else_is_refused(data: Path, change: Any) -> None:
     """Nothing is left to decode, and still the old scores are not those of the new data."""
-    assert simulst(*command(data))[0] == 0
+    succeeds(*command(data))
     more = change(data.parent, "u3")
     status, _, error = simulst(*command(data, "out", *more))
     assert status == 1 and ("use --force to decode again" in error or "is not from this data" in error)
 
 
 def test_a_broken_config_of_a_run(data: Path) -> None:
-    assert simulst(*command(data))[0] == 0
+    succeeds(*command(data))
     config = data.parent / "out/config.yaml"
     for broken in (b"label: [", b"\xff\xfe", b"- 1", b"decoding: 3\nlabel: x", b"label: x\ndecoding: {read: 3}", b""):
         config.write_bytes(broken)
