@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 SPINS = "5000"
@@ -34,15 +35,23 @@ def available_cores(jobs: int = 1) -> int:
     return asked if asked > 0 else max(1, len(os.sched_getaffinity(0)) // jobs)
 
 
-def waited_seconds() -> float:
-    """Seconds that the running threads of this process have waited for a processor, since each of them started.
+def waits() -> dict[str, int]:
+    """Nanoseconds that each running thread of this process has waited for a processor, by the thread's number.
 
-    0 if the kernel does not provide this.
+    Empty if the kernel does not provide this.
     """
-    total = 0
-    for thread in Path("/proc/self/task").glob("*/schedstat"):
+    found = {}
+    for file in Path("/proc/self/task").glob("*/schedstat"):
         try:
-            total += int(thread.read_text().split()[1])
+            found[file.parent.name] = int(file.read_text().split()[1])
         except (OSError, ValueError, IndexError):  # the thread has just ended
             continue
-    return total / 1e9
+    return found
+
+
+def waited_seconds(before: Mapping[str, int]) -> float:
+    """Seconds that the running threads have waited for a processor since `before`, which `waits` gave.
+
+    A thread that has ended since then does not count.
+    """
+    return sum(max(0, now - before.get(thread, 0)) for thread, now in waits().items()) / 1e9

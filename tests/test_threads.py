@@ -10,7 +10,8 @@ from multiprocessing import Process
 
 import pytest
 
-from simulst.threads import available_cores, waited_seconds
+from simulst import threads
+from simulst.threads import available_cores, waited_seconds, waits
 
 
 @pytest.mark.parametrize(
@@ -55,10 +56,17 @@ def test_waiting_for_a_processor_is_seen() -> None:
     try:
         other = Process(target=spin, args=(2.0,))
         other.start()
-        before = waited_seconds()
+        before = waits()
         spin(1.0)
-        assert waited_seconds() - before > 0.1
+        assert waited_seconds(before) > 0.1
         other.kill()
         other.join()
     finally:
         os.sched_setaffinity(0, everywhere)
+
+
+def test_a_thread_that_has_ended_takes_no_waiting_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may also be another thread's by now. A negative time would make the run's log unreadable."""
+    monkeypatch.setattr(threads, "waits", lambda: {"1": 3_000_000_000, "3": 500_000_000, "4": 1_000_000_000})
+    assert waited_seconds({"1": 1_000_000_000, "2": 9_000_000_000, "4": 7_000_000_000}) == 2.5
+    assert waited_seconds({"2": 9_000_000_000, "1": 3_000_000_000, "3": 500_000_000, "4": 1_000_000_000}) == 0

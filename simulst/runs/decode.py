@@ -29,7 +29,7 @@ from simulst.models.base import Model
 from simulst.runs.folder import RunFolder, audio_digest
 from simulst.runs.task import Task, model_of
 from simulst.streams import open_stream
-from simulst.threads import waited_seconds
+from simulst.threads import waited_seconds, waits
 from simulst.units import SAMPLE_RATE
 
 logger = logging.getLogger(__name__)
@@ -89,9 +89,9 @@ def _decode(
         try:
             meter = Meter(memo if share else None)
             stream = open_stream(model, decoding, *languages, unit, meter, utterance.background)
-            waited = waited_seconds()
+            before = waits()
             stream.push(audio, finished=True)
-            waited = waited_seconds() - waited
+            waited = waited_seconds(before)
             instance = instance_of(stream, utterance, index, audio.size * 1000 / SAMPLE_RATE)
             yield replace(instance, audio=digest, waited_ms=1000 * waited)
         except SimulstError as error:
