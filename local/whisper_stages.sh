@@ -23,6 +23,15 @@ decode() {
         ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) "${@:6}"
 }
 
+# Tests findings on the runs in the folder $2. $1: name of the section; $3: the command that made the runs; $4: files of findings.
+write_findings() {
+    local files=() file
+    for file in $4; do files+=(--findings "$file"); done
+    # shellcheck disable=SC2046
+    simulst findings "${files[@]}" --runs "$2" --section "$1-findings" --command "$3" --out "$exp/FINDINGS.md" \
+        $($publish && echo --out README.md)
+}
+
 if runs 8; then
     for pair in $pairs; do
         for split in $tests; do
@@ -49,8 +58,6 @@ if runs 10; then
     echo "== stage 10: curve, tables and findings"
     pages=("$exp/README.md")
     if $publish; then pages+=(README.md); fi
-    files=()
-    for file in $findings; do files+=(--findings "$file"); done
     for pair in $pairs; do
         for split in $tests; do
             section=$(section_of "$pair" "$split")
@@ -67,10 +74,7 @@ if runs 10; then
                     --command "$command" ${tested:+--test $tested} "$(runs_of "$pair" "$split")"
             done
             if [ -n "$picture" ] && [ -n "$findings" ]; then
-                # shellcheck disable=SC2046
-                simulst findings "${files[@]}" --runs "$(runs_of "$pair" "$split" "${variants##* }")" \
-                    --section "$section-findings" --command "$command" --out "$exp/FINDINGS.md" \
-                    $($publish && echo --out README.md)
+                write_findings "$section" "$(runs_of "$pair" "$split" "${variants##* }")" "$command" "$findings"
             fi
         done
     done

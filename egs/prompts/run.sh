@@ -177,9 +177,7 @@ if runs 16; then
     echo "== stage 16: BWBS and IBWBS on the es prompts"
     es_sweep conf/sweep_full_context.yaml "$exp/full-context" --model "$hf"
     write_tables es-en-full-context 16 "$exp/full-context"
-    # shellcheck disable=SC2046
-    simulst findings --findings ../../conf/findings/paper_c_full_context.yaml --runs "$exp/full-context" \
-        --section es-en-full-context-findings --command "$command --stage 16 --stop-stage 16" --out "$exp/FINDINGS.md" \
-        $($publish && echo --out README.md)
+    write_findings es-en-full-context "$exp/full-context" "$command --stage 16 --stop-stage 16" \
+        ../../conf/findings/paper_c_full_context.yaml
     if $publish; then python ../../local/write_verdicts.py --root ../..; fi
 fi
