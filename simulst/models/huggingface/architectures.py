@@ -108,7 +108,10 @@ class Architecture:
 
     def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
         """What the encoder reads of several windows of audio, (n,) float32 each, padded to the longest of them."""
-        return dict(self.extractor(list(windows), sampling_rate=SAMPLE_RATE, return_tensors="pt", padding=True))
+        # Some extractors divide features by their deviation, which is 0 in digital silence.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = self.extractor(list(windows), sampling_rate=SAMPLE_RATE, return_tensors="pt", padding=True)
+        return {name: torch.where(values.isfinite(), values, 0) for name, values in found.items()}
 
     def terms(self, background: Background, options: JointOptions, language: str) -> Terms | None:
         """The terms of a recording in these tokens, if they get a bonus."""

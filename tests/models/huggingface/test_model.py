@@ -171,6 +171,13 @@ def test_hardly_any_audio(model: HuggingFace) -> None:
         assert session.search((), GREEDY, None).beam
 
 
+def test_digital_silence(model: HuggingFace) -> None:
+    """Before speech and alone: some extractors divide by the variation of the features."""
+    for samples in (np.zeros(20000, np.float32), np.concatenate([np.zeros(9600, np.float32), noise(1)])):
+        for policy in POLICIES[-2:]:
+            run(model, policy, samples, 4800)
+
+
 def test_the_prompt_of_each_kind(models: dict[str, HuggingFace]) -> None:
     for kind, target, names in (
         ("mbart", "de", ["</s>", "de_DE"]),
