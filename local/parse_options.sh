@@ -6,7 +6,7 @@
 #
 # This file sets `shown` to the options that were given and that change results. Recipes write them under the results.
 known=" $(compgen -v | tr '\n' ' ')"
-where_and_how=" stage stop_stage publish force jobs scheduler slurm ngpu num_nodes hosts data exp downloads models seeds "
+where_and_how=" stage stop_stage publish force jobs scheduler slurm ngpu num_nodes hosts data exp downloads models seeds b_models "
 given=" "
 shown=
 default() { [[ $given == *" $1 "* ]] || printf -v "$1" %s "$2"; }
@@ -87,7 +87,7 @@ for name in stage stop_stage; do
 done
 
 # These are parts of longer texts, which are divided at blanks.
-for name in $(compgen -v | grep -E '^(data|exp|asr_model|(.*_)?config)$'); do
+for name in $(compgen -v | grep -E '^(data|exp|asr_model|guide|(.*_)?config)$'); do
     if [[ ${!name} == *[[:space:]]* ]]; then
         echo "error: --${name//_/-} '${!name}': give a path without blanks" >&2
         exit 1

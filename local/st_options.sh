@@ -22,6 +22,7 @@
 #   --decodings FILE     decoding configurations [$decodings]
 #   --guided             stage 8 also decodes the offline model of stage 11, guided by the CTC of stage 6's model
 #                        (paper C's table 2); needs stages 7 and 11
+#   --guide DIR          the model whose CTC guides it, such as a smaller --system's exp/NAME/en-de/st; without it, stage 6's
 #   --findings "F ..."   files of the papers' findings, which stage 10 tests (docs/papers.md) [$findings];
 #                        none with --system
 #   --seeds "DIR ..."    folders of experiments (--exp) that were trained with other seeds (--train-options "--seed 2") and have
@@ -30,7 +31,7 @@
 #   --publish            also write tables and curves into this recipe's README.md and PREFIX.md, and the verdicts on
 #                        findings into docs/papers.md, which git tracks; without it, write only pages of the same names
 #                        in the folder of experiments
-#   --jobs N             processes on this machine [all cores]
+#   --jobs N             processes on this machine, one for each core [$jobs]
 #   --scheduler ADDRESS  a running Dask scheduler to decode on instead; --slurm: decode in --jobs jobs of a Slurm cluster
 #   --ngpu N             GPUs per machine for training, with one process for each; 0: the CPU [$ngpu]
 #   --num-nodes N        machines of a Slurm cluster to train on [$num_nodes]; --hosts A,B: machines to reach through ssh
@@ -58,12 +59,13 @@ tests=tst-COMMON
 limits=
 decodings=../../conf/decode/sweep.yaml
 guided=false
+guide=
 findings=../../conf/findings/paper_c.yaml
 seeds=
 data=data
 exp=exp
 publish=false
-jobs=$(nproc)
+jobs=$(env -u OMP_NUM_THREADS nproc) # that variable is about threads
 scheduler=
 slurm=false
 ngpu=1

@@ -154,7 +154,7 @@ if runs 8; then
             decode "$pair" "$split" "$out/st" "$decodings" "$out/$decoded/$pair/$split" $chosen
             if $guided; then
                 echo "== stage 8: decode $pair $split by the offline model of stage 11, guided by CTC"
-                sed "s#exp/en-de/st#$out/st#" ../../conf/decode/sweep_guide.yaml > "$out/guided.yaml"
+                sed "s#exp/en-de/st#${guide:-$out/st}#" ../../conf/decode/sweep_guide.yaml > "$out/guided.yaml"
                 # shellcheck disable=SC2086
                 decode "$pair" "$split" "$out/offline" "$out/guided.yaml" "$out/$decoded/$pair/$split" $chosen
             fi

@@ -10,11 +10,12 @@
 #   --dev N              development sentences [$dev]
 #   --test N             sentences of tst-COMMON [$test]
 #   --he N               sentences of tst-HE, in voices that training has not heard [$he]
+#   --b-models "M ..."   tokens of paper B's models in stage 25 [$b_models]
 #
 # Stage 17 (--stage 17 --stop-stage 17) writes the talks of the test splits as whole recordings, for long streams.
 # Stage 19 (--stage 19 --stop-stage 19) compares, on dev, searches with and without the detection of repeated tokens.
 # Stage 24 (--stage 24 --stop-stage 24) measures the recall of rare words without and with a bonus for terms.
-# Stage 25 (--stage 25 --stop-stage 25) is paper B: stages 3 to 10 for its three models, and its findings. Needs stages 1 and 2.
+# Stage 25 (--stage 25 --stop-stage 25) is paper B: stages 3 to 10 for its models, and its findings. Needs stages 1 and 2.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -26,6 +27,7 @@ train=5000
 dev=150
 test=300
 he=100
+b_models="char bpe400 bpe2000"
 # shellcheck source=../../local/st_options.sh
 . ../../local/st_options.sh
 # shellcheck source=../../local/prefix_options.sh
@@ -146,16 +148,34 @@ if runs 24; then
 fi
 
 if runs 25; then
-    shared=()
-    for model in "b-char char 700" "b-bpe400 bpe 400" "b-bpe2000 bpe 2000"; do
-        read -r name kind size <<< "$model"
-        echo "== stage 25: paper B's model with the tokens $name"
-        ./run.sh --system "$name" --config ../../conf/train/mini_b_st.yaml --token-kind "$kind" --pieces "$size" \
+    b_stages() { # tokens of the model, first and last stage, more options
+        local name=$1 first=$2 last=$3 kind=${1%%[0-9]*} size=${1##*[a-z]}
+        ./run.sh --system "b-$name" --config ../../conf/train/mini_b_st.yaml --token-kind "$kind" --pieces "${size:-700}" \
             --decodings ../../conf/decode/paper_b_grid.yaml --asr true --asr-config ../../conf/train/mini_b_asr.yaml \
-            "${shared[@]}" "${GIVEN[@]}" --stage 3 --stop-stage 10
-        if [[ $given != *" asr "* ]] || $asr; then
-            shared=(--asr-model "$exp/b-char/$pair/asr/valid.acc.best.pth") # the source's tokens are the same in all three
+            "${@:4}" "${GIVEN[@]}" --stage "$first" --stop-stage "$last"
+    }
+    for name in $b_models; do
+        if ! [[ $name =~ ^(char|bpe[1-9][0-9]*)$ ]]; then
+            echo "error: --b-models '$name': give char, or bpe and the number of pieces, such as bpe400" >&2
+            exit 1
         fi
     done
-    write_findings "${variant:+$variant-}b-$pair" README.md "b-*/$pair" "$command --stage 25 --stop-stage 25" ../../conf/findings/paper_b.yaml
+    begun= shared=()
+    if [[ $given != *" asr "* ]] || $asr; then
+        echo "== stage 25: the recognition model that all begin with"
+        b_stages char 3 5
+        begun=char
+        shared=(--asr-model "$exp/b-char/$pair/asr/valid.acc.best.pth") # the source's tokens are the same in all
+    fi
+    for name in $b_models; do
+        echo "== stage 25: paper B's model with the tokens $name"
+        if [ "$name" = "$begun" ]; then b_stages "$name" 6 10; else b_stages "$name" 3 10 "${shared[@]}"; fi
+    done
+    for compared in "char bpe400 b paper_b" "bpe400 bpe2000 b-pieces paper_b_pieces"; do
+        read -r one other section file <<< "$compared"
+        if [[ " $b_models " == *" $one "* && " $b_models " == *" $other "* ]]; then
+            write_findings "${variant:+$variant-}$section-$pair" README.md "b-*/$pair" \
+                "$command --stage 25 --stop-stage 25" "../../conf/findings/$file.yaml"
+        fi
+    done
 fi

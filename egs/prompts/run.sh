@@ -7,7 +7,7 @@
 #   --limit N            es prompts to decode without --full [40]
 #   --limit-others N     prompts of each other language without --full [25]
 #   --max-seconds S      the longest prompt to decode without --full [20]
-#   --jobs N             processes [all cores]
+#   --jobs N             processes, one for each core [$jobs]
 #   --scheduler ADDRESS  a running Dask scheduler to use instead; --slurm: decode in --jobs jobs of a Slurm cluster
 #   --model DIR|NAME     another Whisper in CTranslate2 form: a folder, or a name on the Hugging Face hub
 #   --min-words N        keep prompts of at least so many English words [8]
@@ -36,7 +36,7 @@ full=false
 limit=40
 limit_others=25
 max_seconds=20
-jobs=$(nproc)
+jobs=$(env -u OMP_NUM_THREADS nproc) # that variable is about threads
 scheduler=
 slurm=false
 model=

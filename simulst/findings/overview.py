@@ -16,7 +16,7 @@ SECTION = re.compile(r"<!-- results: (\S+)-findings -->(.*?)<!-- end results: \1
 VERDICT = re.compile(
     r"^\* \*\*(\S+) (holds|does not hold|not decided)\*\* (.*?)(?=^\* |\n\n)", re.MULTILINE | re.DOTALL
 )
-SYSTEM = re.compile(r"(?<![^-])b-(?=[a-z]{2}-)|(-a|-prefix|-full-context|-tst)+$")
+SYSTEM = re.compile(r"(?<![^-])b-(?:pieces-)?(?=[a-z]{2}-)|(-a|-prefix|-full-context|-tst)+$")
 """What names a system, and not a corpus, in the name of a section."""
 SHORT = {"holds": "yes", "does not hold": "no", "not decided": "?"}
 

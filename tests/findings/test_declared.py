@@ -47,6 +47,7 @@ def test_our_own() -> None:
         ("paper_a", ["egs/prompts/conf/sweep_es.yaml"]),
         ("paper_a", ["conf/decode/sweep_a.yaml"]),
         ("paper_b", ["conf/decode/paper_b_grid.yaml"]),
+        ("paper_b_pieces", ["conf/decode/paper_b_grid.yaml"]),
         ("paper_c_full_context", ["conf/decode/sweep_full_context.yaml"]),
         ("paper_c", [f"conf/decode/sweep{name}.yaml" for name in ("", "_repetition", "_guide")]),
     ],

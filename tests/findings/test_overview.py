@@ -32,6 +32,7 @@ def test_overview(tmp_path: Path) -> None:
     publish(other, "es-en-tst-findings", VERDICTS)
     publish(other, "of-nothing-findings", VERDICTS[3:])
     publish(other, "talk-b-es-en-prefix-tst-findings", VERDICTS[:1])
+    publish(other, "talk-b-pieces-es-en-findings", VERDICTS[:1], first=1)
     other.write_text(other.read_text().replace("Sentence 0", "Another\n  sentence", 1))  # X0 of es-en
     table = overview({"P": FINDINGS, "Q": []}, read_verdicts([mini, other]), docs)
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")]
@@ -39,7 +40,7 @@ def test_overview(tmp_path: Path) -> None:
     assert rows[0] == ["Finding", *links, "[other es-en](../other/README.md)", "[other talk-es-en](../other/README.md)"]
     assert rows[2:7] == [
         ["X0: Sentence 0", "yes", "no", "", "yes"],
-        ["X1: Sentence 1", "no", "", "no", ""],
+        ["X1: Sentence 1", "no", "", "no", "yes"],
         ["X2: Sentence 2", "?", "", "?", ""],
         ["X3: Sentence 3", "", "", "", ""],
         ["X4: Sentence 4", "", "", "", ""],

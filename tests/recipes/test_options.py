@@ -15,6 +15,7 @@ import pytest
 from simulst.config import load_sweep
 from simulst.corpora.scaffold import new_recipe
 from simulst.findings import load_findings
+from simulst.policy.ctc_guide import CTCGuide
 
 ROOT = Path(__file__).parents[2]
 SHARED = {"local/st_options.sh", "local/prefix_options.sh", "local/paper_a_options.sh"}
@@ -182,11 +183,44 @@ def test_paper_bs_models_begin_with_one_recognition_model(tmp_path: Path) -> Non
         assert line.startswith(f"other/{name}/en-ja/st ") and line.endswith(" -- --seed 2")
         assert " --encoder other/b-char/en-ja/asr/valid.acc.best.pth " in line
     assert sum("paper_b_grid.yaml" in line for line in called if line.startswith("sweep")) == 6
-    assert called[-1] == (
-        'findings --section b-en-ja-findings --command ./run.sh --recipe mini --pair en-ja --train-options "--seed 2" '
-        '--counts "1 2" --stage 25 --stop-stage 25 --out other/FINDINGS.md '
-        "--runs other/b-*/en-ja --runs more/b-*/en-ja --findings ../../conf/findings/paper_b.yaml"
-    )
+    findings = [line for line in called if line.startswith("findings")]
+    assert findings == [
+        f"findings --section {section}-en-ja-findings --command ./run.sh --recipe mini --pair en-ja "
+        '--train-options "--seed 2" --counts "1 2" --stage 25 --stop-stage 25 --out other/FINDINGS.md '
+        f"--runs other/b-*/en-ja --runs more/b-*/en-ja --findings ../../conf/findings/{file}.yaml"
+        for section, file in (("b", "paper_b"), ("b-pieces", "paper_b_pieces"))
+    ]
+
+
+def test_a_guide_of_another_system(tmp_path: Path) -> None:
+    noted(tmp_path)
+    place = tmp_path / "egs/mini/exp/en-de"
+    place.mkdir(parents=True)
+    for options, guide in (([], "exp/en-de/st"), (["--guide", "exp/guide/en-de/st"], "exp/guide/en-de/st")):
+        done = run(tmp_path / "egs/mini", "--stage", "8", "--stop-stage", "8", "--guided", *options)
+        assert done.returncode == 0, done.stderr
+        stops = [decoding.stop for decoding in load_sweep(place / "guided.yaml")]
+        assert {stop.model for stop in stops if isinstance(stop, CTCGuide)} == {guide}
+
+
+@pytest.mark.parametrize("name", ["mini", "prompts"])
+def test_all_cores_decode_whatever_the_number_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = len(os.sched_getaffinity(0))
+    monkeypatch.setenv("OMP_NUM_THREADS", str(cores + 1))
+    assert re.search(rf"--jobs N .*\[{cores}\]", run(ROOT / "egs" / name, "--help").stdout)
+
+
+def test_some_of_paper_bs_models(tmp_path: Path) -> None:
+    """Without characters, their recognition model is still the one that the others begin with."""
+    noted(tmp_path)
+    place = tmp_path / "egs/mini/exp/b-bpe400/en-de"
+    place.mkdir(parents=True)
+    (place / "en-de.svg").touch()
+    done = run(tmp_path / "egs/mini", "--b-models", "bpe400", "--stage", "25", "--stop-stage", "25")
+    assert done.returncode == 0, done.stderr
+    trained = [line.partition(" --out ")[2].split()[0] for line in done.stdout.splitlines() if "train.py train" in line]
+    assert trained == ["exp/b-char/en-de/asr", "exp/b-bpe400/en-de/st"]
+    assert "findings --section" not in done.stdout and "--b-models" not in done.stdout
 
 
 def test_paper_bs_models_without_recognition(tmp_path: Path) -> None:
@@ -207,6 +241,7 @@ def test_paper_bs_models_without_recognition(tmp_path: Path) -> None:
         (["--sise", "large"], "error: unknown option --sise; see"),
         (["--size", "huge"], "error: no size 'huge'; there are small and large"),
         (["--style", "song"], "error: no style 'song'; there are sentences and talk"),
+        (["--b-models", "bpe", "--stage", "25", "--stop-stage", "25"], "error: --b-models 'bpe': give char, or bpe and"),
         (["--tests"], "error: --tests needs a value"),
         (["en-de"], "error: unexpected argument 'en-de'"),
         (["--stage", "foo"], "error: --stage 'foo' is no stage's number; see"),
