@@ -56,7 +56,7 @@ write_curve_and_tables() {
 # Tests findings on the runs of trainings with other seeds, too. $1: name of the section; $2: the page that --publish
 # changes; $3: the folder of the runs below that of the experiments; may have wildcards; $4: the command that made them; $5: files of findings.
 write_findings() {
-    local arguments=(--section "$1-findings" --command "$4" --out "$exp/FINDINGS.md") folder file
+    local arguments=(--section "$1-findings" --command "$4${seeds:+ --seeds \"$seeds\"}" --out "$exp/FINDINGS.md") folder file
     if $publish; then arguments+=(--out "$2"); fi
     for folder in "$exp" $seeds; do arguments+=(--runs "$folder/$3"); done
     for file in $5; do arguments+=(--findings "$file"); done

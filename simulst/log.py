@@ -243,7 +243,9 @@ def _parse(line: str, where: str) -> Instance:
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        raise SimulstError(f"{where}: not an entry of an instances.log ({_short(line)}); score a SimulEval log.")
+        raise SimulstError(
+            f"{where}: not an entry of an instances.log ({_short(line)}); give a log that simulst or SimulEval wrote."
+        )
     if "index" in row:
         where += f", index {_short(json.dumps(row['index']))}"
     # Logs of other programs may lack these fields.
@@ -257,7 +259,8 @@ def _parse(line: str, where: str) -> Instance:
         name, *places = first["loc"]
         if first["type"] == "missing":
             raise SimulstError(
-                f"{where}: not an entry of an instances.log, it has no '{name}'; score a SimulEval log."
+                f"{where}: not an entry of an instances.log, it has no '{name}'; give a log that simulst or SimulEval "
+                "wrote."
             ) from None
         what = str(name) + "".join(f"[{place}]" for place in places if isinstance(place, int))
         says = first["msg"].replace("Input should", "should")

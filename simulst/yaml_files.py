@@ -43,7 +43,7 @@ def read_yaml(path: str | Path, what: str = "configuration file") -> Any:
     """
     path = Path(path)
     if not path.is_file():
-        raise SimulstError(f"{path}: no such {what}.")
+        raise SimulstError(f"{path}: no such {what}; check the path.")
     try:
         return load_yaml(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -4,7 +4,7 @@
 #   --size S             small: minutes on two CPU cores; large: paper C's model, for a GPU (README.md says how long), with
 #                        the defaults that `--size large --help` shows; stages 11 to 16 are the same in both [$size]
 #   --style S            sentences: a segment is a sentence; talk: one to three clauses, some cut within a sentence, with
-#                        pauses and fillers, the defaults that `--style talk --help` shows, and a Conformer in stage 11 [$style]
+#                        pauses and fillers, and the defaults that `--style talk --help` shows [$style]
 #   --pair P             en-de or en-ja [$pair]
 #   --train N            training sentences [$train]
 #   --dev N              development sentences [$dev]
@@ -46,9 +46,10 @@ prefix_limit=2500
 open_end=true
 with_whole=true
 ratios="none 36 30"
-trained_waits="1 3 5 7 9"
-wait_encoders="bidirectional unidirectional"
+trained_waits="1 5"
 offline_config=../../conf/train/mini_transformer.yaml
+# A Conformer instead of that Transformer: it learns more, and sooner.
+full_context_options="--encoder conformer --encoder_conf num_blocks=4 --encoder_conf cnn_module_kernel=15 --encoder_conf rel_pos_type=latest"
 prefix_config=../../conf/train/mini_prefix.yaml
 wait_config=../../conf/train/mini_wait.yaml
 predictor_model="--mels 40 --channels 16 --embedding 64 --hidden 128 --learning-rate 1e-3 --warmup 200 --max-epochs 30"
@@ -72,9 +73,6 @@ dependent_defaults() {
         sentences) ;;
         talk)
             variant=${variant:+$variant-}talk
-            # mini_transformer.yaml's Transformer learns too little from these segments.
-            default full_context_options "--encoder conformer --encoder_conf num_blocks=4 --encoder_conf cnn_module_kernel=15 --encoder_conf rel_pos_type=latest"
-            default wait_encoders bidirectional # a Conformer's convolutions look ahead
             [ "$size" = large ] || default train 4300 ;; # about as much audio as 5000 sentences without pauses
         *)
             echo "error: no style '$style'; there are sentences and talk" >&2

@@ -25,9 +25,11 @@ def findings_page(papers: Mapping[str, Sequence[Outcome]]) -> str:
     verdicts = ["holds", "does not hold", "not decided", "runs missing"]
     verdicts += ["for other languages"] * ("for other languages" in counts)
     told = ", ".join(f"{verdict} {counts[verdict]}" for verdict in verdicts)
+    several = any(outcome.trainings > 1 for outcome in outcomes)
     lines = [
-        f"{len(outcomes)} findings: {told}. Brackets hold 95 % intervals. p is corrected for {tests} tests; "
-        f"a verdict needs p below {LEVEL:g}."
+        f"{len(outcomes)} findings: {told}. Brackets hold 95 % intervals"
+        + (" of the mean over the trainings; p is that of the least sure training. " if several else ". ")
+        + f"p is corrected for {tests} tests; a verdict needs p below {LEVEL:g}."
     ]
     for paper, of_paper in papers.items():
         lines += ["", f"**{paper}**", ""]

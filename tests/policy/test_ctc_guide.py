@@ -120,7 +120,7 @@ def letters(words: list[str]) -> Tokens:
     return tuple(LETTERS.index("<space>" if c == "_" else c) for c in spaced)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.integers(0, 4),
@@ -211,7 +211,7 @@ def literal_characters(pieces: list[str], before: str, odds_of: Any, threshold: 
     return text[len(before) : kept[0]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.integers(0, 4),

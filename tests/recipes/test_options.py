@@ -99,14 +99,15 @@ def test_prefix_stages_have_their_own_tokens(tmp_path: Path) -> None:
     )
 
 
-def test_full_context_models_of_talks_are_conformers(tmp_path: Path) -> None:
+def test_full_context_models_are_conformers(tmp_path: Path) -> None:
     """The offline model and those that begin with its weights have the same encoder."""
     noted(tmp_path)
     options = ["--stage", "11", "--stop-stage", "13", "--ratios", "none", "--trained-waits", "1 5"]
-    options += ["--wait-encoders", "bidirectional", "--offline-options", "--seed 2"]
+    options += ["--offline-options", "--seed 2"]
     for style, more, encoder in (
-        ("sentences", [], []),
+        ("sentences", [], ["conformer"]),
         ("talk", [], ["conformer"]),
+        ("sentences", ["--full-context-options", ""], []),
         ("talk", ["--full-context-options", "--encoder transformer"], ["transformer"]),
     ):
         called = run(tmp_path / "egs/mini", "--style", style, *options, *more).stdout
@@ -186,7 +187,7 @@ def test_paper_bs_models_begin_with_one_recognition_model(tmp_path: Path) -> Non
     findings = [line for line in called if line.startswith("findings")]
     assert findings == [
         f"findings --section {section}-en-ja-findings --command ./run.sh --recipe mini --pair en-ja "
-        '--train-options "--seed 2" --counts "1 2" --stage 25 --stop-stage 25 --out other/FINDINGS.md '
+        '--train-options "--seed 2" --counts "1 2" --stage 25 --stop-stage 25 --seeds "more" --out other/FINDINGS.md '
         f"--runs other/b-*/en-ja --runs more/b-*/en-ja --findings ../../conf/findings/{file}.yaml"
         for section, file in (("b", "paper_b"), ("b-pieces", "paper_b_pieces"))
     ]
@@ -241,7 +242,7 @@ def test_paper_bs_models_without_recognition(tmp_path: Path) -> None:
         (["--sise", "large"], "error: unknown option --sise; see"),
         (["--size", "huge"], "error: no size 'huge'; there are small and large"),
         (["--style", "song"], "error: no style 'song'; there are sentences and talk"),
-        (["--b-models", "bpe", "--stage", "25", "--stop-stage", "25"], "error: --b-models 'bpe': give char, or bpe and"),
+        (["--stage", "25", "--stop-stage", "25", "--b-models", "bpe"], "error: --b-models 'bpe': give char, or"),
         (["--tests"], "error: --tests needs a value"),
         (["en-de"], "error: unexpected argument 'en-de'"),
         (["--stage", "foo"], "error: --stage 'foo' is no stage's number; see"),

@@ -64,9 +64,9 @@ class Encoding(ABC):
         return self._start + self._audio.size
 
     @property
+    @abstractmethod
     def heard(self) -> int:
         """See `Session.heard`."""
-        return self.length
 
     @property
     def end(self) -> int:
@@ -105,6 +105,11 @@ class FullContextEncoding(Encoding):
         super().__init__(model, meter)
         self._lasting: Tensor | None = None  # of the first step, the rows that more audio does not change
         self._reduced = 0  # the length of audio of which they are
+
+    @property
+    def heard(self) -> int:
+        """How many frames the first step writes. Less audio than for one more of them makes no step."""
+        return self._model.reduction.count(self.length)
 
     def encode(self) -> Steps[None]:
         key = ("encode", self.length)

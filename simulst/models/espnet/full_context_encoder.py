@@ -114,13 +114,20 @@ class Reduction:
         first = 0 if known is None else min(len(known), self._lasting(audio.size))
         return self._join(known, audio, first, self._features.count(audio.size, final=True))
 
+    def count(self, samples: int) -> int:
+        """How many rows `all` gives for so much audio."""
+        return self._rows(self._features.count(samples, final=True))
+
     def _join(self, known: Tensor | None, audio: np.ndarray, first: int, features: int) -> Tensor:
         """The first known rows, and those after them that come from so many features of the audio."""
         rows = self._encoder.reduce(self._features.frames(audio, 0, first * self._encoder.factor, features))
         return rows if known is None or not first else torch.cat([known[:first], rows])
 
     def _lasting(self, samples: int) -> int:
-        return max(0, (self._features.count(samples, final=False) - self._encoder.least) // self._encoder.factor + 1)
+        return self._rows(self._features.count(samples, final=False))
+
+    def _rows(self, features: int) -> int:
+        return max(0, (features - self._encoder.least) // self._encoder.factor + 1)
 
 
 class ReducedPrefixes:
