@@ -472,3 +472,12 @@ def test_a_configuration_has_one_document() -> None:
     for page in pages.PAGES:
         for block in pages.blocks(page, "yaml"):
             assert len(list(yaml.safe_load_all(block.text))) == 1, page
+
+
+def test_a_file_that_a_page_shows_is_shown_whole() -> None:
+    text = pages.read("docs/decoding.md")
+    shown = re.findall(r"`(conf/decode/\w+\.yaml)` is ((?:(?!```).)*?)```yaml\n(.*?)```", text, flags=re.DOTALL)
+    shown = [(file, block) for file, between, block in shown if "conf/decode/" not in between]
+    assert len(shown) >= 4
+    for file, block in shown:
+        assert yaml.safe_load(block) == yaml.safe_load((pages.ROOT / file).read_text()), file
