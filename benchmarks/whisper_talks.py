@@ -279,8 +279,7 @@ class Peers:
 
     def _simulstreaming(self, checkout: Path, language: str, pauses: bool) -> Peer:
         converted = self.out / "whisper-huggingface"
-        if not converted.is_dir():
-            convert_whisper(self.model, converted)
+        convert_whisper(self.model, converted)
         return simulstreaming(checkout, converted, language, self.chunk, pauses, self.threads, self.beam, self.frames)
 
 

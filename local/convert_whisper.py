@@ -14,10 +14,10 @@ from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 @click.command(help=__doc__)
 @click.option("--model", required=True, type=click.Path(path_type=Path), help="Folder with model.bin.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the new model.")
-def main(model: Path, out: Path) -> None:
+@click.option("--force", is_flag=True, help="Make it again.")
+def main(model: Path, out: Path, force: bool) -> None:
     """Convert."""
-    convert_whisper(model, out)
-    print(f"{out}: written.")
+    convert_whisper(model, out, force)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
+import sys
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -138,7 +139,9 @@ class Decoding:
     @property
     def modules(self) -> tuple[str, ...]:
         """Modules of the user's own policies, which `raw` names by their import paths."""
-        return tuple(sorted({name.rpartition(".")[0] for name in _types(self.raw) if "." in name}))
+        names = {name.rpartition(".")[0] for name in _types(self.raw) if "." in name}
+        # An option of such a policy may have a `type` that is no import path.
+        return tuple(sorted(name for name in names if getattr(sys.modules.get(name), "__file__", None)))
 
     def check(self, search: SearchOptions, gives: frozenset[Need]) -> None:
         """Check that the model's session gives everything that the policies and the search need.

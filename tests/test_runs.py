@@ -236,9 +236,13 @@ def test_force_deletes_nothing_before_the_model_is_open(data: Path) -> None:
 def test_a_policy_of_the_users_that_changed_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch, more: str) -> None:
     monkeypatch.delitem(sys.modules, "mine_alone", raising=False)  # the other case's file
     code = data.parent / "mine_alone.py"
-    code.write_text("from simulst.policy.commit import All\nclass Mine(All):\n    pass\n")
+    code.write_text(
+        "from dataclasses import dataclass\nfrom typing import Any\nfrom simulst.policy.commit import All\n"
+        "@dataclass(frozen=True)\nclass Mine(All):\n    detector: Any = None\n"
+    )
     monkeypatch.syspath_prepend(str(data.parent))
-    (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: mine_alone.Mine" + more + "}\n")
+    text = "read: {type: chunk, ms: 500}\ncommit: {type: mine_alone.Mine, detector: {type: silero.v4}" + more + "}\n"
+    (data.parent / "la2.yaml").write_text(text)
     assert simulst(*command(data, "out"))[0] == 0
     assert simulst(*command(data, "out"))[0] == 0
     code.write_text(code.read_text() + "# other\n")

@@ -124,9 +124,8 @@ fi
 
 hf=$whisper-hf
 if runs 13 || runs 14 || runs 16; then
-    if ! [ -e "$hf/model.safetensors" ]; then
-        python ../../local/convert_whisper.py --model "$whisper" --out "$hf"
-    fi
+    # shellcheck disable=SC2086
+    python ../../local/convert_whisper.py --model "$whisper" --out "$hf" $redo
 fi
 es_sweep() { # a sweep over the es prompts; $1: its configurations, $2: the folder for the runs
     # shellcheck disable=SC2046

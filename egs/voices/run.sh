@@ -212,9 +212,8 @@ if [ "$training" = finetune ]; then
     start=$whisper-hf
     if runs 6; then
         echo "== stage 6: fine-tuning"
-        if ! [ -e "$start/model.safetensors" ]; then
-            python ../../local/convert_whisper.py --model "$whisper" --out "$start"
-        fi
+        # shellcheck disable=SC2086
+        python ../../local/convert_whisper.py --model "$whisper" --out "$start" $redo
         parts=()
         for pair in $pairs; do parts+=(--pair "$pair" --train "$data/$pair/train" --valid "$data/$pair/dev"); done
         OMP_NUM_THREADS=$(nproc) python ../../local/finetune.py --config "$config" --model "$start" --out "$trained" $redo \

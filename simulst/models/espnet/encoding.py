@@ -103,7 +103,7 @@ class FullContextEncoding(Encoding):
 
     def __init__(self, model: ESPnet, meter: Meter) -> None:
         super().__init__(model, meter)
-        self._lasting: Tensor | None = None  # of the first step, the rows that more audio does not change
+        self._lasting: list[Tensor] = []  # of the first step, the rows that more audio does not change
         self._reduced = 0  # the length of audio of which they are
 
     @property
@@ -115,18 +115,22 @@ class FullContextEncoding(Encoding):
         key = ("encode", self.length)
         if self.parts and self.parts[0].key == key:
             return
-        # What the first step costs depends on where it goes on, so it is shared by itself.
+        # What the first step costs depends on where it goes on, so it is shared by itself: its new rows.
         name = ("reduce", self._reduced, self.length, self.final)
-        self._lasting, reduced = self._meter.shared(name, self._reduce)
+        lasting, rest = self._meter.shared(name, self._reduce)
+        self._lasting.append(lasting)
         self._reduced = self.length
-        frames = yield from self._meter.shared_steps(key, lambda: self._encoded(reduced))
+        frames = yield from self._meter.shared_steps(key, lambda: self._encoded(torch.cat([*self._lasting, rest])))
         self.parts = [Encoded(key, frames)]
 
-    def _reduce(self) -> tuple[Tensor | None, Tensor]:
-        reduction, lasting = self._model.reduction, self._lasting
-        if not self.final:
-            lasting = reduction.lasting(self._audio, lasting)
-        return lasting, reduction.all(self._audio, lasting)
+    def _reduce(self) -> tuple[Tensor, Tensor]:
+        """The new rows that last, and those after them."""
+        reduction, known = self._model.reduction, sum(map(len, self._lasting))
+        if self.final:
+            rest = reduction.rest(self._audio, known)
+            return rest[:0], rest
+        lasting = reduction.lasting(self._audio, known)
+        return lasting, reduction.rest(self._audio, known + len(lasting))
 
     def _encoded(self, reduced: Tensor) -> Steps[Tensor]:
         return (yield EncodeAll(self._model, reduced))

@@ -103,25 +103,29 @@ class Reduction:
     def __init__(self, features: LogMel, encoder: FullContextEncoder) -> None:
         self._features, self._encoder = features, encoder
 
-    def lasting(self, audio: np.ndarray, known: Tensor | None = None) -> Tensor:
-        """The rows that are the same if more audio follows. known: the first of them."""
-        first, last = 0 if known is None else len(known), self._lasting(audio.size)
+    def lasting(self, audio: np.ndarray, first: int = 0) -> Tensor:
+        """The rows that are the same if more audio follows, from number `first` on."""
+        last = self._lasting(audio.size)
         features = (last - 1) * self._encoder.factor + self._encoder.least if last > first else 0
-        return self._join(known, audio, first, features)
+        return self._from(audio, first, features)
+
+    def rest(self, audio: np.ndarray, first: int = 0) -> Tensor:
+        """The rows of the result of `reduce` from number `first` on."""
+        return self._from(audio, first, self._features.count(audio.size, final=True))
 
     def all(self, audio: np.ndarray, known: Tensor | None = None) -> Tensor:
         """The result of `reduce`. known: the first rows that are `lasting`, also those of audio that goes on."""
         first = 0 if known is None else min(len(known), self._lasting(audio.size))
-        return self._join(known, audio, first, self._features.count(audio.size, final=True))
+        rows = self.rest(audio, first)
+        return rows if known is None or not first else torch.cat([known[:first], rows])
 
     def count(self, samples: int) -> int:
         """How many rows `all` gives for so much audio."""
         return self._rows(self._features.count(samples, final=True))
 
-    def _join(self, known: Tensor | None, audio: np.ndarray, first: int, features: int) -> Tensor:
-        """The first known rows, and those after them that come from so many features of the audio."""
-        rows = self._encoder.reduce(self._features.frames(audio, 0, first * self._encoder.factor, features))
-        return rows if known is None or not first else torch.cat([known[:first], rows])
+    def _from(self, audio: np.ndarray, first: int, features: int) -> Tensor:
+        """The rows from number `first` on that come from so many features of the audio."""
+        return self._encoder.reduce(self._features.frames(audio, 0, first * self._encoder.factor, features))
 
     def _lasting(self, samples: int) -> int:
         return self._rows(self._features.count(samples, final=False))

@@ -225,17 +225,21 @@ class ESPnetSession(Session):
             yield from self._append_all(search)
             self._blockwise.search = search
             return (yield from self._blockwise.step(committed, stop, final))
-        # As in ESPnet, every block is searched, even if several blocks come at once.
-        first = True
+        # As in ESPnet, every block is searched, even if several blocks come at once. But those that were searched before
+        # the window slid are only context.
+        searched = self._steps[-1].end if self._steps else 0
+        new = False  # whether `search` has frames that were not searched
         for part in self._new_parts():
+            end = part.first
             sizes = self._encoding.block_sizes(part)
             log_probs = yield from self._log_probs(search, part)
             scores = [None] * len(sizes) if log_probs is None else log_probs.split(sizes)
             for frames, frame_scores in zip(part.frames.split(sizes), scores, strict=True):
-                if not first:
+                if new:
                     yield from self._blockwise.step(committed, stop, final=False)
                 search.append(frames, frame_scores)
-                first = False
+                end += len(frames)
+                new = end > searched
         return (yield from self._blockwise.step(committed, stop, final))
 
     def _joint(self, committed: Tokens, options: JointBeamSearch, stop: Stopping | None) -> Steps[Found]:

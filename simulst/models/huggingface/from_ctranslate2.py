@@ -15,24 +15,33 @@ import torch
 from torch import Tensor
 
 from simulst.errors import SimulstError
-from simulst.folder import replaced
+from simulst.folder import digest_of_file, written_whole
 
 VERSION = 6  # of the form of model.bin
 TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
 Variables = dict[str, np.ndarray]
 
 
-def convert_whisper(folder: Path, out: Path) -> None:
-    """Write `out`, a Hugging Face folder, from a CTranslate2 Whisper.
+def convert_whisper(folder: Path, out: Path, force: bool = False) -> None:
+    """Write `out`, a Hugging Face folder, from a CTranslate2 Whisper, unless it is complete.
 
-    Raises SimulstError: a file that is missing, broken, quantised to integers, or no Whisper.
+    force: write it again.
+
+    Raises SimulstError: a file that is missing, broken, quantised to integers, or no Whisper; `out` was made of another
+        model.
     """
-    from transformers import GenerationConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
-    from transformers.utils import logging
-
     for name in ("model.bin", "config.json", "tokenizer.json"):
         if not (folder / name).is_file():
             raise SimulstError(f"{folder}: the file {name} is missing; bring the model again.")
+    with written_whole(out, {"model.bin": digest_of_file(folder / "model.bin")}, force) as part:
+        if part:
+            _write(folder, part)
+
+
+def _write(folder: Path, part: Path) -> None:
+    from transformers import GenerationConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+    from transformers.utils import logging
+
     variables = read_variables(folder / "model.bin")
     if not {"encoder/conv1/weight", "decoder/embeddings/weight"} <= variables.keys():
         raise SimulstError(f"{folder}: model.bin holds no Whisper; give a Whisper model in CTranslate2 form.")
@@ -54,13 +63,12 @@ def convert_whisper(folder: Path, out: Path) -> None:
     model.tie_weights()
     # A new one: the library does not keep what it does not know in one that was made of the model's configuration.
     model.generation_config = GenerationConfig(**_generation(settings, vocabulary, config))
-    with replaced(out) as part:
-        model.save_pretrained(part)
-        WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(part)
-        shutil.copy(folder / "tokenizer.json", part)
-        tokens = {f"{name}_token": "<|endoftext|>" for name in ("bos", "eos", "unk", "pad")}
-        about = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **tokens}
-        (part / "tokenizer_config.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+    model.save_pretrained(part)
+    WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(part)
+    shutil.copy(folder / "tokenizer.json", part)
+    tokens = {f"{name}_token": "<|endoftext|>" for name in ("bos", "eos", "unk", "pad")}
+    about = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **tokens}
+    (part / "tokenizer_config.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
 def read_variables(path: Path) -> Variables:

@@ -68,7 +68,8 @@ class HuggingFaceSession(WindowedSession):
         self._before: Tokens = ()  # text before the utterance
         self._states: tuple[tuple[int, int], Encoded] | None = None  # of the encoder, and of which window they are
         self._terms: Terms | None = None
-        self._open: tuple[Encoded, JointOptions, JointSearch] | None = None  # the last search, and over what it was
+        # The last search, and over what and how it was.
+        self._open: tuple[Encoded, tuple[JointOptions, Tokens], JointSearch] | None = None
 
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         super().extend(samples, final)
@@ -147,9 +148,9 @@ class HuggingFaceSession(WindowedSession):
 
     def _search_over(self, encoded: Encoded, options: JointOptions) -> JointSearch:
         """A search whose decoder knows what it has read of these frames before."""
-        if self._open is None or self._open[0] is not encoded or self._open[1] != options:
+        prompt = self._prompt()
+        if self._open is None or self._open[0] is not encoded or self._open[1] != (options, prompt):
             model = self._model
-            prompt = self._prompt()
             never_first = () if self._gone or self._previous() else model.never_first
             decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
             most = max(1, model.positions - len(prompt)) / encoded.heard
@@ -166,7 +167,7 @@ class HuggingFaceSession(WindowedSession):
                 end_times=self.end_times,
             )
             search.append(encoded.frames)
-            self._open = (encoded, options, search)
+            self._open = (encoded, (options, prompt), search)
         return self._open[2]
 
     def _prompt(self) -> Tokens:

@@ -91,10 +91,13 @@ def heard(search: Frames, prefix: Tokens, stop: Stopping | None = None) -> Steps
 
 
 class HeardBlockwise:
+    ends: ClassVar[list[int]] = []  # the last frame at each step
+
     def __init__(self, search: Frames, options: Any) -> None:
         self.search = search
 
     def step(self, committed: Tokens, stop: Any, final: bool) -> Steps[Found]:
+        HeardBlockwise.ends.append(self.search.rows[-1])
         return Found((yield from heard(self.search, committed)))
 
 
@@ -104,7 +107,7 @@ def oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "JointSearch", Frames)
     monkeypatch.setattr(module, "joint_beam_search", heard)
     monkeypatch.setattr(module, "BlockwiseBeamSearch", HeardBlockwise)
-    Frames.pieces = []
+    Frames.pieces, HeardBlockwise.ends = [], []
 
 
 def session(window: float, memo: Memo | None = None) -> ESPnetSession:
@@ -165,6 +168,15 @@ def test_bwbs_searches_whole_blocks_in_every_window(read: Read) -> None:
     """The boundaries of blocks do not change when the window slides."""
     decode(5.0, read, All(), search=BWBS())
     assert set(Frames.pieces[:-1]) <= {FIRST, HOP}
+
+
+@pytest.mark.parametrize("read", [Block(), Block(2), Chunk(2000)])
+def test_bwbs_searches_each_block_once(read: Read) -> None:
+    """Blocks that stay when the window slides are not searched again: by then, committed words lie in later ones."""
+    stream = decode(5.0, read, All(), search=BWBS())
+    assert stream.session.gone > 0
+    ends = HeardBlockwise.ends[:-1]  # without the last part, which may have nothing new
+    assert ends == list(range(FIRST - 1, ends[-1] + 1, HOP))
 
 
 @pytest.mark.parametrize("seconds", [11.0, 14.0, 17.0, 20.0, 23.0])

@@ -41,6 +41,22 @@ def test_there_and_back(back: Path, folders: dict[str, Path]) -> None:
         assert getattr(after.generation_config, name) == getattr(before.generation_config, name), name
 
 
+def test_another_model_is_not_taken_for_this_one(
+    ctranslate2_folder: Path, back: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = Path(shutil.copytree(back, tmp_path / "out"))
+    convert_whisper(ctranslate2_folder, out)
+    assert "complete; --force does it again" in capsys.readouterr().out
+    other = Path(shutil.copytree(ctranslate2_folder, tmp_path / "other"))
+    data = bytearray((other / "model.bin").read_bytes())
+    data[len(data) // 2] ^= 1  # in a weight
+    (other / "model.bin").write_bytes(data)
+    with pytest.raises(SimulstError, match=r"out: was begun with model\.bin .* name another folder, or use --force"):
+        convert_whisper(other, out)
+    convert_whisper(other, out, force=True)
+    assert (out / "model.safetensors").is_file()
+
+
 def test_logits(ctranslate2_folder: Path, back: Path) -> None:
     model = load_model(back, threads=1, padding_seconds=30.0).architecture  # type: ignore[attr-defined]
     other = ctranslate2.models.Whisper(str(ctranslate2_folder), compute_type="float32", intra_threads=1)

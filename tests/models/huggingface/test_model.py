@@ -164,6 +164,22 @@ def test_a_sweep_encodes_once(model: HuggingFace, monkeypatch: pytest.MonkeyPatc
     assert shared == [run(model, policy, samples, 16000) for policy in POLICIES[:3]]
 
 
+def test_text_that_restart_hides_is_not_shown(models: dict[str, HuggingFace], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if no audio leaves with it, and none comes before the next search."""
+    model = models["whisper"]
+    session: Any = model.session(*pair_of(model))
+    session.extend(noise(5, seed=1))
+    committed = session.search((), GREEDY, None).best[:6]
+    monkeypatch.setattr(session, "_end_times", lambda tokens: [1.0] * len(tokens))
+    session.slide(committed)
+    session.search(committed, GREEDY, None)
+    assert session.gone == len(committed) > 0
+    shown = session._open[2].decoder._prompt
+    session.restart(committed, session.length)
+    session.search(committed, GREEDY, None)
+    assert session._open[2].decoder._prompt == session._prompt() != shown
+
+
 def test_hardly_any_audio(model: HuggingFace) -> None:
     for samples in (0, 1, 300, 1599, 1600, 1700):
         session = model.session(*pair_of(model))
