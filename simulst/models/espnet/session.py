@@ -225,7 +225,7 @@ class ESPnetSession(Session):
             yield from self._append_all(search)
             self._blockwise.search = search
             return (yield from self._blockwise.step(committed, stop, final))
-        # As in ESPnet, every block is searched, even if several blocks come at once. But those that were searched before
+        # As in ESPnet, every block is searched, even if several blocks come at once. Blocks that were searched before
         # the window slid are only context.
         searched = self._steps[-1].end if self._steps else 0
         new = False  # whether `search` has frames that were not searched
