@@ -32,9 +32,10 @@ SENTENCES = click.IntRange(1, 1_000_000)
 )
 @click.option("--seed", default=0, show_default=True, help="Another seed, other sentences.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; the result is the same.")
-def main(out: Path, pairs: tuple[str, ...], style: Style, seed: int, jobs: int, **sizes: int) -> None:
+@click.option("--force", is_flag=True, help="Replace what was made with other options.")
+def main(out: Path, pairs: tuple[str, ...], style: Style, seed: int, jobs: int, force: bool, **sizes: int) -> None:
     """Synthesise what is missing."""
-    print(size_table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs, seed, jobs, style)))
+    print(size_table(make_mini(out, {split: sizes[_name(split)] for split in SIZES}, pairs, seed, jobs, style, force)))
 
 
 def _name(split: str) -> str:

@@ -63,7 +63,7 @@ def read_backgrounds(path: str | Path) -> dict[str, Background]:
     """Recording → what is known of it. Raises SimulstError: no such table, or a broken line."""
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")  # text may hold other line breaks
     except FileNotFoundError:
         raise SimulstError(f"{path}: no such file; write it, or give no context.") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -66,15 +66,17 @@ def written_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) ->
     """Yield a new folder to fill, which replaces `out` at the end; yield None if `out` is complete.
 
     made_of: inputs and options of the folder, as JSON values. They are stored in the folder.
-    force: make the folder again.
+    force: make the folder again. A folder without a record is somebody else's, and is never replaced.
 
     Raises SimulstError: `out` was made of something else, or has no record of it; the disk is full; another run uses
         `out`.
     """
+    out = Path(os.path.abspath(out)) if out.name in ("", "..") else out
     with locked(out, out.with_name(f".{out.name}.lock")):
-        if out.is_dir() and not force:
-            if read_record(out / MADE_OF, made_of) is None:
-                raise SimulstError(f"{out}: is there already, without {MADE_OF}; use --force to make it again.")
+        if out.is_dir() and any(out.iterdir()) and not (out / MADE_OF).is_file():
+            raise SimulstError(f"{out}: is there already, without {MADE_OF}; name another folder, or delete it.")
+        if (out / MADE_OF).is_file() and not force:
+            read_record(out / MADE_OF, made_of)
             print(f"{out}: complete; --force does it again")
             yield None
             return

@@ -24,10 +24,11 @@ LOCK = ".lock"
 
 
 @contextmanager
-def locked(folder: Path, file: Path | None = None) -> Iterator[int]:
+def locked(folder: Path, file: Path | None = None, wait: bool = False) -> Iterator[int]:
     """Lock a folder against other processes, also on other machines if the file system supports locks.
 
     file: the lock file; None: `folder/.lock`. It is created with its folder, and removed at the end.
+    wait: wait until no other process holds the lock.
 
     Yields: the lock's file descriptor. A program that inherits it (`pass_fds`) also holds the lock, until it ends.
     Raises SimulstError: another process holds the lock.
@@ -37,7 +38,7 @@ def locked(folder: Path, file: Path | None = None) -> Iterator[int]:
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             holder = os.read(descriptor, 200).decode(errors="replace") or "unknown"
             os.close(descriptor)

@@ -91,8 +91,9 @@ $force && redo=--force || redo=
 
 if runs 1; then
     echo "== stage 1: corpus and data directories"
+    # shellcheck disable=SC2086
     python ../../local/make_mini.py --out "$data/corpus" --pairs "$pair" --jobs "$jobs" --style "$style" \
-        --train "$train" --dev "$dev" --tst-common "$test" --tst-he "$he"
+        --train "$train" --dev "$dev" --tst-common "$test" --tst-he "$he" $redo
     python ../../local/prepare_must_c.py --root "$data/corpus" --pairs "$pair" --out "$data"
 fi
 

@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import os
 import re
-import shutil
 import statistics
 from collections import Counter
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from simulst.corpora.debian import fetch_packages, unpack
 from simulst.data.audio import load_audio
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
+from simulst.folder import replaced
 from simulst.units import SAMPLE_RATE
 
 LANGUAGES = ("es", "fr", "it", "ru")
@@ -229,10 +229,8 @@ def _level(samples: np.ndarray) -> float:
 
 
 def _write_language(out: Path, language: str, speaker: str, prompts: list[Prompt], counts: Counter[str]) -> None:
-    """Write both splits to a temporary folder, then move it into place."""
+    """Write both splits, each as a whole. Other folders beside them stay, such as talks."""
     place = out / f"{language}-en"
-    part = out / f"{language}-en.part"
-    shutil.rmtree(part, ignore_errors=True)
     for split in ("dev", "tst"):
         chosen = {f"{language}-{p.name.replace('/', '.')}": p for p in prompts if split_of(p.name) == split}
         counts[split] = len(chosen)
@@ -243,9 +241,8 @@ def _write_language(out: Path, language: str, speaker: str, prompts: list[Prompt
             f"text.{language}": {key: p.source for key, p in chosen.items()},
             "text.en": {key: p.reference for key, p in chosen.items()},
         }
-        write_data_dir(part / split, tables)
-    shutil.rmtree(place, ignore_errors=True)
-    part.replace(place)
+        with replaced(place / split) as part:
+            write_data_dir(part, tables)
 
 
 def decision_table(counts: dict[str, Counter[str]]) -> str:

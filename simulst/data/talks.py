@@ -9,6 +9,7 @@ of their own, with pauses between. Both write a data directory whose utterances 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,6 +170,8 @@ def _relative(wav: Path, folder: Path) -> str:
 def _write(part: Path, spoken: Sequence[_Spoken], source: str, target: str, wavs: Mapping[Path, str]) -> None:
     """Write the tables. wavs: recording → its path, relative to the folder."""
     names = {wav: wav.stem for wav in wavs}
+    if odd := next((wav for wav, name in names.items() if not re.fullmatch(r"[\w.+-]+", name)), None):
+        raise SimulstError(f"{odd}: the name may have letters, digits and . _ + - only; rename the file.")
     if double := sorted(name for name in names.values() if [*names.values()].count(name) > 1):
         raise SimulstError(f"{part}: several recordings are called {double[0]}; rename their files.")
     order = sorted(spoken, key=lambda s: (names[s.utterance.wav], s.utterance.start))

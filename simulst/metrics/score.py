@@ -105,7 +105,7 @@ def term_scores(instances: Sequence[Instance], unit: str) -> dict[str, Any]:
         return {}
     wanted = found = 0
     for instance in instances:
-        for term in set(instance.terms):
+        for term in {term.lower() for term in instance.terms}:
             # A letter beside it is part of another word, but not where words have no spaces.
             whole = rf"(?<!\w){re.escape(term)}(?!\w)" if unit == "word" else re.escape(term)
             pattern = re.compile(whole, re.IGNORECASE)

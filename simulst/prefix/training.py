@@ -314,12 +314,14 @@ def begin(out: Path, wanted: dict[str, Any], force: bool = False) -> bool:
     """
     record = out / RECORD
     if record.is_file() and force:
-        for name in (PREDICTOR, LAST, SCORES, RECORD):  # the record last, in case of an interruption
+        ours = [PREDICTOR, LAST, SCORES]
+        for name in (*ours, *(f"{name}.part" for name in ours), RECORD):  # the record last, in case of an interruption
             (out / name).unlink(missing_ok=True)
-    found = read_record(record, wanted)
-    if found is not None:
-        return bool(found.get("complete"))
-    if any(path.name != LOCK for path in out.iterdir()):
-        raise SimulstError(f"{out}: holds other files; name a new or empty folder.")
+    else:
+        found = read_record(record, wanted)
+        if found is not None:
+            return bool(found.get("complete"))
+        if others := sorted(path.name for path in out.iterdir() if path.name != LOCK):
+            raise SimulstError(f"{out}: holds another file, {others[0]}; name a new or empty folder.")
     write_atomically(record, json.dumps({**wanted, "complete": False}, indent=1))
     return False

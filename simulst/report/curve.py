@@ -127,13 +127,20 @@ def _draw(
         figure.savefig(out, format=kind, dpi=160, metadata=METADATA[kind])
 
 
+def _bound(run: ScoredRun, quality: str, side: str) -> float:
+    """The end of the interval on one side; the score if there is none."""
+    bound: float | None = run.scores.get(f"{quality}_{side}")
+    return run.scores[quality] if bound is None else bound
+
+
 def _draw_line(panel: Any, metric: str, quality: str, name: str, runs: list[ScoredRun], number: int) -> None:
     """Draw one strategy. `load_runs` has sorted its points from the smallest value to the largest."""
     colour = COLOURS[number % len(COLOURS)]
     x = [run.scores[metric] for run in runs]
     y = [run.scores[quality] for run in runs]
-    low = [max(0.0, score - (run.scores.get(f"{quality}_low") or score)) for run, score in zip(runs, y, strict=True)]
-    high = [max(0.0, (run.scores.get(f"{quality}_high") or score) - score) for run, score in zip(runs, y, strict=True)]
+    low, high = ([_bound(run, quality, side) for run in runs] for side in ("low", "high"))
+    low = [max(0.0, score - bound) for score, bound in zip(y, low, strict=True)]
+    high = [max(0.0, bound - score) for score, bound in zip(y, high, strict=True)]
     panel.errorbar(x, y, [low, high], fmt="none", ecolor=colour, alpha=0.25, elinewidth=1.2, capsize=2, zorder=1)
     panel.plot(
         x,

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
+from simulst.lock import locked
 from simulst.metrics.latency import LONG_METRICS, METRICS
 from simulst.options import option_names
 from simulst.runs import SCORES, read_run_config
@@ -267,6 +268,11 @@ def write_results(page: Path, section: str, table: str, command: str, picture: s
         author has to revise these sentences.
     Raises SimulstError: a marker is repeated or lacks its partner; the markers are in the wrong order.
     """
+    with locked(page, page.with_name(f".{page.name}.lock"), wait=True):  # another run may write another section
+        return _write_section(page, section, table, command, picture)
+
+
+def _write_section(page: Path, section: str, table: str, command: str, picture: str) -> list[str]:
     try:
         text = page.read_text(encoding="utf-8") if page.is_file() else "# Results\n"
     except UnicodeDecodeError as error:

@@ -188,6 +188,8 @@ def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str) -> list[l
     words.
     """
     texts = [[token for token, _ in recording] for recording in recordings]
+    if unit == "char":  # any white space is a space, no character
+        texts = [[re.sub(r"\s", " ", token) for token in text] for text in texts]
     every = "".join(itertools.chain.from_iterable(texts))
     if PIECE in every and not any(map(str.isspace, every)):
         return [[token.replace(PIECE, " ") for token in text] for text in texts]

@@ -195,7 +195,8 @@ def best_epochs(experiment: Path) -> list[int]:
     log = experiment / "simulst.log"
     if not log.is_file():
         raise SimulstError(f"{log}: no such file; train the model first.")
-    kept = {int(path.stem.removesuffix("epoch")) for path in experiment.glob("*epoch.pth")}
+    names = (re.fullmatch(r"(\d+)epoch\.pth", path.name) for path in experiment.iterdir())
+    kept = {int(name[1]) for name in names if name}
     accuracy: dict[int, float] = {}
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         if match := re.search(r"(\d+)epoch results: .*\[valid\].*?\bacc=([\d.e+-]+)", line):

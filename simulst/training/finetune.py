@@ -43,6 +43,7 @@ from simulst.yaml_files import read_yaml
 
 RECORD, BEGIN, MODEL, AVERAGE = "simulst.json", "begin", "model", "average.pth"
 TRANSCRIPTS = "transcripts.json"
+TRAINED = (MODEL, "epochs.json", "*epoch.pth", "checkpoint-*")  # what it writes after its record
 OWN = {"config.json", "generation_config.json", "model.safetensors.index.json"}  # what the library writes itself
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -140,6 +141,8 @@ def finetune(
     transcripts = read_transcripts(train) if new and new.ctc_weight else []
     wanted["data"] = digest(map(str, (train, heard, valid, held_out, *transcripts)))
     with locked(out):
+        if not (out / RECORD).is_file() and (others := sorted(p.name for made in TRAINED for p in out.glob(made))):
+            raise SimulstError(f"{out}: holds {others[0]}, but no {RECORD}; name another folder, or delete it.")
         if force:
             _clear(out)
         record = read_record(out / RECORD, wanted)
@@ -181,8 +184,13 @@ def finetune(
 
 
 def _clear(out: Path) -> None:
-    """Delete what a training has written. What others have put there stays, such as decoded runs."""
-    for pattern in (RECORD, TRANSCRIPTS, BEGIN, MODEL, AVERAGE, "epochs.json", "*epoch.pth", "checkpoint-*"):
+    """Delete what a training has written. What others have put there stays, such as decoded runs.
+
+    If this is interrupted, the record that is left fits no training, so that nothing goes on with what is left.
+    """
+    if (out / RECORD).is_file():
+        write_atomically(out / RECORD, "{}")
+    for pattern in (TRANSCRIPTS, BEGIN, AVERAGE, *TRAINED, RECORD):
         for path in out.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cases import Case, Change, Check, all_of, audio, cut, folder, removed, replaced, table, written
+from cases import Case, Change, Check, all_of, audio, cut, removed, replaced, table, written
 
 DUMP = table(
     "local/dump_audio.py data dump --texts 'en lc.rm.en'",
@@ -21,7 +21,8 @@ DUMP = table(
     ("", "data/text.lc.rm.en: has no line for 'u2'", replaced("data/text.lc.rm.en", "u2", "u3")),
     ("", "u1.wav: truncated", cut("data/u1.wav", 900)),
     ("", "has samples that are NaN", audio("data/u1.wav", [float("nan")] * 16000)),
-    ("", "dump: is there already, without made_of.json; use --force", folder("dump")),
+    ("", "dump: is there already, without made_of.json; name another", written("dump/x", "")),
+    ("--force", "dump: is there already, without made_of.json; name another", written("dump/x", "")),
     (
         "",
         "dump: was begun with texts ['de'], not ['en', 'lc.rm.en']",
@@ -40,7 +41,7 @@ TOKENS = table(
     ("", "data/text.en: no such file", removed("data/text.en")),
     ("", "data/text.en: no text to learn tokens from", written("data/text.en", "u0\nu1\n")),
     ("", "data/text.en: not UTF-8", written("data/text.en", b"u0 \xff")),
-    ("", "tokens: is there already, without made_of.json", folder("tokens")),
+    ("", "tokens: is there already, without made_of.json", written("tokens/x", "")),
 )
 TRAIN = "--config conf.yaml --train dump --valid dump --text tc.de --tokens tokens --out exp"
 ESPNET = [
@@ -172,7 +173,7 @@ PAIRS = table(
     ("", "prefixes.jsonl: has no pairs", line(pairs=[])),
     ("", "data/utt2spk: no such file", removed("data/utt2spk")),
     ("", "data/utt2spk: has no line for 'u1'", replaced("data/utt2spk", "u1 u1\n", "")),
-    ("", "pairs: is there already", folder("pairs")),
+    ("", "pairs: is there already", written("pairs/x", "")),
     *(("", words, change) for words, change in BROKEN),
 )
 PREDICTOR = table(
@@ -191,7 +192,7 @@ PREDICTOR = table(
     ("", "'u0' has 100 frames, fewer than in its extraction", line(frames=500, pairs=[{"frames": 480, "text": "der"}])),
     ("", "tau", line(tau=10)),
     ("--valid-prefixes la2.yaml", "la2.yaml, line 1: not a line of prefix extraction"),
-    ("", "p: holds other files", written("p/x", "")),
+    ("", "p: holds another file, x;", written("p/x", "")),
     ("", "p/simulst.json: damaged", written("p/simulst.json", "[]")),
     ("", "p: was begun with", written("p/simulst.json", "{}")),
     *(("", words, change) for words, change in BROKEN),

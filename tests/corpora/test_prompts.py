@@ -92,7 +92,9 @@ def test_whole_stage(tmp_path: Path) -> None:
         for u in read_data_dir(tmp_path / "moved/data/es-en" / split, "es")
     }
     assert spoken["es-p3"] == "Por favor diga el número 3 y presione gato."
+    (out / "es-en/talks-long").mkdir(parents=True)  # stage 11 writes it there
     prepare_prompts(downloads, out, ("es",))
+    (out / "es-en/talks-long").rmdir()
     assert snapshot(out) == first
 
 
@@ -104,8 +106,8 @@ def test_killed_midway(tmp_path: Path) -> None:
     shutil.rmtree(out)
     (out / "unpacked" / "asterisk-core-sounds-es-wav.part" / "junk").mkdir(parents=True)
     (out / "unpacked" / "asterisk-core-sounds-en" / "no stamp yet").mkdir(parents=True)
-    (out / "es-en.part" / "dev").mkdir(parents=True)
-    (out / "es-en.part" / "dev" / "text.en").write_text("half")
+    (out / "es-en" / "dev.part").mkdir(parents=True)
+    (out / "es-en" / "dev.part" / "text.en").write_text("half")
     prepare_prompts(downloads, out, ("es",))
     assert snapshot(out) == whole
 

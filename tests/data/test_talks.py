@@ -147,6 +147,14 @@ def test_recordings_of_the_same_name_are_refused(prompts: Path, tmp_path: Path) 
         whole_recordings(prompts, tmp_path / "talks", "es", "en")
 
 
+@pytest.mark.parametrize("name", ["my talk", "a, b", "a:b"])
+def test_names_that_the_tables_could_not_hold_are_refused(prompts: Path, tmp_path: Path, name: str) -> None:
+    (prompts / "a.wav").rename(prompts / f"{name}.wav")
+    (prompts / "wav.scp").write_text((prompts / "wav.scp").read_text().replace("a a.wav", f"a {name}.wav"))
+    with pytest.raises(SimulstError, match=rf"{name}\.wav: the name may have letters, digits .* rename the file"):
+        whole_recordings(prompts, tmp_path / "talks", "es", "en")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_gaps(kind: str) -> None:
     audio, again, other = (gap(kind, 3 * RATE, np.random.default_rng(seed)) for seed in (1, 1, 2))

@@ -280,8 +280,9 @@ def test_bad_input(corpus: Path, tmp_path: Path, prefixes: Path) -> None:
 def test_other_pairs_and_other_folders_are_not_replaced(corpus: Path, tmp_path: Path, prefixes: Path) -> None:
     for folder in (corpus / "train", tmp_path):
         before = sorted(path.name for path in folder.iterdir())
-        with pytest.raises(SimulstError, match=r"is there already, without made_of\.json; use --force"):
-            write_pairs(corpus / "train", prefixes, folder, "de")
+        for force in (False, True):
+            with pytest.raises(SimulstError, match=r"is there already, without made_of\.json; name another folder"):
+                write_pairs(corpus / "train", prefixes, folder, "de", force=force)
         assert sorted(path.name for path in folder.iterdir() if path.suffix != ".lock") == before
     write_pairs(corpus / "train", prefixes, tmp_path / "out", "de")
     written = (tmp_path / "out" / "segments").stat().st_mtime_ns

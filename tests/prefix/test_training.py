@@ -234,7 +234,7 @@ def test_force_with_unusable_data_loses_nothing(data: Data, tmp_path: Path) -> N
 def test_other_folders_are_left_alone(data: Data, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("all of it")
     for force in (False, True):
-        with pytest.raises(SimulstError, match="holds other files"):
+        with pytest.raises(SimulstError, match=r"holds another file, thesis\.txt; name a new"):
             train(*data, tmp_path, QUICK, force)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 

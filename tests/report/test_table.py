@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,15 @@ def test_results_are_replaced_between_their_markers(tmp_path: Path) -> None:
     write_results(readme, "es-en", "| a |", "simulst table exp")
     assert readme.read_text(encoding="utf-8") == once
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+
+
+def test_two_runs_write_one_page(tmp_path: Path) -> None:
+    """Each writes its section, whichever comes first."""
+    sections = [f"s{n}" for n in range(12)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda section: write_results(tmp_path / "README.md", section, "| a |", "c"), sections))
+    text = (tmp_path / "README.md").read_text()
+    assert all(f"<!-- end results: {section} -->" in text for section in sections)
 
 
 def test_a_section_that_is_missing_is_added(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def free_port() -> int:
 
 
 def wait_for(port: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

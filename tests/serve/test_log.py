@@ -54,6 +54,7 @@ def test_times(tmp_path: Path) -> None:
         (" the| c|at", "word", "the cat"),
         ("你|好| a|b", "char", "你好 ab"),
         ("▁你好|世界|▁AI|▁好", "char", "你好世界 AI 好"),
+        ("今日|\u3000は", "char", "今日 は"),
     ],
 )
 def test_tokens(tmp_path: Path, tokens: str, unit: str, text: str) -> None:

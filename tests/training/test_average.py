@@ -44,7 +44,7 @@ def test_best_epochs_come_from_the_log(tmp_path: Path) -> None:
     (tmp_path / "simulst.log").write_text("\n".join(lines))
     with pytest.raises(SimulstError, match="no checkpoint"):
         best_epochs(tmp_path)
-    for n in (1, 3):
+    for n in (1, 3, "before-1"):
         (tmp_path / f"{n}epoch.pth").touch()
     assert best_epochs(tmp_path) == [3, 1]
 

@@ -193,6 +193,39 @@ def test_beginning_again_keeps_decoded_runs(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["instances.log"]
 
 
+def test_a_training_that_is_not_ours_is_not_deleted(corpus: Path, begin: Callable[[str], Path], tmp_path: Path) -> None:
+    checkpoint = tmp_path / "out/checkpoint-500/model.safetensors"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+    message = r"out: holds checkpoint-500, but no simulst\.json; name another folder"
+    with pytest.raises(SimulstError, match=message):
+        run(corpus, begin("whisper"), "out", "es-de")
+    parts = [Part("es-de", corpus)]
+    with pytest.raises(SimulstError, match=message):
+        finetune(tmp_path / "config.yaml", begin("whisper"), parts, parts, tmp_path / "out", force=True)
+    assert checkpoint.exists()
+
+
+def test_force_that_was_interrupted_leaves_nothing_to_go_on_with(
+    corpus: Path, begin: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    for name in ("simulst.json", "1epoch.pth", "begin/config.json", "checkpoint-5/whole"):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text("{}")
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            finetuning._clear(out)
+    assert (out / "1epoch.pth").exists()
+    with pytest.raises(SimulstError, match=r"was begun with .* or use --force"):
+        run(corpus, begin("whisper"), "out", "es-de")
+
+
+def interrupted(path: Path) -> None:
+    raise KeyboardInterrupt
+
+
 def test_accumulated_batches_are_one_batch(
     corpus: Path, begin: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

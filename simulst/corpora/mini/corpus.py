@@ -20,6 +20,7 @@ from simulst.corpora.mini.sentences import Sentence, make_splits
 from simulst.corpora.speech import UNSEEN_VOICES, VOICES, Span, Talk, speak_talks
 from simulst.errors import SimulstError
 from simulst.folder import replaced
+from simulst.lock import locked
 
 SIZES = {"train": 3000, "dev": 150, "tst-COMMON": 300, "tst-HE": 100}  # sentences
 PAIRS = ("en-de", "en-ja")
@@ -34,6 +35,7 @@ def make_mini(
     seed: int = 0,
     jobs: int = 1,
     style: Style = "sentences",
+    force: bool = False,
 ) -> dict[str, dict[str, float]]:
     """Write `root/<pair>/data/<split>/{txt,wav}`. All pairs share the speech, through hard links if possible.
 
@@ -43,9 +45,11 @@ def make_mini(
     pairs: of PAIRS.
     jobs: processes; the result does not depend on them.
     style: what a segment is (`segments`).
+    force: replace splits that were made with other options.
 
     Returns: split → talks, segments, hours.
-    Raises SimulstError: a pair or the style is unknown; a size is below 1; eSpeak fails.
+    Raises SimulstError: a pair or the style is unknown; a size is below 1; eSpeak fails; a split was made with other
+        options, or is not ours; another process is at work there.
     """
     if unknown := [pair for pair in pairs if pair not in PAIRS]:
         raise SimulstError(f"--pairs: '{unknown[0]}' is not offered; choose from {', '.join(PAIRS)}.")
@@ -54,9 +58,10 @@ def make_mini(
     stamp = {"version": VERSION, "seed": seed, "sizes": dict(sorted(sizes.items()))}
     stamp |= {} if style == "sentences" else {"style": style}
     counts = {}
-    for split, talks in plan_talks(make_splits(sizes, seed), seed, style).items():
-        _write_split(root, split, talks, pairs, jobs, stamp)
-        counts[split] = _count(_place(root, pairs[0], split), talks)
+    with locked(root):
+        for split, talks in plan_talks(make_splits(sizes, seed), seed, style).items():
+            _write_split(root, split, talks, pairs, jobs, stamp, force)
+            counts[split] = _count(_place(root, pairs[0], split), talks)
     return counts
 
 
@@ -93,7 +98,13 @@ def plan_talks(
 
 
 def _write_split(
-    root: Path, split: str, talks: Sequence[Talk[Segment]], pairs: Sequence[str], jobs: int, stamp: Mapping[str, object]
+    root: Path,
+    split: str,
+    talks: Sequence[Talk[Segment]],
+    pairs: Sequence[str],
+    jobs: int,
+    stamp: Mapping[str, object],
+    force: bool,
 ) -> None:
     """Write a split for each pair that lacks it. The speech is made once, and linked for further pairs."""
     spoken = [place for place in (_place(root, pair, split) for pair in PAIRS) if _stamp(place) == stamp]
@@ -101,6 +112,10 @@ def _write_split(
         place = _place(root, pair, split)
         if place in spoken:
             continue
+        if place.is_dir() and not (place / STAMP).is_file():
+            raise SimulstError(f"{place}: is there already, and this program has not made it; name another --out.")
+        if place.is_dir() and not force:
+            raise SimulstError(f"{place}: was made with other options; name another --out, or use --force.")
         with replaced(place) as part:
             (part / "txt").mkdir()
             if spoken:

@@ -110,7 +110,7 @@ def test_talks_have_pauses_within_their_segments(tmp_path: Path) -> None:
     stamp = digest(tmp_path)
     make_mini(tmp_path, sizes, ["en-de", "en-ja"], style="talk")
     assert digest(tmp_path) == stamp
-    make_mini(tmp_path, sizes)
+    make_mini(tmp_path, sizes, force=True)
     assert digest(tmp_path) != stamp and len(segments(tmp_path, "dev")) == 12
     with pytest.raises(SimulstError, match="'song' is not offered; choose from sentences, talk"):
         make_mini(tmp_path, sizes, style="song")  # type: ignore[arg-type]
@@ -138,14 +138,26 @@ def test_a_killed_stage_goes_on_where_it_was(corpus: Path, tmp_path: Path, monke
     make_mini(tmp_path, SIZES, ["en-ja"])
 
 
-def test_other_options_make_it_again(tmp_path: Path) -> None:
+def test_other_options_make_it_again_by_force(tmp_path: Path) -> None:
     sizes = {"dev": 2}
     make_mini(tmp_path, sizes)
     before = digest(tmp_path)
     make_mini(tmp_path, sizes)
     assert digest(tmp_path) == before
-    make_mini(tmp_path, sizes, seed=1)
+    with pytest.raises(SimulstError, match=r"dev: was made with other options; name another --out, or use --force"):
+        make_mini(tmp_path, sizes, seed=1)
+    assert digest(tmp_path) == before
+    make_mini(tmp_path, sizes, seed=1, force=True)
     assert digest(tmp_path) != before
+
+
+def test_somebody_elses_corpus_is_not_replaced(tmp_path: Path) -> None:
+    talk = tmp_path / "en-de/data/dev/wav/ted_1.wav"
+    talk.parent.mkdir(parents=True)
+    talk.write_text("precious")
+    with pytest.raises(SimulstError, match="dev: is there already, and this program has not made it"):
+        make_mini(tmp_path, {"dev": 2}, force=True)
+    assert talk.read_text() == "precious"
 
 
 def test_voices_of_tst_he_are_heard_nowhere_else() -> None:
