@@ -447,7 +447,7 @@ def _decode(
     from simulst.data.datadir import drawn, read_data_dir, shorter_than
     from simulst.metrics.quality import tokenizer_for
     from simulst.models import parse_options
-    from simulst.runs import Task, run, score_run
+    from simulst.runs import Task, recordings_scores, run, score_run
 
     tokenizer_for(target_lang)  # fails now, not after decoding, if scoring lacks a package
     utterances = read_data_dir(data, text or target_lang)
@@ -467,7 +467,7 @@ def _decode(
     options = tuple(sorted(parse_options(model_option).items()))
     task = Task(model, source_lang, target_lang, options, unit or "")
     run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share, force)
-    return [score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
+    return [recordings_scores(folder) or score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
 
 
 def _print_scores(scores: dict[str, Any]) -> None:

@@ -232,6 +232,18 @@ def test_force_deletes_nothing_before_the_model_is_open(data: Path) -> None:
     assert (log.read_text(), scores.read_text()) == before
 
 
+def test_scores_of_recordings_stay(data: Path) -> None:
+    """A finished run is not scored again as if its recordings were sentences; a new one is."""
+    assert simulst(*command(data, "out"))[0] == 0
+    path = data.parent / "out/scores.json"
+    usual = json.loads(path.read_text())
+    path.write_text(json.dumps({**usual, "recordings": COUNT, "COMET": 0.8, "COMET_model": "m"}))
+    assert simulst(*command(data, "out"))[0] == 0
+    assert json.loads(path.read_text())["COMET"] == 0.8
+    assert simulst(*command(data, "out", "--force"))[0] == 0
+    assert json.loads(path.read_text()).keys() == usual.keys()
+
+
 @pytest.mark.parametrize("more", ["", ", whole_words: true"])
 def test_a_policy_of_the_users_that_changed_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch, more: str) -> None:
     monkeypatch.delitem(sys.modules, "mine_alone", raising=False)  # the other case's file

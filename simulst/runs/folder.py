@@ -264,6 +264,17 @@ def score_run(
     return write_scores(folder, scores)
 
 
+def recordings_scores(folder: Path) -> dict[str, Any] | None:
+    """The scores of whole recordings, unless the log is newer. `score_run` can't make them without a segmentation."""
+    scores, log = folder / SCORES, folder / LOG
+    try:
+        found: dict[str, Any] = json.loads(scores.read_text(encoding="utf-8"))
+        newer = scores.stat().st_mtime_ns > log.stat().st_mtime_ns
+    except (OSError, ValueError):
+        return None
+    return found if newer and isinstance(found, dict) and "recordings" in found else None
+
+
 def with_terms(instances: Sequence[Instance], context: Path, source: str, target: str) -> list[Instance]:
     """The instances with the terms that a table has for them. Raises SimulstError: a broken table."""
     known = read_backgrounds(context)
