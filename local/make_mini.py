@@ -30,7 +30,7 @@ SENTENCES = click.IntRange(1, 1_000_000)
     show_default=True,
     help="A segment is a sentence, or one to three clauses with pauses and fillers.",
 )
-@click.option("--seed", default=0, show_default=True, help="Another seed, other sentences.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Another seed, other sentences.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; the result is the same.")
 @click.option("--force", is_flag=True, help="Replace what was made with other options.")
 def main(out: Path, pairs: tuple[str, ...], style: Style, seed: int, jobs: int, force: bool, **sizes: int) -> None:

@@ -33,7 +33,7 @@ PATH = click.Path(path_type=Path)
 )
 @click.option("--batch-frames", default=Options.batch_frames, show_default=True, help="Frames (10 ms) per batch.")
 @click.option("--max-epochs", default=Options.max_epochs, show_default=True, help="Stop after N epochs.")
-@click.option("--seed", default=Options.seed, show_default=True, help="Random seed.")
+@click.option("--seed", default=Options.seed, show_default=True, type=click.IntRange(0), help="Random seed.")
 @click.option("--force", is_flag=True, help="Delete the training in --out, and begin again.")
 def main(
     data: Path,

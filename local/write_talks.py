@@ -24,7 +24,7 @@ FOLDER = click.Path(path_type=Path)
     type=click.Choice(PAUSES),
     help="Join the utterances, with natural pauses or also with 30 s of silence, noise and music.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of pauses, noise and music.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of pauses, noise and music.")
 @click.option("--force", is_flag=True, help="Do it again.")
 def main(
     data: Path, out: Path, source_lang: str, target_lang: str, pauses: Pauses | None, seed: int, force: bool

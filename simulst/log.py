@@ -192,7 +192,7 @@ def read_unfinished(path: Path) -> Iterator[Instance]:
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, line in enumerate(lines[:-1], start=1):
         if line.strip():
-            yield _parse(line, f"{path}, line {number}")
+            yield _parse(line, f"{path}, line {number}", "remove the line, or use --force")
 
 
 def check_units(instances: Sequence[Instance], unit: str, path: str | Path) -> None:
@@ -237,15 +237,13 @@ def _entry() -> TypeAdapter[Instance]:
     return TypeAdapter(Instance)
 
 
-def _parse(line: str, where: str) -> Instance:
+def _parse(line: str, where: str, remedy: str = "give a log that simulst or SimulEval wrote") -> Instance:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        raise SimulstError(
-            f"{where}: not an entry of an instances.log ({_short(line)}); give a log that simulst or SimulEval wrote."
-        )
+        raise SimulstError(f"{where}: not an entry of an instances.log ({_short(line)}); {remedy}.")
     if "index" in row:
         where += f", index {_short(json.dumps(row['index']))}"
     # Logs of other programs may lack these fields.
@@ -258,10 +256,7 @@ def _parse(line: str, where: str) -> Instance:
         first = error.errors()[0]
         name, *places = first["loc"]
         if first["type"] == "missing":
-            raise SimulstError(
-                f"{where}: not an entry of an instances.log, it has no '{name}'; give a log that simulst or SimulEval "
-                "wrote."
-            ) from None
+            raise SimulstError(f"{where}: not an entry of an instances.log, it has no '{name}'; {remedy}.") from None
         what = str(name) + "".join(f"[{place}]" for place in places if isinstance(place, int))
         says = first["msg"].replace("Input should", "should")
         found = _short(json.dumps(first["input"], ensure_ascii=False))

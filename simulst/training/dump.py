@@ -35,6 +35,8 @@ def dump_audio(
     """
     if not speeds or min(speeds) <= 0:
         raise SimulstError(f"speeds {list(speeds)}: give positive factors, such as 0.9 1.0 1.1.")
+    if len(set(speeds)) < len(speeds):
+        raise SimulstError(f"speeds {list(speeds)}: a factor is there twice; remove one of them.")
     utterances = sorted(read_data_dir(data, texts[0]), key=lambda u: u.name)
     files = {f"text.{language}": text_file(data, language) for language in texts}
     tables = {name: read_table(file, allow_empty=True) for name, file in files.items()}

@@ -59,6 +59,7 @@ def _learn(
             model_prefix=str(out / "bpe"),
             model_type=kind,
             character_coverage=1.0,
+            max_sentence_length=1 << 24,  # bytes; longer ones would be left out, with their characters
             user_defined_symbols=list(symbols),
             hard_vocab_limit=kind != "char",
             minloglevel=2,

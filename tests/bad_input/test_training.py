@@ -15,6 +15,7 @@ DUMP = table(
     ("--speeds -1", "'--speeds': '-1': give numbers above 0", lambda: None, 2),
     ("--speeds nan", "'--speeds': 'nan': give numbers above 0", lambda: None, 2),
     ("--speeds inf", "'--speeds': 'inf': give numbers above 0", lambda: None, 2),
+    ("--speeds '1.0 0.9 1'", "a factor is there twice; remove one of them"),
     ("", "data: no such data directory", removed("data")),
     ("", "data/utt2spk: no such file", removed("data/utt2spk")),
     ("", "data/utt2spk: has no line for 'u1'", replaced("data/utt2spk", "u1 u1\n", "")),

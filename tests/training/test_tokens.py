@@ -49,6 +49,14 @@ def test_symbols_are_never_split(text: Path, tmp_path: Path) -> None:
     assert "<2de>" in pieces.encode("<2de> der hund", out_type=str)
 
 
+def test_a_very_long_line_counts(tmp_path: Path) -> None:
+    """SentencePiece leaves out lines above 4192 bytes unless it is told otherwise."""
+    text = tmp_path / "text.en"
+    text.write_text("u0 a b c\nu1 " + "zebra " * 1000 + "\n")
+    train_tokens([text], tmp_path / "tokens", 10, "unigram")
+    assert "z" in (tmp_path / "tokens/tokens.txt").read_text()
+
+
 def test_more_pieces_than_the_text_supports(text: Path, tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match=r"text\.tc\.de: the text does not support 5000 unigram pieces; ask for \d+"):
         train_tokens([text], tmp_path / "tokens", 5000)
