@@ -198,11 +198,11 @@ def full_context(samples: int) -> dict[str, Any]:
     """Those parts of an ESPnet model that encode all audio again: an empty frame of so many samples, (t, 1)."""
     import torch  # this module is imported without it, too
 
-    def frames(audio: np.ndarray, known: Any = None) -> torch.Tensor:
-        return torch.zeros(audio.size // samples, 1)
+    def rows(audio: np.ndarray, first: int) -> torch.Tensor:
+        return torch.zeros(audio.size // samples - first, 1)
 
     return {
         "blockwise": None,
-        "reduction": SimpleNamespace(lasting=frames, all=frames),
+        "reduction": SimpleNamespace(lasting=rows, rest=rows, count=lambda heard: heard // samples),
         "full_context": lambda reduced: reduced,
     }

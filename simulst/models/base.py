@@ -71,7 +71,7 @@ class Session(ABC):
     def heard(self) -> int:
         """How much of the source a search sees. The loop makes a step only if this has grown since the last step.
 
-        It is counted in samples. ESPnet models count what their encoders write: blocks, or frames.
+        It is counted in samples, or in what the encoder writes: blocks, or frames.
         """
         return self.length
 
