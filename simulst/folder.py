@@ -40,9 +40,26 @@ def empty(folder: Path) -> None:
             path.unlink()
 
 
-def unwritable(path: Path, error: OSError) -> SimulstError:
-    """The error to raise if a file can't be written, for example on a full disk."""
-    return SimulstError(f"{path}: cannot be written ({error.strerror}); fix that and run the same command again.")
+def unwritable(path: Path, error: Exception) -> SimulstError:
+    """The error to raise if a file can't be written, for example on a full disk. Some libraries don't say why."""
+    reason = error.strerror if isinstance(error, OSError) else "is the disk full?"
+    return SimulstError(f"{path}: cannot be written ({reason}); fix that and run the same command again.")
+
+
+def save_atomically(path: Path, content: Any) -> None:
+    """torch.save through a temporary file, so that no kill leaves half a checkpoint.
+
+    Raises SimulstError: the file can't be written.
+    """
+    import torch  # here, as it takes a second
+
+    part = path.with_name(path.name + ".part")
+    try:
+        torch.save(content, part)
+        part.replace(path)
+    except (OSError, RuntimeError) as error:  # torch's, if the disk is full
+        part.unlink(missing_ok=True)
+        raise unwritable(path, error) from error
 
 
 @contextmanager

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-import soundfile
 import soxr
 from scipy.signal import lfilter, oaconvolve
 from tqdm import tqdm
 
 from simulst.cluster import interrupts_blocked
+from simulst.data.audio import write_wav
 from simulst.errors import SimulstError
 from simulst.units import SAMPLE_RATE
 
@@ -108,7 +108,7 @@ def speak_talk(talk: Talk[S], path: Path) -> list[Span]:
             spans.append(Span(start, round(at / SAMPLE_RATE + MARGIN - start, 2)))
     pieces.append(np.zeros(round(PAUSE[0] * SAMPLE_RATE), np.float32))
     samples = in_a_room(np.concatenate(pieces), rng)
-    soundfile.write(path, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
+    write_wav(path, samples)
     return spans
 
 

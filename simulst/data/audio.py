@@ -12,6 +12,7 @@ import soundfile
 import soxr
 
 from simulst.errors import SimulstError
+from simulst.folder import unwritable
 from simulst.units import SAMPLE_RATE
 
 RATES = (1000, 1_000_000)  # Hz; a header with another rate is damaged
@@ -25,6 +26,15 @@ PEAK = 4.0
 # take one channel instead: the channels may differ, and the choice could change from segment to segment.
 CANCELLED = 0.2  # share of the level that one channel alone would leave in the mean
 AUDIBLE = 1e-3  # RMS, -60 dB: quieter channels are noise, which may cancel
+
+
+def write_wav(path: Path, samples: np.ndarray) -> None:
+    """Write a WAV at 16 kHz, 16 bits. samples: (n,) float32 or int16. Raises SimulstError: it can't be written."""
+    try:
+        soundfile.write(path, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
+    except (soundfile.LibsndfileError, OSError) as error:
+        path.unlink(missing_ok=True)
+        raise unwritable(path, error) from error
 
 
 def seconds_of(path: str | Path) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from simulst.data.audio import as_int16, load_audio
+from simulst.data.audio import as_int16, load_audio, write_wav
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.folder import write_atomically
@@ -37,7 +37,7 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
         samples = as_int16(load_audio(utterance.wav, utterance.start, utterance.end))
         if not _holds(path, samples):
             temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-            soundfile.write(temporary, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
+            write_wav(temporary, samples)
             temporary.replace(path)
         paths.append(str(path))
     write_atomically(out / "source.txt", _lines(paths))

@@ -17,9 +17,8 @@ from random import Random
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
-import soundfile
 
-from simulst.data.audio import load_audio, seconds_of
+from simulst.data.audio import load_audio, seconds_of, write_wav
 from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, text_file, write_data_dir
 from simulst.data.gaps import KINDS, gap
 from simulst.errors import SimulstError
@@ -126,7 +125,7 @@ def write_recording(path: Path, samples: int, placed: Iterable[Placed]) -> None:
     audio = np.zeros(samples, np.float32)
     for first, piece in placed:
         audio[first : first + piece.size] = piece[: samples - first]
-    soundfile.write(path, audio, SAMPLE_RATE, subtype="PCM_16", format="WAV")
+    write_wav(path, audio)
 
 
 def grouped(items: Sequence[_T], lengths: Sequence[float], usual: float, shortest: float) -> list[list[_T]]:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from simulst.errors import SimulstError
 from simulst.features import LogMel
+from simulst.folder import save_atomically
 from simulst.options import read_fields
 from simulst.units import FRAME, SAMPLE_RATE
 
@@ -206,13 +207,6 @@ class _Stored:
     tau: int
     sizes: Sizes
     weights: dict[str, Any]
-
-
-def save_atomically(path: Path, content: dict) -> None:
-    """torch.save through a temporary file, so that no kill leaves half a checkpoint."""
-    part = path.with_name(path.name + ".part")
-    torch.save(content, part)
-    part.replace(path)
 
 
 def load_checkpoint(path: str | Path, remedy: str) -> dict:

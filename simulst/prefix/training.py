@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
-from simulst.folder import digest_of_file, write_atomically
+from simulst.folder import digest_of_file, save_atomically, write_atomically
 from simulst.light_import import leave_out_compiler
 from simulst.lock import LOCK, locked, read_record
 from simulst.prefix.boundaries import (
@@ -36,7 +36,6 @@ from simulst.prefix.predictor import (
     Sizes,
     load_checkpoint,
     load_predictor,
-    save_atomically,
 )
 from simulst.units import FRAME
 

@@ -16,7 +16,7 @@ import yaml
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError, reason_of
-from simulst.folder import write_atomically
+from simulst.folder import save_atomically, write_atomically
 from simulst.lock import locked
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
@@ -73,9 +73,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
                 total[name] = total[name] + tensor.double()
     dtypes = {name: tensor.dtype for name, tensor in state.items()}
     average = {n: (t / len(paths)).to(dtypes[n]) if t.is_floating_point() else t for n, t in total.items()}
-    part = out.with_name(out.name + ".part")
-    torch.save(average, part)
-    part.replace(out)
+    save_atomically(out, average)
 
 
 @dataclass(frozen=True)

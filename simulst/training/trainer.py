@@ -17,7 +17,7 @@ from tqdm import tqdm
 from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
 from simulst.errors import SimulstError, first_line
-from simulst.folder import write_atomically
+from simulst.folder import save_atomically, write_atomically
 from simulst.training.speech_text import IGNORED
 
 if TYPE_CHECKING:
@@ -207,9 +207,7 @@ class Follow(TrainerCallback):
         best = sorted(self.losses, key=lambda n: self.losses[n])
         kept = best[: max(self._options.average)]
         if epoch in kept:
-            part = self._out / f"{epoch}epoch.pth.part"
-            torch.save(self._trained(), part)
-            part.replace(part.with_suffix(""))
+            save_atomically(self._out / f"{epoch}epoch.pth", self._trained())
         write_atomically(self._out / EPOCHS, json.dumps({str(n): loss for n, loss in self.losses.items()}))
         for n in best:
             if n not in kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.data.audio import load_audio, whole_seconds
+from simulst.data.audio import load_audio, whole_seconds, write_wav
 from simulst.errors import SimulstError
 from simulst.units import SAMPLE_RATE
 
@@ -223,3 +224,10 @@ def test_damage_ends_in_samples_or_a_sentence(
     else:
         assert samples.size
         assert np.isfinite(samples).all()
+
+
+def test_a_full_disk(small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 8_000))
+    with pytest.raises(SimulstError, match=r"a\.wav: cannot be written .* run the same command again"):
+        write_wav(small_disk / "a.wav", np.zeros(50_000, np.float32))
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -123,3 +124,12 @@ def test_the_script_wants_its_options_in_threes(tmp_path: Path) -> None:
     options = ["--data", "de", "--data", "ja", "--text", "tc.de", "--target-lang", "de"]
     done = subprocess.run([sys.executable, script, tmp_path, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "error: --data, --text, --target-lang: give them equally often" in done.stderr
+
+
+def test_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
+    for n in range(2):
+        torch.save({"w": torch.zeros(50_000)}, tmp_path / f"{n}.pth")
+    (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 8_000))
+    with pytest.raises(SimulstError, match=r"ave\.pth: cannot be written .* run the same command again"):
+        average_checkpoints([tmp_path / "0.pth", tmp_path / "1.pth"], small_disk / "ave.pth")
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
