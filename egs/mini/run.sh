@@ -159,16 +159,19 @@ if runs 25; then
             exit 1
         fi
     done
-    begun= shared=()
+    shared=()
     if [[ $given != *" asr "* ]] || $asr; then
         echo "== stage 25: the recognition model that all begin with"
         b_stages char 3 5
-        begun=char
         shared=(--asr-model "$exp/b-char/$pair/asr/valid.acc.best.pth") # the source's tokens are the same in all
     fi
     for name in $b_models; do
         echo "== stage 25: paper B's model with the tokens $name"
-        if [ "$name" = "$begun" ]; then b_stages "$name" 6 10; else b_stages "$name" 3 10 "${shared[@]}"; fi
+        if [ "$name" = char ] && [ ${#shared[@]} != 0 ]; then
+            b_stages char 6 10
+        else
+            b_stages "$name" 3 10 "${shared[@]}"
+        fi
     done
     for compared in "char bpe400 b paper_b" "bpe400 bpe2000 b-pieces paper_b_pieces"; do
         read -r one other section file <<< "$compared"

@@ -138,9 +138,8 @@ def _draw_line(panel: Any, metric: str, quality: str, name: str, runs: list[Scor
     colour = COLOURS[number % len(COLOURS)]
     x = [run.scores[metric] for run in runs]
     y = [run.scores[quality] for run in runs]
-    low, high = ([_bound(run, quality, side) for run in runs] for side in ("low", "high"))
-    low = [max(0.0, score - bound) for score, bound in zip(y, low, strict=True)]
-    high = [max(0.0, bound - score) for score, bound in zip(y, high, strict=True)]
+    low = [max(0.0, score - _bound(run, quality, "low")) for run, score in zip(runs, y, strict=True)]
+    high = [max(0.0, _bound(run, quality, "high") - score) for run, score in zip(runs, y, strict=True)]
     panel.errorbar(x, y, [low, high], fmt="none", ecolor=colour, alpha=0.25, elinewidth=1.2, capsize=2, zorder=1)
     panel.plot(
         x,

@@ -114,7 +114,7 @@ def _write_split(
             continue
         if place.is_dir() and not (place / STAMP).is_file():
             raise SimulstError(f"{place}: is there already, and this program has not made it; name another --out.")
-        if place.is_dir() and not force:
+        if place.is_dir() and not force:  # the stamp differs, or the place would be in `spoken`
             raise SimulstError(f"{place}: was made with other options; name another --out, or use --force.")
         with replaced(place) as part:
             (part / "txt").mkdir()

@@ -115,7 +115,7 @@ class FullContextEncoding(Encoding):
         key = ("encode", self.length)
         if self.parts and self.parts[0].key == key:
             return
-        # What the first step costs depends on where it goes on, so it is shared by itself: its new rows.
+        # What the first step costs depends on where it goes on, so it has its own entry in the memo: its new rows.
         name = ("reduce", self._reduced, self.length, self.final)
         lasting, rest = self._meter.shared(name, self._reduce)
         self._lasting.append(lasting)

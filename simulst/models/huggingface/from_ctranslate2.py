@@ -39,6 +39,7 @@ def convert_whisper(folder: Path, out: Path, force: bool = False) -> None:
 
 
 def _write(folder: Path, part: Path) -> None:
+    """Convert into an empty folder."""
     from transformers import GenerationConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
     from transformers.utils import logging
 
