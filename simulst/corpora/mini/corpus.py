@@ -113,9 +113,9 @@ def _write_split(
         if place in spoken:
             continue
         if place.is_dir() and not (place / STAMP).is_file():
-            raise SimulstError(f"{place}: is there already, and this program has not made it; name another --out.")
+            raise SimulstError(f"{place}: is there already, and this program has not made it; name another folder.")
         if place.is_dir() and not force:  # the stamp differs, or the place would be in `spoken`
-            raise SimulstError(f"{place}: was made with other options; name another --out, or use --force.")
+            raise SimulstError(f"{place}: was made with other options; name another folder, or use --force.")
         with replaced(place) as part:
             (part / "txt").mkdir()
             if spoken:

@@ -144,7 +144,7 @@ def test_other_options_make_it_again_by_force(tmp_path: Path) -> None:
     before = digest(tmp_path)
     make_mini(tmp_path, sizes)
     assert digest(tmp_path) == before
-    with pytest.raises(SimulstError, match=r"dev: was made with other options; name another --out, or use --force"):
+    with pytest.raises(SimulstError, match=r"dev: was made with other options; name another folder, or use --force"):
         make_mini(tmp_path, sizes, seed=1)
     assert digest(tmp_path) == before
     make_mini(tmp_path, sizes, seed=1, force=True)
