@@ -173,10 +173,11 @@ def _tokenizer(new: NewModel, targets: Sequence[str], texts: Sequence[str], wher
 
 def learn_pieces(texts: Iterable[str], size: int, special: Sequence[str]) -> Any:
     """A tokeniser of pieces of words. special: tokens that come first, with "<unk>" among them."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.NFKC()
+    # Not NFKC: it would write ASCII for the full-width punctuation of Chinese and Japanese.
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s"), " ")])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     trainer = trainers.UnigramTrainer(

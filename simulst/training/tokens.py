@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from simulst.folder import written_whole
 from simulst.lock import digest
 
 KINDS = ("unigram", "bpe", "char")
+SPACES = [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace() and character != " "]
+"""All that ESPnet strips from the ends of tokens. They become plain spaces."""
 
 
 def train_tokens(
@@ -24,7 +28,8 @@ def train_tokens(
 ) -> None:
     """Write `out/{bpe.model,bpe.vocab,tokens.txt}`, if they are not there yet.
 
-    tokens.txt is ESPnet's list: `<blank>`, `<unk>`, the pieces, `<sos/eos>`.
+    tokens.txt is ESPnet's list: `<blank>`, `<unk>`, the pieces, `<sos/eos>`. The tokens spell a text as it is, apart
+    from spaces: SentencePiece's NFKC would write ASCII for the full-width punctuation of Chinese and Japanese.
 
     texts: Kaldi text files (`<utterance> <sentence>`); all of them are used.
     size: number of pieces; not used if `kind` is "char".
@@ -40,6 +45,8 @@ def train_tokens(
     if not sentences:
         raise SimulstError(f"{_names(texts)}: no text to learn tokens from; prepare the data again.")
     made_of = {"size": size, "kind": kind, "symbols": list(symbols), "text": digest(sentences)}
+    if any(unicodedata.normalize("NFKC", sentence) != sentence for sentence in sentences):
+        made_of["normalization"] = "spaces"  # tokens of such texts that were learnt with NFKC are others
     with written_whole(out, made_of, force) as part:
         if part is not None:
             count = _learn(texts, sentences, part, size, kind, symbols)
@@ -53,12 +60,15 @@ def _learn(
     import sentencepiece
 
     options = {} if kind == "char" else {"vocab_size": size}
+    rules = out / "normalization.tsv"
+    rules.write_text("".join(f"{ord(space):X}\t20\n" for space in SPACES))
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
             model_prefix=str(out / "bpe"),
             model_type=kind,
             character_coverage=1.0,
+            normalization_rule_tsv=str(rules),
             max_sentence_length=1 << 24,  # bytes; longer ones would be left out, with their characters
             user_defined_symbols=list(symbols),
             hard_vocab_limit=kind != "char",
@@ -73,6 +83,7 @@ def _learn(
             hint = f"the text does not support {size} {kind} pieces; ask for {most[1]} at most"
             raise SimulstError(f"{_names(texts)}: {hint}.") from error
         raise SimulstError(f"{_names(texts)}: SentencePiece failed ({' '.join(str(error).split())}).") from error
+    rules.unlink()  # they are part of the model
     try:
         processor = sentencepiece.SentencePieceProcessor(model_file=str(out / "bpe.model"))
     except (OSError, RuntimeError) as error:  # the trainer does not report a full disk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import sentencepiece
 
 from simulst.errors import SimulstError
+from simulst.training.new_model import learn_pieces
 from simulst.training.tokens import train_tokens
 
 SENTENCES = [
@@ -41,6 +43,40 @@ def test_the_list_is_the_models_with_espnets_own_symbols(text: Path, tmp_path: P
     if kind != "char":
         assert len(tokens) == 50
     assert sorted(path.name for path in out.iterdir()) == ["bpe.model", "bpe.vocab", "made_of.json", "tokens.txt"]
+
+
+WIDE = ["你好，世界！", "他说：“我们（两个人）走吧；好吗？”", "½ café… １０\u00a0％", "ヴ\u3000カﾞ"]
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char"])
+def test_text_is_spelled_as_it_is_but_for_its_spaces(tmp_path: Path, kind: str) -> None:
+    text = tmp_path / "text.tc.zh"
+    text.write_text("".join(f"u{i} {sentence}\n" for i, sentence in enumerate(WIDE)))
+    train_tokens([text], tmp_path / "tokens", 39, kind)
+    tokens = (tmp_path / "tokens/tokens.txt").read_text().splitlines()
+    assert tokens == [token.rstrip() for token in tokens]  # as ESPnet reads them
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "tokens/bpe.model"))
+    learnt = learn_pieces(WIDE, 100, ["<unk>"])
+    for sentence in WIDE:
+        plain = sentence.replace("\u00a0", " ").replace("\u3000", " ")
+        assert pieces.decode(pieces.encode(sentence)) == plain
+        assert learnt.decode(learnt.encode(sentence).ids) == plain
+
+
+def test_tokens_that_were_learnt_with_nfkc_are_refused(tmp_path: Path, text: Path) -> None:
+    wide = tmp_path / "text.tc.zh"
+    wide.write_text(f"u0 {WIDE[0]}\n")
+    for file, refused in ((text, False), (wide, True)):
+        out = tmp_path / file.name.replace("text", "tokens")
+        train_tokens([file], out, 50, "char")
+        record = json.loads((out / "made_of.json").read_text())
+        assert ("normalization" in record) == refused
+        (out / "made_of.json").write_text(json.dumps({k: v for k, v in record.items() if k != "normalization"}))
+        if refused:
+            with pytest.raises(SimulstError, match="was begun with normalization None, not spaces"):
+                train_tokens([file], out, 50, "char")
+        else:
+            train_tokens([file], out, 50, "char")
 
 
 def test_symbols_are_never_split(text: Path, tmp_path: Path) -> None:
