@@ -182,7 +182,7 @@ def score(
 
         neural = Comet(comet, sources) if comet is not None and sources is not None else None
         whole = segmentation, references, target_lang, unit
-        scores = score_recordings(instances, *whole, bootstrap, log, neural)
+        scores = score_recordings(instances, *whole, bootstrap, log, neural, source_lang)
         if (log / CONFIG).is_file():
             scores = write_scores(log, scores)
         if baseline is not None and against is not None:
@@ -445,11 +445,14 @@ def _decode(
     from simulst.cluster import Cluster
     from simulst.context import with_backgrounds
     from simulst.data.datadir import drawn, read_data_dir, shorter_than
+    from simulst.languages import code_of
     from simulst.metrics.quality import tokenizer_for
     from simulst.models import parse_options
     from simulst.runs import Task, recordings_scores, run, score_run
 
-    tokenizer_for(target_lang)  # fails now, not after decoding, if scoring lacks a package
+    # Both fail now, not after decoding, if scoring lacks a package or a language has no such code.
+    tokenizer_for(target_lang)
+    code_of(source_lang)
     utterances = read_data_dir(data, text or target_lang)
     if max_seconds is not None:
         short = shorter_than(utterances, max_seconds)

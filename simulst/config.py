@@ -136,6 +136,20 @@ class Decoding:
         """Files that the policies load, such as a boundary predictor."""
         return self.read.files + self.stop.files
 
+    def portable(self) -> dict[str, Any]:
+        """`raw` with absolute paths of `files`, as a cluster's workers may run in another folder."""
+        files = [Path(file) for file in self.files]
+
+        def absolute(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: part if key == "name" else absolute(part) for key, part in value.items()}
+            if isinstance(value, list):
+                return [absolute(part) for part in value]
+            named = isinstance(value, str) and any(Path(value) in (file, file.parent) for file in files)
+            return str(Path(value).absolute()) if named and Path(value).exists() else value
+
+        return {key: absolute(part) for key, part in self.raw.items()}
+
     @property
     def modules(self) -> tuple[str, ...]:
         """Modules of the user's own policies, which `raw` names by their import paths."""

@@ -14,7 +14,6 @@ from simulst.config import parse_decoding
 from simulst.context import NOTHING, Background, known_of_all, read_backgrounds, with_backgrounds
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.log import Instance
 from simulst.metrics.score import term_scores
 from simulst.streams import open_stream
 
@@ -73,21 +72,14 @@ def test_bad_tables(content: str, words: str, tmp_path: Path) -> None:
         read_backgrounds("gone")
 
 
-def instance(prediction: str, reference: str, *terms: str) -> Instance:
-    return Instance(0, prediction, [], [], 0, reference, [], 1.0, terms=list(terms))
-
-
 def test_term_recall() -> None:
-    several = [
-        instance("Beam search and a cat", "The beam search, the cats", "beam search", "cat"),  # cats has no cat
-        instance("CTC", "CTC and CTC", "CTC", "CTC"),
-        instance("C++ twice C++", "C++", "C++"),
-        instance("a term", "another one"),
-    ]
-    assert term_scores(several, "word") == {"terms": 4, "term_recall": 0.75}
-    assert term_scores([instance("我们用束搜索", "用束搜索", "束搜索")], "char") == {"terms": 1, "term_recall": 1.0}
-    assert term_scores([instance("a", "b", "c")], "word") == {"terms": 0, "term_recall": None}
-    assert term_scores([instance("a", "b")], "word") == {}
+    terms = [["beam search", "cat"], ["CTC", "CTC"], ["C++"], []]
+    predictions = ["Beam search and a cat", "CTC", "C++ twice C++", "a term"]
+    references = ["The beam search, the cats", "CTC and CTC", "C++", "another one"]  # cats has no cat
+    assert term_scores(terms, predictions, references, "word") == {"terms": 4, "term_recall": 0.75}
+    assert term_scores([["束搜索"]], ["我们用束搜索"], ["用束搜索"], "char") == {"terms": 1, "term_recall": 1.0}
+    assert term_scores([["c"]], ["a"], ["b"], "word") == {"terms": 0, "term_recall": None}
+    assert term_scores([[]], ["a"], ["b"], "word") == {}
 
 
 def test_a_stream_is_told() -> None:

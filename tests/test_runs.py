@@ -29,6 +29,7 @@ from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
 from simulst.log import Instance, read_log
 from simulst.models import load_model, option_names
+from simulst.prefix.predictor import BoundaryPredictor, Sizes
 from simulst.runs import decode, score_run
 from simulst.stream import Emission, Stream
 
@@ -237,9 +238,10 @@ def test_scores_of_recordings_stay(data: Path) -> None:
     assert simulst(*command(data, "out"))[0] == 0
     path = data.parent / "out/scores.json"
     usual = json.loads(path.read_text())
-    path.write_text(json.dumps({**usual, "recordings": COUNT, "COMET": 0.8, "COMET_model": "m"}))
+    longform = {**usual, "recordings": COUNT, "LongYAAL": 5.0, "LongYAAL_CA": 6.0}
+    path.write_text(json.dumps(longform))
     assert simulst(*command(data, "out"))[0] == 0
-    assert json.loads(path.read_text())["COMET"] == 0.8
+    assert json.loads(path.read_text()) == longform
     assert simulst(*command(data, "out", "--force"))[0] == 0
     assert json.loads(path.read_text()).keys() == usual.keys()
 
@@ -379,6 +381,37 @@ def test_scheduler(data: Path, scheduler: str) -> None:
     # What is wrong with the whole task is told as it is without workers.
     status, _, error = simulst(*command(data, "xx", "--scheduler", scheduler, "--source-lang", "xx"))
     assert status == 1 and "the fake has no language 'xx'" in error
+
+
+def test_workers_in_another_folder_find_what_a_policy_reads(
+    data: Path, processes: tuple[str, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = data.parent / "here"
+    here.mkdir()
+    BoundaryPredictor(8, Sizes(20, channels=3, embedding=6, hidden=7)).save(here / "predictor.pth")
+    monkeypatch.chdir(here)
+    text = "read: {type: boundary, predictor: predictor.pth, frames: 8, threshold: 0.5}\ncommit: {type: all}\n"
+    (data.parent / "la2.yaml").write_text(text)
+    status, _, error = simulst(*command(data, "out", "--scheduler", processes[0]))
+    assert status == 0, error
+    config = yaml.safe_load((data.parent / "out/config.yaml").read_text())
+    assert config["decoding"]["read"]["predictor"] == "predictor.pth"
+
+
+def test_a_model_whose_path_is_written_otherwise_is_the_same(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "digest_of_weights", lambda path, options: "one")
+    assert simulst(*command(data, "out"))[0] == 0
+    config = data.parent / "out/config.yaml"
+    config.write_text(config.read_text().replace(f"model: {MODEL}", "model: models/fake/"))
+    assert simulst(*command(data, "out"))[0] == 0
+    monkeypatch.setattr(decode, "digest_of_weights", lambda path, options: "other")
+    assert "holds a run" in sentence(simulst(*command(data, "out"))[2])
+
+
+def test_a_language_without_a_code_is_told_before_decoding(data: Path) -> None:
+    status, _, error = simulst(*command(data, "out", "--source-lang", "spanish"))
+    assert status == 1 and "'spanish' is not the code of a language" in sentence(error)
+    assert not (data.parent / "out").exists()
 
 
 def test_a_killed_worker_of_a_scheduler_changes_no_log(

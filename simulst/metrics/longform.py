@@ -23,7 +23,7 @@ from simulst.errors import SimulstError, first_line
 from simulst.languages import code_of, unit_of
 from simulst.log import Instance, Text, Time, check_units
 from simulst.metrics.latency import real_time_factor
-from simulst.metrics.score import compare_texts, quality_of, rounded
+from simulst.metrics.score import compare_texts, error_rates_if_recognised, quality_of, rounded, term_scores
 
 logger = logging.getLogger(__name__)
 
@@ -55,19 +55,21 @@ def score_recordings(
     bootstrap: int = 0,
     path: str | Path = "the log",
     comet: Comet | None = None,
+    source_language: str = "",
 ) -> dict[str, Any]:
     """Quality and latency of a log whose entries are whole recordings.
 
     segmentation: a YAML list of {wav, offset, duration} (seconds), as MuST-C has it; recordings are found by the names
         of their files without folder and suffix. references: a line for each of its segments.
-    language, unit, bootstrap, path: as in `score_instances`.
+    language, unit, bootstrap, path, source_language: as in `score_instances`.
     comet: a neural metric that is computed, too; its score is COMET.
-    Returns: BLEU and chrF as `score_instances` does; LongYAAL, LongLAAL (OmniSTEval's), StreamLAAL (simulstream's, with
-        the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was written, or no elapsed times were
-        logged): with the computation of each step alone, whatever the log adds up; RTF; recordings; sentences; empty,
-        how many sentences were given no word; missing and extra, by how many units sentences are shorter or longer than
-        their references, in % of all these; length_ratio; unit; and if the segmentation has a `gaps.tsv` beside it,
-        invented, how many units a minute were written in its gaps, where nobody speaks.
+    Returns: BLEU, chrF, error rates and term recall as `score_instances` does; LongYAAL, LongLAAL (OmniSTEval's),
+        StreamLAAL (simulstream's, with the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was
+        written, or no elapsed times were logged): with the computation of each step alone, whatever the log adds up;
+        RTF; recordings; sentences; empty, how many sentences were given no word; missing and extra, by how many units
+        sentences are shorter or longer than their references, in % of all these; length_ratio; unit; and if the
+        segmentation has a `gaps.tsv` beside it, invented, how many units a minute were written in its gaps, where
+        nobody speaks.
     Raises SimulstError: what `read_segmentation` raises, recordings that only the log or only the segmentation has,
         predictions that don't match their delays, OmniSTEval or simulstream missing.
     """
@@ -83,8 +85,11 @@ def score_recordings(
     wanted = [_count(line, unit) for line in lines]
     more = [_count(f.prediction, unit) - count for f, count in zip(found, wanted, strict=True)]
     all_wanted = sum(wanted)
+    predictions = [f.prediction for f in found]
+    terms = {instance.recording: instance.terms for instance in ordered}
     return {
-        **quality_of([f.prediction for f in found], lines, language, bootstrap),
+        **quality_of(predictions, lines, language, bootstrap),
+        **error_rates_if_recognised(predictions, lines, source_language, language),
         **(comet.score(found) if comet else {}),
         "LongYAAL": rounded(lags.get("long_yaal")),
         "LongLAAL": rounded(lags.get("long_laal")),
@@ -100,6 +105,7 @@ def score_recordings(
         "extra": rounded(100 * sum(max(0, count) for count in more) / all_wanted) if all_wanted else None,
         "length_ratio": rounded(words / all_wanted) if all_wanted else None,
         "unit": unit,
+        **term_scores([terms[sentence.recording] for sentence in sentences], predictions, lines, unit),
         **_invented(ordered, segmentation.with_name(GAPS)),
     }
 
@@ -283,11 +289,14 @@ def read_segmentation(segmentation: Path, references: Path) -> list[Sentence]:
 def _read_lines(path: Path) -> list[str]:
     try:
         with path.open(encoding="utf-8") as file:  # lines end where OmniSTEval sees their ends
-            return [line.strip() for line in file]
+            lines = [line.strip() for line in file]
     except OSError as error:
         raise SimulstError(f"{path}: cannot be read ({error.strerror}); give a text file.") from error
     except UnicodeDecodeError as error:
         raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); convert the file.") from error
+    if lines and lines[0].startswith("\ufeff"):
+        raise SimulstError(f"{path}: begins with a byte order mark, which would be scored as text; save it without.")
+    return lines
 
 
 @cache

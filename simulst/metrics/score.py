@@ -68,16 +68,15 @@ def score_instances(
     prediction_units = sum(len(i.units(unit)) for i in instances)
     latency = corpus_latency(instances, unit)
     predictions = [i.prediction for i in instances]
-    recognised = source_language and code_of(source_language) == code_of(language)
     return {
         **quality_of(predictions, references, language, bootstrap),
-        **(_error_rates_of(predictions, references, language) if recognised else {}),
+        **error_rates_if_recognised(predictions, references, source_language, language),
         **{name: rounded(value, 4 if name == "RTF" else 3) for name, value in latency.items()},
         "sentences": len(instances),
         "empty": sum(not i.delays for i in instances),
         "length_ratio": rounded(prediction_units / reference_units) if reference_units else None,
         "unit": unit,
-        **term_scores(instances, unit),
+        **term_scores([i.terms for i in instances], predictions, [i.reference or "" for i in instances], unit),
     }
 
 
@@ -95,23 +94,27 @@ def warn_of_recordings(instances: Sequence[Instance], path: str | Path) -> None:
         )
 
 
-def term_scores(instances: Sequence[Instance], unit: str) -> dict[str, Any]:
+def term_scores(
+    terms: Sequence[Sequence[str]], predictions: Sequence[str], references: Sequence[str], unit: str
+) -> dict[str, Any]:
     """How many of the terms that stand in the references stand in the predictions; nothing without terms.
+
+    terms: those of each sentence.
 
     A sentence that has a term twice must write it twice. Upper and lower case are one. Returns: terms, their number in
     the references; term_recall, the share that was written (None if there are none).
     """
-    if not any(instance.terms for instance in instances):
+    if not any(terms):
         return {}
     wanted = found = 0
-    for instance in instances:
-        for term in {term.lower() for term in instance.terms}:
+    for own, prediction, reference in zip(terms, predictions, references, strict=True):
+        for term in {term.lower() for term in own}:
             # A letter beside it is part of another word, but not where words have no spaces.
             whole = rf"(?<!\w){re.escape(term)}(?!\w)" if unit == "word" else re.escape(term)
             pattern = re.compile(whole, re.IGNORECASE)
-            times = len(pattern.findall(instance.reference or ""))
+            times = len(pattern.findall(reference))
             wanted += times
-            found += min(times, len(pattern.findall(instance.prediction)))
+            found += min(times, len(pattern.findall(prediction)))
     return {"terms": wanted, "term_recall": rounded(found / wanted) if wanted else None}
 
 
@@ -260,9 +263,14 @@ def quality_of(predictions: Sequence[str], references: Sequence[str], language: 
     return scores
 
 
-def _error_rates_of(predictions: Sequence[str], references: Sequence[str], language: str) -> dict[str, Any]:
+def error_rates_if_recognised(
+    predictions: Sequence[str], references: Sequence[str], source_language: str, language: str
+) -> dict[str, Any]:
+    """WER and CER as `score_instances` gives them; nothing if the languages differ, or the source's is not known."""
     from simulst.metrics.quality import error_rates
 
+    if not source_language or code_of(source_language) != code_of(language):
+        return {}
     rates = error_rates(predictions, references, language) if references else (None, None)
     return dict(zip(("WER", "CER"), map(rounded, rates), strict=True))
 

@@ -13,10 +13,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from simulst.errors import SimulstError
 from simulst.report.difference import compare_runs
 from simulst.report.table import COLUMNS, ScoredRun, check_metric, check_quality, load_runs
+from simulst.runs import read_run_config
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +95,12 @@ def choose(
     if not scored:
         remedy = "score the runs with --comet" if quality == "COMET" else "decode a sweep"
         raise SimulstError(f"{folders[0]}: no run has both {quality} and {metric}, apart from offline ones; {remedy}.")
-    if len({run.scores.get("sentences") for run in scored}) > 1:
-        raise SimulstError(f"{folders[0]}: the runs have different numbers of sentences; give runs over the same data.")
+    for run in scored:
+        if _data_of(run) != _data_of(scored[0]):
+            raise SimulstError(
+                f"{scored[0].folder} and {run.folder}: the runs are of different sentences or target languages; give "
+                "runs over the same data."
+            )
     if segmentation is not None and not any("recordings" in run.scores for run in scored):
         raise SimulstError(
             f"{segmentation}: the runs are not of whole recordings; leave out --segmentation and --references."
@@ -119,6 +125,12 @@ def choose(
                 choice = replace(choice, why=str(error).rstrip("."))
         found.append(choice)
     return found
+
+
+def _data_of(run: ScoredRun) -> tuple[Any, ...]:
+    """Which sentences a run has translated, and into which language."""
+    config = read_run_config(run.folder)
+    return run.scores.get("sentences"), config.get("names"), (config.get("task") or {}).get("target_language")
 
 
 def report(choices: Sequence[Choice], metric: str, quality: str = "BLEU") -> str:

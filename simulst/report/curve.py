@@ -99,7 +99,9 @@ def _draw(
             for i, (name, runs) in enumerate(lines.items()):
                 _draw_line(panel, metric, quality, name, runs, i)
             for run, dash in zip(offline, itertools.cycle(("--", "-.", ":"))):
-                panel.axhline(run.scores[quality], color="0.35", linestyle=dash, linewidth=1.2, label=run.name)
+                panel.axhline(
+                    run.scores[quality], color="0.35", linestyle=dash, linewidth=1.2, label=_in_legend(run.name)
+                )
             panel.set_xlabel(metric if metric.startswith(("AP", "RTF")) else f"{metric} (ms)")
             panel.grid(color="0.92", linewidth=0.8)
             panel.set_axisbelow(True)
@@ -109,7 +111,7 @@ def _draw(
         handles, labels = panels[0].get_legend_handles_labels()
         widest = 0.5 + 0.075 * max(map(len, labels))  # inches
         columns = min(len(labels), max(1, int(figure.get_figwidth() / widest)))
-        figure.legend(
+        legend = figure.legend(
             handles,
             labels,
             loc="outside lower center",
@@ -118,13 +120,20 @@ def _draw(
             title="numbers at the points: READ's chunk in ms, k or λ, or n" if lines else None,
             title_fontsize=8,
         )
+        for text in legend.get_texts():
+            text.set_parse_math(False)  # names of folders may have dollar signs
         if title:
-            figure.suptitle(title, fontsize=11)
+            figure.suptitle(title, fontsize=11, parse_math=False)
         canvas.draw()  # fixes the layout, so that labels can be placed in it
         for panel, metric in zip(panels, latencies, strict=True):
             levels = [run.scores[quality] for run in offline]
             _label_points(panel, metric, quality, lines, levels, canvas.get_renderer())
         figure.savefig(out, format=kind, dpi=160, metadata=METADATA[kind])
+
+
+def _in_legend(name: str) -> str:
+    """A name as the legend shows it. matplotlib leaves out names that begin with an underscore."""
+    return f"./{name}" if name.startswith("_") else name
 
 
 def _bound(run: ScoredRun, quality: str, side: str) -> float:
@@ -151,7 +160,7 @@ def _draw_line(panel: Any, metric: str, quality: str, name: str, runs: list[Scor
         markeredgecolor="white",
         markeredgewidth=0.5,
         linewidth=1.4,
-        label=name,
+        label=_in_legend(name),
     )
 
 

@@ -96,6 +96,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
         if not path.is_dir():
             raise SimulstError(f"{path}: no such folder; give a run's folder or one that holds runs.")
         folders = [path] if (path / SCORES).is_file() else sorted(file.parent for file in path.rglob(SCORES))
+        folders = [folder for folder in folders if not (folder / "predictor.pth").is_file()]  # it has other scores
         if not folders:
             logger.warning("%s: no run in it has a %s; the folder is left out.", path, SCORES)
         _check_one_version(folders)
@@ -129,22 +130,22 @@ def _check_one_version(folders: Iterable[Path]) -> None:
 def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
     """Read runs and sort them: offline runs first, then by strategy, initial wait and chunk.
 
-    If two runs have the same label (as languages, models or searches differ), all runs are named by their folders
-    instead, without the part that all folders share.
+    If two runs have the same label, or one curve has runs of other models or languages in other folders, all runs are
+    named by their folders instead, without the part that all folders share.
 
     Raises SimulstError: a folder lacks config.yaml or scores.json, or they are broken.
     """
     if not folders:
         raise SimulstError("there is no run to report; give a run's folder or one that holds runs.")
     configs = [read_run_config(folder) for folder in folders]
-    repeated = max(Counter(str(config["label"]) for config in configs).values()) > 1
     resolved = [folder.resolve() for folder in folders]
+    repeated = max(Counter(str(config["label"]) for config in configs).values()) > 1 or _is_mixed(resolved, configs)
     root = Path(os.path.commonpath(resolved))
     runs = []
     for folder, place, config in zip(folders, resolved, configs, strict=True):
         read = config["decoding"]["read"]
         wait = float(read.get("initial_wait_ms", 0))
-        line, value = config.get("curve", (str(config["strategy"]), None))
+        line, value = _line_of(config)
         line += f", wait {wait:g} ms" if wait else ""
         group = place.relative_to(root).parent
         runs.append(
@@ -159,6 +160,34 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
             )
         )
     return sorted(runs, key=lambda run: (not run.offline, _natural(run.line), run.value or 0, _natural(run.name)))
+
+
+def _line_of(config: Mapping[str, Any]) -> tuple[str, float | None]:
+    """A run's curve, and its number on it."""
+    line, value = config.get("curve", (str(config["strategy"]), None))
+    return line, value
+
+
+def _is_mixed(folders: Sequence[Path], configs: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one curve has runs of other systems in other folders.
+
+    Several models in one folder may be meant to be a curve, such as those that were trained for wait-k.
+    """
+    first: dict[str, tuple[Path, tuple[Any, ...]]] = {}
+    for folder, config in zip(folders, configs, strict=True):
+        system = _system_of(config)
+        place, other = first.setdefault(_line_of(config)[0], (folder.parent, system))
+        if folder.parent != place and system != other:
+            return True
+    return False
+
+
+def _system_of(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A run's model and languages."""
+    task = config.get("task") or {}
+    return config.get("weights") or task.get("model"), *(
+        task.get(key) for key in ("options", "source_language", "target_language")
+    )
 
 
 def check_quality(quality: str) -> None:

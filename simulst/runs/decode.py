@@ -143,7 +143,7 @@ def _run(
     failures: list[str] = []
     # Absolute paths: a cluster's workers may run in another folder.
     jobs = [
-        (i, replace(utterances[i], wav=utterances[i].wav.resolve()), [state.decoding.raw for state in lacking])
+        (i, replace(utterances[i], wav=utterances[i].wav.resolve()), [s.decoding.portable() for s in lacking])
         for i, lacking in lacking_of.items()
     ]
     done = len(utterances) - len(jobs)
@@ -185,7 +185,7 @@ def _check(run_all: Map, place: tuple[Task, int | None], states: Sequence[RunFol
 
     Raises SimulstError: the model does not support a configuration; a policy can't be opened.
     """
-    job = (0, _Configurations([state.decoding.raw for state in states]))
+    job = (0, _Configurations([state.decoding.portable() for state in states]))
     [(_, wrong)] = run_all(functools.partial(_open_all, *place), [job])
     if isinstance(wrong, str):
         raise SimulstError(wrong)

@@ -95,9 +95,10 @@ class RunFolder:
             raise unwritable(log, error) from error
 
     def write_log(self) -> None:
-        """Write the whole log again, in the order of utterances."""
-        rows = [self.done[index].to_json() + "\n" for index in sorted(self.done)]
-        write_atomically(self.path / LOG, "".join(rows))
+        """Write the log in the order of utterances. One that is so already stays older than its scores."""
+        text, log = "".join(self.done[index].to_json() + "\n" for index in sorted(self.done)), self.path / LOG
+        if not log.is_file() or log.read_bytes() != text.encode():
+            write_atomically(log, text)
 
 
 @dataclass
@@ -193,6 +194,9 @@ def _any_background(utterances: Sequence[Utterance]) -> bool:
 
 
 def _compare(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    old, new = dict(old), dict(new)
+    if new["weights"] and old.get("weights") == new["weights"] and isinstance(old.get("task"), dict):
+        old["task"] = {**old["task"], "model": new["task"]["model"]}  # one model's path can be written in several ways
     for key, value in new.items():
         # The config.yaml of an older version may lack some keys; it knew no context.
         if old.get(key, "" if key == "context" else value) != value:
@@ -256,7 +260,9 @@ def score_run(
     if segmentation is not None and references is not None:
         from simulst.metrics.longform import score_recordings
 
-        scores = score_recordings(instances, segmentation, references, language, unit, bootstrap, log)
+        scores = score_recordings(
+            instances, segmentation, references, language, unit, bootstrap, log, source_language=source
+        )
     else:
         scores = score_instances(
             instances, language=language, unit=unit, bootstrap=bootstrap, path=log, source_language=source

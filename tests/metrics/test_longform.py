@@ -221,6 +221,18 @@ def test_command_writes_scores_for_tables_and_curves(talks: Talks) -> None:
     assert isinstance(CliRunner().invoke(main, ["score", str(run), *options[:2]]).exception, SimulstError)
 
 
+def test_terms_and_errors_of_recognition(talks: Talks) -> None:
+    """Terms are those of a recording, counted in each of its sentences."""
+    logged = read_log(talks.ours, "word")
+    told = [replace(instance, terms=["cat"] if "first" in str(instance.source) else []) for instance in logged]
+    whole = (talks.segmentation, talks.references, "en")
+    found = score_recordings(told, *whole, source_language="en")
+    wanted = sum(len(re.findall(r"\bcat\b", line)) for line in talks.references.read_text().splitlines()[:4])
+    assert found["terms"] == wanted > 0 and 0 < found["term_recall"] <= 1
+    assert found["WER"] > 0 and found["CER"] > 0
+    assert not {"WER", "terms"} & {*score_recordings(logged, *whole, source_language="de")}
+
+
 def shortened(instances: list[Instance]) -> list[Instance]:
     """Without the last 8 words of each."""
     cut = []
@@ -444,6 +456,10 @@ def test_bad_files(talks: Talks) -> None:
         score_recordings(instances, talks.references, talks.references)
     with pytest.raises(SimulstError, match="cannot be read"):
         score_recordings(instances, talks.segmentation, talks.folder / "nowhere.txt")
+    text = talks.references.read_text()
+    talks.references.write_text("\ufeff" + text)
+    with pytest.raises(SimulstError, match="begins with a byte order mark"):
+        score_recordings(instances, talks.segmentation, talks.references)
     talks.references.write_text("\n" * 4 + "a b\n" * 4)
     with pytest.raises(SimulstError, match="all lines of first are empty"):
         score_recordings(instances, talks.segmentation, talks.references)

@@ -139,8 +139,13 @@ def test_files_and_metrics_that_do_not_belong(sweep: list[Path]) -> None:
 
 def test_other_data(sweep: list[Path], tmp_path: Path) -> None:
     (sweep[1] / "scores.json").write_text(json.dumps({**scores(sweep[1]), "sentences": 19}))
-    with pytest.raises(SimulstError, match="the runs have different numbers of sentences"):
+    with pytest.raises(SimulstError, match="the runs are of different sentences or target languages"):
         choose(sweep, "LAAL", BOTH)
+    for key, value in (("names", "other"), ("task", {"target_language": "de"})):
+        config = make(tmp_path / key, 4000, 3000) / "config.yaml"
+        config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text()), key: value}))
+        with pytest.raises(SimulstError, match=f"2000 and .*{key}: the runs are of different sentences or target"):
+            choose([sweep[3], tmp_path / key], "LAAL", BOTH)
     with pytest.raises(SimulstError, match="no run has both BLEU and LAAL, apart from offline ones"):
         choose(sweep[-1:], "LAAL", BOTH)
 

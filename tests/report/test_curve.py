@@ -107,6 +107,14 @@ def test_labels_do_not_cover_each_other(tmp_path: Path, runs: list[Path], figure
     assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
 
 
+def test_names_that_matplotlib_would_hide_or_typeset(tmp_path: Path, figures: list[Any]) -> None:
+    for place, number in (("_old/a", 1.0), ("$x_2$/a", 2.0)):
+        read = {"type": "chunk", "ms": 500}
+        make_run(tmp_path / place, read, {"type": "local_agreement"}, BLEU=number, AL=number)
+    draw_curve([tmp_path / "_old/a", tmp_path / "$x_2$/a"], tmp_path / "curve.png", ["AL"], r"a $\foo$")
+    assert legend(figures[0]) == ["$x_2$/LA-2", "./_old/LA-2"]
+
+
 def test_same_runs_same_bytes(tmp_path: Path, runs: list[Path]) -> None:
     for suffix in ("png", "svg", "pdf"):
         pictures = [tmp_path / f"{i}.{suffix}" for i in range(2)]

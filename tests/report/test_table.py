@@ -157,6 +157,16 @@ def test_equal_labels_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     assert [run.line for run in runs] == ["es-en/LA-2"] * 2 + ["fr-en/LA-2"] * 2
 
 
+def test_one_curve_has_one_model(tmp_path: Path) -> None:
+    """Two models that were decoded with other chunks. A model for each k, in one folder, may be a curve."""
+    for place, weights in (("a/500", "x"), ("a/700", "y"), ("b/1000", "z")):
+        config = chunk(tmp_path / place, float(place[2:])) / "config.yaml"
+        config.write_text(config.read_text() + f"weights: {weights}\n")
+    assert {run.line for run in load_runs(find_runs([tmp_path / "a"]))} == {"LA-2"}
+    runs = load_runs(find_runs([tmp_path]))
+    assert [(run.name, run.line) for run in runs] == [(p, f"{p[0]}/LA-2") for p in ("a/500", "a/700", "b/1000")]
+
+
 def test_runs_of_a_model_that_was_trained_again_are_not_mixed(tmp_path: Path) -> None:
     """--force decodes only what is in the present sweep again."""
     for number, (name, weights) in enumerate([("a", "old"), ("b", "new"), ("other/c", "old")]):
@@ -174,6 +184,9 @@ def test_find_runs(tmp_path: Path) -> None:
     second = chunk(tmp_path / "sweeps/es/b", 1000)
     alone = offline(tmp_path / "alone")
     (tmp_path / "sweeps/es/unfinished").mkdir()
+    (tmp_path / "sweeps/predictor").mkdir()
+    for name in ("predictor.pth", "scores.json"):
+        (tmp_path / "sweeps/predictor" / name).touch()
     assert find_runs([alone, tmp_path / "sweeps", str(first), first / ".." / "b"]) == [alone, first, second]
     with pytest.raises(SimulstError, match="nowhere: no such folder"):
         find_runs([alone, tmp_path / "nowhere"])
