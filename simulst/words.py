@@ -96,7 +96,7 @@ class Words:
         final: no more tokens will be committed.
         """
         new = committed[self._written :]
-        if not final and self.unit == "char":
+        if not final and (self.unit == "char" or ends_word):
             new = new[: self.whole_characters(new)]
         elif not final and not ends_word:
             new = new[: self.whole(new)]
@@ -116,7 +116,12 @@ class Words:
         """The text that these tokens add to the written text."""
         known = self.text(self._context)
         both = self.text(self._context + new)
-        self._context = (self._context + new)[-CONTEXT:]
+        tokens = self._context + new
+        first = max(0, len(tokens) - CONTEXT)
+        # Not within a character: some tokenisers then decode none of the characters that follow in single bytes.
+        while first and self.text(tokens[first:]).startswith(CUT):
+            first -= 1
+        self._context = tokens[first:]
         return both[len(known) :] if both.startswith(known) else self.text(new)
 
     def _is_boundary(self, tokens: Tokens, end: int) -> bool:

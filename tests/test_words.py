@@ -9,6 +9,7 @@ from fake import CHARS, WORDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
+from tokenizers import Tokenizer, decoders, models
 
 from simulst.search import Tokens
 from simulst.words import Words, split
@@ -77,6 +78,26 @@ def test_spaces_at_the_end_wait_for_the_next_word() -> None:
     assert words.write((0, 1, 2)) == [" cat"]
     assert words.write((0, 1, 2, 3)) == ["  sat"]
     assert words.write((0, 1, 2, 3, 3), final=True) == [" \nsat"]
+
+
+def test_what_ends_within_a_character_waits_for_its_rest() -> None:
+    """A window that slides may commit half of a character, under a COMMIT of whole words, too."""
+    words = words_of([b" the", b" \xe0\xa4", b"\xb9\xe0", b"\xa5\x88"])
+    assert words.write((0, 1), ends_word=True) == ["the"]
+    assert words.write((0, 1, 2), ends_word=True) == []
+    assert words.write((0, 1, 2, 3), ends_word=True) == [" है"]
+
+
+def test_rare_characters_in_a_row() -> None:
+    """Llama's tokens: where single bytes begin or end within a character, none of those in a row is decoded."""
+    said = "的璀璨夺目璎珞的"
+    vocabulary = {"<unk>": 0, "的": 1, **{f"<0x{byte:02X}>": 2 + byte for byte in range(256)}}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True))
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    tokens = tuple(tokenizer.encode(said).ids)
+    words = Words(lambda some: tokenizer.decode(list(some)), "char")
+    written = [words.write(tokens[:end], final=end == len(tokens)) for end in range(1, len(tokens) + 1)]
+    assert [word for some in written for word in some] == list(said)
 
 
 def test_characters_have_plain_spaces() -> None:

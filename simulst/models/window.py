@@ -14,10 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from simulst.languages import unit_of
 from simulst.meter import Meter
 from simulst.models.base import Session
 from simulst.search import Tokens
 from simulst.units import SAMPLE_RATE
+from simulst.words import CUT
 
 STUCK_SECONDS = 4.0  # of speech with the same text; 3 s if a speaker pauses between sentences (egs/prompts' dev set)
 STUCK_POWER = 0.1  # of that audio, relative to the audio before; less is silence
@@ -94,7 +96,7 @@ class WindowedSession(Session):
         """Cut after the last word that ends in the first two thirds of the window, or else after the first word."""
         prefix = self._in_window(committed)
         ends = self._end_times(prefix)
-        words = [i for i in range(1, len(prefix) + 1) if i == len(prefix) or self._begins_word(prefix, i)]
+        words = [i for i in range(1, len(prefix) + 1) if i == len(prefix) or self._may_cut(prefix, i)]
         cuts = [(ends[i - 1], i) for i in words if ends[i - 1] >= LEAST_CUT]
         early = [cut for cut in cuts if cut[0] <= self._window_seconds * 2 / 3]
         if cuts:
@@ -103,6 +105,12 @@ class WindowedSession(Session):
             seconds, tokens = self._window_seconds / 2, len(prefix)
             logger.warning("%.1f s of audio left the model's window without a word.", seconds)
         self._leave(tokens, round(seconds * SAMPLE_RATE), committed)
+
+    def _may_cut(self, prefix: Tokens, place: int) -> bool:
+        """Whether the window may be cut there: between words, or characters in languages without spaces."""
+        if self.languages[1] and unit_of(self.languages[1]) == "char":
+            return not self.text(prefix[:place]).endswith(CUT)
+        return self._begins_word(prefix, place)
 
     def is_stuck(self, since: int) -> bool:
         """An offline model ends sentences. It may invent one from little speech, and add nothing to it from then on."""

@@ -35,7 +35,7 @@ from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords, Stop
 from simulst.search import Beam, BeamSearch, Hypothesis, Tokens
 from simulst.stream import Stream
 from simulst.streams import open_stream
-from simulst.words import Words
+from simulst.words import CUT, Words
 
 RATE = 16000
 POSITIONS = tiny_whisper.POSITIONS
@@ -536,6 +536,22 @@ def test_a_third_of_the_window_stays(
     assert session.limit() / RATE - 30 == pytest.approx(cut)
     assert session.gone == ends.index(cut) + 1
     assert session.length == 30 * RATE
+
+
+def test_a_window_is_cut_between_characters_of_languages_without_spaces(
+    endless: Whisper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = [0, *(end / 0.02 for end in (5, 10, 15, 19, 25, 29))]
+    texts = ["", "你", "你好", "你好世", "你好世" + CUT, "你好世界", "你好世界我"]
+    monkeypatch.setattr(endless, "align", lambda *_: Aligned(ends, 0.0))
+    monkeypatch.setattr(endless, "begins_word", lambda token: False)
+    monkeypatch.setattr(endless, "text", lambda tokens: texts[len(tokens)])
+    for target, cut in (("en", 29), ("zh", 15)):  # the fourth token ends within a character
+        session = endless.session(target, target)
+        session.languages = target, target
+        session.extend(sounds(30))
+        session.slide(prefix_of(6))
+        assert session.limit() / RATE - 30 == pytest.approx(cut)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Settings:
     recogniser: see `Recogniser`.
     translator: its type and options, see translators.py.
     unstable: whether words that the recogniser may still change are translated too.
-    most_words: a sentence is cut after so many words. This is for text without punctuation.
+    most_words: a sentence is cut after so many words (characters of zh, ja, ...). This is for text without punctuation.
     """
 
     recogniser: dict[str, Any]

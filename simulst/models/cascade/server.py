@@ -88,7 +88,7 @@ class ServerTranslation(PlainTranslation):
         if begin:
             messages.append({"role": "assistant", "content": begin})
             body |= {"continue_final_message": True, "add_generation_prompt": False}
-        return after(begin, self._answer(body), server.strips_spaces)
+        return after(begin, self._answer(body), server.strips_spaces and self._unit == "word")
 
     def _answer(self, body: dict[str, Any]) -> str:
         """What the model wrote after its thoughts. Raises SimulstError: as `_asked`; an answer without text."""

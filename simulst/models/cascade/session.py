@@ -7,6 +7,8 @@ new sentences are translated, and the committed tokens that have not left are th
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from simulst.config import Decoding
@@ -46,6 +48,7 @@ class CascadeSession(Session):
     def __init__(self, stream: Stream, translation: Translation, settings: Settings, meter: Meter) -> None:
         super().__init__(meter)
         self._stream, self._translation, self._settings = stream, translation, settings
+        self._unit = stream.unit  # of the source language
         self.sample_rate = stream.session.sample_rate
         self.gives = translation.gives
         self.default_search = translation.default_search
@@ -68,6 +71,11 @@ class CascadeSession(Session):
     def length(self) -> int:
         return self._length
 
+    @property
+    def heard(self) -> int:
+        """The length at which the recogniser has decoded: until it does so again, the text is the same."""
+        return round(self._stream.reads[-1] * self.sample_rate / 1000) if self._stream.reads else 0
+
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         self._length += samples.size
         self._final = final
@@ -77,7 +85,7 @@ class CascadeSession(Session):
         return self._translation.text(tokens)
 
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        ended, rest = split_sentences(self._heard, self._settings.most_words)
+        ended, rest = split_sentences(self._heard, self._settings.most_words, self._unit)
         before, past = self._gone, self._past
         prefix = committed[len(self._gone) :]
         for sentence in ended:
@@ -108,11 +116,13 @@ class CascadeSession(Session):
         if self._final or not self._settings.unstable:
             return ""
         whole = self._stream.session.text(self._stream.best)
+        if self._unit == "char":  # as `Words.write` does
+            whole = re.sub(r"\s", " ", whole)
         written = "".join(word.text for word in self._stream.emissions)
         if not whole.lstrip().startswith(written.lstrip()):
             return ""
         more = whole.lstrip()[len(written.lstrip()) :]
-        ended, last = split_sentences(rest + more, self._settings.most_words)
+        ended, last = split_sentences(rest + more, self._settings.most_words, self._unit)
         return (ended[0] if ended else last)[len(rest) :]
 
     # ---- what leaves: sentences, not audio ----

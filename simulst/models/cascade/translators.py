@@ -96,9 +96,9 @@ class PlainTranslation(Translation):
     def _tokens(self, text: str, joined: bool) -> Tokens:
         """joined: the first word stands next to what is before it, without a space."""
         found: list[int] = []
-        space = " " if self._unit == "word" else ""
         for word in split(text, self._unit):
-            word = ("" if joined and not found else space) + word.strip()
+            spaced = self._unit == "word" or word[0].isspace()
+            word = ("" if joined and not found else " " * spaced) + word.strip()
             if word not in self.vocabulary:
                 self.vocabulary[word] = len(self.words)
                 self.words.append(word)

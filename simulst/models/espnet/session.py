@@ -155,7 +155,7 @@ class ESPnetSession(Session):
             return math.inf
         assert isinstance(self._encoding, BlockwiseEncoding)
         searched = self._steps[-1].end if self._steps else 0
-        return max(self._encoding.length_of(searched + most // 2), self._encoding.block_end(1))
+        return self._encoding.length_of(searched + most // 2)
 
     def is_full(self) -> bool:
         """Whether the next block would not fit into the window."""

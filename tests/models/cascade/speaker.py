@@ -18,12 +18,12 @@ STEP = RATE // 5
 
 
 class Speaker:
-    """say: the text. unsure: so many of the last words are heard wrongly at first."""
+    """say: the text. unsure: so many of the last words are heard wrongly at first. In Chinese a word is a character."""
 
     sample_rate = RATE
 
     def __init__(self, say: str, unsure: int = 1) -> None:
-        self.words = say.split()
+        self.words = list(say) if is_chinese(say) else [f" {word}" for word in say.split()]
         self.unsure = unsure
 
     def session(self, source: str, target: str, meter: Meter | None = None) -> SpeakerSession:
@@ -53,19 +53,27 @@ class SpeakerSession(Session):
         return Found([Hypothesis(committed + words[len(committed) :])])
 
     def text(self, tokens: Tokens) -> str:
-        return "".join(" " + (self.speaker.words[t] if t < 1000 else "um") for t in tokens)
+        return "".join(self.speaker.words[t] if t < 1000 else " um" for t in tokens)
+
+
+def is_chinese(text: str) -> bool:
+    return any("\u4e00" <= character <= "\u9fff" for character in text)
 
 
 def audio(text: str) -> np.ndarray:
-    return np.zeros(STEP * len(text.split()), np.float32)
+    return np.zeros(STEP * len(Speaker(text).words), np.float32)
 
 
 def write(folder: Path, translator: dict[str, Any], say: str, **settings: Any) -> Path:
-    """A cascade's file. JSON is YAML. settings: also `unsure`, of the speaker."""
+    """A cascade's file. JSON is YAML. settings: also `unsure` and `every` (ms), of the speaker."""
+    every = settings.pop("every", 200)
     recogniser = {
         "model": "speaker:Speaker",
         "options": {"say": say, "unsure": settings.pop("unsure", 1)},
-        "decoding": {"read": {"type": "chunk", "ms": 200}, "commit": {"type": "local_agreement", "n": 2}},
+        "decoding": {
+            "read": {"type": "chunk", "ms": every},
+            "commit": {"type": "local_agreement", "n": 2},
+        },
     }
     path = folder / "cascade.yaml"
     content = {"recogniser": recogniser, "translator": translator, **settings}

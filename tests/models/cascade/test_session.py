@@ -35,8 +35,10 @@ def cascade(folder: Path, code: str = LOUD, say: str = SAY, **options: Any) -> t
     return load_model(speaker.write(folder, command, say, **options)), log
 
 
-def run(model: Any, commit: dict[str, Any], say: str = SAY, cut: int = 3200) -> tuple[str, list[float]]:
-    stream = open_stream(model, decoding(commit), "en", "es")
+def run(
+    model: Any, commit: dict[str, Any], say: str = SAY, cut: int = 3200, ms: int = 400, pair: str = "en-es"
+) -> tuple[str, list[float]]:
+    stream = open_stream(model, decoding(commit, ms), *pair.split("-"))
     samples = speaker.audio(say)
     for start in range(0, len(samples), cut):
         stream.push(samples[start : start + cut])
@@ -120,6 +122,40 @@ def test_chinese_is_written_in_characters(tmp_path: Path) -> None:
     assert [e.text for e in stream.emissions] == ["你", "你", "你"]
 
 
+@pytest.mark.parametrize("text", ["我用 Windows XP 和 Office 2010", "สวัสดีครับ ผมชื่อจอห์น ยินดีที่ได้รู้จัก"])
+def test_spaces_of_a_language_that_has_few_stay(tmp_path: Path, text: str) -> None:
+    model, _ = cascade(tmp_path, f"echo '{text}'", say="a b c")
+    assert run(model, {"type": "hold", "n": 1}, "a b c", pair="en-zh")[0] == text
+
+
+@pytest.mark.parametrize("ms", [1000, 500, 200])
+def test_a_step_without_new_words_of_the_recogniser_is_none(tmp_path: Path, ms: int) -> None:
+    """Else local agreement would find the translation of the same words again, and commit what may still change."""
+    say = "one two three four five six seven eight nine ten"
+    model, log = cascade(tmp_path, say=say, unsure=2, every=1000, unstable=True)
+    assert run(model, {"type": "local_agreement", "n": 2}, say, ms=ms)[0] == say.upper()
+    asked = ["one two three um um", "one two three four five six seven eight um um", say]
+    assert log.read_text().splitlines() == asked
+
+
+def test_chinese_without_punctuation_is_cut_after_so_many_characters(tmp_path: Path) -> None:
+    say = "我们今天来讲一讲同声传译的基本方法它的难点在于"
+    model, log = cascade(tmp_path, "tee -a {log}", say=say, most_words=10, unstable=False)
+    text, _ = run(model, {"type": "hold", "n": 1}, say, pair="zh-ja")
+    assert text == say and max(map(len, log.read_text().splitlines())) == 10
+
+
+def test_a_wide_space_does_not_hide_unstable_words(tmp_path: Path) -> None:
+    asked = []
+    for space in " \u3000":
+        say = f"你好{space}今天下雨"
+        model, log = cascade(tmp_path, "tee -a {log}", say=say, unstable=True)
+        run(model, {"type": "hold", "n": 1}, say, pair="zh-ja", ms=200)
+        asked.append(log.read_text())
+        log.unlink()
+    assert asked[0] == asked[1] and "um" in asked[0].splitlines()[-2]
+
+
 # Sentences
 
 
@@ -133,15 +169,19 @@ def test_split_sentences() -> None:
         ("So? “Yes!” He went", ["So? ", "“Yes!” "], "He went"),
         ("3.5 metres", [], "3.5 metres"),
         ("你好。我很好。", ["你好。"], "我很好。"),
+        ("मैं घर जा रहा हूँ। तुम", ["मैं घर जा रहा हूँ। "], "तुम"),
+        ("كيف حالك؟ بخير", ["كيف حالك؟ "], "بخير"),
+        ("آپ کیسے ہیں۔ میں", ["آپ کیسے ہیں۔ "], "میں"),
     ):
-        assert split_sentences(text, 80) == (ended, rest), text
-    assert split_sentences("a b c d e f g", 3) == (["a b c ", "d e f "], "g")
+        assert split_sentences(text, 80, "word") == (ended, rest), text
+    assert split_sentences("a b c d e f g", 3, "word") == (["a b c ", "d e f "], "g")
+    assert split_sentences("你 好吗我很好", 3, "char") == (["你 好吗"], "我很好")
 
 
-@given(st.text("aB. !?。 ", max_size=30), st.integers(1, 4))
+@given(st.text("aB. !?。 ", max_size=30), st.integers(1, 4), st.sampled_from(["word", "char"]))
 @settings(max_examples=50)
-def test_nothing_is_lost(text: str, most: int) -> None:
-    ended, rest = split_sentences(text, most)
+def test_nothing_is_lost(text: str, most: int, unit: str) -> None:
+    ended, rest = split_sentences(text, most, unit)
     assert "".join(ended) + rest == text and all(ended)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,26 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
     short = noise(5 * 16000)
     how = Decoding(Block(), Hold(1), search=search)
     assert decode(model, how, short, []) == decode(blockwise, how, short, [])
+
+
+@dataclass(frozen=True)
+class Never(Chunk):
+    """As READ `boundary` while it finds no boundary."""
+
+    def ready(self) -> bool:
+        return False
+
+
+def test_a_full_window_forces_a_step(tmp_path: Path) -> None:
+    tiny_espnet.write(tmp_path, "contextual_block_conformer", 5)
+    model = load_model(tmp_path / "exp" / "st", window=6.0)
+    search = JointBeamSearch(2, max_length_ratio=RATIO)
+    stream: Any = Stream(model.session("en", "de"), Decoding(Never(1000), Hold(1), search=search))
+    for second in range(20):
+        for samples in np.split(noise(16000, second), 10):
+            stream.push(samples)
+            assert sum(len(part.frames) for part in stream.session._encoding.parts) <= 150
+    assert 2 < len(stream.reads) < 10 and stream.committed
 
 
 class Loud:
