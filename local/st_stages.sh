@@ -83,6 +83,10 @@ train_alone() {
     OMP_NUM_THREADS=$(nproc) "$@"
 }
 
+if [ -n "$guide" ] && ! $guided; then
+    echo "error: --guide '$guide': stage 8 takes a guide with --guided only; give that, too" >&2
+    exit 1
+fi
 if [ -z "$asr_model" ] && $asr; then encoder_of=$out/asr/valid.acc.best.pth; else encoder_of=$asr_model; fi
 if $asr && [ -z "$asr_model" ] && runs 5; then check_gpus "$out/asr"; fi
 if runs 6; then check_gpus "$out/st"; fi

@@ -10,7 +10,9 @@ stamp=$venv/.installed
 log=$venv/install.log
 
 want=$(cat tools/requirements.txt tools/requirements-nodeps.txt tools/constraints.txt setup.py tools/install.sh | sha256sum | cut -d' ' -f1)
-if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && "$venv/bin/python" -c 'import simulst' 2>/dev/null; then
+# Of a checkout that was moved or copied, the environment has the simulst of the old place.
+ours='import os, simulst; assert os.path.samefile(os.path.dirname(simulst.__file__), "simulst")'
+if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && "$venv/bin/python" -I -c "$ours" 2>/dev/null; then
     exit 0
 fi
 

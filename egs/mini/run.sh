@@ -147,6 +147,12 @@ if runs 24; then
 fi
 
 if runs 25; then
+    for name in system token_kind pieces; do
+        if [[ $given == *" $name "* ]]; then
+            echo "error: --${name//_/-}: stage 25 sets it for each of its models; choose these by --b-models" >&2
+            exit 1
+        fi
+    done
     b_stages() { # tokens of the model, first and last stage, more options
         local name=$1 first=$2 last=$3 kind=${1%%[0-9]*} size=${1##*[a-z]}
         ./run.sh --system "b-$name" --config ../../conf/train/mini_b_st.yaml --token-kind "$kind" --pieces "${size:-700}" \
@@ -163,7 +169,7 @@ if runs 25; then
     if [[ $given != *" asr "* ]] || $asr; then
         echo "== stage 25: the recognition model that all begin with"
         b_stages char 3 5
-        shared=(--asr-model "$exp/b-char/$pair/asr/valid.acc.best.pth") # the source's tokens are the same in all
+        shared=(--asr-model "$exp/b-char/$set/asr/valid.acc.best.pth") # the source's tokens are the same in all
     fi
     for name in $b_models; do
         echo "== stage 25: paper B's model with the tokens $name"
@@ -176,7 +182,7 @@ if runs 25; then
     for compared in "char bpe400 b paper_b" "bpe400 bpe2000 b-pieces paper_b_pieces"; do
         read -r one other section file <<< "$compared"
         if [[ " $b_models " == *" $one "* && " $b_models " == *" $other "* ]]; then
-            write_findings "${variant:+$variant-}$section-$pair" README.md "b-*/$pair" \
+            write_findings "${variant:+$variant-}$section-$set" README.md "b-*/$set" \
                 "$command --stage 25 --stop-stage 25" "../../conf/findings/$file.yaml"
         fi
     done

@@ -26,8 +26,15 @@ $force && redo=--force || redo=
 
 if runs 1; then
     echo "== stage 1: data directories"
+    splits="train dev $tests"
+    for name in prefix_tests a_tests; do
+        if [[ $given != *" $name "* ]]; then continue; fi
+        for split in ${!name}; do
+            if [[ " $splits " != *" $split "* ]]; then splits+=" $split"; fi
+        done
+    done
     # shellcheck disable=SC2086
-    python ../../local/prepare_must_c.py --root "$root" --pairs "$pairs" --splits "train dev $tests" --out "$data" \
+    python ../../local/prepare_must_c.py --root "$root" --pairs "$pairs" --splits "$splits" --out "$data" \
         --on-error "$on_error" ${version:+--version "$version"}
 fi
 

@@ -49,7 +49,7 @@ only() { # ends the recipe if options $2... were given for another training than
     local name
     for name in "${@:2}"; do
         if [ "$training" != "$1" ] && [[ $given == *" $name "* ]]; then
-            echo "error: --$name is only for --training $1, and this is --training $training" >&2
+            echo "error: --${name//_/-} is only for --training $1, and this is --training $training" >&2
             exit 1
         fi
     done
@@ -82,7 +82,8 @@ dependent_defaults() {
             exit 1 ;;
     esac
     if ! $full; then default limits "--draw 45"; fi
-    only scratch readings
+    only scratch readings pieces source_pieces token_kind system speeds asr asr_model asr_config model_options \
+        train_options asr_options stats_options counts guided guide seeds ngpu num_nodes hosts
     only cascade recognisers translator unstable
     if [ "$training" = scratch ] && [ -n "$model" ]; then
         echo "error: --model is not for --training scratch, which begins without a model" >&2

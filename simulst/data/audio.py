@@ -11,6 +11,7 @@ import numpy as np
 import soundfile
 import soxr
 
+from simulst.data.mp3 import counted_samples
 from simulst.errors import SimulstError
 from simulst.folder import unwritable
 from simulst.units import SAMPLE_RATE
@@ -55,7 +56,7 @@ def whole_seconds(path: str | Path) -> float:
     """
     path = Path(path)
     with _opened(path) as file:
-        total, edge = file.frames, math.ceil(EDGE * file.samplerate)
+        total, edge = _frames(path, file), math.ceil(EDGE * file.samplerate)
         # Read the end first: in short OGG files, libsndfile fails to seek there after it has read the beginning.
         for first in (max(0, total - edge), 0):
             _channels(path, file, first, min(first + edge, total))
@@ -79,7 +80,7 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
     if not 0 <= start < (math.inf if end is None else end) or end == math.inf:
         raise SimulstError(f"{path}: {start:g} to {end} s is not a span of time; fix the segments file.")
     with _opened(path) as file:
-        rate, total = file.samplerate, file.frames
+        rate, total = file.samplerate, _frames(path, file)
         last = total if end is None else round(end * rate)
         # Segment tables are rounded to hundredths of a second, so a segment may end that much after the audio.
         if end is not None and last > total + rate // 50:
@@ -128,6 +129,17 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
         raise SimulstError(
             f"{path}: not readable as audio ({error.error_string.strip().rstrip('.')}); give WAV, FLAC or OGG."
         ) from error
+
+
+def _frames(path: Path, file: soundfile.SoundFile) -> int:
+    """The number of frames. libsndfile guesses it for some MP3s, and reads none beyond its guess."""
+    counted = counted_samples(path) if file.format == "MP3" else None
+    if counted is not None and counted > file.frames:
+        raise SimulstError(
+            f"{path}: an MP3 whose bit rate varies and which does not say how long it is, so that its end can't be "
+            "read; convert it to WAV or FLAC."
+        )
+    return file.frames if counted is None else counted
 
 
 def _channels(path: Path, file: soundfile.SoundFile, first: int, last: int) -> np.ndarray:

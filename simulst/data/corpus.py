@@ -217,7 +217,7 @@ def _usable(segments: Iterable[Segment], log: Log) -> Iterator[Segment]:
             )
         if isinstance(seconds, str):
             log.fault("bad audio" if isfile(audio) else "no audio", segment.line, seconds)
-        elif seconds + OVERSHOOT < segment.end < math.inf or segment.start >= seconds:
+        elif seconds + OVERSHOOT < segment.end < math.inf or _ms(segment.start) >= _ms(min(segment.end, seconds)):
             what = f"the segment ends at {segment.end:.2f} s, {audio.name} at {seconds:.2f} s"
             log.fault("past end", segment.line, what)
         elif segment.name in seen:
@@ -226,6 +226,11 @@ def _usable(segments: Iterable[Segment], log: Log) -> Iterator[Segment]:
             seen[segment.name] = segment.line
             log.counts["clipped"] += seconds < segment.end < math.inf
             yield replace(segment, end=seconds) if segment.end > seconds else segment
+
+
+def _ms(seconds: float) -> int:
+    """As the segments file has it, in which a segment of less than half a millisecond may have no length."""
+    return round(1000 * seconds)
 
 
 def _seconds(audio: Path) -> float | str:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.data.audio import load_audio, whole_seconds, write_wav
+from simulst.data.mp3 import counted_samples
 from simulst.errors import SimulstError
 from simulst.units import SAMPLE_RATE
 
@@ -196,6 +197,36 @@ def test_what_was_cut_off_has_no_end(tmp_path: Path, suffix: str, keep: float) -
     path.write_bytes(data[: round(len(data) * keep)])
     with pytest.raises(SimulstError, match=rf"a\.{suffix}: truncated"):
         whole_seconds(path)
+
+
+def without_first_frame(path: Path) -> None:
+    """As an encoder writes an MP3 to a pipe: without the frame that says how long it is."""
+    data = path.read_bytes()
+    second = data.index(data[:2], 4)
+    assert b"Info" in data[:second] or b"Xing" in data[:second]
+    path.write_bytes(b"ID3\x04\0\0\0\0\x01\x00" + bytes(128) + data[second:])
+
+
+@pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 48000])
+def test_an_mp3_that_does_not_say_how_long_it_is(tmp_path: Path, rate: int) -> None:
+    samples = np.random.default_rng(0).uniform(-0.5, 0.5, 5 * rate) * np.linspace(0, 1, 5 * rate) ** 3
+    path = tmp_path / "a.mp3"
+    soundfile.write(path, samples, rate, bitrate_mode="CONSTANT")
+    assert counted_samples(path) is None  # its first frame says it
+    without_first_frame(path)
+    assert 5 <= whole_seconds(path) < 5.2  # the encoder pads
+    assert load_audio(path).size / SAMPLE_RATE == pytest.approx(whole_seconds(path), abs=1e-3)
+    path.write_bytes(path.read_bytes()[:-10])  # the last frame is cut off
+    assert 4.9 < load_audio(path).size / SAMPLE_RATE < 5.2
+    soundfile.write(path, samples, rate, bitrate_mode="VARIABLE")  # quiet first, so that the guess is too large
+    without_first_frame(path)
+    assert counted_samples(path) == pytest.approx(5.1 * rate, rel=0.03)
+    assert 5 <= whole_seconds(path) < 5.2
+    soundfile.write(path, samples[::-1], rate, bitrate_mode="VARIABLE")
+    without_first_frame(path)
+    for read in (load_audio, whole_seconds):
+        with pytest.raises(SimulstError, match=r"a\.mp3: an MP3 whose bit rate varies .* convert it to WAV or FLAC"):
+            read(path)
 
 
 @pytest.mark.parametrize("text", ["hello", "<html>not found</html>", "RIFF", "fLaC", "OggS"])

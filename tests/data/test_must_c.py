@@ -232,6 +232,12 @@ def test_a_segment_past_the_end(corpus: Corpus) -> None:
     corpus.dropped("past end", 2, "dev.yaml, line 3: past end: the segment ends at 5.20 s, ted_2.wav at 5.00 s")
 
 
+def test_a_segment_of_which_nothing_is_left(corpus: Corpus) -> None:
+    """It ends so little after the file that it is clipped, and begins less than half a millisecond before its end."""
+    corpus.write([*LINES[:2], "- {offset: 4.9997, duration: 0.05, speaker_id: x, wav: ted_2.wav}"], ENGLISH, GERMAN)
+    corpus.dropped("past end", 2, "dev.yaml, line 3: past end: the segment ends at 5.05 s, ted_2.wav at 5.00 s")
+
+
 def test_a_small_overshoot_is_clipped(corpus: Corpus) -> None:
     corpus.write([*LINES[:2], LINES[2].replace("duration: 1.50", "duration: 4.08")], ENGLISH, GERMAN)
     counts = corpus.prepare("stop")

@@ -14,6 +14,7 @@ PYTHON = """#!/usr/bin/env bash
 case "$*" in
     "-m venv "*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
     *"-m pip --version") echo 26.0 ;;
+    "-I -c "*) [ ! -e moved ] || exit 1 ;;
     *"-r tools/requirements.txt"*)
         echo call >> calls
         echo "WARNING: Location 'somewhere' is ignored: it is neither a file nor a directory."
@@ -58,6 +59,12 @@ def test_once_done_it_does_nothing_until_the_requirements_change(checkout: Path)
         file.write("six\n")
     assert "done" in install(checkout).stdout
     assert (checkout / "calls").read_text().count("call") == 2
+
+
+def test_in_a_checkout_that_was_moved_it_installs_again(checkout: Path) -> None:
+    install(checkout)
+    (checkout / "moved").touch()
+    assert "done" in install(checkout).stdout
 
 
 def test_a_failure_ends_with_pips_last_lines_and_can_be_repeated(checkout: Path) -> None:

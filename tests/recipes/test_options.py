@@ -243,6 +243,8 @@ def test_paper_bs_models_without_recognition(tmp_path: Path) -> None:
         (["--size", "huge"], "error: no size 'huge'; there are small and large"),
         (["--style", "song"], "error: no style 'song'; there are sentences and talk"),
         (["--stage", "25", "--stop-stage", "25", "--b-models", "bpe"], "error: --b-models 'bpe': give char, or"),
+        (["--stage", "25", "--stop-stage", "25", "--token-kind", "char"], "error: --token-kind: stage 25 sets it for"),
+        (["--stage", "8", "--guide", "exp/st"], "error: --guide 'exp/st': stage 8 takes a guide with --guided only;"),
         (["--tests"], "error: --tests needs a value"),
         (["en-de"], "error: unexpected argument 'en-de'"),
         (["--stage", "foo"], "error: --stage 'foo' is no stage's number; see"),
@@ -260,6 +262,21 @@ def test_bad_options_end_in_a_sentence(options: list[str], message: str) -> None
 
 def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
     assert result.returncode == 1 and result.stderr.startswith(message) and result.stderr.count("\n") == 1
+
+
+def test_options_of_another_training(tmp_path: Path) -> None:
+    message = "error: --train-options is only for --training scratch, and this is --training finetune"
+    fails(run(ROOT / "egs/voices", "--training", "finetune", "--train-options", "--max_epoch 1"), message)
+
+
+def test_stage_1_prepares_all_splits_that_are_named(tmp_path: Path) -> None:
+    noted(tmp_path)
+    for options, splits in (
+        ([], "train dev tst-COMMON"),
+        (["--prefix-tests", "tst-COMMON tst-HE", "--a-tests", "own"], "train dev tst-COMMON tst-HE own"),
+    ):
+        done = run(tmp_path / "egs/must_c", "--root", "corpus", "--stage", "1", "--stop-stage", "1", *options)
+        assert f"--splits {splits} --out" in done.stdout
 
 
 def test_a_stage_that_a_recipe_has_not(tmp_path: Path) -> None:
