@@ -15,10 +15,14 @@ _KBIT_1 = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _KBIT_2 = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _NAMES = (b"Xing", b"Info", b"VBRI")
 _LAYER_3 = 1
+_TAIL = 4096  # bytes of tags at the end
 
 
 def counted_samples(path: Path) -> int | None:
-    """The samples in all frames of an MP3, for each channel; None if its first frame tells them, or it is no MP3."""
+    """The samples in all frames of an MP3, for each channel.
+
+    None: its first frame tells them; it is no MP3; or it has much besides frames, as if files had been joined.
+    """
     status = path.stat()
     return _counted(path, status.st_mtime_ns, status.st_size)
 
@@ -34,7 +38,7 @@ def _counted(path: Path, changed: int, size: int) -> int | None:
     while frame := _frame(content, at):
         at += frame[0]
         samples += frame[1] if at <= len(content) else 0
-    return samples
+    return samples if len(content) - at <= _TAIL else None
 
 
 def _after_tag(content: bytes) -> int:

@@ -216,7 +216,12 @@ def test_an_mp3_that_does_not_say_how_long_it_is(tmp_path: Path, rate: int) -> N
     without_first_frame(path)
     assert 5 <= whole_seconds(path) < 5.2  # the encoder pads
     assert load_audio(path).size / SAMPLE_RATE == pytest.approx(whole_seconds(path), abs=1e-3)
-    path.write_bytes(path.read_bytes()[:-10])  # the last frame is cut off
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"TAG" + bytes(125))
+    assert load_audio(path).size / SAMPLE_RATE == pytest.approx(whole_seconds(path), abs=1e-3)
+    path.write_bytes(whole + bytes(5000) + whole)  # libsndfile's guess is all there is
+    assert counted_samples(path) is None
+    path.write_bytes(whole[:-10])  # the last frame is cut off
     assert 4.9 < load_audio(path).size / SAMPLE_RATE < 5.2
     soundfile.write(path, samples, rate, bitrate_mode="VARIABLE")  # quiet first, so that the guess is too large
     without_first_frame(path)
