@@ -379,8 +379,8 @@ def test_scheduler(data: Path, scheduler: str) -> None:
     assert simulst(*command(data, "whole"))[0] == 0
     assert timeless(data.parent / "out") == timeless(data.parent / "whole")
     # What is wrong with the whole task is told as it is without workers.
-    status, _, error = simulst(*command(data, "xx", "--scheduler", scheduler, "--source-lang", "xx"))
-    assert status == 1 and "the fake has no language 'xx'" in error
+    status, _, error = simulst(*command(data, "sw", "--scheduler", scheduler, "--source-lang", "sw"))
+    assert status == 1 and "the fake has no language 'sw'" in error
 
 
 def test_workers_in_another_folder_find_what_a_policy_reads(
@@ -624,7 +624,7 @@ def test_ctrl_c_ends_in_one_sentence(data: Path, more: list[str], request: pytes
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--source-lang", "xx"], "no language 'xx'; it has es, fr"),
+        (["--source-lang", "sw"], "no language 'sw'; it has es, fr"),
         (["--target-lang", "fr"], "no text in language 'fr'; it has en"),
         (["--target-lang", "xx"], "'xx' is not the code of a language"),
         (["--data", "/nowhere"], "/nowhere: no such data directory"),

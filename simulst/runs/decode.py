@@ -143,14 +143,14 @@ def _run(
     failures: list[str] = []
     # Absolute paths: a cluster's workers may run in another folder.
     jobs = [
-        (i, replace(utterances[i], wav=utterances[i].wav.resolve()), [s.decoding.portable() for s in lacking])
+        (i, replace(utterances[i], wav=utterances[i].wav.resolve()), [_sent(s, cluster) for s in lacking])
         for i, lacking in lacking_of.items()
     ]
     done = len(utterances) - len(jobs)
     with mapper(cluster if jobs else HERE) as run_all:
         place = (task.portable(), cluster.jobs if cluster.is_here else None)
         if jobs:
-            _check(run_all, place, states)
+            _check(run_all, place, states, cluster)
         for state in states:
             state.begin()
         with tqdm(total=len(utterances), initial=done, unit="utt", desc=_describe(states)) as progress:
@@ -180,12 +180,17 @@ class _Configurations:
     name: str = "the model"
 
 
-def _check(run_all: Map, place: tuple[Task, int | None], states: Sequence[RunFolder]) -> None:
+def _sent(state: RunFolder, cluster: Cluster) -> dict[str, Any]:
+    """A configuration as a worker gets it: plain values, with absolute paths for other machines."""
+    return state.decoding.raw if cluster.is_here else state.decoding.portable()
+
+
+def _check(run_all: Map, place: tuple[Task, int | None], states: Sequence[RunFolder], cluster: Cluster) -> None:
     """Open a stream for each configuration in a worker, before any audio is decoded.
 
     Raises SimulstError: the model does not support a configuration; a policy can't be opened.
     """
-    job = (0, _Configurations([state.decoding.portable() for state in states]))
+    job = (0, _Configurations([_sent(state, cluster) for state in states]))
     [(_, wrong)] = run_all(functools.partial(_open_all, *place), [job])
     if isinstance(wrong, str):
         raise SimulstError(wrong)
