@@ -20,6 +20,11 @@ def is_letter(character: str) -> bool:
     return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
+def plain_spaces(text: str, unit: str) -> str:
+    """The text as a log has it: among characters, any white space is a plain space, which no scorer counts."""
+    return _SPACE.sub(" ", text) if unit == "char" else text
+
+
 def split(text: str, unit: str) -> list[str]:
     """The words (or characters) of a text, each with the space before it. unit: "word" or "char"."""
     return _UNIT[unit].findall(text)
@@ -102,9 +107,7 @@ class Words:
             new = new[: self.whole(new)]
         if not new:
             return []
-        text = self._space + self._continued(new)
-        if self.unit == "char":  # wide and other spaces: whoever scores a log leaves out plain ones only
-            text = _SPACE.sub(" ", text)
+        text = plain_spaces(self._space + self._continued(new), self.unit)
         if not self._written:
             text = text.lstrip()
         self._written += len(new)

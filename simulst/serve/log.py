@@ -24,7 +24,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from simulst.errors import SimulstError
 from simulst.log import Instance, Text, Time, check_units
-from simulst.words import completed_by
+from simulst.words import completed_by, plain_spaces
 
 logger = logging.getLogger(__name__)
 
@@ -187,9 +187,7 @@ def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str) -> list[l
     Tokens that carry spaces, and characters, stand for themselves; in SentencePiece's "▁" is the space; others are
     words.
     """
-    texts = [[token for token, _ in recording] for recording in recordings]
-    if unit == "char":  # any white space is a space, no character
-        texts = [[re.sub(r"\s", " ", token) for token in text] for text in texts]
+    texts = [[plain_spaces(token, unit) for token, _ in recording] for recording in recordings]
     every = "".join(itertools.chain.from_iterable(texts))
     if PIECE in every and not any(map(str.isspace, every)):
         return [[token.replace(PIECE, " ") for token in text] for text in texts]

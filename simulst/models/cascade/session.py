@@ -7,8 +7,6 @@ new sentences are translated, and the committed tokens that have not left are th
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from simulst.config import Decoding
@@ -22,6 +20,7 @@ from simulst.models.cascade.translators import Opener, Past, Translation
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, Found, Hypothesis, SearchOptions, Tokens
 from simulst.stream import Stream
+from simulst.words import plain_spaces
 
 
 class Cascade:
@@ -115,9 +114,7 @@ class CascadeSession(Session):
         """What follows in the recogniser's best hypothesis, up to the end of the sentence."""
         if self._final or not self._settings.unstable:
             return ""
-        whole = self._stream.session.text(self._stream.best)
-        if self._unit == "char":  # as `Words.write` does
-            whole = re.sub(r"\s", " ", whole)
+        whole = plain_spaces(self._stream.session.text(self._stream.best), self._unit)
         written = "".join(word.text for word in self._stream.emissions)
         if not whole.lstrip().startswith(written.lstrip()):
             return ""
