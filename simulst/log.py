@@ -261,10 +261,11 @@ def _parse(line: str, where: str, remedy: str = "give a log that simulst or Simu
         says = first["msg"].replace("Input should", "should")
         found = _short(json.dumps(first["input"], ensure_ascii=False))
         raise SimulstError(f"{where}: {what} {says}, but is {found}; correct the log.") from None
-    if instance.elapsed and len(instance.elapsed) != len(instance.delays):
-        raise SimulstError(
-            f"{where}: {len(instance.delays)} delays but {len(instance.elapsed)} elapsed times; the log is broken."
-        )
+    for name, times in (("elapsed", instance.elapsed), ("chunk_elapsed", instance.chunk_elapsed)):
+        if times and len(times) != len(instance.delays):
+            raise SimulstError(
+                f"{where}: {len(instance.delays)} delays but {len(times)} {name} times; the log is broken."
+            )
     if _falls(instance.reads):
         raise SimulstError(f"{where}: reads fall; the log is broken.")
     return instance

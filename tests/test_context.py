@@ -79,6 +79,14 @@ def test_term_recall() -> None:
     assert term_scores(terms, predictions, references, "word") == {"terms": 4, "term_recall": 0.75}
     assert term_scores([["束搜索"]], ["我们用束搜索"], ["用束搜索"], "char") == {"terms": 1, "term_recall": 1.0}
     assert term_scores([["c"]], ["a"], ["b"], "word") == {"terms": 0, "term_recall": None}
+
+
+def test_a_vowel_sign_beside_a_term_makes_another_word() -> None:
+    """So does the bonus for terms: cat is no part of cats."""
+    assert term_scores([["राम"]], ["रामू आया"], ["राम आया"], "word") == {"terms": 1, "term_recall": 0.0}
+    for term, other in (("नगर", "नगरी"), ("cat", "cats"), ("cat", "cat_")):
+        assert term_scores([[term]], [other], [other], "word") == {"terms": 0, "term_recall": None}
+    assert term_scores([["C++", "a.b"]], ["c++ a.b."], ["C++, axb a.b"], "word") == {"terms": 2, "term_recall": 1.0}
     assert term_scores([[]], ["a"], ["b"], "word") == {}
 
 

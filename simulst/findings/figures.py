@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -86,14 +85,11 @@ def find_training(folder: Path) -> list[Run]:
     for place in find_runs([folder] if folder.exists() else sorted(glob(str(folder))) or [folder]):
         if not (place / LOG).is_file():  # other scores, such as a boundary predictor's
             continue
-        remedy = "give a folder that simulst evaluate made"
         try:
-            raw: dict[str, Any] = read_run_config(place)
-            config = read_fields(_Config, raw, f"{place}/config.yaml", remedy)
+            config, unit = _read_config(place)
         except SimulstError as error:
             runs.append(Run(place, place.resolve().as_posix(), place.name, broken=str(error).rstrip(".")))
             continue
-        unit = config.task.unit or unit_of(config.task.target_language)
         path = (place.resolve().parent / config.label).as_posix()
         runs.append(Run(place, path, config.label, config.task.target_language, unit, config.weights))
     if all(run.broken for run in runs):
@@ -102,6 +98,16 @@ def find_training(folder: Path) -> list[Run]:
         )
         raise SimulstError(f"{folder}: has no finished run: {reason}")
     return runs
+
+
+def _read_config(place: Path) -> tuple[_Config, str]:
+    """What a run's config.yaml says, and the unit of its texts. Raises SimulstError: what is wrong in the file."""
+    path = f"{place}/config.yaml"
+    config = read_fields(_Config, read_run_config(place), path, "give a folder that simulst evaluate made")
+    try:
+        return config, config.task.unit or unit_of(config.task.target_language)
+    except SimulstError as error:
+        raise SimulstError(f"{path}: {error}") from None
 
 
 def figures_of(runs: Sequence[Run], lags: Sequence[str], samples: int) -> list[Figures]:

@@ -175,10 +175,8 @@ def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapp
     found = measure(finding, of_runs)
     if of_runs[0][0][0].sentences == 1:
         return replace(outcome, reason="there is one sentence, and a test needs several")
-    if found is None and _have_lags(finding.lag, of_runs) and finding.up_to is not None:
-        return replace(outcome, reason=f"the two sides have no common lag up to {finding.up_to:g} ms")
     if found is None:
-        return replace(outcome, reason="a run wrote nothing, or its log has no computation times")
+        return replace(outcome, reason=_unmeasured(finding, of_runs))
     if finding.needs_seeds and len(whole) < SEEDS_NEEDED:
         reason = f"it is about training, and there is one training; {SEEDS_NEEDED} with different seeds are needed"
         return replace(outcome, measured=found, reason=reason)
@@ -225,8 +223,16 @@ def _regex(pattern: str, before: str = "") -> re.Pattern[str]:
     return re.compile(before + regex, re.DOTALL)
 
 
-def _have_lags(lag: str, trainings: Sequence[tuple[Sequence[Figures], Sequence[Figures]]]) -> bool:
-    return all(np.isfinite(run.lags[lag][0]) for pair in trainings for side in pair for run in side)
+def _unmeasured(finding: Finding, trainings: Sequence[tuple[Sequence[Figures], Sequence[Figures]]]) -> str:
+    """Why there is no difference to test."""
+    runs = [run for pair in trainings for side in pair for run in side]
+    if finding.kind == "length":
+        return "the references are empty"
+    lags = [run.lags[finding.lag][0] for run in runs]
+    costs = [run.rtf[0] for run in runs] if finding.kind == "cost_at_lag" else []
+    if finding.up_to is not None and np.all(np.isfinite([*lags, *costs])):
+        return f"the two sides have no common lag up to {finding.up_to:g} ms"
+    return "a run wrote nothing, or its log has no computation times"
 
 
 def measure(finding: Finding, trainings: Sequence[tuple[Sequence[Figures], Sequence[Figures]]]) -> Measured | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import regex
 
 from simulst.errors import SimulstError
 from simulst.languages import code_of, unit_of
@@ -18,6 +19,7 @@ from simulst.metrics.latency import LONG_METRICS, METRICS, corpus_latency
 
 logger = logging.getLogger(__name__)
 
+_LETTER = r"[\p{L}\p{M}\p{N}_]"
 LONG_MS = 120_000  # no sentence takes as long, ms
 LONG_MEDIAN_MS = 30_000  # half of a corpus's sentences are never as long, but single ones may be: up to 70 s in MuST-C
 
@@ -109,9 +111,11 @@ def term_scores(
     wanted = found = 0
     for own, prediction, reference in zip(terms, predictions, references, strict=True):
         for term in {term.lower() for term in own}:
-            # A letter beside it is part of another word, but not where words have no spaces.
-            whole = rf"(?<!\w){re.escape(term)}(?!\w)" if unit == "word" else re.escape(term)
-            pattern = re.compile(whole, re.IGNORECASE)
+            # A letter beside it is part of another word, but not where words have no spaces. re's \w lacks the vowel
+            # signs of Hindi and other languages.
+            escaped = regex.escape(term)
+            whole = rf"(?<!{_LETTER}){escaped}(?!{_LETTER})" if unit == "word" else escaped
+            pattern = regex.compile(whole, regex.IGNORECASE)
             times = len(pattern.findall(reference))
             wanted += times
             found += min(times, len(pattern.findall(prediction)))

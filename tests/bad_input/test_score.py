@@ -76,6 +76,7 @@ SCORE = table(
     ("--unit char", "index 0: 6 chars but 2 delays ... (--unit)", two()),
     ("--target-lang zh", "index 0: 6 chars but 2 delays ... (--unit)", two()),
     ("", "2 delays but 1 elapsed times", two(elapsed=[1100])),
+    ("", "2 delays but 1 chunk_elapsed times", two(chunk_elapsed=[1100])),
     ("", "elapsed[1] should be a finite number", two(elapsed=[1100, -INF])),
     ("", "elapsed should be a valid list, but is 0", two(elapsed=0)),
     ("", 'elapsed[0] should be a valid number, but is "1"', two(elapsed=["1", 2])),

@@ -328,6 +328,9 @@ def test_a_run_without_its_config_decides_nothing(tmp_path: Path) -> None:
     one, all_of_them = decide([BETTER, replace(every, id="all")], [tmp_path], 1000)
     assert one.verdict == "holds", "it names other runs"
     assert all_of_them.verdict == "not decided" and "other/config.yaml" in all_of_them.reason
+    shutil.rmtree(tmp_path / "other")
+    write_run(tmp_path, "other", references(9), language="xx")
+    assert "other/config.yaml: 'xx' is not" in decide([replace(every, id="all")], [tmp_path], 100)[0].reason
     for label in "ab":
         (tmp_path / label / "config.yaml").write_text("label: [")
     with pytest.raises(SimulstError, match=r"has no finished run: .*a/config\.yaml"):
@@ -345,3 +348,16 @@ def test_a_run_that_wrote_nothing_is_told(tmp_path: Path) -> None:
     for kind in ("lag", "quality_at_lag", "cost_at_lag", "lag_at_quality"):
         assert "wrote nothing" in decide([replace(BETTER, kind=kind)], [tmp_path], 100)[0].reason, kind
     assert decide([BETTER], [tmp_path], 1000)[0].verdict == "does not hold"
+
+
+def test_why_a_figure_is_missing(tmp_path: Path) -> None:
+    for label in "ab":
+        said = {"prediction": "a b", "delays": [9.0, 9.0], "prediction_length": 2, "source_length": 800.0}
+        write_run(tmp_path, label, [""] * 5, elapsed=[], compute_ms=None, **said)
+    reasons = {
+        "the references are empty": replace(BETTER, kind="length"),
+        "a run wrote nothing, or its log has no computation times": replace(BETTER, kind="cost_at_lag", up_to=3000.0),
+        "the two sides have no common lag up to -5000 ms": replace(BETTER, kind="quality_at_lag", up_to=-5000.0),
+    }
+    for reason, finding in reasons.items():
+        assert decide([finding], [tmp_path], 100)[0].reason == reason

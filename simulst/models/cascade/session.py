@@ -7,6 +7,8 @@ new sentences are translated, and the committed tokens that have not left are th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from simulst.config import Decoding
@@ -17,6 +19,7 @@ from simulst.models.base import Model, Session
 from simulst.models.cascade import Settings
 from simulst.models.cascade.sentences import split_sentences
 from simulst.models.cascade.translators import Opener, Past, Translation
+from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import Beam, Found, Hypothesis, SearchOptions, Tokens
 from simulst.stream import Stream
@@ -88,21 +91,30 @@ class CascadeSession(Session):
         before, past = self._gone, self._past
         prefix = committed[len(self._gone) :]
         for sentence in ended:
-            [best, *_] = self._translated(sentence, prefix, options, None, past)
+            [best, *_] = self._translated(sentence, prefix, options, past)
             before += best.tokens + (self._translation.between if best.tokens else ())
             prefix = ()
             past = self._with(past, sentence, best.tokens)
         self._ended = sum(map(len, ended)), len(before), past
-        beam = self._translated(rest + self._unstable(rest), prefix, options, stop, past)
+        # A STOP that listens may decide otherwise about the same text, once it has heard more.
+        known = (self._length, committed) if stop is not None and Need.AUDIO in stop.options.needs else ()
+        beam = self._translated(rest + self._unstable(rest), prefix, options, past, stop, known)
         return Found([Hypothesis(before + h.tokens, h.score) for h in beam])
 
     def _translated(
-        self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past
+        self,
+        sentence: str,
+        prefix: Tokens,
+        options: SearchOptions,
+        past: Past,
+        stop: Stopping | None = None,
+        known: tuple[Any, ...] = (),
     ) -> Beam:
+        """known: what `stop` decides by, besides these."""
         sentence = sentence.strip()
         if not sentence:
             return [Hypothesis(prefix)]
-        key = ("translation", sentence, prefix, options, stop.options if stop else None, past)
+        key = ("translation", sentence, prefix, options, stop.options if stop else None, past, *known)
         return self.meter.shared(key, lambda: self._translation.continued(sentence, prefix, options, stop, past))
 
     def _with(self, past: Past, sentence: str, tokens: Tokens) -> Past:

@@ -107,10 +107,13 @@ class PlainTranslation(Translation):
 
 
 def stopped(new: Tokens, stop: Stopping | None) -> Tokens:
-    """The new tokens up to the place where STOP would have ended a search that it could not end."""
+    """The new tokens up to the place where STOP would have ended a search that it could not end.
+
+    A search asks before each token, also before `<eos>`.
+    """
     if stop is None:
         return new
-    end = next((end for end in range(len(new)) if stop.ends(TokensView(new[:end]))), None)
+    end = next((end for end in range(len(new) + 1) if stop.ends(TokensView(new[:end]))), None)
     return new if end is None else new[: max(0, end - stop.discard)]
 
 

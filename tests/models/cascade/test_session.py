@@ -1,6 +1,9 @@
 """What a cascade does with the words of its recogniser."""
 
+import itertools
+import math
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,18 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.config import parse_decoding
+from simulst.config import Decoding, parse_decoding
 from simulst.context import Background
 from simulst.errors import SimulstError
+from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.sentences import split_sentences
 from simulst.models.cascade.translators import place_of
+from simulst.needs import Need
+from simulst.policy.commit import All
+from simulst.policy.context import Context, View
+from simulst.policy.read import Chunk
+from simulst.policy.stop import Stop, Stopping
 from simulst.streams import open_stream
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
@@ -154,6 +163,50 @@ def test_a_wide_space_does_not_hide_unstable_words(tmp_path: Path) -> None:
         asked.append(log.read_text())
         log.unlink()
     assert asked[0] == asked[1] and "um" in asked[0].splitlines()[-2]
+
+
+@dataclass(frozen=True)
+class SlowSpeech(Stop):
+    """A word for each 1500 ms of audio. It keeps what it heard, so it is opened for each stream."""
+
+    needs = frozenset({Need.AUDIO})
+
+    def open(self, context: Context) -> Stopping:
+        return Listener(self, context)
+
+    def ends(self, view: View) -> bool:
+        raise AssertionError
+
+
+class Listener(Stopping):
+    def __init__(self, slow: SlowSpeech, context: Context) -> None:
+        self._slow, self._context, self._heard = slow, context, 0
+
+    @property
+    def options(self) -> Stop:
+        return self._slow
+
+    def hear(self, samples: np.ndarray, final: bool) -> None:
+        self._heard += samples.size
+
+    def ends(self, view: View) -> bool:
+        return len(self._context.committed()) + len(view.tokens) >= self._heard // 24000
+
+
+def test_a_stop_that_listens_decides_again_about_the_same_text(tmp_path: Path) -> None:
+    """Also in a sweep, and also about the text as a whole. The last word waits until then."""
+    say = "one two three four five six"
+    for ms, memo in itertools.product((200, 1000), (None, Memo())):
+        model, _ = cascade(tmp_path, say=say)
+        stream = open_stream(
+            model, Decoding(read=Chunk(ms), stop=SlowSpeech(), commit=All()), "en", "es", meter=Meter(memo)
+        )
+        samples = np.concatenate([speaker.audio(say), np.zeros(16000 * 9, np.float32)])
+        for start in range(0, len(samples), 3200):
+            stream.push(samples[start : start + 3200], finished=start + 3200 >= len(samples))
+        delays = [emission.delay_ms for emission in stream.emissions]
+        # A word goes out when the next one begins, in the first step that has heard enough.
+        assert delays[:-1] == [math.ceil(1500 * number / ms) * ms for number in range(2, 7)], (ms, memo)
 
 
 # Sentences
