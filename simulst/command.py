@@ -5,8 +5,10 @@ from __future__ import annotations
 import atexit
 import gc
 import math
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -58,6 +60,14 @@ class Positive(click.FloatRange):
         return number if math.isfinite(number) else self.fail(f"{number:g} is no finite number.", param, ctx)
 
 
+def _file_instead(error: OSError) -> Path | None:
+    """The file that is in the way of a folder, if that is what the error is about."""
+    if not isinstance(error, FileExistsError | NotADirectoryError) or error.filename is None:
+        return None
+    path = Path(os.fsdecode(error.filename))
+    return next((place for place in (path, *path.parents) if place.is_file()), None)
+
+
 def run_command(command: click.Command, name: str = "") -> None:
     """Run a command with the arguments of the command line, and exit the process.
 
@@ -73,6 +83,8 @@ def run_command(command: click.Command, name: str = "") -> None:
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
         said = f"{place}cannot be used ({error.strerror or error}); correct that and run the same command again."
+        if (file := _file_instead(error)) is not None:
+            said = f"{file}: a file, but a folder is needed there; give another path, or move the file away."
         click.echo(f"{start}error: {said}", err=True)
         sys.exit(1)
     except click.ClickException as error:

@@ -286,7 +286,8 @@ def _choices(key: Any, value: Any, where: str) -> list[Any]:
 def parse_decoding(raw: Any, where: str) -> Decoding:
     """Build a configuration from plain mappings. where: the name of the source, for errors."""
     if not isinstance(raw, dict):
-        raise SimulstError(f"{where}: a decoding configuration is a mapping with the keys {', '.join(TYPES)}.")
+        remedy = "; a list of them is for simulst sweep --decodings" if isinstance(raw, list) else ""
+        raise SimulstError(f"{where}: a decoding configuration is a mapping with the keys {', '.join(TYPES)}{remedy}.")
     for key in raw:
         if key not in TYPES:
             raise SimulstError(f"{where}: unknown key '{key}'; valid keys are {', '.join(TYPES)}.")

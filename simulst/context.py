@@ -71,7 +71,8 @@ def read_backgrounds(path: str | Path) -> dict[str, Background]:
     names = lines[0].split("\t") if lines else []
     if "recording" not in names or not set(names) <= set(COLUMNS) or len(names) != len(set(names)) or len(names) < 2:
         raise SimulstError(
-            f"{path}: the first line must name the columns recording, text, target_text and terms, with tabs between."
+            f"{path}: the first line must name the column recording and at least one of text, target_text and terms, "
+            f"with tabs between, but is {lines[0][:60]!r}."
         )
     found: dict[str, Background] = {}
     for number, line in enumerate(lines[1:], start=2):

@@ -42,11 +42,15 @@ def read_yaml(path: str | Path, what: str = "configuration file") -> Any:
     Raises SimulstError: the file is missing, can't be read or is not valid YAML.
     """
     path = Path(path)
+    if path.is_dir():
+        raise SimulstError(f"{path}: a folder; give a {what}.")
     if not path.is_file():
         raise SimulstError(f"{path}: no such {what}; check the path.")
     try:
         return load_yaml(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); give a YAML file, in UTF-8.") from error
+    except yaml.YAMLError as error:
         if (
             isinstance(error, yaml.composer.ComposerError)
             and error.context == "expected a single document in the stream"

@@ -217,12 +217,12 @@ def test_bad_files(tmp_path: Path, text: str, parts: list[str]) -> None:
 
 @pytest.mark.parametrize("load", [load_decoding, load_sweep])
 def test_unreadable_files(tmp_path: Path, load: object) -> None:
-    for path in (tmp_path / "none.yaml", tmp_path):
-        with pytest.raises(SimulstError, match=f"{path}: no such configuration file"):
+    for path, wrong in ((tmp_path / "none.yaml", "no such configuration file"), (tmp_path, "a folder; give a")):
+        with pytest.raises(SimulstError, match=f"{path}: {wrong}"):
             load(path)  # type: ignore[operator]
     path = tmp_path / "latin1.yaml"
     path.write_bytes("# café".encode("latin-1"))
-    with pytest.raises(SimulstError, match=f"{path}: not valid YAML"):
+    with pytest.raises(SimulstError, match=f"{path}: not UTF-8 .byte 5.; give a YAML file"):
         load(path)  # type: ignore[operator]
 
 

@@ -56,9 +56,9 @@ def test_languages() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "the first line must name the columns"),
-        ("recording\n", "the first line must name the columns"),
-        ("recording\ttitle\n", "the first line must name the columns"),
+        ("", "the first line must name the column recording and at least one of text, target_text and terms"),
+        ("recording\n", "with tabs between, but is 'recording'"),
+        ("recording\ttitle\n", "but is .*title"),
         ("recording\tterms\nu0\n", "line 2: 1 columns, not 2"),
         ("recording\tterms\nu0\ta\nu0\tb\n", "line 3: 'u0' stands there twice"),
         ("recording\tterms\nu0\ta;=\n", "line 2: '=' stands there without a term"),

@@ -111,7 +111,8 @@ def as_int16(samples: np.ndarray) -> np.ndarray:
 def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
     """Open a file and check that its header is plausible. Errors of libsndfile become a SimulstError."""
     if not path.is_file():
-        raise SimulstError(f"{path}: no such audio file; check the path or wav.scp.")
+        wrong = "a folder, not an audio file" if path.is_dir() else "no such audio file"
+        raise SimulstError(f"{path}: {wrong}; check the path or wav.scp.")
     size = path.stat().st_size
     if size == 0:
         raise SimulstError(f"{path}: the file is empty (0 bytes); fetch or record it again.")

@@ -14,6 +14,10 @@ WIDTH = 118
 DIGITS = {"quality": 1, "lag": 0, "cost": 0, "length": 2}
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def findings_page(papers: Mapping[str, Sequence[Outcome]]) -> str:
     """A list of findings: verdict, difference with its 95 % interval, corrected p, and the runs.
 
@@ -27,9 +31,9 @@ def findings_page(papers: Mapping[str, Sequence[Outcome]]) -> str:
     told = ", ".join(f"{verdict} {counts[verdict]}" for verdict in verdicts)
     several = any(outcome.trainings > 1 for outcome in outcomes)
     lines = [
-        f"{len(outcomes)} findings: {told}. Brackets hold 95 % intervals"
+        f"{_counted(len(outcomes), 'finding')}: {told}. Brackets hold 95 % intervals"
         + (" of the mean over the trainings; p is that of the least sure training. " if several else ". ")
-        + f"p is corrected for {tests} tests; a verdict needs p below {LEVEL:g}."
+        + f"p is corrected for {_counted(tests, 'test')}; a verdict needs p below {LEVEL:g}."
     ]
     for paper, of_paper in papers.items():
         lines += ["", f"**{paper}**", ""]

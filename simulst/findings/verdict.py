@@ -136,6 +136,9 @@ def _missing(finding: Finding, pair: tuple[Side, Side]) -> list[str]:
 
 def _check_weights(trainings: Sequence[Collection[Run]]) -> None:
     """Raise SimulstError if a training is there twice."""
+    folders = [run.folder.resolve() for runs in trainings for run in runs]
+    if twice := [folder for folder, times in Counter(folders).items() if times > 1]:
+        raise SimulstError(f"{twice[0]}: is in two of the trainings; give each --runs other runs.")
     seen: dict[tuple[str, str], Run] = {}
     for runs in trainings:
         for run in runs:

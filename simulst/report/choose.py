@@ -77,14 +77,16 @@ def choose(
     """The best run of each regime.
 
     folders: of scored runs. Offline runs are left out, as are runs without this quality or without a lag.
-    metric: a lag in scores.json.
+    metric: a lag in scores.json, in ms.
     segmentation, references: as in `score_recordings`, for the test between runs over whole recordings.
     quality: BLEU, chrF or COMET. Scores hold COMET of all sentences only, so two runs' difference is not tested.
 
-    Raises SimulstError: there is no such quality; the metric is not among the scores; no run can be compared; the runs
-        are of different data.
+    Raises SimulstError: there is no such quality; the metric is not among the scores, or not in ms; no run can be
+        compared; the runs are of different data.
     """
     check_quality(quality)
+    if metric.startswith("AP"):
+        raise SimulstError(f"--metric {metric}: a share, and a regime is in ms; choose another lag, such as LAAL.")
     runs = [run for run in load_runs(folders) if not run.offline]
     for run in runs:
         check_metric(run, metric)
@@ -94,7 +96,10 @@ def choose(
             logger.warning("%s: has no %s or no %s; left out.", run.folder, quality, metric)
     if not scored:
         remedy = "score the runs with --comet" if quality == "COMET" else "decode a sweep"
-        raise SimulstError(f"{folders[0]}: no run has both {quality} and {metric}, apart from offline ones; {remedy}.")
+        others = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
+        raise SimulstError(
+            f"{folders[0]}{others}: no run has both {quality} and {metric}, apart from offline ones; {remedy}."
+        )
     for run in scored:
         if _data_of(run) != _data_of(scored[0]):
             raise SimulstError(

@@ -94,8 +94,9 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
     places = [Path(path) for path in paths]
     for path in places:
         if not path.is_dir():
-            raise SimulstError(f"{path}: no such folder; give a run's folder or one that holds runs.")
-        folders = [path] if (path / SCORES).is_file() else sorted(file.parent for file in path.rglob(SCORES))
+            wrong = "a file" if path.is_file() else "no such folder"
+            raise SimulstError(f"{path}: {wrong}; give a run's folder or one that holds runs.")
+        folders = sorted(file.parent for file in path.rglob(SCORES))
         folders = [folder for folder in folders if not (folder / "predictor.pth").is_file()]  # it has other scores
         if not folders:
             logger.warning("%s: no run in it has a %s; the folder is left out.", path, SCORES)

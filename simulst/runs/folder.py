@@ -132,12 +132,14 @@ class _Config:
 
 def read_run_config(folder: Path) -> dict[str, Any]:
     """A run's config.yaml. Raises SimulstError: it is missing, or simulst did not write it."""
-    path = folder / CONFIG
+    path, remedy = folder / CONFIG, "give a folder that simulst evaluate made"
+    if not path.is_file():
+        raise SimulstError(f"{path}: no such file; {remedy}.")
     try:
-        config = load_yaml(path.read_text(encoding="utf-8")) if path.is_file() else None
+        config = load_yaml(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError):
         config = None
-    where, remedy = f"{path}: not the config.yaml of a simulst run", "give a folder that simulst evaluate made"
+    where = f"{path}: not the config.yaml of a simulst run"
     read_fields(_Config, config, where, remedy)
     assert isinstance(config, dict)
     return config

@@ -66,7 +66,7 @@ EXPORT = table(
         *("", "the utterance 'a/b' cannot name a file"),
         all_of(replaced("data/segments", "u0", "a/b"), replaced("data/text.en", "u0", "a/b")),
     ),
-    ("", "files/wav: cannot be used (Not a directory)", written("files", "")),
+    ("", "files: a file, but a folder is needed there", written("files", "")),
 )
 
 
@@ -77,7 +77,7 @@ def without_segments() -> None:
 SINE = np.sin(np.arange(16000) / 20) / 3
 FILES: list[tuple[str, Change]] = [
     ("no such audio file", removed("data/u0.wav")),
-    ("no such audio file", all_of(removed("data/u0.wav"), folder("data/u0.wav"))),
+    ("a folder, not an audio file", all_of(removed("data/u0.wav"), folder("data/u0.wav"))),
     ("the file is empty (0 bytes)", written("data/u0.wav", "")),
     ("not readable as audio", written("data/u0.wav", "no audio at all")),
     ("not readable as audio", written("data/u0.wav", bytes(5000))),

@@ -14,9 +14,9 @@ def conf(text: str) -> Change:
 
 FILES: list[tuple[str, Change]] = [
     ("c.yaml: no such configuration file", lambda: None),
-    ("c.yaml: no such configuration file", folder("c.yaml")),
+    ("c.yaml: a folder; give a configuration file", folder("c.yaml")),
     ("c.yaml: not valid YAML", conf(READ + "commit: {type: all")),
-    ("c.yaml: not valid YAML", written("c.yaml", "# café".encode("latin-1"))),
+    ("c.yaml: not UTF-8 (byte 5); give a YAML file, in UTF-8", written("c.yaml", "# café".encode("latin-1"))),
     ("c.yaml: not valid YAML", conf(READ + "\tcommit: {type: all}")),
     ("c.yaml: not valid YAML", conf("a: &a [*a, *b]")),
     ("c.yaml: not valid YAML", conf("!!python/object/apply:os.system ['true']")),
@@ -26,6 +26,7 @@ FILES: list[tuple[str, Change]] = [
     ("c.yaml: not valid YAML (found unconstructable recursive node", conf(BOTH + "stop: &s {type: any_of, of: [*s]}")),
     ("c.yaml: not valid YAML (month must be", conf(BOTH + "stop: 2020-13-45")),
     ("c.yaml: not valid YAML", conf("[" * 5000)),
+    ("late; a list of them is for simulst sweep --decodings", conf("- {read: {type: offline}, commit: {type: all}}")),
     ("c.yaml: unknown key 'wait'; valid keys are read, stop, commit, search", conf(BOTH + "wait: {}")),
     ("c.yaml: unknown key '1'", conf(BOTH + "1: {}")),
     ("c.yaml: the key 'read' is missing; choose a type from chunk, block, wait_k, test_time_wait_k", conf(COMMIT)),

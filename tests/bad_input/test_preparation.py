@@ -151,7 +151,7 @@ PROMPTS = table(
         "cannot be unpacked ... delete it",
         all_of(debs(*SOUNDS), deb(SOUNDS[0], b"!<arch>\n" + b"data.tar.xz/".ljust(48) + b"100       `\n")),
     ),
-    ("--downloads la2.yaml", "la2.yaml: cannot be used (File exists)"),
+    ("--downloads la2.yaml", "la2.yaml: a file, but a folder is needed there"),
 )
 GAMES = ["beneath-a-steel-sky", "drascula", "drascula-spanish"]
 VOICES = [

@@ -19,7 +19,7 @@ def link(name: str) -> Change:
 
 
 CONFIGS: list[tuple[str, Change]] = [
-    (NOT_OURS, removed("run/config.yaml")),
+    ("run/config.yaml: no such file; give a folder that simulst evaluate made", removed("run/config.yaml")),
     (NOT_OURS, written("run/config.yaml", "")),
     (NOT_OURS, written("run/config.yaml", "a: [")),
     (NOT_OURS, written("run/config.yaml", "- 1")),
@@ -80,7 +80,7 @@ RESUMED = [
     *table(
         "simulst sweep --data data --model fake:FakeModel --source-lang es --target-lang en --decodings sweep.yaml",
         ("", "Missing option '--out'", lambda: None, 2),
-        ("--out la2.yaml", "la2.yaml/LA-2_500ms: cannot be used (Not a directory)"),
+        ("--out la2.yaml", "la2.yaml: a file, but a folder is needed there; give another path"),
         (
             "--out .",
             "not the config.yaml of a simulst run",
@@ -94,7 +94,7 @@ REPORTS = [
         "simulst table",
         ("", "Missing argument 'RUNS...'", lambda: None, 2),
         ("nowhere", "nowhere: no such folder"),
-        ("run/config.yaml", "run/config.yaml: no such folder"),
+        ("run/config.yaml", "run/config.yaml: a file; give a run's folder"),
         ("data", "data: no run in it has a scores.json"),
         ("run", "run: no run in it has a scores.json", removed("run/scores.json")),
         ("run", "run/scores.json: not valid JSON", written("run/scores.json", "{")),
@@ -110,6 +110,7 @@ REPORTS = [
         "simulst choose run --metric LAAL",
         ("--metric LongYAAL", "run: its scores have no 'LongYAAL'; choose from AL, LAAL"),
         ("--metric unit", "run: its scores have no 'unit'; choose from AL, LAAL"),
+        ("--metric AP", "--metric AP: a share, and a regime is in ms; choose another lag"),
         ("--regimes 2000", "'2000' is no regime; write the lowest and the highest lag in ms, such as 0-2000"),
         ("--regimes 4000-2000", "'4000-2000' is no regime"),
         ("--regimes ''", "'--regimes' ... give at least one word", lambda: None, 2),
@@ -132,7 +133,7 @@ REPORTS = [
             written("run/scores.json", '{"AL": null, "LAAL": null}'),
         ),
         ("--out x.png", "run: its scores have no 'AL'", written("run/scores.json", "{}")),
-        ("--out la2.yaml/x.png", "la2.yaml: cannot be used (File exists)"),
+        ("--out la2.yaml/x.png", "la2.yaml: a file, but a folder is needed there"),
         *(("--out x.png", words, change) for words, change in CONFIGS[::3]),
     ),
     Case("simulst plot nowhere --out x.svg", "nowhere: no such folder"),
@@ -146,7 +147,7 @@ REPORTS = [
             written("README.md", "<!-- end results: s --><!-- results: s -->\n"),
         ),
         ("--page README.md", "README.md: not UTF-8", written("README.md", b"\xff\xfe")),
-        ("--page README.md", NOT_OURS, removed("run/config.yaml")),
+        ("--page README.md", "run/config.yaml: no such file", removed("run/config.yaml")),
     ),
     Case("local/write_results.py nowhere --section s --command c --page README.md", "nowhere: no such folder"),
     *table(

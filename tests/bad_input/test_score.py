@@ -150,7 +150,7 @@ RUNS = [
         ("", "Missing argument 'FOLDERS...'", lambda: None, 2),
         ("nowhere", "no instances.log below nowhere; run the decoding stage first"),
         ("data", "no instances.log below data"),
-        ("run", "run/config.yaml: not the config.yaml of a simulst run", removed("run/config.yaml")),
+        ("run", "run/config.yaml: no such file; give a folder that simulst evaluate made", removed("run/config.yaml")),
         ("run", "run/config.yaml: not the config.yaml of a simulst run", written("run/config.yaml", "{")),
         (
             "run",

@@ -138,7 +138,7 @@ def test_single_sample(tmp_path: Path) -> None:
 def test_missing(tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match="no such audio file"):
         load_audio(tmp_path / "none.wav")
-    with pytest.raises(SimulstError, match="no such audio file"):
+    with pytest.raises(SimulstError, match="a folder, not an audio file"):
         load_audio(tmp_path)
 
 

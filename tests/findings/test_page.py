@@ -36,7 +36,7 @@ def test_lines() -> None:
     assert page.startswith(
         "4 findings: holds 1, does not hold 0, not decided 1, runs missing 1, for other languages 1."
     )
-    assert "p is corrected for 1 tests" in page
+    assert "p is corrected for 1 test;" in page
     assert "* **X1 holds** (section 3.4). A is better than B: +3.5 BLEU [+1.2, +5.7] at LAAL 1953 to 2072 ms" in page
     assert "claimed more than +1.5, p = 0.004. `a_*` (2 runs) against `b`, in 2 trainings (+3.1 and +3.8)." in page
     assert "* **X1: runs missing**; `./run.sh`, with the options of the other runs, makes them: `a_*`." in page

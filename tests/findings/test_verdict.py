@@ -293,12 +293,16 @@ def test_bad_runs_end_in_a_sentence(tmp_path: Path) -> None:
         decide([BETTER], [tmp_path / "twice"], 100)
     assert decide([replace(BETTER, a=("tst-1/a",), b=("tst-2/a",))], [tmp_path / "twice"], 100)[0].measured
     write_run(tmp_path / "one", "b", texts, weights="w")
-    with pytest.raises(SimulstError, match="same weights; give runs of trainings with other seeds"):
-        decide([BETTER], [tmp_path / "one", tmp_path / "one"], 100)
+    for inside in ("one", "one/../one"):
+        with pytest.raises(SimulstError, match="one/a: is in two of the trainings; give each --runs other runs"):
+            decide([BETTER], [tmp_path / "one", tmp_path / inside], 100)
     write_run(tmp_path / "deep/exp/tst", "a", texts, weights="w")
     write_run(tmp_path / "deep/exp/tst", "b", texts, weights="w")
-    with pytest.raises(SimulstError, match="same weights"):
+    with pytest.raises(SimulstError, match="deep/exp/tst/a: is in two of the trainings"):
         decide([BETTER], [tmp_path / "deep", tmp_path / "deep/exp"], 100)
+    shutil.copytree(tmp_path / "deep", tmp_path / "copied")
+    with pytest.raises(SimulstError, match="same weights; give runs of trainings with other seeds"):
+        decide([BETTER], [tmp_path / "deep", tmp_path / "copied"], 100)
     with pytest.raises(SimulstError, match="no such folder"):
         decide([BETTER], [tmp_path / "nowhere"], 100)
 

@@ -180,6 +180,7 @@ def test_runs_of_a_model_that_was_trained_again_are_not_mixed(tmp_path: Path) ->
 
 
 def test_find_runs(tmp_path: Path) -> None:
+    above = offline(tmp_path / "sweeps")  # evaluated into a folder that holds a sweep
     first = chunk(tmp_path / "sweeps/es/a", 500)
     second = chunk(tmp_path / "sweeps/es/b", 1000)
     alone = offline(tmp_path / "alone")
@@ -187,7 +188,7 @@ def test_find_runs(tmp_path: Path) -> None:
     (tmp_path / "sweeps/predictor").mkdir()
     for name in ("predictor.pth", "scores.json"):
         (tmp_path / "sweeps/predictor" / name).touch()
-    assert find_runs([alone, tmp_path / "sweeps", str(first), first / ".." / "b"]) == [alone, first, second]
+    assert find_runs([alone, tmp_path / "sweeps", str(first), first / ".." / "b"]) == [alone, above, first, second]
     with pytest.raises(SimulstError, match="nowhere: no such folder"):
         find_runs([alone, tmp_path / "nowhere"])
     with pytest.raises(SimulstError, match=r"no run in it has a scores\.json"):
