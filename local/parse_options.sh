@@ -1,12 +1,14 @@
 # The recipes source this file after their options. `--some-option value` sets the variable some_option, which must already
-# have a default. An option whose default is true or false needs no value; one whose default is a whole number takes such a
-# number only. `--help` prints the head of the recipe and of the files *_options.sh that it sources. In these heads, [$name]
-# is replaced by the default of the variable name. If defaults depend on other options, a recipe has a function
-# `dependent_defaults`, which calls `default NAME VALUE`. It runs after the options are parsed.
+# have a default. An option whose default is true or false needs no value. One whose default is a whole number takes such a
+# number only, unless it is among those that take several numbers. `--help` prints the head of the recipe and of the files
+# *_options.sh that it sources. In these heads, [$name] is replaced by the default of the variable name. If defaults depend on
+# other options, a recipe has a function `dependent_defaults`, which calls `default NAME VALUE`. It runs after the options are
+# parsed.
 #
 # This file sets `shown` to the options that were given and that change results. Recipes write them under the results.
 known=" $(compgen -v | tr '\n' ' ')"
 where_and_how=" stage stop_stage publish force jobs scheduler slurm ngpu num_nodes hosts data exp downloads models seeds b_models "
+several=" counts ratios speeds thresholds trained_waits units waits "
 given=" "
 shown=
 default() { [[ $given == *" $1 "* ]] || printf -v "$1" %s "$2"; }
@@ -52,7 +54,7 @@ while [ $# -gt 0 ]; do
                     echo "error: $1 needs a value" >&2
                     exit 1
                 fi
-                if [[ ${!name} =~ ^[0-9]+$ && $name != *stage ]] && ! [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]]; then
+                if [[ ${!name} =~ ^[0-9]+$ && $name != *stage && $several != *" $name "* ]] && ! [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]]; then
                     echo "error: $1 '$2' is not a whole number; see $0 --help" >&2
                     exit 1
                 fi

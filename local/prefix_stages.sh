@@ -33,6 +33,10 @@ if runs 11 || runs 12 || runs 13 || runs 14 || runs 15 || runs 16 || runs 18; th
             exit 1
         fi
     done
+    if runs 16 && [ -z "$ratios" ]; then
+        echo "error: --ratios '': stage 16 has a table of them; give values of maxratio, or none for all pairs" >&2
+        exit 1
+    fi
     prefix=$out/prefix
     prefix_tokens=$own/shared_tokens prefix_source_tokens=$own/shared_tokens
     if [ "$prefix_pieces" = 0 ]; then prefix_tokens=$own/tokens prefix_source_tokens=$own/source_tokens; fi
@@ -131,6 +135,10 @@ boundaries() {
 }
 
 if runs 15; then
+    if ! [ -d "$prefix" ]; then
+        echo "error: $prefix: no such folder; run stages 11 to 14 first" >&2
+        exit 1
+    fi
     prefix_search="{type: joint_beam, ctc_weight: 0.0, beam: $prefix_beam}"
     {
         echo "- read: {type: offline}"
@@ -193,7 +201,9 @@ if runs 16; then
         python $local/write_prefix_tables.py --page "$page" --section "$name" --command "$command --stage 11 --stop-stage 16" \
             --pairs "$prefix/pairs" --filters "$names" --predictor "$prefix/predictor"
     done
-    write_findings "$name-prefix" PREFIX.md "${prefix#"$exp"/}/decode/$first" "$command --stage 11 --stop-stage 16" "$prefix_findings"
+    if [ -n "$prefix_findings" ]; then
+        write_findings "$name-prefix" PREFIX.md "${prefix#"$exp"/}/decode/$first" "$command --stage 11 --stop-stage 16" "$prefix_findings"
+    fi
 fi
 
 if runs 18; then

@@ -22,6 +22,9 @@ if [ -n "$system" ]; then
     default full_context_findings ""
 fi
 
+# The beginning of the name of a pair's sections. A model of several pairs has its own, beside that of a model of this pair.
+pair_section() { echo "${variant:+$variant-}$(if [ "$target" = multi ]; then echo "$set-"; fi)$1"; }
+
 # Sets `pages` to the pages named $1 that get the results.
 choose_pages() {
     pages=("$exp/$1")
@@ -158,7 +161,8 @@ if runs 8; then
             decode "$pair" "$split" "$out/st" "$decodings" "$out/$decoded/$pair/$split" $chosen
             if $guided; then
                 echo "== stage 8: decode $pair $split by the offline model of stage 11, guided by CTC"
-                sed "s#exp/en-de/st#${guide:-$out/st}#" ../../conf/decode/sweep_guide.yaml > "$out/guided.yaml"
+                guide_text=$(sed 's/[&#\]/\\&/g' <<< "${guide:-$out/st}") # what sed would not take as it is
+                sed "s#exp/en-de/st#$guide_text#" ../../conf/decode/sweep_guide.yaml > "$out/guided.yaml"
                 # shellcheck disable=SC2086
                 decode "$pair" "$split" "$out/offline" "$out/guided.yaml" "$out/$decoded/$pair/$split" $chosen
             fi
@@ -184,9 +188,7 @@ if runs 10; then
     fi
     for pair in $pairs; do
         first=${tests%% *}
-        # A model of several pairs has its own section, beside that of a model of this pair alone.
-        if [ "$target" = multi ]; then name=$set-$pair; else name=$pair; fi
-        name=${variant:+$variant-}$name
+        name=$(pair_section "$pair")
         write_curve_and_tables "$name" "$out/$decoded/$pair" "$out/$pair" "$recipe $pair" "$tests" "$made_by"
         if [ -n "$findings" ]; then
             write_findings "$name" README.md "${out#"$exp"/}/$decoded/$pair/$first" "$made_by" "$findings"

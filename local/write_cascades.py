@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -29,7 +30,7 @@ def main(model: Path, decodings: str, command: str, unstable: bool, out: Path) -
     except ValueError:  # nothing, or a quotation mark without its partner
         raise SimulstError(f"--command '{command}': not a command; give a program and its options.") from None
     place = shutil.which(program)
-    words = [str(Path(place).resolve()) if place else program, *options]  # workers may run in another folder
+    words = [os.path.abspath(place) if place else program, *options]  # workers may run in another folder
     translator = {"type": "command", "command": shlex.join(words), "answers": "null_byte"}
     for decoding in load_sweep(decodings):
         recogniser = {"model": str(model.resolve()), "decoding": decoding.raw}

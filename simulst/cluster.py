@@ -17,7 +17,7 @@ from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ def _prepare_dask() -> None:
         ) from error
     # The import makes Dask log every connection.
     logging.getLogger("distributed").setLevel(logging.getLogger().level)
+    logging.getLogger("distributed.utils").setLevel(logging.CRITICAL)  # it logs what it raises
 
 
 @contextmanager
@@ -351,4 +352,6 @@ def _run_all(client: Any, work: Callable[[Any], Any], jobs: list[Any]) -> Iterat
             except KilledWorker:
                 yield job[0], f"{job[1].name}: the process that decoded it died each time (out of memory?)"
     except CancelledError as error:
-        raise SimulstError(f"the Dask scheduler went away ({error}); run the same command again to go on.") from error
+        raise SimulstError(
+            f"the Dask scheduler went away ({first_line(error)}); run the same command again to go on."
+        ) from error

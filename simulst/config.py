@@ -326,7 +326,15 @@ def _build(key: str, raw: Any, where: str) -> Any:
     values = {name: _nested(key, hints.get(name), value, where) for name, value in values.items()}
     if key == "commit":
         return _build_commit(cls, values, where, what)
-    return build_options(cls, values, where, what)
+    built = build_options(cls, values, where, what)
+    if key in ("stop", "search"):  # results are shared by these
+        try:
+            hash(built)
+        except TypeError as error:
+            raise SimulstError(
+                f"{where}: {what} can't be hashed ({error}); use a frozen dataclass with tuples (docs/policy.md)."
+            ) from error
+    return built
 
 
 def _nested(key: str, hint: Any, value: Any, where: str) -> Any:

@@ -65,6 +65,7 @@ def save_atomically(path: Path, content: Any) -> None:
 @contextmanager
 def replaced(out: Path) -> Iterator[Path]:
     """Yield a new folder to fill; it replaces `out` at the end. Raises SimulstError: `out` can't be written."""
+    out = out.resolve() if out.is_symlink() else out  # the link stays
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     try:

@@ -27,6 +27,13 @@ class FirstTokens(Commit):
         return beams[-1][0].tokens[: self.count]
 
 
+@dataclass(frozen=True)
+class Named(EndOfSentence):
+    """A user's STOP with an option that can be changed."""
+
+    most: dict[str, int]
+
+
 class NoDataclass:
     pass
 
@@ -201,6 +208,7 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: no_such_package.Class}", ["'commit'", "'no_such_package.Class'", "check the path"]),
         (READ + "commit: {type: simulst.policy.commit.Nope}", ["'commit'", "Nope", "check the path"]),
         (READ + "commit: {type: ..x}", ["'commit'", "'..x'", "check the path"]),
+        (READ + COMMIT + f"stop: {{type: {__name__}.Named, most: {{a: 1}}}}", ["'stop'", "can't be hashed", "frozen"]),
         (READ + f"commit: {{type: {__name__}.NoDataclass}}", ["'commit'", "NoDataclass", "not a dataclass"]),
         (READ + "commit: {type: all", ["not valid YAML"]),
     ],

@@ -122,7 +122,7 @@ if runs 19; then
         decode "$pair" dev "$out/st" ../../conf/decode/sweep_repetition.yaml "$out/repetition/$pair" \
             --model-option checkpoint=chosen.pth
         for page in "${pages[@]}"; do
-            python ../../local/write_results.py --page "$page" --section "${variant:+$variant-}$pair-repetition" \
+            python ../../local/write_results.py --page "$page" --section "$(pair_section "$pair")-repetition" \
                 --command "$command --stage 19 --stop-stage 19" "$out/repetition/$pair"
         done
     done
@@ -140,7 +140,7 @@ if runs 24; then
             --counted "$data/$pair/train/text.tc.${pair#*-}" --out "$words"
         decode "$pair" tst-COMMON "$out/st" ../../conf/decode/sweep_terms.yaml "$out/terms/$pair" --context "$words"
         for page in "${pages[@]}"; do
-            python ../../local/write_results.py --page "$page" --section "${variant:+$variant-}$pair-terms" \
+            python ../../local/write_results.py --page "$page" --section "$(pair_section "$pair")-terms" \
                 --command "$command --stage 24 --stop-stage 24" "$out/terms/$pair"
         done
     done

@@ -21,8 +21,9 @@
 # With --stage 13 --stop-stage 13, finetune and scratch decode all lines of the splits: with and without fine-tuning, or
 # with and without readings.
 # Stage 17 (--stage 17 --stop-stage 17) writes the splits as whole recordings, for long streams; it needs stage 1.
-# Of the options below, none, cascade and finetune have --config, --tests, --limits, --decodings, --findings, --data, --exp,
-# --publish, --jobs, --scheduler, --slurm and --force; scratch has all. `--training T --help` shows the defaults of T.
+# Of the options below, none, cascade and finetune have --tests, --limits, --decodings, --findings, --data, --exp, --publish,
+# --jobs, --scheduler, --slurm and --force; finetune also has --config; scratch has all. `--training T --help` shows the
+# defaults of T.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -65,7 +66,7 @@ dependent_defaults() {
             default pairs en-es
             default tests tst
             default decodings conf/sweep_cascade.yaml
-            findings= ;;
+            default findings "" ;;
         finetune)
             default pairs "$six_pairs"
             default tests "tst tst-other"
@@ -85,6 +86,10 @@ dependent_defaults() {
     only scratch readings pieces source_pieces token_kind system speeds asr asr_model asr_config model_options \
         train_options asr_options stats_options counts guided guide seeds ngpu num_nodes hosts
     only cascade recognisers translator unstable
+    if [[ $training =~ ^(none|cascade)$ && $given == *" config "* ]]; then
+        echo "error: --config is not for --training $training, which trains nothing" >&2
+        exit 1
+    fi
     if [ "$training" = scratch ] && [ -n "$model" ]; then
         echo "error: --model is not for --training scratch, which begins without a model" >&2
         exit 1
@@ -155,7 +160,7 @@ if [ "$training" = scratch ]; then
     recipe=voices
     variant=scratch$full_name
     decoded=$decode_part
-    folder=$exp/scratch/${pairs// /+}
+    folder=$exp/scratch${system:+/$system}/${pairs// /+}
     if [ "$readings" != 0 ]; then
         variant=scratch-readings$readings$full_name
         lines=$data
@@ -189,8 +194,8 @@ if [ "$training" = scratch ]; then
                     "$folder/all-lines/$pair/$split/$model" --model-option checkpoint=chosen.pth
             done
         done
-        section=scratch
-        if [ "$pairs" != "$six_pairs" ]; then section=scratch-${pairs// /+}; fi
+        section=scratch${system:+-$system}
+        if [ "$pairs" != "$six_pairs" ]; then section+=-${pairs// /+}; fi
         write_all_lines "$section" "$folder" lines "readings$((readings > 0 ? readings : 1))"
     fi
     exit

@@ -15,6 +15,7 @@ simulstream's server, HTTP server and inference command take this file as `--spe
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import queue
 import sys
@@ -82,7 +83,7 @@ class ProcessorOptions:
     @property
     def model_key(self) -> Hashable:
         """Processors that agree in it share a loaded model."""
-        return self.model, tuple(sorted(self.model_options.items()))
+        return self.model, json.dumps(self.model_options, sort_keys=True, default=str)
 
 
 class FairLock:

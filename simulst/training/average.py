@@ -135,9 +135,13 @@ def is_chosen(experiment: Path, devs: Sequence[Dev], counts: Sequence[int], limi
         return False
     try:
         found = json.loads((experiment / FOUND).read_text(encoding="utf-8"))
-        done = bool(found["epochs"] == best_epochs(experiment))
-    except (ValueError, KeyError, TypeError, SimulstError):
-        return True  # of an earlier version, or the checkpoints are deleted
+        epochs = set(found["epochs"])
+    except (ValueError, KeyError, TypeError):
+        return True  # of an earlier version
+    try:
+        done = epochs.issuperset(best_epochs(experiment))  # some may have been deleted
+    except SimulstError:
+        done = True  # all of them
     asked = _asked(devs, counts, limit)
     differing = [name for name, value in found.get("asked", {}).items() if value != asked.get(name)]
     if done and differing:

@@ -105,7 +105,7 @@ class Machines:
     def command(self, command: Sequence[str], out: Path, environment: Mapping[str, str]) -> list[str]:
         """The command that runs ESPnet's `command` on these machines. The processes meet at a file in `out`.
 
-        Raises SimulstError: srun or ssh is missing; both `nodes` and `hosts` are given.
+        Raises SimulstError: srun or ssh is missing; the path has blanks, for ssh; both `nodes` and `hosts` are given.
         """
         if self.hosts is not None and self.nodes > 1:
             raise SimulstError("--num-nodes and --hosts: give one of them; --hosts already tells how many machines.")
@@ -114,6 +114,8 @@ class Machines:
             command = [*command[:2], "simulst.training.process", *command[2:]]
         if self.hosts is not None:
             _find("ssh", "--hosts")
+            if len(str(Path.cwd()).split()) > 1:  # ESPnet's launcher does not quote it
+                raise SimulstError(f"--hosts: the path {Path.cwd()} has blanks; move the checkout to one without.")
             launcher = [sys.executable, "-m", "espnet2.bin.launch", "--host", self.hosts, "--ngpu", str(self.ngpu)]
             launcher += ["--envfile", "none", "--log", "-", "--init_file_prefix", meeting, "--", "env"]
             launcher += [f"{k}={shlex.quote(v)}" for k, v in environment.items() if k.startswith(FORWARDED)]
@@ -279,7 +281,7 @@ def _follow(command: list[str], out: Path, environment: dict[str, str], lock: in
             text=True,
             errors="replace",
             env=environment,
-            # If this process is killed, ESPnet continues for a while. It inherits the lock, and so keeps the folder.
+            # If this process is killed, ESPnet may continue for a while. It inherits the lock, and so keeps the folder.
             pass_fds=[lock],
         ) as process,
     ):
@@ -294,6 +296,7 @@ def _follow(command: list[str], out: Path, environment: dict[str, str], lock: in
                     last = [*last, line.strip()][-3:]
             except BaseException:
                 process.terminate()
+                process.wait()  # the lock is ours until then
                 raise
     if process.returncode != 0:
         raise SimulstError(f"{log}: ESPnet stopped with status {process.returncode}: {' | '.join(last)[-300:]}")

@@ -1,10 +1,11 @@
 """A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
 
-It starts in seconds (see `simulst.light_import`), and adds four things to ESPnet. First, a training that is killed
+It starts in seconds (see `simulst.light_import`), and adds five things to ESPnet. First, a training that is killed
 while it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it. Second,
 each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a process
 whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py). Fourth, BLSTM
-encoders train faster on the CPU (see packed_lstm.py).
+encoders train faster on the CPU (see packed_lstm.py). Fifth, it ends if what started it has died (see
+`end_without_reader`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import os
 import re
+import select
+import stat
 import sys
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -53,6 +58,23 @@ def names(pattern: str, arguments: list[str]) -> bool:
     return any(re.search(pattern, text) for text in texts)
 
 
+def end_without_reader() -> None:
+    """End this process once nobody reads what it writes any more.
+
+    What started it has died then. The next run may begin at any time, and through ssh nothing else tells a process.
+    """
+    if not (sys.stdout and stat.S_IFMT(os.fstat(1).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK)):
+        return
+    hung_up = select.poll()
+    hung_up.register(1, 0)  # errors and hang-ups are always told
+
+    def watch() -> None:
+        hung_up.poll()
+        os._exit(1)  # files are whole at any time
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def leave() -> None:
     """Leave the process group, if there is one."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -60,6 +82,7 @@ def leave() -> None:
 
 
 if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imports this file as __mp_main__
+    end_without_reader()
     torch.save = save  # type: ignore[assignment]
     atexit.register(leave)
     skip_type_checks()

@@ -117,7 +117,7 @@ class Batches(Sampler[list[int]]):
 
     def __init__(self, seconds: Sequence[float], most: float, seed: int | None = None) -> None:
         self._seed, self._epoch = seed, 0
-        shuffled = np.random.default_rng(seed).permutation(len(seconds))
+        shuffled = np.random.default_rng(seed or 0).permutation(len(seconds))
         self._batches: list[list[int]] = []
         for index in shuffled[np.argsort(-np.asarray(seconds)[shuffled], kind="stable")].tolist():
             # The first of a batch is its longest.

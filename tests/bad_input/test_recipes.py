@@ -27,6 +27,11 @@ RECIPES = [
         # Far above the last stage, so that a new stage does not make this a command that runs.
         ("--stage 98 --stop-stage 99", "error: there is no stage from 98 to 99 in this recipe"),
         ("--stage 12 --stop-stage 12 --tau 50", "error: --tau 50: give frames of 10 ms, a multiple of 4"),
+        ("--stage 16 --stop-stage 16 --ratios ''", "error: --ratios '': stage 16 has a table of them; give values"),
+        (
+            "--stage 15 --stop-stage 15 --exp none",
+            "error: none/en-de/prefix: no such folder; run stages 11 to 14 first",
+        ),
         ("--stage 12 --stop-stage 12 --tau ten", "error: --tau 'ten' is not a whole number; see"),
         ("--stage 12 --stop-stage 12 --tau 0", "error: --tau 0: give frames"),
         (
@@ -67,6 +72,7 @@ RECIPES = [
         ("--training cascade --readings 1", "error: --readings is only for --training scratch"),
         ("--training scratch --model small", "error: --model is not for --training scratch, which begins without"),
         ("--training cascade --pairs en-fr", "error: --pairs 'en-fr': the default translator writes Spanish; give"),
+        ("--config ../../conf/train/mini_st.yaml", "error: --config is not for --training none, which trains nothing"),
         ("--training all", "error: no training 'all'; there are none, cascade, finetune and scratch"),
     ),
 ]

@@ -64,16 +64,27 @@ def test_a_style_has_its_own_folders_and_size() -> None:
     assert "[data/large-talk] [exp/large-talk]" in both and "training sentences [20000]" in both
 
 
+NOTES = """#!/bin/sh
+echo "$@"
+if [ "$1" = plot ]; then
+    while [ $# -gt 1 ]; do
+        if [ "$1" = --out ]; then mkdir -p "$(dirname "$2")"; : > "$2"; fi
+        shift
+    done
+fi
+"""
+
+
 def noted(folder: Path) -> None:
-    """Copies of mini and must_c whose programs only print how they were called."""
+    """Copies of mini, must_c and voices whose programs only print how they were called. Pictures are empty."""
     for name in ("local", "conf"):
         (folder / name).symlink_to(ROOT / name)
     for program in ("python", "simulst"):
         path = folder / ".venv/bin" / program
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text('#!/bin/sh\necho "$@"\n')
+        path.write_text(NOTES)
         path.chmod(0o755)
-    for name in ("mini", "must_c"):
+    for name in ("mini", "must_c", "voices"):
         shutil.copytree(ROOT / "egs" / name, folder / "egs" / name, ignore=shutil.ignore_patterns("data", "exp"))
 
 
@@ -97,6 +108,58 @@ def test_prefix_stages_have_their_own_tokens(tmp_path: Path) -> None:
         run(tmp_path / "egs/must_c", "--stage", "11", "--stop-stage", "11", "--prefix-pieces", "x"),
         "error: --prefix-pieces 'x' is not a whole number; see",
     )
+
+
+def test_models_of_several_pairs_have_sections_of_their_own(tmp_path: Path) -> None:
+    noted(tmp_path)
+    for pair, more in (("en-de", ""), ("en-de en-ja", "en-de+en-ja-")):
+        sections = []
+        for stage in ("10", "19", "23", "24"):
+            done = run(tmp_path / "egs/mini", "--pair", pair, "--stage", stage, "--stop-stage", stage)
+            assert done.returncode == 0, done.stderr
+            sections += re.findall(r"--section (\S*en-de-(?:tst-HE|repetition|a-tst-COMMON|terms)) ", done.stdout)
+        names = ["en-de-tst-HE", "en-de-repetition", "en-de-a-tst-COMMON", "en-de-terms"]
+        assert sections == [more + name for name in names]
+
+
+def test_systems_of_voices_have_folders_and_sections_of_their_own(tmp_path: Path) -> None:
+    noted(tmp_path)
+    options = ["--training", "scratch", "--stage", "13", "--stop-stage", "13", "--pairs", "en-de", "--system", "small"]
+    done = run(tmp_path / "egs/voices", *options)
+    assert done.returncode == 0, done.stderr
+    assert "--model exp/small/en-de/st " in done.stdout and "--section scratch-small-en-de-all-lines" in done.stdout
+    assert "--out exp/scratch/small/en-de/all-lines/en-de/tst/lines" in done.stdout
+
+
+def test_findings_of_a_cascade_and_none(tmp_path: Path) -> None:
+    noted(tmp_path)
+    stage = ["--stage", "10", "--stop-stage", "10"]
+    options = ["--training", "cascade", *stage, "--findings", "../../conf/findings/paper_a.yaml"]
+    assert "findings --findings ../../conf/findings/paper_a.yaml" in run(tmp_path / "egs/voices", *options).stdout
+    for number, option in (("16", "--prefix-findings"), ("23", "--a-findings")):
+        done = run(tmp_path / "egs/mini", "--stage", number, "--stop-stage", number, option, "")
+        assert done.returncode == 0 and "write_results" in done.stdout and "--runs" not in done.stdout
+
+
+def test_options_that_take_several_numbers(tmp_path: Path) -> None:
+    """Also if the default, or the value before, is one whole number."""
+    noted(tmp_path)
+    options = [
+        "--stage",
+        "7",
+        "--stop-stage",
+        "7",
+        "--counts",
+        "3",
+        "--counts",
+        "1 3",
+        "--speeds",
+        "1",
+        "--speeds",
+        "0.9 1",
+    ]
+    done = run(tmp_path / "egs/mini", *options)
+    assert done.returncode == 0 and "--counts 1 3" in done.stdout, done.stderr
 
 
 def test_full_context_models_are_conformers(tmp_path: Path) -> None:

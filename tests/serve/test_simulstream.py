@@ -669,6 +669,7 @@ def test_the_configurations_that_come_with_it() -> None:
         ({"source_lang": "de"}, "no language 'de'"),
         ({"latency_unit": "word"}, "'latency_unit'.*should be 'char'"),
         ({"model_options": {"wings": 2}}, "no option 'wings'"),
+        ({"model_options": {"wings": [1, {"a": 2}]}}, "no option 'wings'"),
         ({"speech_chunk": 1.0}, "no option 'speech_chunk'; it has type, model"),
         ({"speech_chunk_size": 0}, "'speech_chunk_size'.*greater than 0"),
     ],

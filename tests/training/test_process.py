@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,19 @@ def test_a_failed_write_keeps_the_file_before(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="pickle"):
         save({"a": lambda: 1}, tmp_path / "1epoch.pth")
     assert read(tmp_path / "1epoch.pth") == {"a": 1}
+
+
+def test_a_process_ends_if_nobody_reads_its_output(tmp_path: Path) -> None:
+    """What started it was killed, or ssh."""
+    (tmp_path / "endless.py").write_text("import time\ndef main():\n    print('begun', flush=True)\n    time.sleep(60)")
+    command = [sys.executable, "-m", "simulst.training.process", "endless"]
+    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=tmp_path) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
+        time.sleep(0.2)
+        assert process.poll() is None
+        process.stdout.close()
+        assert process.wait(20) == 1
 
 
 def test_the_processes_that_a_training_starts_write_so_too(tmp_path: Path) -> None:

@@ -206,6 +206,7 @@ class ESPnetSession(Session):
                 self.length,
                 self._encoding.final,
                 parts[0].first if parts else 0,
+                self._gone,
                 committed,
                 options,
                 stop.options if stop else None,

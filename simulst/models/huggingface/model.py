@@ -111,6 +111,7 @@ class HuggingFaceSession(WindowedSession):
             options,
             stop.options if stop else None,
         )
+        yield from self._encoded()  # not within the search: whoever takes that from the memo pays for both
         beam = yield from self.meter.shared_steps(key, lambda: self._joint(prefix, options, stop))
         return Found([Hypothesis(self._gone + h.tokens, h.score) for h in beam])
 

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 from tiny_huggingface import KINDS, PAIRS, noise
 
+from simulst import meter
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
@@ -291,6 +293,30 @@ def test_audio_beyond_the_window_slides(kind: str, search: str, folders: dict[st
     stream.push(np.zeros(0, np.float32), finished=True)
     assert max(sizes) <= 5 * 16000 and session._offset > 5 * 16000
     assert session.length == 13 * 16000 and session.gone > 0
+
+
+def test_a_search_from_the_memo_costs_what_it_costs_alone(
+    folders: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encoding the window is charged once, also where it slides. The clock ticks while the encoder runs."""
+    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
+    monkeypatch.setattr(meter, "time", clock)
+    model: Any = load_model(folders["speech_to_text"], threads=1, window=5.0)
+    encode = model.architecture.encode
+
+    def ticking(samples: Any) -> Any:
+        clock.now += 1.0
+        return encode(samples)
+
+    monkeypatch.setattr(model.architecture, "encode", ticking)
+    search = {"type": "joint_beam", "beam": 1, "ctc_weight": 0.0, "max_length_ratio": 0.05}
+    chunks = {"read": {"type": "chunk", "ms": 2000}, "commit": {"type": "all"}, "search": search}
+    memo, charged = Memo(), []
+    for shared in (None, memo, memo):
+        stream = open_stream(model, parse_decoding(chunks, ""), *pair_of(model), meter=Meter(shared))
+        stream.push(noise(12, 0), finished=True)
+        charged.append((stream.meter.seconds, [emission.elapsed_ms for emission in stream.emissions]))
+    assert charged[0] == charged[1] == charged[2] and charged[0][0] > 5
 
 
 def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) -> None:
