@@ -260,7 +260,8 @@ def test_a_guide_of_another_system(tmp_path: Path) -> None:
     noted(tmp_path)
     place = tmp_path / "egs/mini/exp/en-de"
     place.mkdir(parents=True)
-    for options, guide in (([], "exp/en-de/st"), (["--guide", "exp/guide/en-de/st"], "exp/guide/en-de/st")):
+    for guide in ("exp/en-de/st", "exp/guide/en-de/st", "exp/R&D#1/en-de/st"):
+        options = ["--guide", guide] if guide != "exp/en-de/st" else []
         done = run(tmp_path / "egs/mini", "--stage", "8", "--stop-stage", "8", "--guided", *options)
         assert done.returncode == 0, done.stderr
         stops = [decoding.stop for decoding in load_sweep(place / "guided.yaml")]

@@ -137,6 +137,19 @@ def test_cascades_that_show_unstable_words(checkout: Path) -> None:
         assert settings.unstable == bool(more) and recogniser.model == str(checkout / "m")
 
 
+def test_a_translator_in_python_keeps_its_environment(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A virtual environment's Python is a link to another one, which knows nothing of its packages."""
+    python = checkout / "env/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{python.parent}{os.pathsep}{os.environ['PATH']}")
+    (checkout / "python.yaml").write_text(SWEEP)
+    options = ["--model", checkout / "m", "--decodings", checkout / "python.yaml", "--command", "python translate.py"]
+    script = checkout / "local/write_cascades.py"
+    subprocess.run([sys.executable, script, *options, "--out", checkout], check=True)
+    assert f"command: {python} translate.py" in (checkout / "hold-1_500ms.yaml").read_text()
+
+
 def test_cascades(checkout: Path) -> None:
     """A cascade for each policy of the recogniser; a command that writes `uno` for each word translates."""
     options = ("--training", "cascade", "--translator", r"sed -uzE 's/[^[:space:]]+/uno/g'", "--stage", "8")

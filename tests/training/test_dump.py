@@ -137,3 +137,12 @@ def test_a_dump_of_something_else_is_refused(data: Path, tmp_path: Path, capsys:
         dump_audio(data, out, ["tc.de"])
     dump_audio(data, out, ["tc.de"], force=True)
     assert read_table(out / "text.tc.de")["a-1"] == "Ein Satz"
+
+
+def test_a_linked_folder_stays_a_link(data: Path, tmp_path: Path) -> None:
+    """Such as one on a larger disk."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "dump").symlink_to("disk")
+    dump_audio(data, tmp_path / "dump", ["tc.de"])
+    assert (tmp_path / "dump").is_symlink() and (tmp_path / "disk/audio.ark").is_file()
+    assert {path.name for path in tmp_path.glob("d*")} == {"data", "disk", "dump"}

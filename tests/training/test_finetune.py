@@ -31,7 +31,7 @@ from simulst.training.ctc import EncoderCTC
 from simulst.training.finetune import finetune, read_options
 from simulst.training.freezing import change_settings, freeze, read_short_windows
 from simulst.training.new_model import NewModel, make_model
-from simulst.training.speech_text import IGNORED, Collator, Part, examples_of, read_parts
+from simulst.training.speech_text import IGNORED, Batches, Collator, Part, examples_of, read_parts
 from simulst.training.trainer import Follow, Trainer, _arguments
 
 TEXTS = ["the cat sat", "the dog", "on the mat", "der Hund", "die Katze"]
@@ -224,6 +224,13 @@ def test_force_that_was_interrupted_leaves_nothing_to_go_on_with(
 
 def interrupted(path: Path) -> None:
     raise KeyboardInterrupt
+
+
+def test_the_same_batches_are_measured_in_each_process() -> None:
+    """Also if several examples have the same length."""
+    seconds = [1.0, 2.0] * 8
+    assert list(Batches(seconds, 4.0)) == list(Batches(seconds, 4.0))
+    assert sorted(index for batch in Batches(seconds, 4.0) for index in batch) == list(range(16))
 
 
 def test_accumulated_batches_are_one_batch(
