@@ -326,7 +326,7 @@ def _build(key: str, raw: Any, where: str) -> Any:
     values = {name: _nested(key, hints.get(name), value, where) for name, value in values.items()}
     if key == "commit":
         return _build_commit(cls, values, where, what)
-    built = build_options(cls, values, where, what)
+    built: Any = build_options(cls, values, where, what)
     if key in ("stop", "search"):  # results are shared by these
         try:
             hash(built)
