@@ -195,6 +195,20 @@ def test_the_folder_is_held_until_espnet_itself_has_ended(tmp_path: Path, config
     assert calls(out) == 2 and not list(out.glob(".*"))
 
 
+def test_an_interrupted_run_waits_until_espnet_has_ended(tmp_path: Path, config: Path) -> None:
+    """Else the next run could begin while it still writes."""
+    out, begun, ended = tmp_path / "st", tmp_path / "begun", tmp_path / "ended"
+    body = "import signal, sys, time\ndef end(*_):\n    time.sleep(1.5)\n"
+    body += f"    open({str(ended)!r}, 'w').close()\n    sys.exit(1)\n"
+    body += f"signal.signal(signal.SIGTERM, end)\nopen({str(begun)!r}, 'w').write('1')\ntime.sleep(30)"
+    call = f"run_espnet({program(out, body)!r}, Path({str(out)!r}), Path({str(config)!r}))"
+    lines = f"from pathlib import Path; from simulst.training.espnet import run_espnet; {call}"
+    with subprocess.Popen([sys.executable, "-c", lines], stderr=subprocess.DEVNULL) as run:
+        wait_for(begun)
+        run.send_signal(signal.SIGINT)
+    assert ended.exists() and not list(out.glob(".*"))
+
+
 def test_the_record_is_of_what_is_trained_not_of_where(tmp_path: Path, config: Path) -> None:
     out = tmp_path / "st"
     command = program(out, "raise SystemExit(1)")
