@@ -39,9 +39,7 @@ if runs 23; then
         name=$(pair_section "$pair")-a${a_prefixes:+-$a_prefixes}
         for split in $a_tests; do python $local/score_runs.py --target-lang "${pair#*-}" "$a_out/decode/$pair/$split"; done
         write_curve_and_tables "$name" "$a_out/decode/$pair" "$a_out/$pair" "$recipe $pair" "$a_tests" "$a_command"
-        if [ -n "$a_findings" ]; then
-            write_findings "$name" PAPER_A.md "${a_out#"$exp"/}/decode/$pair/${a_tests%% *}" "$a_command" "$a_findings"
-        fi
+        write_findings "$name" PAPER_A.md "${a_out#"$exp"/}/decode/$pair/${a_tests%% *}" "$a_command" "$a_findings"
         # Compare one model of several pairs with a model of this pair alone, if that has been decoded.
         split=${a_tests%% *}
         single=${out%/*}/$pair/${a_out##*/}/decode/$pair/$split/offline

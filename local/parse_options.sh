@@ -54,7 +54,8 @@ while [ $# -gt 0 ]; do
                     echo "error: $1 needs a value" >&2
                     exit 1
                 fi
-                if [[ ${!name} =~ ^[0-9]+$ && $name != *stage && $several != *" $name "* ]] && ! [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]]; then
+                if [[ ${!name} =~ ^[0-9]+$ && $name != *stage && $several != *" $name "* ]] &&
+                    ! [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]]; then
                     echo "error: $1 '$2' is not a whole number; see $0 --help" >&2
                     exit 1
                 fi

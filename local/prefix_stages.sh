@@ -201,9 +201,7 @@ if runs 16; then
         python $local/write_prefix_tables.py --page "$page" --section "$name" --command "$command --stage 11 --stop-stage 16" \
             --pairs "$prefix/pairs" --filters "$names" --predictor "$prefix/predictor"
     done
-    if [ -n "$prefix_findings" ]; then
-        write_findings "$name-prefix" PREFIX.md "${prefix#"$exp"/}/decode/$first" "$command --stage 11 --stop-stage 16" "$prefix_findings"
-    fi
+    write_findings "$name-prefix" PREFIX.md "${prefix#"$exp"/}/decode/$first" "$command --stage 11 --stop-stage 16" "$prefix_findings"
 fi
 
 if runs 18; then
@@ -218,8 +216,7 @@ if runs 18; then
     choose_pages README.md
     write_curve_and_tables "$name" "$folder" "$out/$pairs-full-context" "$recipe $pairs, full context" "$tests" \
         "$command --stage 18 --stop-stage 18"
-    if [ -n "$full_context_findings" ]; then # these need no other seeds
-        seeds="" write_findings "$name" README.md "${folder#"$exp"/}/${tests%% *}" \
-            "$command --stage 18 --stop-stage 18" "$full_context_findings"
-    fi
+    # These need no other seeds.
+    seeds="" write_findings "$name" README.md "${folder#"$exp"/}/${tests%% *}" \
+        "$command --stage 18 --stop-stage 18" "$full_context_findings"
 fi

@@ -22,7 +22,7 @@ if [ -n "$system" ]; then
     default full_context_findings ""
 fi
 
-# The beginning of the name of a pair's sections. A model of several pairs has its own, beside that of a model of this pair.
+# What the names of a pair's sections begin with. A model of several pairs has sections of its own.
 pair_section() { echo "${variant:+$variant-}$(if [ "$target" = multi ]; then echo "$set-"; fi)$1"; }
 
 # Sets `pages` to the pages named $1 that get the results.
@@ -57,8 +57,10 @@ write_curve_and_tables() {
 }
 
 # Tests findings on the runs of trainings with other seeds, too. $1: name of the section; $2: the page that --publish
-# changes; $3: the folder of the runs below that of the experiments; may have wildcards; $4: the command that made them; $5: files of findings.
+# changes; $3: the folder of the runs below that of the experiments; may have wildcards; $4: the command that made them;
+# $5: files of findings; if there are none, nothing is tested.
 write_findings() {
+    [ -n "$5" ] || return 0
     local arguments=(--section "$1-findings" --command "$4${seeds:+ --seeds \"$seeds\"}" --out "$exp/FINDINGS.md") folder file
     if $publish; then arguments+=(--out "$2"); fi
     for folder in "$exp" $seeds; do arguments+=(--runs "$folder/$3"); done
@@ -190,8 +192,6 @@ if runs 10; then
         first=${tests%% *}
         name=$(pair_section "$pair")
         write_curve_and_tables "$name" "$out/$decoded/$pair" "$out/$pair" "$recipe $pair" "$tests" "$made_by"
-        if [ -n "$findings" ]; then
-            write_findings "$name" README.md "${out#"$exp"/}/$decoded/$pair/$first" "$made_by" "$findings"
-        fi
+        write_findings "$name" README.md "${out#"$exp"/}/$decoded/$pair/$first" "$made_by" "$findings"
     done
 fi

@@ -389,17 +389,15 @@ def translate(
     stream = open_stream(loaded, configuration, source_lang, target_lang, unit or "", background=known or NOTHING)
     piece = SAMPLE_RATE // 10
     started = time.monotonic()
-    written = False
     for start in range(0, max(len(samples), 1), piece):
         end = min(start + piece, len(samples))
         if realtime:
             time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
         words = stream.push(samples[start:end], finished=end == len(samples))
-        written = written or bool(words)
         if words:
             text = "".join(word.text for word in words).strip()
             click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
-    if not written:
+    if not stream.emissions:
         click.echo(f"{audio}: no words were written.", err=True)
     if slow := skipped_steps(stream):
         click.echo(slow, err=True)

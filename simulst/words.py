@@ -21,7 +21,7 @@ def is_letter(character: str) -> bool:
 
 
 def plain_spaces(text: str, unit: str) -> str:
-    """The text as a log has it: among characters, any white space is a plain space, which no scorer counts."""
+    """Make all white space of a text in characters plain spaces: scorers count other white space as characters."""
     return _SPACE.sub(" ", text) if unit == "char" else text
 
 

@@ -296,7 +296,7 @@ def _follow(command: list[str], out: Path, environment: dict[str, str], lock: in
                     last = [*last, line.strip()][-3:]
             except BaseException:
                 process.terminate()
-                process.wait()  # the lock is ours until then
+                process.communicate()  # the lock is ours until it has ended; it may still write
                 raise
     if process.returncode != 0:
         raise SimulstError(f"{log}: ESPnet stopped with status {process.returncode}: {' | '.join(last)[-300:]}")

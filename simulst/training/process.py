@@ -59,9 +59,9 @@ def names(pattern: str, arguments: list[str]) -> bool:
 
 
 def end_without_reader() -> None:
-    """End this process once nobody reads what it writes any more.
+    """End this process when nobody reads its output any more: the program that started it has died.
 
-    What started it has died then. The next run may begin at any time, and through ssh nothing else tells a process.
+    That program's lock is free then, so the next run may begin. Through ssh, a process learns of it in no other way.
     """
     if not (sys.stdout and stat.S_IFMT(os.fstat(1).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK)):
         return
