@@ -22,7 +22,7 @@ import numpy as np
 import soundfile
 from processor import processor
 
-from simulst.units import SAMPLE_RATE
+from simulst.audio.units import SAMPLE_RATE
 
 # Runs in a fresh process. VmHWM is its own peak memory; getrusage's would be at least the parent's.
 RUN = """

@@ -33,16 +33,17 @@ import torch
 import yaml
 from processor import processor
 
+from simulst.audio.read import load_audio
+from simulst.audio.units import SAMPLE_RATE
 from simulst.command import run_command
-from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.models import load_model
 from simulst.models.espnet.linear import PRECISIONS, Linear, dtype_of
 from simulst.models.espnet.model import ESPnet
-from simulst.search import BWBS, Tokens
+from simulst.search import BWBS
 from simulst.search.ctc import CTCPrefixScorer
-from simulst.units import SAMPLE_RATE
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 10240  # samples: one block of 16 frames of 40 ms

@@ -36,18 +36,18 @@ import yaml
 from processor import processor
 from tqdm import tqdm
 
+from simulst.audio.read import load_audio
+from simulst.audio.units import SAMPLE_RATE
 from simulst.command import Numbers, run_command
 from simulst.config import parse_decoding
-from simulst.data.audio import load_audio
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
 from simulst.models.base import Model
 from simulst.runs import decode_utterance
-from simulst.search import Tokens
-from simulst.streams import AnyStream, open_stream
-from simulst.units import SAMPLE_RATE
+from simulst.streams.open import AnyStream, open_stream
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = {

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
-from simulst.units import SAMPLE_RATE
 
 CONTROLLED = 0.04  # seconds of a piece with the voice activity controller, both peers' default
 _NOWHERE = io.StringIO()

@@ -22,18 +22,19 @@ import torch
 from processor import processor
 from tqdm import tqdm
 
+from simulst.audio.read import load_audio
+from simulst.audio.units import FRAME
 from simulst.command import run_command
-from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir
+from simulst.hypotheses import Tokens
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.align import Question, Translator, align
 from simulst.prefix.extract import shards_of
-from simulst.search import JointBeamSearch, Tokens
+from simulst.search import JointBeamSearch
 from simulst.search import beam as beam_search
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.calls import run_alone
-from simulst.units import FRAME
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = click.Path(path_type=Path)

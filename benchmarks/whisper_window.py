@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
-from simulst.log import Instance
+from simulst.log.instances import Instance
 from simulst.metrics.score import compare, score_instances
 from simulst.models import load_model
 from simulst.policy.commit import All, LocalAgreement

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from simulst.cluster import Cluster
 from simulst.command import run_command
+from simulst.machine.cluster import Cluster
 from simulst.models import parse_options
 from simulst.prefix.extract import Options, extract
 from simulst.prefix.pairs import PREFIXES

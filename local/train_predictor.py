@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from simulst.command import run_command
-from simulst.prefix.predictor import Sizes
+from simulst.policy.boundary_predictor import Sizes
 from simulst.prefix.training import SCORES, Options, train
 
 PATH = click.Path(path_type=Path)

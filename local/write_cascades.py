@@ -14,7 +14,7 @@ import yaml
 from simulst.command import run_command
 from simulst.config import load_sweep
 from simulst.errors import SimulstError
-from simulst.folder import write_atomically
+from simulst.files.folder import write_atomically
 
 
 @click.command(help=__doc__)

@@ -2,6 +2,6 @@
 
 __version__ = "0.1.0"
 
-from simulst.threads import sleep_while_waiting
+from simulst.machine.threads import sleep_while_waiting
 
 sleep_while_waiting()

@@ -167,7 +167,7 @@ def score(
     """
     from simulst.errors import SimulstError
     from simulst.languages import unit_of
-    from simulst.log import read_log
+    from simulst.log.instances import read_log
     from simulst.metrics.score import compare, format_scores, score_instances
     from simulst.runs import CONFIG, write_scores
 
@@ -204,8 +204,8 @@ def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
     LOG is the file or the folder that holds it.
     """
     from simulst.languages import unit_of
-    from simulst.log import read_log
-    from simulst.serve.log import write_simulstream
+    from simulst.log.instances import read_log
+    from simulst.log.simulstream import write_simulstream
 
     unit = unit or unit_of(target_lang)
     click.echo(write_simulstream(read_log(log, unit), unit, log), nl=False)
@@ -368,14 +368,14 @@ def translate(
 
     Words are printed when they are committed. Each line begins with the seconds of audio read so far.
     """
+    from simulst.audio.read import load_audio
+    from simulst.audio.units import SAMPLE_RATE
+    from simulst.background import NOTHING, known_of, read_backgrounds
     from simulst.config import LIVE, load_decoding
-    from simulst.context import NOTHING, known_of, read_backgrounds
-    from simulst.data.audio import load_audio
     from simulst.errors import SimulstError
     from simulst.models import load_model, parse_options
     from simulst.policy.late import Wait
-    from simulst.streams import open_stream, skipped_steps
-    from simulst.units import SAMPLE_RATE
+    from simulst.streams.open import open_stream, skipped_steps
 
     if decoding is not None:
         configuration = load_decoding(decoding)
@@ -444,10 +444,10 @@ def _decode(
     draw: int | None,
     force: bool,
 ) -> list[dict[str, Any]]:
-    from simulst.cluster import Cluster
-    from simulst.context import with_backgrounds
+    from simulst.background import with_backgrounds
     from simulst.data.datadir import drawn, read_data_dir, shorter_than
     from simulst.languages import code_of
+    from simulst.machine.cluster import Cluster
     from simulst.metrics.quality import tokenizer_for
     from simulst.models import parse_options
     from simulst.runs import Task, recordings_scores, run, score_run

@@ -24,18 +24,18 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError, reason_of
-from simulst.longform.segment import History, Pause, Segmentation, Whole
+from simulst.files.yaml import read_yaml
 from simulst.needs import Need
 from simulst.options import build_options
 from simulst.policy import commit, read, stop
+from simulst.policy.boundary import Boundary
 from simulst.policy.commit import Commit, WholeWords
 from simulst.policy.ctc_guide import CTCGuide
 from simulst.policy.late import Late, Skip, Wait
 from simulst.policy.read import Read
+from simulst.policy.segment import History, Pause, Segmentation, Whole
 from simulst.policy.stop import Stop
-from simulst.prefix.boundary_read import Boundary
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, SearchOptions
-from simulst.yaml_files import read_yaml
 
 KINDS: dict[str, type] = {
     "read": Read,

@@ -19,12 +19,13 @@ import numpy as np
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError
+from simulst.hypotheses import Beam, Tokens
 from simulst.meter import Meter
 from simulst.models.base import Session
 from simulst.needs import Need
 from simulst.policy.context import Context
 from simulst.policy.late import Pace
-from simulst.search import Beam, SearchOptions, Tokens
+from simulst.search import SearchOptions
 from simulst.words import Words
 
 logger = logging.getLogger(__name__)

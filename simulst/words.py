@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from simulst.search import Tokens
+from simulst.hypotheses import Tokens
 
 CUT = "\N{REPLACEMENT CHARACTER}"  # stands for an incomplete character
 CONTEXT = 8  # written tokens that are decoded again, to get the space before the next word

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulst.light_import import UNUSED, leave_out_unused, skip_type_checks
+from simulst.machine.light_import import UNUSED, leave_out_unused, skip_type_checks
 
 SLOW = ("test_mini.py", "test_must_c.py", "test_new_pair.py", "test_machines.py", "test_recognise.py", "test_runs.py")
 """Files whose tests take minutes, the slowest first: begun last, they would keep the other workers waiting."""

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from simulst.audio.vad import CHUNK
 from simulst.errors import SimulstError
-from simulst.longform.vad import CHUNK
+from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.base import Session
 from simulst.needs import Need
 from simulst.policy.context import TokensView
 from simulst.policy.stop import Stop, Stopping
-from simulst.search import Found, Hypothesis, Tokens
 
 RATE = 16000
 WORDS = tuple(t.encode() for t in (" the", " c", "at", " sat", "s", " on", " un", "believ", "able", ",", " café", "."))
@@ -102,7 +102,7 @@ class FakeSession(Session):
 
 @dataclass(frozen=True)
 class Loudness:
-    """A detector of speech to which speech is what is loud; in the place of simulst.longform.vad.Hearing."""
+    """A detector of speech to which speech is what is loud; in the place of simulst.audio.vad.Hearing."""
 
     speech: bool = False
 

@@ -6,11 +6,12 @@ import pytest
 
 from simulst.config import Decoding, load_decoding, load_sweep, parse_decoding
 from simulst.errors import SimulstError
-from simulst.longform.segment import Whole
+from simulst.hypotheses import Beam, Tokens
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.read import Chunk, Offline
+from simulst.policy.segment import Whole
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords
-from simulst.search import Beam, BeamSearch, Tokens
+from simulst.search import BeamSearch
 
 READ, COMMIT = "read: {type: chunk, ms: 1000}\n", "commit: {type: all}\n"
 

@@ -24,12 +24,13 @@ import yaml
 from fake import RATE, FakeModel, Loudness
 from ports import listening
 
-from simulst import cli, cluster, stream
+from simulst import cli, stream
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
-from simulst.log import Instance, read_log
+from simulst.log.instances import Instance, read_log
+from simulst.machine import cluster
 from simulst.models import load_model, option_names
-from simulst.prefix.predictor import BoundaryPredictor, Sizes
+from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
 from simulst.runs import decode, score_run
 from simulst.stream import Emission, Stream
 
@@ -721,7 +722,7 @@ def test_translate_a_stream_of_any_length(
     data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without --decoding it is cut at pauses; a configuration that takes minutes as one sentence is told of."""
-    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
     stream._tell_of_long_utterance.cache_clear()
     speech, quiet = np.full(3 * RATE, 0.5, np.float32), np.zeros(61 * RATE, np.float32)
     soundfile.write(data / "talk.wav", np.concatenate([speech, quiet] * 2), RATE)

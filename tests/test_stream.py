@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError
+from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.base import Session
 from simulst.needs import Need
+from simulst.policy.boundary import Boundary
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
 from simulst.policy.context import Context, View
 from simulst.policy.read import Block, Chunk, Offline, Read, Reading, WaitKAtTestTime, WaitStride
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
-from simulst.prefix.boundary_read import Boundary
-from simulst.search import Beam, BeamSearch, Found, Hypothesis, JointBeamSearch, Tokens
+from simulst.search import BeamSearch, JointBeamSearch
 from simulst.stream import Stream
 
 PLAIN_COMMITS = st.one_of(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer, decoders, models
 
-from simulst.search import Tokens
+from simulst.hypotheses import Tokens
 from simulst.words import Words, split
 
 

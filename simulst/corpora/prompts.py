@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
+from simulst.audio.read import load_audio
+from simulst.audio.units import SAMPLE_RATE
 from simulst.corpora.debian import fetch_packages, unpack
-from simulst.data.audio import load_audio
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
-from simulst.folder import replaced
-from simulst.units import SAMPLE_RATE
+from simulst.files.folder import replaced
 
 LANGUAGES = ("es", "fr", "it", "ru")
 REASONS = ("no recording", "no transcript", "no English", "non-speech", "short", "duplicate", "implausible")

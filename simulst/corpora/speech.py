@@ -21,10 +21,10 @@ import soxr
 from scipy.signal import lfilter, oaconvolve
 from tqdm import tqdm
 
-from simulst.cluster import interrupts_blocked
-from simulst.data.audio import write_wav
+from simulst.audio.read import write_wav
+from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
-from simulst.units import SAMPLE_RATE
+from simulst.machine.cluster import interrupts_blocked
 
 Range = tuple[float, float]
 # "en-gb" has no variants. The unseen voices are for tests alone.

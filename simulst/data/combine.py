@@ -7,9 +7,9 @@ from pathlib import Path
 
 from simulst.data.datadir import read_data_dir, read_table, text_file, write_data_dir
 from simulst.errors import SimulstError
-from simulst.folder import written_whole
+from simulst.files.folder import written_whole
+from simulst.files.lock import digest
 from simulst.languages import language_token
-from simulst.lock import digest
 
 TARGET = "multi"
 

@@ -21,11 +21,11 @@ from os.path import abspath, isfile
 from pathlib import Path
 from statistics import median
 
-from simulst.data.audio import whole_seconds
+from simulst.audio.read import whole_seconds
 from simulst.data.datadir import write_table
 from simulst.data.text import PUNCTUATION, has_words, length, lower_without_punctuation, normalise
 from simulst.errors import SimulstError
-from simulst.lock import locked
+from simulst.files.lock import locked
 
 FAULTS = ("bad segment", "no audio", "bad audio", "past end", "empty", "duplicate", "in a test")
 FILTERS = ("too short", "too long", "non-speech", "ratio")

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulst.context import NOTHING, Background
-from simulst.data.audio import seconds_of
+from simulst.audio.read import seconds_of
+from simulst.background import NOTHING, Background
 from simulst.errors import SimulstError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.signal import lfilter
 
-from simulst.units import SAMPLE_RATE
+from simulst.audio.units import SAMPLE_RATE
 
 KINDS = ("silence", "noise", "music")
 NOISE = 10 ** (-35 / 20)  # root mean square, relative to full scale

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.folder import write_atomically
+from simulst.files.folder import write_atomically
 
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 LETTERS = 4  # a shorter word is no term
@@ -32,7 +32,7 @@ def frequent_words(lines: Iterable[str], share: float) -> set[str]:
 def write_rare_words(
     path: Path, utterances: Sequence[Utterance], lines: Iterable[str], share: float = 0.8, others: int = 10
 ) -> int:
-    """Write a table of context (simulst/context.py) with the rare words of the references as terms.
+    """Write a table of context (simulst/background.py) with the rare words of the references as terms.
 
     Words are rare if they are not among the most frequent ones, which make up `share` of `lines`. Each recording gets
     its own rare words and `others` of other recordings, which a hash chooses, in the order of the alphabet. So the

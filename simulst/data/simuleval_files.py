@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from simulst.data.audio import as_int16, load_audio, write_wav
+from simulst.audio.read import as_int16, load_audio, write_wav
+from simulst.audio.units import SAMPLE_RATE
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.folder import write_atomically
-from simulst.units import SAMPLE_RATE
+from simulst.files.folder import write_atomically
 
 
 def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:

@@ -18,14 +18,14 @@ from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
-from simulst.data.audio import load_audio, seconds_of, write_wav
+from simulst.audio.read import load_audio, seconds_of, write_wav
+from simulst.audio.units import SAMPLE_RATE
 from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, text_file, write_data_dir
 from simulst.data.gaps import KINDS, gap
 from simulst.errors import SimulstError
-from simulst.folder import written_whole
+from simulst.files.folder import written_whole
+from simulst.files.lock import digest
 from simulst.languages import unit_of
-from simulst.lock import digest
-from simulst.units import SAMPLE_RATE
 
 Pauses = Literal["natural", "long"]
 PAUSES: tuple[Pauses, ...] = get_args(Pauses)

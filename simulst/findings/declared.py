@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from simulst.errors import SimulstError
+from simulst.files.yaml import read_yaml
 from simulst.languages import code_of
 from simulst.metrics.latency import METRICS
 from simulst.options import build_options
-from simulst.yaml_files import read_yaml
 
 Kind = Literal[
     "quality",

@@ -16,7 +16,7 @@ import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
-from simulst.log import Instance, check_units, read_log
+from simulst.log.instances import Instance, check_units, read_log
 from simulst.metrics.latency import computation_ms, instance_latency
 from simulst.metrics.quality import bleu_of_statistics, sentence_statistics
 from simulst.metrics.score import warn_of_recordings

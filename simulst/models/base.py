@@ -11,13 +11,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from simulst.context import NOTHING, Background
+from simulst.audio.units import SAMPLE_RATE
+from simulst.background import NOTHING, Background
 from simulst.errors import SimulstError
+from simulst.hypotheses import Found, Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import BeamSearch, Found, SearchOptions, Tokens
-from simulst.units import SAMPLE_RATE
+from simulst.search import BeamSearch, SearchOptions
 
 
 class Session(ABC):

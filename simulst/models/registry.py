@@ -20,11 +20,11 @@ import yaml
 
 import simulst.models
 from simulst.errors import SimulstError, reason_of
+from simulst.files.yaml import load_yaml
+from simulst.machine.threads import available_cores
 from simulst.models.base import Family, Model
 from simulst.options import build_options
 from simulst.options import option_names as names_of
-from simulst.threads import available_cores
-from simulst.yaml_files import load_yaml
 
 
 def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:

@@ -25,8 +25,10 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from simulst.context import Background
+from simulst.audio.units import FRAME, SAMPLE_RATE
+from simulst.background import Background
 from simulst.errors import SimulstError
+from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
 from simulst.meter import Meter
 from simulst.models.base import Family
@@ -35,10 +37,9 @@ from simulst.needs import Need
 from simulst.options import read_fields
 from simulst.policy.context import TokensView
 from simulst.policy.stop import Stopping
-from simulst.search import Beam, BeamSearch, Found, Hypothesis, SearchOptions, Tokens
+from simulst.search import BeamSearch, SearchOptions
 from simulst.search.calls import Steps, run_alone
 from simulst.search.loops import without_loops
-from simulst.units import FRAME, SAMPLE_RATE
 
 FFT = 400
 WINDOW_SECONDS = 30

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from simulst.audio.units import SAMPLE_RATE
+from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
 from simulst.meter import Meter
 from simulst.models.base import Session
-from simulst.search import Tokens
-from simulst.units import SAMPLE_RATE
 from simulst.words import CUT
 
 STUCK_SECONDS = 4.0  # of speech with the same text; 3 s if a speaker pauses between sentences (egs/prompts' dev set)

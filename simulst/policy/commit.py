@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from simulst.errors import SimulstError
-from simulst.search import Beam, Tokens
+from simulst.hypotheses import Beam, Tokens
 from simulst.words import Words
 
 

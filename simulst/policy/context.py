@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
-from simulst.search import Tokens
 from simulst.words import Words
 
 

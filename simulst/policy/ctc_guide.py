@@ -22,13 +22,13 @@ from typing import Protocol
 import numpy as np
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.policy.commit import common_prefix
 from simulst.policy.context import Context, View
 from simulst.policy.read import check_name
 from simulst.policy.stop import Stop, Stopping
-from simulst.search import Tokens
 from simulst.words import is_letter
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulst.audio.units import FRAME_MS
 from simulst.errors import SimulstError
 from simulst.needs import Need
 from simulst.policy.context import Context
-from simulst.units import FRAME_MS
 
 
 class Reading(ABC):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.needs import Need
 from simulst.policy.context import Context, View
-from simulst.search import Tokens
 from simulst.words import Words
 
 

@@ -25,8 +25,8 @@ from torch import Tensor
 
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
+from simulst.policy.boundary_predictor import SUBSAMPLING
 from simulst.prefix.pairs import read_prefixes
-from simulst.prefix.predictor import SUBSAMPLING
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simulst.audio.units import FRAME
 from simulst.models.espnet.blockwise_encoder import EncoderState
 from simulst.models.espnet.model import ESPnet
-from simulst.units import FRAME
 
 
 def encode_prefixes(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> dict[tuple[int, int], Tensor]:

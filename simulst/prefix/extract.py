@@ -16,13 +16,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from simulst.cluster import HERE, Cluster, mapper
-from simulst.data.audio import load_audio, seconds_of
+from simulst.audio.read import load_audio, seconds_of
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
-from simulst.folder import write_atomically
+from simulst.files.folder import write_atomically
+from simulst.files.lock import digest, locked, read_record
 from simulst.languages import unit_of
-from simulst.lock import digest, locked, read_record
+from simulst.machine.cluster import HERE, Cluster, mapper
 from simulst.models import digest_of_weights
 from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.model import ESPnet

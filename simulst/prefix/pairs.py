@@ -16,14 +16,14 @@ from typing import Annotated, Any
 
 from pydantic import Field, Strict
 
-from simulst.data.audio import seconds_of
+from simulst.audio.read import seconds_of
+from simulst.audio.units import FRAME_MS
 from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, write_data_dir
 from simulst.errors import SimulstError
-from simulst.folder import write_atomically, written_whole
+from simulst.files.folder import write_atomically, written_whole
+from simulst.files.lock import digest
 from simulst.languages import unit_of
-from simulst.lock import digest
 from simulst.options import read_fields
-from simulst.units import FRAME_MS
 
 PREFIXES, COUNTS = "prefixes.jsonl", "pairs.json"
 

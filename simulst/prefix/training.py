@@ -15,11 +15,19 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-from simulst.data.audio import load_audio
+from simulst.audio.read import load_audio
+from simulst.audio.units import FRAME
 from simulst.errors import SimulstError
-from simulst.folder import digest_of_file, save_atomically, write_atomically
-from simulst.light_import import leave_out_compiler
-from simulst.lock import LOCK, locked, read_record
+from simulst.files.folder import digest_of_file, save_atomically, write_atomically
+from simulst.files.lock import LOCK, locked, read_record
+from simulst.machine.light_import import leave_out_compiler
+from simulst.policy.boundary_predictor import (
+    SUBSAMPLING,
+    BoundaryPredictor,
+    Sizes,
+    load_checkpoint,
+    load_predictor,
+)
 from simulst.prefix.boundaries import (
     Corpus,
     class_weights,
@@ -30,14 +38,6 @@ from simulst.prefix.boundaries import (
     scores_by_threshold,
     weighted_loss,
 )
-from simulst.prefix.predictor import (
-    SUBSAMPLING,
-    BoundaryPredictor,
-    Sizes,
-    load_checkpoint,
-    load_predictor,
-)
-from simulst.units import FRAME
 
 PREDICTOR, LAST, RECORD, SCORES = "predictor.pth", "last.pth", "simulst.json", "scores.json"
 THRESHOLDS = [round(0.1 * i, 1) for i in range(11)]

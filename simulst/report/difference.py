@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.log import read_log
+from simulst.log.instances import read_log
 from simulst.metrics.quality import holm
 from simulst.metrics.score import compare
 from simulst.report.table import load_runs, markdown, read_scores

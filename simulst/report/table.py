@@ -16,8 +16,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from simulst.errors import SimulstError
-from simulst.folder import write_atomically
-from simulst.lock import locked
+from simulst.files.folder import write_atomically
+from simulst.files.lock import locked
 from simulst.metrics.latency import LONG_METRICS, METRICS
 from simulst.options import option_names
 from simulst.runs import SCORES, read_run_config

@@ -16,21 +16,21 @@ from typing import Any
 
 from tqdm import tqdm
 
-from simulst.cluster import HERE, Cluster, Map, mapper
+from simulst.audio.read import load_audio
+from simulst.audio.units import SAMPLE_RATE
 from simulst.config import Decoding, parse_decoding
-from simulst.data.audio import load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.lock import locked
-from simulst.log import Instance, instance_of
+from simulst.files.lock import locked
+from simulst.log.instances import Instance, instance_of
+from simulst.machine.cluster import HERE, Cluster, Map, mapper
+from simulst.machine.threads import waited_seconds, waits
 from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights
 from simulst.models.base import Model
 from simulst.runs.folder import RunFolder, audio_digest
 from simulst.runs.task import Task, model_of
-from simulst.streams import open_stream
-from simulst.threads import waited_seconds, waits
-from simulst.units import SAMPLE_RATE
+from simulst.streams.open import open_stream
 
 logger = logging.getLogger(__name__)
 

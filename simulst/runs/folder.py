@@ -17,17 +17,17 @@ from typing import Any, Literal
 
 import yaml
 
+from simulst.background import NOTHING, known_of, read_backgrounds
 from simulst.config import Decoding
-from simulst.context import NOTHING, known_of, read_backgrounds
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.folder import unwritable, write_atomically
-from simulst.lock import digest
-from simulst.log import Instance, read_unfinished
+from simulst.files.folder import unwritable, write_atomically
+from simulst.files.lock import digest
+from simulst.files.yaml import load_yaml
+from simulst.log.instances import Instance, read_unfinished
 from simulst.models import digest_of_weights
 from simulst.options import read_fields
 from simulst.runs.task import Task
-from simulst.yaml_files import load_yaml
 
 LOG, CONFIG, SCORES = "instances.log", "config.yaml", "scores.json"
 AGAIN = "give another --out, or use --force to decode again."
@@ -251,7 +251,7 @@ def score_run(
 
     Returns: content of scores.json.
     """
-    from simulst.log import read_log
+    from simulst.log.instances import read_log
     from simulst.metrics.score import score_instances
 
     log = folder / LOG

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simulst.cluster import worker_threads
 from simulst.languages import unit_of
+from simulst.machine.cluster import worker_threads
+from simulst.machine.threads import available_cores
 from simulst.models import load_model
 from simulst.models.base import Model
-from simulst.threads import available_cores
 
 
 @dataclass(frozen=True)

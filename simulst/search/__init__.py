@@ -1,10 +1,9 @@
-"""Hypotheses, and the options of the searches that find them."""
+"""The options of the searches."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -14,42 +13,6 @@ from simulst.needs import Need
 MOST_BEAM = 1000  # a larger beam would only fill the memory
 CTC_WEIGHT = 0.3  # where no other was chosen for the model
 LENGTH_RATIO = 1.0  # where the model has no usual one
-
-Tokens = tuple[int, ...]
-"""Token ids of the model's vocabulary, `<eos>` left out."""
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A possible text.
-
-    tokens: all tokens from the start of the utterance on, the committed ones first.
-    score: the log probability by which the search ranked it.
-    """
-
-    tokens: Tokens
-    score: float = 0.0
-
-
-Beam = Sequence[Hypothesis]
-"""The hypotheses of one step, best first."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """The result of a step's search.
-
-    beam: its hypotheses, best first.
-    held_back: of the tokens that COMMIT finds stable, so many at the end must not be committed yet.
-    """
-
-    beam: Beam
-    held_back: int = 0
-
-    @property
-    def best(self) -> Tokens:
-        """The tokens of the best hypothesis."""
-        return self.beam[0].tokens if self.beam else ()
 
 
 class SearchOptions(ABC):

@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Hypothesis, Tokens
 from simulst.needs import Need
 from simulst.policy.context import View
 from simulst.policy.stop import Stopping
-from simulst.search import CTC_WEIGHT, Hypothesis, JointOptions, Tokens
+from simulst.search import CTC_WEIGHT, JointOptions
 from simulst.search.calls import Steps
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
 from simulst.search.loops import repeating

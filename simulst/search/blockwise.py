@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.policy.stop import Stopping
-from simulst.search import BWBS, IBWBS, Found, Hypothesis, Tokens
+from simulst.search import BWBS, IBWBS
 from simulst.search.beam import JointSearch, Running, is_over, joint_beam_search, ranked, texts
 from simulst.search.calls import Steps
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from simulst.search import Beam, BeamSearch, JointBeamSearch, Tokens
+from simulst.hypotheses import Beam, Tokens
+from simulst.search import BeamSearch, JointBeamSearch
 from simulst.search.calls import Steps
 
 LOOP_NGRAM = 3  # if a text ends in a loop, it is searched again without repeating n-grams of this length

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simulst.context import Background
+from simulst.background import Background
+from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
-from simulst.search import JointOptions, Tokens
+from simulst.search import JointOptions
 from simulst.words import is_letter
 
 END = -1  # in the trie: a term ends here; no token has this number

@@ -34,15 +34,15 @@ from pydantic import Field
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
+from simulst.audio.units import SAMPLE_RATE
+from simulst.background import NOTHING, Background, known_of_all
 from simulst.config import Decoding, load_decoding, parse_decoding
-from simulst.context import NOTHING, Background, known_of_all
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.base import Model
 from simulst.options import build_options
 from simulst.stream import check_samples
-from simulst.streams import AnyStream, open_stream, skipped_steps
-from simulst.units import SAMPLE_RATE
+from simulst.streams.open import AnyStream, open_stream, skipped_steps
 
 logger = logging.getLogger(__name__)
 

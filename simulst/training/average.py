@@ -16,8 +16,8 @@ import yaml
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError, reason_of
-from simulst.folder import save_atomically, write_atomically
-from simulst.lock import locked
+from simulst.files.folder import save_atomically, write_atomically
+from simulst.files.lock import locked
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
 from simulst.models.base import Model

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from simulst.data.datadir import read_table, text_file
 from simulst.errors import SimulstError
-from simulst.search import Tokens
+from simulst.hypotheses import Tokens
 from simulst.training.new_model import learn_pieces
 from simulst.training.speech_text import IGNORED, Part
 

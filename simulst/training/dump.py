@@ -9,11 +9,11 @@ import soxr
 from kaldiio import WriteHelper
 from tqdm import tqdm
 
-from simulst.data.audio import as_int16, load_audio
+from simulst.audio.read import as_int16, load_audio
+from simulst.audio.units import SAMPLE_RATE
 from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, text_file, write_table
 from simulst.errors import SimulstError
-from simulst.folder import digest_of_files, written_whole
-from simulst.units import SAMPLE_RATE
+from simulst.files.folder import digest_of_files, written_whole
 
 ARCHIVE = "audio.ark"
 

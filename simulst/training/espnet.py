@@ -19,10 +19,10 @@ import yaml
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
-from simulst.folder import digest_of_file, empty, write_atomically
-from simulst.lock import locked
+from simulst.files.folder import digest_of_file, empty, write_atomically
+from simulst.files.lock import locked
+from simulst.files.yaml import load_yaml, read_yaml
 from simulst.models.espnet.lagging import WaitOptions, lagging_of
-from simulst.yaml_files import load_yaml, read_yaml
 
 RECORD, LOG = "simulst.json", "simulst.log"
 TOKENS = "tokens.txt", "bpe.model"  # in a folder of tokens

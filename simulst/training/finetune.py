@@ -26,20 +26,20 @@ from torch.utils.data import DataLoader
 
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.folder import replaced, write_atomically
-from simulst.lock import digest, locked, read_record
+from simulst.files.folder import replaced, write_atomically
+from simulst.files.lock import digest, locked, read_record
+from simulst.files.yaml import read_yaml
+from simulst.hypotheses import Tokens
 from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.architectures import Architecture, Whisper
 from simulst.models.huggingface.folder import digest_of_folder, find_folder
 from simulst.models.huggingface.loading import quiet, read
 from simulst.options import build_options
-from simulst.search import Tokens
 from simulst.training.average import average_checkpoints
 from simulst.training.ctc import Pieces, add_ctc, read_transcripts
 from simulst.training.freezing import change_settings, freeze, read_short_windows
 from simulst.training.new_model import NewModel, make_model
 from simulst.training.speech_text import Batches, Collator, Part, examples_of, read_parts
-from simulst.yaml_files import read_yaml
 
 RECORD, BEGIN, MODEL, AVERAGE = "simulst.json", "begin", "model", "average.pth"
 TRANSCRIPTS = "transcripts.json"

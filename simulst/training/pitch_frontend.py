@@ -1,4 +1,4 @@
-"""ESPnet's default front end with pitch features after the log-mel features (see simulst/pitch.py)."""
+"""ESPnet's default front end with pitch features after the log-mel features (see simulst/audio/pitch.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from espnet2.asr.frontend.default import DefaultFrontend
 
-from simulst.pitch import PITCH_DIMS, pitch_features
+from simulst.audio.pitch import PITCH_DIMS, pitch_features
 
 NAME = "log_mel_pitch"
 """What a training configuration calls it, as `frontend`."""

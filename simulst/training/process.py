@@ -1,10 +1,10 @@
 """A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
 
-It starts in seconds (see `simulst.light_import`), and adds five things to ESPnet. First, a training that is killed
-while it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it. Second,
-each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a process
-whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py). Fourth, BLSTM
-encoders train faster on the CPU (see packed_lstm.py). Fifth, it ends if what started it has died (see
+It starts in seconds (see `simulst.machine.light_import`), and adds five things to ESPnet. First, a training that is
+killed while it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it.
+Second, each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a
+process whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py). Fourth,
+BLSTM encoders train faster on the CPU (see packed_lstm.py). Fifth, it ends if what started it has died (see
 `end_without_reader`).
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from simulst.light_import import leave_out_compiler, leave_out_unused, skip_type_checks
+from simulst.machine.light_import import leave_out_compiler, leave_out_unused, skip_type_checks
 from simulst.training import packed_lstm
 
 CHECKPOINT = "checkpoint.pth"

@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Sampler
 
-from simulst.data.audio import load_audio, seconds_of
+from simulst.audio.read import load_audio, seconds_of
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.models.huggingface.architectures import LEAST_SAMPLES, Architecture
-from simulst.search import Tokens
 
 IGNORED = -100  # the label of positions without a loss
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
-from simulst.folder import written_whole
-from simulst.lock import digest
+from simulst.files.folder import written_whole
+from simulst.files.lock import digest
 
 KINDS = ("unigram", "bpe", "char")
 SPACES = [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace() and character != " "]

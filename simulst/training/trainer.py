@@ -17,7 +17,7 @@ from tqdm import tqdm
 from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
 from simulst.errors import SimulstError, first_line
-from simulst.folder import save_atomically, write_atomically
+from simulst.files.folder import save_atomically, write_atomically
 from simulst.training.speech_text import IGNORED
 
 if TYPE_CHECKING:

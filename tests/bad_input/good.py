@@ -17,7 +17,7 @@ import torch
 import yaml
 from cases import run
 
-from simulst.prefix.predictor import BoundaryPredictor, Sizes
+from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
 
 SHARED = ("whisper", "espnet", "offline", "predictor", "speech", "llm", "marian")
 """What no command changes, and is large."""

@@ -110,7 +110,7 @@ FILES: list[tuple[str, Change]] = [
 ]
 TRANSLATE = "simulst translate data/u0.wav --model fake:FakeModel --source-lang es --target-lang en --decoding la2.yaml"
 SIMULEVAL = (
-    "simuleval --no-progress-bar --agent-class simulst.agents.simuleval.StreamAgent --model fake:FakeModel "
+    "simuleval --no-progress-bar --agent-class simulst.serve.simuleval.StreamAgent --model fake:FakeModel "
     "--source-lang es --target-lang en --decoding la2.yaml --source source.txt --target target.txt --output out "
     "--source-segment-size 100"
 )

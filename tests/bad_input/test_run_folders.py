@@ -7,7 +7,7 @@ import pytest
 from cases import Case, Change, Check, all_of, cut, folder, removed, replaced, table, written
 from ports import listening
 
-from simulst import cluster
+from simulst.machine import cluster
 
 EVALUATE = "simulst evaluate --data data --model fake:FakeModel --source-lang es --target-lang en --decoding la2.yaml"
 NOT_OURS = "run/config.yaml: not the config.yaml of a simulst run"
@@ -239,7 +239,7 @@ def test_places(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_run_that_another_holds(check: Check, scene: Path) -> None:
-    from simulst.lock import locked
+    from simulst.files.lock import locked
 
     with locked(Path("out")):
         check(Case(f"{EVALUATE} --out out", "out: another run is at work there (process "))

@@ -224,7 +224,7 @@ EXTRACT = table(
     ),
 )
 SIMULEVAL = (
-    "simuleval --no-progress-bar --agent-class simulst.agents.simuleval.StreamAgent --model fake:FakeModel "
+    "simuleval --no-progress-bar --agent-class simulst.serve.simuleval.StreamAgent --model fake:FakeModel "
     "--source-lang es --decoding la2.yaml --source source.txt --target target.txt --output out "
     "--source-segment-size 100"
 )

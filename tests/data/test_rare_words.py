@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulst.context import read_backgrounds
+from simulst.background import read_backgrounds
 from simulst.data.datadir import Utterance
 from simulst.data.rare_words import frequent_words, write_rare_words
 from simulst.errors import SimulstError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from simulst.data.audio import load_audio
+from simulst.audio.read import load_audio
 from simulst.data.datadir import Utterance
 from simulst.data.simuleval_files import export_for_simuleval
 from simulst.errors import SimulstError

@@ -13,8 +13,8 @@ import pytest
 import soundfile
 import yaml
 
+from simulst.audio.read import load_audio
 from simulst.data import talks
-from simulst.data.audio import load_audio
 from simulst.data.datadir import read_data_dir, read_table, write_data_dir
 from simulst.data.gaps import KINDS, MUSIC, NOISE, gap
 from simulst.data.talks import grouped, join, whole_recordings

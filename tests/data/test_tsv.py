@@ -13,8 +13,8 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulst.audio.read import load_audio
 from simulst.corpora.mini.corpus import make_mini
-from simulst.data.audio import load_audio
 from simulst.data.corpus import Choice
 from simulst.data.datadir import read_data_dir, read_table
 from simulst.data.must_c import prepare_must_c

@@ -31,22 +31,22 @@ import yaml
 
 import simulst.models
 from simulst import cli
+from simulst.audio.units import SAMPLE_RATE
 from simulst.config import Decoding, load_sweep, parse_decoding
 from simulst.corpora.speech import espeak
 from simulst.data.tsv import Columns
 from simulst.findings import load_findings
 from simulst.findings.overview import overview, read_verdicts
+from simulst.hypotheses import Tokens
 from simulst.models import registry
 from simulst.models.base import Model
 from simulst.needs import Need
-from simulst.policy import ctc_guide
+from simulst.policy import boundary, ctc_guide
+from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
 from simulst.policy.context import TokensView
 from simulst.policy.read import WaitK
-from simulst.prefix import boundary_read
-from simulst.prefix.predictor import BoundaryPredictor, Sizes
-from simulst.search import JointBeamSearch, Tokens
-from simulst.streams import open_stream
-from simulst.units import SAMPLE_RATE
+from simulst.search import JointBeamSearch
+from simulst.streams.open import open_stream
 
 NOT_RUN = {
     ("README.md", "./test.sh"): "it runs this test",
@@ -364,7 +364,7 @@ def predictor(checkout: Path) -> Iterator[None]:
     torch.manual_seed(0)
     BoundaryPredictor(100, Sizes(mels=16, channels=2, embedding=8, hidden=8)).save(path)
     yield
-    boundary_read._load.cache_clear()
+    boundary._load.cache_clear()
 
 
 def configurations() -> list[tuple[str, str]]:

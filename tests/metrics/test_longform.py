@@ -19,11 +19,11 @@ from click.testing import CliRunner
 
 from simulst.cli import main
 from simulst.errors import SimulstError
-from simulst.log import Instance, read_log
+from simulst.log.instances import Instance, read_log
+from simulst.log.simulstream import write_simulstream
 from simulst.metrics.longform import Gap, read_gaps, score_recordings, words_in_gaps
 from simulst.metrics.score import score_instances
 from simulst.runs import score_run
-from simulst.serve.log import write_simulstream
 
 pytest.importorskip("omnisteval")
 pytest.importorskip("simulstream")

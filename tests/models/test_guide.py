@@ -34,7 +34,7 @@ from simulst.runs.folder import RunFolder
 from simulst.runs.task import Task
 from simulst.search import IBWBS, BeamSearch, JointBeamSearch
 from simulst.stream import Stream
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
 from simulst.words import Words
 
 torch.set_num_threads(1)

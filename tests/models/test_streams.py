@@ -15,18 +15,18 @@ import tiny_huggingface
 import tiny_whisper
 from fake import Loudness
 
+from simulst.audio.units import SAMPLE_RATE
+from simulst.audio.vad import CHUNK
 from simulst.config import LIVE
-from simulst.longform.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
-from simulst.longform.segment import Pause, Whole
-from simulst.longform.vad import CHUNK
 from simulst.meter import Meter
 from simulst.models import load_model
 from simulst.models.base import Model, Session
 from simulst.policy.late import Wait
 from simulst.policy.read import Chunk
+from simulst.policy.segment import Pause, Whole
 from simulst.search import BeamSearch, JointBeamSearch, SearchOptions
 from simulst.stream import Stream
-from simulst.units import SAMPLE_RATE
+from simulst.streams.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
 PAUSE = 0.3
@@ -82,7 +82,7 @@ def talk() -> tuple[np.ndarray, int]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
     monkeypatch.setattr(sys, "path", [*sys.path])
     build, source, target, search = FAMILIES[family]
     how = replace(HOW, search=search)

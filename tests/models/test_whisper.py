@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError
-from simulst.longform.segment import Pause, Whole
+from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
 from simulst.models.whisper import PREVIOUS_TOKENS, Aligned, Whisper, WhisperOptions, WhisperSession, log_mel
@@ -31,10 +31,11 @@ from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
 from simulst.policy.context import Context, View
 from simulst.policy.read import Chunk, Offline, Read
+from simulst.policy.segment import Pause, Whole
 from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords, Stop
-from simulst.search import Beam, BeamSearch, Hypothesis, Tokens
+from simulst.search import BeamSearch
 from simulst.stream import Stream
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
 from simulst.words import CUT, Words
 
 RATE = 16000

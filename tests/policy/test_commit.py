@@ -1,8 +1,8 @@
 import pytest
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords, common_prefix
-from simulst.search import Beam, Hypothesis, Tokens
 from simulst.words import Words
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.vocabulary import Vocabulary
@@ -26,7 +27,6 @@ from simulst.policy.context import Context, TokensView
 from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk
 from simulst.policy.stop import AnyOf, MaxTokens
-from simulst.search import Tokens
 from simulst.words import Words
 
 FRAME = 100  # samples

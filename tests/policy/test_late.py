@@ -19,14 +19,14 @@ from simulst import meter
 from simulst.config import LIVE, Decoding, load_decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.log import instance_of
-from simulst.longform.segment import Pause
+from simulst.log.instances import instance_of
 from simulst.meter import Meter
 from simulst.policy.commit import All
 from simulst.policy.late import Skip
 from simulst.policy.read import Chunk
+from simulst.policy.segment import Pause
 from simulst.stream import Stream
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
 
 HOW = Decoding(Chunk(1000), All())
 
@@ -113,7 +113,7 @@ def test_the_log_says_so() -> None:
 
 def test_delay_is_carried_over_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next utterance begins late if the one before it took long."""
-    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
     speech, quiet = np.full(3 * RATE, 0.5, np.float32), np.zeros(RATE // 2, np.float32)
     audio = np.concatenate([speech, quiet] * 3)
     counts = []

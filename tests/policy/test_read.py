@@ -6,9 +6,9 @@ import pytest
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.needs import Need
+from simulst.policy.boundary import Boundary
 from simulst.policy.context import Context
 from simulst.policy.read import Block, Chunk, Offline, Read, WaitK, WaitKAtTestTime, WaitStride
-from simulst.prefix.boundary_read import Boundary
 from simulst.words import Words
 
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 import pytest
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.policy.context import Context, TokensView, View
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
-from simulst.search import BeamSearch, Tokens
+from simulst.search import BeamSearch
 from simulst.words import Words
 
 PIECES = [" a", " b", "c", " d"]

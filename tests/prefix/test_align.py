@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.align import Pair, Question, Translator, align
 from simulst.prefix.encoding import FRAME
-from simulst.search import JointBeamSearch, Tokens
+from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.calls import run_alone
 

@@ -14,9 +14,9 @@ import soundfile
 import tiny_espnet
 import torch
 
-from simulst.cluster import Cluster
 from simulst.data.datadir import read_data_dir, write_data_dir
 from simulst.errors import SimulstError
+from simulst.machine.cluster import Cluster
 from simulst.prefix import extract as module
 from simulst.prefix.extract import Options, extract
 from simulst.prefix.pairs import read_prefixes, write_pairs

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, WIDTH, Tiny
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.batched_decoder import BatchDecoder, SharedSteps
 from simulst.models.espnet.decoder import CachedDecoder
 from simulst.prefix.align import Hopeless
-from simulst.search import Hypothesis, JointBeamSearch, Tokens
+from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.calls import Steps, run_together
 

@@ -16,12 +16,12 @@ import tones
 import torch
 from torch.nn.functional import cross_entropy
 
-from simulst.data.audio import load_audio
+from simulst.audio.read import load_audio
 from simulst.errors import SimulstError
-from simulst.lock import locked
+from simulst.files.lock import locked
+from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_predictor
 from simulst.prefix import training
 from simulst.prefix.boundaries import read_corpus
-from simulst.prefix.predictor import BoundaryPredictor, Sizes, load_predictor
 from simulst.prefix.training import LAST, PREDICTOR, RECORD, SCORES, Features, Options, Trainer, train
 
 SMALL = Sizes(mels=20, channels=4, embedding=8, hidden=12)

@@ -19,7 +19,7 @@ import torch
 import yaml
 
 from simulst.data.datadir import read_data_dir
-from simulst.log import read_log
+from simulst.log.instances import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes
@@ -201,7 +201,7 @@ def test_prefix_alignment(mini: Path) -> None:
 
 def both_models(mini: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ESPnet, torch.nn.Module, np.ndarray]:
     """The trained model here and in ESPnet, and speech."""
-    from simulst.data.audio import load_audio
+    from simulst.audio.read import load_audio
 
     monkeypatch.chdir(mini)
     experiment = mini / "exp/en-de/st"

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from simulst.search import Tokens
+from simulst.hypotheses import Tokens
 
 A, B, C, D, END = range(1, 6)
 

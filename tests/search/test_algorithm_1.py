@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import END, Scores, Script
 
+from simulst.hypotheses import Found, Tokens
 from simulst.meter import Meter
 from simulst.models.espnet.session import ESPnetSession
-from simulst.search import IBWBS, Found, JointBeamSearch, Tokens
+from simulst.search import IBWBS, JointBeamSearch
 from simulst.search.beam import JointSearch
 from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
 from simulst.search.calls import run_alone

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, Tiny
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Hypothesis
 from simulst.models.espnet.decoder import CachedDecoder
-from simulst.search import Hypothesis, JointBeamSearch, beam
+from simulst.search import JointBeamSearch, beam
 from simulst.search.beam import JointSearch, Running, Scored, joint_beam_search, ranked
 from simulst.search.calls import run_alone
 

@@ -27,6 +27,12 @@ logging.disable(logging.NOTSET)
 
 from simulst.config import Decoding  # noqa: E402
 from simulst.errors import SimulstError  # noqa: E402
+from simulst.hypotheses import (  # noqa: E402
+    Beam,
+    Found,
+    Hypothesis,
+    Tokens,
+)
 from simulst.meter import Meter  # noqa: E402
 from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
 from simulst.needs import Need  # noqa: E402
@@ -34,7 +40,7 @@ from simulst.policy.commit import All, Hold, LocalAgreement  # noqa: E402
 from simulst.policy.context import Context, View  # noqa: E402
 from simulst.policy.read import Chunk  # noqa: E402
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E402
-from simulst.search import BWBS, IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, Tokens  # noqa: E402
+from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions  # noqa: E402
 from simulst.search.beam import JointSearch, Running, joint_beam_search  # noqa: E402
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
 from simulst.search.calls import run_alone  # noqa: E402

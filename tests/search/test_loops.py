@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, Tiny
 
-from simulst.search import BeamSearch, Hypothesis, JointBeamSearch, Tokens
+from simulst.hypotheses import Hypothesis, Tokens
+from simulst.search import BeamSearch, JointBeamSearch
 from simulst.search.calls import run_alone
 from simulst.search.loops import loops, repeating, without_loops
 

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, Tiny
 
-from simulst.context import Background
+from simulst.background import Background
+from simulst.hypotheses import Tokens
 from simulst.models.espnet.decoder import CachedDecoder
-from simulst.search import JointBeamSearch, Tokens
+from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.calls import run_alone
 from simulst.search.terms import Terms, terms_of

@@ -25,16 +25,16 @@ from fake import FakeModel, Loudness
 
 import simulst
 from simulst import cli
+from simulst.audio.read import load_audio
+from simulst.background import Background
 from simulst.config import LIVE, load_decoding, parse_decoding
-from simulst.context import Background
-from simulst.data.audio import load_audio
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.log import Instance, instance_of, read_log
-from simulst.longform.pauses import SegmentedStream
+from simulst.log.instances import Instance, instance_of, read_log
 from simulst.models.base import Session
 from simulst.runs import decode_utterance
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
+from simulst.streams.pauses import SegmentedStream
 
 pytest.importorskip("simulstream")
 import tiny_whisper
@@ -225,7 +225,7 @@ def test_the_same_words_at_the_same_delays_in_all_programs(tmp_path: Path, monke
     (tmp_path / "source.txt").write_text("".join(f"{tmp_path / name}\n" for name in names))
     (tmp_path / "target.txt").write_text("the cat\n" * len(names))
     files = ["--source", str(tmp_path / "source.txt"), "--target", str(tmp_path / "target.txt")]
-    agent = ["--agent-class", "simulst.agents.simuleval.StreamAgent", "--source-segment-size", "100", "--no-scoring"]
+    agent = ["--agent-class", "simulst.serve.simuleval.StreamAgent", "--source-segment-size", "100", "--no-scoring"]
     command = ["simuleval", "--no-progress-bar", *agent, *files, *options, "--output", str(tmp_path / "simuleval")]
     monkeypatch.setattr(sys, "argv", command)
     EVALUATION_SYSTEM_LIST.clear()
@@ -243,7 +243,7 @@ def wrapper(decoding: Path) -> dict[str, Any]:
     """The configuration of simulstream's wrapper of SimulEval's agents."""
     return {
         "type": "simulstream.server.speech_processors.simuleval_wrapper.SimulEvalWrapper",
-        "simuleval_agent": "simulst.agents.simuleval.StreamAgent",
+        "simuleval_agent": "simulst.serve.simuleval.StreamAgent",
         "model": "fake:FakeModel",
         "decoding": str(decoding),
         "source_lang": "es",
@@ -324,7 +324,7 @@ def test_clients_of_one_model_skip_steps_for_each_other(
     segment: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A step takes 0.7 s of each second: one client is in time. The lag of three may not grow, and none is left out."""
-    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
     seconds, piece = 30, np.full(1600, 0.1, dtype=np.float32)
 
     def live(clients: int, late: str) -> tuple[float, list[int]]:
@@ -529,7 +529,7 @@ def test_what_is_wrong_is_told_over_http(tmp_path: Path) -> None:
 
 def test_difficult_audio_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Digital silence, an offset, clipping: the session goes on. Samples of 16 bits are refused, and nothing else."""
-    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
     whisper = tiny_whisper.write(tmp_path / "whisper", eos=7.0)
     options = {"model": str(whisper), "model_options": {"compute_type": "float32", "threads": 1}}
     live = {**LA2, "commit": {"type": "all"}, "segment": {"type": "pause", "seconds": 0.3}}
@@ -547,7 +547,7 @@ def test_difficult_audio_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_ten_minutes_of_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """No word, and no audio is kept; then speech is heard as at the beginning."""
-    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loudness)
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
     options = {**FAKE, "decoding": {**LA2, "segment": {"type": "pause", "seconds": 0.5}}}
     processor = build_speech_processor(SimpleNamespace(**options))
     assert isinstance(processor, StreamProcessor)

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from simulst.errors import SimulstError
-from simulst.lock import locked
+from simulst.files.lock import locked
+from simulst.files.yaml import read_yaml
 from simulst.training import average
 from simulst.training.average import CHOSEN, FOUND, Dev, average_checkpoints, best_epochs, choose, is_chosen
-from simulst.yaml_files import read_yaml
 
 
 def test_the_mean_of_two(tmp_path: Path) -> None:

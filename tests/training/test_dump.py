@@ -13,7 +13,7 @@ import soundfile
 
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
-from simulst.lock import locked
+from simulst.files.lock import locked
 from simulst.training.dump import dump_audio
 
 SECONDS = {"a-1": (0.5, 1.25), "a-2": (1.5, 3.0)}

@@ -19,8 +19,8 @@ from simulst.corpora.mini.segments import SENTENCES_PER_TALK, STYLES, Segment, S
 from simulst.corpora.mini.sentences import Sentence, make_splits
 from simulst.corpora.speech import UNSEEN_VOICES, VOICES, Span, Talk, speak_talks
 from simulst.errors import SimulstError
-from simulst.folder import replaced
-from simulst.lock import locked
+from simulst.files.folder import replaced
+from simulst.files.lock import locked
 
 SIZES = {"train": 3000, "dev": 150, "tst-COMMON": 300, "tst-HE": 100}  # sentences
 PAIRS = ("en-de", "en-ja")

@@ -24,8 +24,8 @@ from simulst.corpora.voices.splits import ALIKE, DEV, SPLITS, TST, split
 from simulst.corpora.voices.truecase import Truecaser, shared_words, without_accents
 from simulst.corpora.whisper_base import fetch_whisper
 from simulst.errors import SimulstError
-from simulst.folder import written_whole
-from simulst.lock import digest
+from simulst.files.folder import written_whole
+from simulst.files.lock import digest
 from simulst.report.table import markdown
 
 PAIRS = {

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import soxr
 
+from simulst.audio.units import SAMPLE_RATE
 from simulst.data.text import lower_without_punctuation, one_line
-from simulst.units import SAMPLE_RATE
 
 RATE = 11025
 """Samples per second of both games' speech: unsigned, 8 bits, one channel."""

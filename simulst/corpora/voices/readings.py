@@ -10,8 +10,8 @@ from random import Random
 from simulst.corpora.speech import PAUSE, VOICES, Breath, Talk, speak_talks
 from simulst.data.datadir import read_data_dir, read_table, text_file, write_data_dir
 from simulst.errors import SimulstError
-from simulst.folder import written_whole
-from simulst.lock import digest
+from simulst.files.folder import written_whole
+from simulst.files.lock import digest
 
 TABLES = ("wav.scp", "segments", "utt2spk")
 LINES_PER_TALK = 40

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.corpora.voices.lines import samples
 from simulst.errors import SimulstError
-from simulst.units import FRAME, SAMPLE_RATE
 
 FFT = 400
 MELS = 80

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulst.audio.units import SAMPLE_RATE
 from simulst.corpora.voices.lines import Line, samples
 from simulst.corpora.voices.splits import scenes
 from simulst.data.talks import grouped, write_recording
-from simulst.units import SAMPLE_RATE
 
 USUAL = 600.0  # seconds of a recording
 SHORTEST = 300.0

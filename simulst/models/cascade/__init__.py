@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from simulst.errors import SimulstError
-from simulst.lock import digest
+from simulst.files.lock import digest
+from simulst.files.yaml import read_yaml
 from simulst.models.base import Family
 from simulst.options import build_options
-from simulst.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from simulst.config import Decoding

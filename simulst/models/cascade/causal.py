@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simulst.hypotheses import Tokens
 from simulst.models.huggingface.decoder import Memory, State, SteppedDecoder, cache_of, pairs_of
-from simulst.search import Tokens
 
 
 class CausalDecoder(SteppedDecoder):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simulst.context import NOTHING, Background
+from simulst.background import NOTHING, Background
 from simulst.errors import SimulstError
 from simulst.models.cascade.translators import Past, Translator
 

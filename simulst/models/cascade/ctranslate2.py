@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError, first_line
+from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.cascade import beside
 from simulst.models.cascade.huggingface import MORE_TOKENS, TOKENS_PER_TOKEN
 from simulst.models.cascade.translators import Opener, Past, Translation, Translator, stopped
 from simulst.policy.stop import Stopping
-from simulst.search import Beam, BeamSearch, Hypothesis, SearchOptions, Tokens
+from simulst.search import BeamSearch, SearchOptions
 from simulst.search.calls import Steps, run_alone
 from simulst.search.loops import without_loops
 

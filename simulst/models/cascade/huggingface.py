@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.base import check_device
 from simulst.models.cascade import beside
 from simulst.models.cascade.translators import Opener, Past, Translation, Translator
 from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import Beam, Hypothesis, JointBeamSearch, SearchOptions, Tokens
+from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.calls import run_alone
 from simulst.search.loops import without_loops

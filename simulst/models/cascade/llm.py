@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulst.errors import SimulstError, first_line
+from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.models.base import check_device
 from simulst.models.cascade import beside
@@ -16,7 +17,7 @@ from simulst.models.cascade.translators import Opener, Past, Translation
 from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import Beam, Hypothesis, JointBeamSearch, SearchOptions, Tokens
+from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.calls import run_alone
 from simulst.search.loops import without_loops

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from simulst.background import Background
 from simulst.config import Decoding
-from simulst.context import Background
+from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.meter import Meter
 from simulst.models.base import Model, Session
@@ -21,7 +22,7 @@ from simulst.models.cascade.sentences import split_sentences
 from simulst.models.cascade.translators import Opener, Past, Translation
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import Beam, Found, Hypothesis, SearchOptions, Tokens
+from simulst.search import SearchOptions
 from simulst.stream import Stream
 from simulst.words import plain_spaces
 

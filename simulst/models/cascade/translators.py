@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from simulst.context import NOTHING, Background
+from simulst.background import NOTHING, Background
 from simulst.errors import SimulstError
+from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.needs import Need
 from simulst.options import build_options
 from simulst.policy.context import TokensView
 from simulst.policy.stop import Stopping
-from simulst.search import Beam, BeamSearch, Hypothesis, SearchOptions, Tokens
+from simulst.search import BeamSearch, SearchOptions
 from simulst.words import split
 
 Past = tuple[tuple[str, str], ...]

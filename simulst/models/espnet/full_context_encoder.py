@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulst.features import LogMel, Normalize
+from simulst.audio.features import LogMel, Normalize
 from simulst.models.espnet.lagging import restrict_encoder
 from simulst.models.espnet.layers import Layers, Subsampling, is_swish
 from simulst.models.espnet.linear import dtype_of

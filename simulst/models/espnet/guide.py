@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.models.espnet.encoding import open_encoding
-from simulst.search import Tokens
 from simulst.search.beam import log_difference
 from simulst.search.calls import run_alone
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
-from simulst.units import SAMPLE_RATE
 
 if TYPE_CHECKING:  # torch takes seconds to import, and whoever starts a training needs only the options
     import torch

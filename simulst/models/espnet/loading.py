@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+from simulst.audio.features import LogMel, Normalize, log_mel_of
+from simulst.audio.pitch import LogMelPitch
+from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError, first_line
-from simulst.features import LogMel, Normalize, log_mel_of
-from simulst.light_import import without_type_checks
+from simulst.machine.light_import import without_type_checks
 from simulst.models.base import check_device
 from simulst.models.espnet import ESPnetOptions
 from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder
@@ -23,8 +25,6 @@ from simulst.models.espnet.linear import check_precision
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.vocabulary import Vocabulary, read_vocabulary, trained_languages
-from simulst.pitch import LogMelPitch
-from simulst.units import SAMPLE_RATE
 
 ENCODERS = {
     "contextual_block_conformer": "contextual_block_conformer_encoder:ContextualBlockConformerEncoder",

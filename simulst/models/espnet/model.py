@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simulst.audio.features import LogMel, Normalize
+from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
-from simulst.features import LogMel, Normalize
+from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder, EncoderState
 from simulst.models.espnet.decoder import CachedDecoder
@@ -24,8 +26,7 @@ from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.session import ESPnetSession
 from simulst.models.espnet.vocabulary import Vocabulary
-from simulst.search import JointBeamSearch, Tokens
-from simulst.units import SAMPLE_RATE
+from simulst.search import JointBeamSearch
 
 
 class ESPnet:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
+from simulst.hypotheses import Found, Tokens
 from simulst.meter import Meter
 from simulst.models.base import Session
 from simulst.models.espnet.decoder import CachedDecoder
@@ -20,7 +21,7 @@ from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_enco
 from simulst.models.espnet.recurrent_decoder import Carried, RecurrentDecoder
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import BWBS, IBWBS, Found, JointBeamSearch, JointOptions, SearchOptions, Tokens
+from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
 from simulst.search.calls import Steps, run_alone

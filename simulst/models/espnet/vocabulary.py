@@ -10,9 +10,9 @@ from typing import Any
 
 from simulst.data.combine import TARGET
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.languages import language_token
 from simulst.models.espnet.experiment import Experiment
-from simulst.search import Tokens
 
 BLANK = 0  # of ESPnet's CTC layers
 WORD_BEGIN = "\u2581"  # SentencePiece's

@@ -18,17 +18,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulst.context import Background
+from simulst.audio.units import FRAME, SAMPLE_RATE
+from simulst.background import Background
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.languages import code_of, unit_of
 from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.decoder import sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.whisper import ENGLISH_VOCABULARY, PREVIOUS_TOKENS, SILENCE, check_english, log_mel, whisper_task
-from simulst.search import JointOptions, Tokens
+from simulst.search import JointOptions
 from simulst.search.beam import HeadPairs
 from simulst.search.terms import Terms, terms_of
-from simulst.units import FRAME, SAMPLE_RATE
 
 LEAST_SAMPLES = SAMPLE_RATE // 10  # convolutions and statistics of features need some audio
 

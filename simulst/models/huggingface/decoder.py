@@ -17,8 +17,8 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
+from simulst.hypotheses import Tokens
 from simulst.policy.commit import common_prefix
-from simulst.search import Tokens
 
 Pairs = tuple[tuple[Tensor, Tensor], ...]
 """Keys and values of each layer, (n, heads, length, d_k) both."""

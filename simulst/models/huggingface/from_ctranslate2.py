@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from simulst.errors import SimulstError
-from simulst.folder import digest_of_file, written_whole
+from simulst.files.folder import digest_of_file, written_whole
 
 VERSION = 6  # of the form of model.bin
 TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}

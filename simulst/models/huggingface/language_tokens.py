@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.languages import code_of, distance
-from simulst.search import Tokens
 
 FORMS = (
     r"<\|([a-z]{2,3})\|>",  # Whisper

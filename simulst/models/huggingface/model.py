@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simulst.audio.units import SAMPLE_RATE
+from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
@@ -14,13 +16,12 @@ from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
 from simulst.models.window import WindowedSession, tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import BWBS, IBWBS, Beam, Found, Hypothesis, JointBeamSearch, JointOptions, SearchOptions, Tokens
+from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
 from simulst.search.calls import Steps, run_alone
 from simulst.search.loops import without_loops
 from simulst.search.terms import Terms
-from simulst.units import SAMPLE_RATE
 
 BEAM = 5
 

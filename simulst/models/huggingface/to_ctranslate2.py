@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simulst.errors import SimulstError, first_line
-from simulst.folder import written_whole
+from simulst.files.folder import written_whole
 from simulst.models.huggingface.folder import digest_of_folder, find_folder, model_type
 from simulst.models.huggingface.loading import quiet
 

@@ -15,11 +15,11 @@ import pytest
 import soundfile
 import yaml
 
+from simulst.audio.read import load_audio
 from simulst.corpora import speech
 from simulst.corpora.mini.corpus import make_mini, plan_talks
 from simulst.corpora.mini.sentences import make_splits
 from simulst.corpora.speech import UNSEEN_VOICES, VOICES, Span, Talk
-from simulst.data.audio import load_audio
 from simulst.errors import SimulstError
 
 SIZES = {"train": 20, "dev": 3, "tst-COMMON": 3, "tst-HE": 3}

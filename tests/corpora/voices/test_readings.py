@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from simulst.audio.read import load_audio
 from simulst.corpora.speech import VOICES
 from simulst.corpora.voices.readings import LINES_PER_TALK, Line, add_readings, plan_readings
-from simulst.data.audio import load_audio
 from simulst.data.combine import combine_pairs
 from simulst.data.datadir import read_data_dir, read_table, write_data_dir
 from simulst.errors import SimulstError

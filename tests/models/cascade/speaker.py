@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import yaml
 
+from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Meter
 from simulst.models.base import Session
 from simulst.needs import Need
-from simulst.search import Found, Hypothesis, Tokens
 
 RATE = 16000
 STEP = RATE // 5

@@ -16,7 +16,7 @@ from simulst.models.cascade.ctranslate2 import CTranslate2Text
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.policy.stop import MaxTokens
 from simulst.search import BeamSearch, JointBeamSearch
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
 
 SENTENCE = "the cat sat on the mat"
 SAY = "The cat sat. On the mat it sat and the dog"

@@ -9,8 +9,8 @@ import speaker
 import tiny_huggingface
 import torch
 
+from simulst.background import Background
 from simulst.config import parse_decoding
-from simulst.context import Background
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.causal import CausalDecoder
@@ -18,7 +18,7 @@ from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.decoder import Memory
 from simulst.models.window import tell_of_full_context
 from simulst.search import JointBeamSearch
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
 
 KINDS = ("llama", "qwen3")
 SAY = "The cat sat on the mat. The dog sat by the cat."

@@ -18,7 +18,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade.server import Server, after
 from simulst.search import BeamSearch
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
 
 SAY = "The cat sat down. It was on the mat."
 

@@ -14,8 +14,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulst.background import Background
 from simulst.config import Decoding, parse_decoding
-from simulst.context import Background
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights, load_model
@@ -26,7 +26,7 @@ from simulst.policy.commit import All
 from simulst.policy.context import Context, View
 from simulst.policy.read import Chunk
 from simulst.policy.stop import Stop, Stopping
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
 LOUD = "tee -a {log} | tr a-z A-Z"

@@ -20,7 +20,7 @@ from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
 from simulst.models.window import tell_of_full_context
 from simulst.search import JointBeamSearch
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
 SENTENCE = "the cat sat on the mat"

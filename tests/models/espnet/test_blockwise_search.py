@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
-from simulst.longform.pauses import SegmentedStream
-from simulst.longform.segment import Pause
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
 from simulst.policy.read import Block, Chunk
+from simulst.policy.segment import Pause
 from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens, Stop
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions
 from simulst.stream import Stream
-from simulst.streams import open_stream
+from simulst.streams.open import open_stream
+from simulst.streams.pauses import SegmentedStream
 
 torch.set_num_threads(1)
 RATIO = 0.3  # random models do not end by themselves
@@ -199,7 +199,7 @@ def test_after_a_pause_the_model_starts_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: JointOptions
 ) -> None:
     """Every part of a stream is decoded as it would be on its own, wherever the audio is cut."""
-    monkeypatch.setattr("simulst.longform.pauses.start_of_stream", Loud)
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loud)
     tiny_espnet.write(tmp_path, "contextual_block_conformer", 5)
     model = load_model(tmp_path / "exp" / "st")
     quiet = np.zeros(20000, np.float32)

@@ -16,10 +16,10 @@ import pytest
 import soundfile
 import tiny_espnet
 
+from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
-from simulst.units import SAMPLE_RATE
 
 AUDIO = np.random.default_rng(0).normal(0, 0.1, 40000).astype(np.float32)
 OPTIONS = ["--option", "data/bpe.model", "--option", "data/feats_stats.npz"]

@@ -11,6 +11,7 @@ import torch
 from tiny_espnet import frames_of
 
 from simulst.config import Decoding
+from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.base import Model, Session
@@ -19,7 +20,7 @@ from simulst.models.whisper import Whisper, WhisperSession
 from simulst.policy.commit import All, WholeWords
 from simulst.policy.read import WaitKAtTestTime, WaitStride
 from simulst.policy.stop import MaxTokens, MaxWords
-from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, Tokens
+from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch
 from simulst.search.beam import JointSearch
 from simulst.stream import Stream
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from simulst.config import Decoding
+from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.espnet import session as module
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded
@@ -19,7 +20,7 @@ from simulst.models.espnet.session import ESPnetSession
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, WholeWords
 from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.stop import Stopping
-from simulst.search import BWBS, Found, Hypothesis, JointBeamSearch, Tokens
+from simulst.search import BWBS, JointBeamSearch
 from simulst.search.calls import Steps
 from simulst.stream import Stream
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from tiny_huggingface import noise
 
+from simulst.hypotheses import Tokens
 from simulst.models.huggingface.architectures import Architecture
 from simulst.models.huggingface.decoder import Memory, State, SteppedDecoder
-from simulst.search import Tokens
 
 PROMPT = (2, 7)
 close = torch.testing.assert_close

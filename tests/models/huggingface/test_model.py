@@ -15,6 +15,7 @@ from tiny_huggingface import KINDS, PAIRS, noise
 from simulst import meter
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.huggingface import decoder
@@ -23,8 +24,8 @@ from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
 from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stop
-from simulst.search import BWBS, IBWBS, JointBeamSearch, Tokens
-from simulst.streams import open_stream
+from simulst.search import BWBS, IBWBS, JointBeamSearch
+from simulst.streams.open import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=4.0)
 

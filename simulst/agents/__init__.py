@@ -1,1 +1,0 @@
-"""Adapters with which other evaluators can run simulst's streams."""

@@ -1,0 +1,1 @@
+"""Audio: reading, features, and the detection of speech."""

@@ -1,0 +1,1 @@
+"""Folders, locks and YAML: how what is written on disk stays whole."""

@@ -1,0 +1,114 @@
+"""Write files and folders whole or not at all; make a folder only once, and with one run at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from simulst.errors import SimulstError
+from simulst.files.lock import LOCK, digest, locked, read_record
+
+MADE_OF = "made_of.json"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file as a whole, so that no reader sees half of it and no kill leaves half of it.
+
+    Raises SimulstError: the file can't be written.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise unwritable(path, error) from error
+
+
+def empty(folder: Path) -> None:
+    """Remove all that is in a folder except its lock."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
+
+
+def unwritable(path: Path, error: Exception) -> SimulstError:
+    """The error to raise if a file can't be written, for example on a full disk. Some libraries don't say why."""
+    reason = error.strerror if isinstance(error, OSError) else "is the disk full?"
+    return SimulstError(f"{path}: cannot be written ({reason}); fix that and run the same command again.")
+
+
+def save_atomically(path: Path, content: Any) -> None:
+    """torch.save through a temporary file, so that no kill leaves half a checkpoint.
+
+    Raises SimulstError: the file can't be written.
+    """
+    import torch  # here, as it takes a second
+
+    part = path.with_name(path.name + ".part")
+    try:
+        torch.save(content, part)
+        part.replace(path)
+    except (OSError, RuntimeError) as error:  # torch's, if the disk is full
+        part.unlink(missing_ok=True)
+        raise unwritable(path, error) from error
+
+
+@contextmanager
+def replaced(out: Path) -> Iterator[Path]:
+    """Yield a new folder to fill; it replaces `out` at the end. Raises SimulstError: `out` can't be written."""
+    out = out.resolve() if out.is_symlink() else out  # the link stays
+    part = out.with_name(out.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(parents=True)
+        yield part
+        shutil.rmtree(out, ignore_errors=True)
+        part.replace(out)
+    except OSError as error:
+        raise unwritable(out, error) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def written_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) -> Iterator[Path | None]:
+    """Yield a new folder to fill, which replaces `out` at the end; yield None if `out` is complete.
+
+    made_of: inputs and options of the folder, as JSON values. They are stored in the folder.
+    force: make the folder again. A folder without a record is somebody else's, and is never replaced.
+
+    Raises SimulstError: `out` was made of something else, or has no record of it; the disk is full; another run uses
+        `out`.
+    """
+    out = Path(os.path.abspath(out)) if out.name in ("", "..") else out
+    with locked(out, out.with_name(f".{out.name}.lock")):
+        if out.is_dir() and any(out.iterdir()) and not (out / MADE_OF).is_file():
+            raise SimulstError(f"{out}: is there already, without {MADE_OF}; name another folder, or delete it.")
+        if (out / MADE_OF).is_file() and not force:
+            read_record(out / MADE_OF, made_of)
+            print(f"{out}: complete; --force does it again")
+            yield None
+            return
+        with replaced(out) as part:
+            yield part
+            write_atomically(part / MADE_OF, json.dumps(made_of, indent=1, ensure_ascii=False))
+
+
+def digest_of_files(files: Iterable[Path]) -> str:
+    """A digest of the contents of text files. A missing file counts as empty."""
+    return digest(file.read_text(encoding="utf-8") if file.is_file() else "" for file in files)
+
+
+def digest_of_file(path: Path) -> str:
+    """A digest of a file's bytes, 16 hexadecimal digits. Raises OSError: it can't be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

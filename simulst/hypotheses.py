@@ -1,0 +1,42 @@
+"""Hypotheses: what a search finds, and what COMMIT decides on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Tokens = tuple[int, ...]
+"""Token ids of the model's vocabulary, `<eos>` left out."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A possible text.
+
+    tokens: all tokens from the start of the utterance on, the committed ones first.
+    score: the log probability by which the search ranked it.
+    """
+
+    tokens: Tokens
+    score: float = 0.0
+
+
+Beam = Sequence[Hypothesis]
+"""The hypotheses of one step, best first."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a step's search.
+
+    beam: its hypotheses, best first.
+    held_back: of the tokens that COMMIT finds stable, so many at the end must not be committed yet.
+    """
+
+    beam: Beam
+    held_back: int = 0
+
+    @property
+    def best(self) -> Tokens:
+        """The tokens of the best hypothesis."""
+        return self.beam[0].tokens if self.beam else ()

@@ -1,0 +1,1 @@
+"""Logs of runs, in the forms of simulst, SimulEval and simulstream."""

@@ -1,0 +1,216 @@
+"""simulstream's log, read and written: JSON lines that say what each chunk of a recording's audio added to its text.
+
+    {"model_loading_time": 1.2}
+    {"id": 7, "metadata": {"wav_name": "talk.wav"}}
+    {"id": 7, "total_audio_processed": 1.0, "computation_time": 0.3, "generated_tokens": [" Hello"],
+     "deleted_tokens": []}
+
+Times are in seconds. A chunk's computation time is its own; SimulEval's `elapsed` adds up that of all chunks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from simulst.errors import SimulstError
+from simulst.log.instances import Instance, Text, Time, check_units
+from simulst.words import completed_by, plain_spaces
+
+logger = logging.getLogger(__name__)
+
+PIECE = "▁"  # SentencePiece's space
+
+Seconds = Annotated[Time, Field(ge=0)]
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """One step. Token: any string; how tokens make a text, see `_texts`."""
+
+    total_audio_processed: Seconds
+    computation_time: Seconds
+    generated_tokens: list[Text]
+    deleted_tokens: list[Text]
+    id: int | str = 0
+
+
+@dataclass
+class _Recording:
+    """What is known of one recording: its chunks, and the tokens that stand, each with the number of its chunk."""
+
+    wav: str
+    chunks: list[_Chunk] = field(default_factory=list)
+    tokens: list[tuple[str, int]] = field(default_factory=list)
+
+    def add(self, chunk: _Chunk, where: str) -> None:
+        if self.chunks and chunk.total_audio_processed < self.chunks[-1].total_audio_processed:
+            raise SimulstError(_again(where, Path(self.wav).stem))
+        self.chunks.append(chunk)
+        if count := len(chunk.deleted_tokens):
+            if [token for token, _ in self.tokens[-count:]] != chunk.deleted_tokens:
+                raise SimulstError(f"{where}: deletes tokens that do not end {self.wav}; the log is broken.")
+            del self.tokens[-count:]
+        self.tokens += [(token, len(self.chunks) - 1) for token in chunk.generated_tokens]
+
+
+def read_simulstream(lines: Sequence[str], unit: str, path: str | Path) -> list[Instance]:
+    """An instance for each recording, in the order in which they began; they have no references.
+
+    unit: "word" or "char". A word whose end was written, or written again, by a later chunk has that chunk's delay.
+    path: names the log in errors.
+    Clients that have not named their recording are left out, with a warning.
+
+    Raises SimulstError: a line that is none of simulstream's, a recording that begins again, no recording with a name
+        and audio.
+    """
+    recordings: dict[str, _Recording] = {}
+    names: dict[str, str] = {}
+    nameless: set[str] = set()
+    for where, row in _rows(lines, path):
+        if "metadata" in row:
+            client, wav = str(row.get("id")), _wav_name(row["metadata"])
+            if not wav:
+                names.pop(client, None)
+            elif Path(wav).stem in recordings:
+                raise SimulstError(_again(where, Path(wav).stem))
+            else:
+                names[client] = wav
+        elif "model_loading_time" not in row:
+            chunk = _parse(row, where)
+            named = names.get(str(chunk.id))
+            if named is None:
+                nameless.add(str(chunk.id))
+            else:
+                recordings.setdefault(Path(named).stem, _Recording(named)).add(chunk, where)
+    if nameless:
+        logger.warning(
+            "%s: left out the audio of %d clients that have not named a recording; send metrics_metadata with a "
+            "wav_name.",
+            path,
+            len(nameless),
+        )
+    heard = [recording for recording in recordings.values() if recording.chunks[-1].total_audio_processed > 0]
+    if not heard:
+        raise SimulstError(f"{path}: the log has no audio of a named recording; send metrics_metadata, then audio.")
+    texts = _texts([recording.tokens for recording in heard], unit)
+    return [
+        _instance(index, recording, pieces, unit)
+        for index, (recording, pieces) in enumerate(zip(heard, texts, strict=True))
+    ]
+
+
+def write_simulstream(instances: Sequence[Instance], unit: str, path: str | Path) -> str:
+    """A log of whole recordings in simulstream's form; `read_simulstream` finds the same texts and times in it.
+
+    A chunk is what was written at one time. It is charged all computation since the chunk before it.
+    unit: "word" or "char", that of the delays. path: names the log in errors.
+    Raises SimulstError: predictions that do not match their delays, words without elapsed times, a recording twice.
+    """
+    check_units(instances, unit, path)
+    rows: list[dict[str, Any]] = [{"model_loading_time": 0.0}]
+    seen: set[str] = set()
+    for number, instance in enumerate(instances):
+        name = instance.recording
+        if name in seen:
+            raise SimulstError(f"{path}: several entries are of {name}; simulstream's log has one of each recording.")
+        seen.add(name)
+        if len(instance.elapsed) != len(instance.delays):
+            raise SimulstError(f"{path}, index {instance.index}: has no elapsed times; simulstream's log needs them.")
+        rows.append({"id": number, "metadata": {"wav_name": f"{name}.wav"}})
+        tokens = re.findall(r"\s*\S+" if unit == "word" else " *[^ ]", instance.prediction.strip(" "))
+        times = zip(instance.delays, instance.elapsed, strict=True)
+        computed = 0.0
+        for (delay, elapsed), units in itertools.groupby(zip(times, tokens, strict=True), key=lambda one: one[0]):
+            rows.append(_row(number, delay, elapsed - delay - computed, [token for _, token in units]))
+            computed = elapsed - delay
+        rows.append(_row(number, instance.source_length, (instance.compute_ms or computed) - computed, []))
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _row(number: int, audio_ms: float, computed_ms: float, tokens: list[str]) -> dict[str, Any]:
+    times = {"total_audio_processed": audio_ms / 1000, "computation_time": max(0.0, computed_ms) / 1000}
+    return {"id": number, **times, "generated_tokens": tokens, "deleted_tokens": []}
+
+
+def _rows(lines: Sequence[str], path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in enumerate(lines, start=1):
+        where = f"{path}, line {number}"
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise SimulstError(f"{where}: not a line of simulstream's log; it was cut off or edited, remove it.")
+        yield where, row
+
+
+def _again(where: str, recording: str) -> str:
+    return f"{where}: {recording} begins again; simulstream appends to its log, keep one run of each recording."
+
+
+def _wav_name(metadata: Any) -> str:
+    """Empty: the metadata name no recording."""
+    name = metadata.get("wav_name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _parse(row: dict[str, Any], where: str) -> _Chunk:
+    try:
+        return _chunk().validate_python(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        says = first["msg"].replace("Input should", "should")
+        name = first["loc"][0]
+        raise SimulstError(f"{where}: not a chunk of simulstream's log: {name}: {says}; score its JSONL log.") from None
+
+
+@cache
+def _chunk() -> TypeAdapter[_Chunk]:
+    return TypeAdapter(_Chunk)
+
+
+def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str) -> list[list[str]]:
+    """The tokens of each recording as pieces of its text.
+
+    Tokens that carry spaces, and characters, stand for themselves; in SentencePiece's "▁" is the space; others are
+    words.
+    """
+    texts = [[plain_spaces(token, unit) for token, _ in recording] for recording in recordings]
+    every = "".join(itertools.chain.from_iterable(texts))
+    if PIECE in every and not any(map(str.isspace, every)):
+        return [[token.replace(PIECE, " ") for token in text] for text in texts]
+    if unit == "char" or any(map(str.isspace, every)):
+        return texts
+    return [[" " * (i > 0) + token for i, token in enumerate(text)] for text in texts]
+
+
+def _instance(index: int, recording: _Recording, pieces: Sequence[str], unit: str) -> Instance:
+    audio = [chunk.total_audio_processed * 1000 for chunk in recording.chunks]
+    computed = [chunk.computation_time * 1000 for chunk in recording.chunks]
+    total = list(itertools.accumulate(computed))
+    last = [recording.tokens[i][1] for i in completed_by(pieces, unit)]
+    return Instance(
+        index=index,
+        prediction="".join(pieces).strip(),
+        delays=[audio[chunk] for chunk in last],
+        elapsed=[audio[chunk] + total[chunk] for chunk in last],
+        prediction_length=len(last),
+        reference=None,
+        source=[recording.wav],
+        source_length=audio[-1],
+        name=Path(recording.wav).stem,
+        compute_ms=total[-1],
+        chunk_elapsed=[audio[chunk] + computed[chunk] for chunk in last],
+    )

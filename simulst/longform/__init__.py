@@ -1,1 +1,0 @@
-"""Streams of any length: find speech and pauses in them."""

@@ -1,0 +1,1 @@
+"""The machine: processors, clusters, and quick imports."""

@@ -1,0 +1,121 @@
+"""READ `boundary`: decode when a boundary predictor finds a boundary (NAIST at IWSLT 2022, section 2.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulst.audio.units import FRAME, FRAME_MS, SAMPLE_RATE
+from simulst.errors import SimulstError
+from simulst.needs import Need
+from simulst.policy.context import Context
+from simulst.policy.read import Read, Reading, check_name
+
+if TYPE_CHECKING:
+    from simulst.policy.boundary_predictor import BoundaryPredictor
+
+
+@dataclass(frozen=True)
+class Boundary(Read):
+    """Decode when a boundary predictor finds a boundary.
+
+    Use it with STOP `end_of_sentence` and COMMIT `all`. The option last_word of COMMIT writes everything at a boundary.
+
+    threshold: λ_thre, in [0, 1]. A piece is a boundary if at least this share of its outputs are labelled 1. With 0,
+        every piece is a boundary; with 1, hardly any.
+    predictor: its file, which local/train_predictor.py writes. A relative path is relative to the current folder.
+    frames: T, length of a piece in frames of 10 ms. The paper also uses 48, for its lowest latencies.
+    name: of model and predictor; it tells several of them apart in tables and curves.
+    """
+
+    threshold: float
+    predictor: str
+    frames: int = 100
+    name: str = ""
+
+    needs = frozenset({Need.AUDIO})
+    usual_commit = "all-last"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold <= 1:
+            raise SimulstError(f"read: threshold is {self.threshold:g}; give a share, from 0 to 1.")
+        if self.frames < 1 or self.frames % 4:
+            raise SimulstError(f"read: frames is {self.frames}; the predictor needs a positive multiple of 4.")
+        check_name(self.name)
+
+    @property
+    def label(self) -> str:
+        return f"{self.curve}-{self.threshold:g}"
+
+    @property
+    def curve(self) -> str:  # type: ignore[override]
+        return f"boundary-T{self.frames}" + (f"-{self.name}" if self.name else "")
+
+    @property
+    def swept(self) -> float | None:
+        return self.threshold
+
+    @property
+    def files(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.predictor,)
+
+    def next_ms(self, decoded_ms: float) -> float:
+        """The end of the next piece, in ms. Decoding a full window between two pieces does not move the pieces."""
+        piece = self.frames * FRAME_MS
+        return (decoded_ms // piece + 1.0) * piece
+
+    def open(self, context: Context) -> Reading:
+        """Raises SimulstError: the predictor is missing, broken or made for shorter pieces; wrong sample rate."""
+        if context.sample_rate != SAMPLE_RATE:
+            raise SimulstError(
+                f"read: the boundary predictor hears {SAMPLE_RATE} Hz, and the model {context.sample_rate} Hz; "
+                "take another READ, such as chunk."
+            )
+        return _Boundaries(self, context)
+
+
+class _Boundaries(Reading):
+    """The predictor's state for one stream. It runs once per utterance for all thresholds that share a memo."""
+
+    def __init__(self, read: Boundary, context: Context) -> None:
+        self._read, self._meter = read, context.meter
+        self._size = read.frames * FRAME
+        self._audio = np.zeros(0, dtype=np.float32)  # of the piece that is not complete yet
+        self._pieces = 0
+        self._share = -1.0  # share of the newest piece; -1 inside a piece, which is below any threshold
+        predictor = _load(read.predictor)
+        if read.frames > predictor.tau:
+            raise SimulstError(
+                f"{read.predictor}: learnt boundaries in pieces of {predictor.tau} frames, but read: frames is "
+                f"{read.frames}; give {predictor.tau} or less, or train a predictor with --tau {read.frames}."
+            )
+        self._key = ("boundary", read.predictor, read.frames)
+        # All streams with this key share one predictor stream. The first of them that reaches a piece computes it, and
+        # each stream passes through all pieces in order.
+        self._stream = self._meter.shared(self._key, predictor.start)
+
+    def next_ms(self, decoded_ms: float) -> float:
+        return self._read.next_ms(decoded_ms)
+
+    def hear(self, samples: np.ndarray) -> None:
+        audio = np.concatenate([self._audio, samples])
+        piece, self._audio = audio[: self._size], audio[self._size :]
+        if piece.size < self._size:
+            self._audio, self._share = piece, -1.0
+            return
+        self._pieces += 1
+        self._share = self._meter.shared((*self._key, self._pieces), lambda: self._stream.share(piece))
+
+    def ready(self) -> bool:
+        return self._share >= self._read.threshold
+
+
+@lru_cache(maxsize=4)
+def _load(path: str) -> BoundaryPredictor:
+    """Loads a predictor once per process, not once per utterance."""
+    from simulst.policy.boundary_predictor import load_predictor  # imports torch
+
+    return load_predictor(path)

@@ -1,0 +1,1 @@
+"""Streams: one utterance, or a recording that is cut at its pauses."""

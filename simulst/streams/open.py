@@ -1,0 +1,63 @@
+"""Open a stream. The configuration says whether it is one utterance or is cut at its pauses."""
+
+from __future__ import annotations
+
+from simulst.background import NOTHING, Background
+from simulst.config import Decoding
+from simulst.errors import SimulstError
+from simulst.languages import unit_of
+from simulst.meter import Meter
+from simulst.models.base import Model, Session
+from simulst.stream import Stream
+from simulst.streams.pauses import SegmentedStream
+
+AnyStream = Stream | SegmentedStream
+
+
+def open_stream(
+    model: Model,
+    decoding: Decoding,
+    source: str,
+    target: str,
+    unit: str = "",
+    meter: Meter | None = None,
+    background: Background = NOTHING,
+) -> AnyStream:
+    """Open a stream of speech in the language `source` that is translated into `target`.
+
+    model: the loaded model.
+    decoding: the policies and the search.
+    source: language spoken, such as "es".
+    target: language written, such as "en".
+    unit: what is written at once, "word" or "char". Empty: the usual unit of the target language.
+    meter: the stream's clock. Streams whose meters share a memo share work.
+    background: what is known of the recording.
+
+    Raises SimulstError: the model does not have this language pair, or can't run this configuration.
+    """
+    meter = meter or Meter()
+    unit = unit or unit_of(target)
+
+    def open_session(part: Meter) -> Session:
+        session = model.session(source, target, part)
+        if not isinstance(session, Session):
+            raise SimulstError(
+                f"{type(session).__name__} is not a session; derive the class from simulst.models.base.Session."
+            )
+        session.languages = source, target
+        session.tell(background.between(source, target))
+        return session
+
+    if decoding.segment.pause_seconds:
+        return SegmentedStream(open_session, decoding, unit, meter)
+    return Stream(open_session(meter), decoding, unit)
+
+
+def skipped_steps(stream: AnyStream) -> str:
+    """A sentence that says how many decoding steps were left out (LATE), and what to do. Empty: none were."""
+    if not stream.skipped:
+        return ""
+    return (
+        f"the machine is too slow: {stream.skipped} of {stream.skipped + len(stream.reads)} decoding steps were left "
+        "out; give longer chunks, a smaller model or a smaller beam."
+    )

@@ -1,0 +1,169 @@
+"""Unsegmented streams of any length: cut speech at its pauses, and decode each part as one utterance.
+
+Models are trained on single sentences. They invent words in silence, and write little after the end of a sentence. So a
+voice activity detector (vad.py) passes only speech to the loop. A pause ends the utterance like the end of a file: all
+of it is decoded and written. The next speech begins a new utterance.
+
+This code is around the loop, not inside a model. The loop decodes at positions that READ names in advance, but a pause
+is recognised only after it has been heard.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulst.audio.units import SAMPLE_RATE
+from simulst.audio.vad import CHUNK, start_of_stream
+from simulst.config import Decoding
+from simulst.errors import SimulstError
+from simulst.meter import Meter
+from simulst.models.base import Session
+from simulst.policy.late import Pace
+from simulst.stream import Emission, Stream, check_samples
+
+BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to the utterance
+LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; shorter sounds are noise
+
+
+@dataclass
+class SegmentedStream:
+    """A stream of any length, as a sequence of utterances. It has the interface of `Stream`.
+
+    No utterance is longer than twice `longest`: so much speech without a break is cut where it is, and goes on in the
+    next utterance.
+
+    The result does not depend on how the audio is cut into pushes, as the detector hears chunks of 32 ms. A word's
+    delay is the end of the chunk after which the loop could write it, so it includes the detector's own delay.
+
+    open_session: opens a session of the model for each utterance.
+    decoding: the configuration.
+    unit: "word" or "char".
+    meter: measures computation time.
+    emissions: all words so far.
+    reads: ms of source at each decoding step, growing.
+    segments: first and last ms of source of each utterance that has ended.
+    skipped: how many decoding steps were left out (see simulst/policy/late.py).
+
+    Raises SimulstError: the model has another sample rate than the detector; the detector is missing.
+    """
+
+    open_session: Callable[[Meter], Session]
+    decoding: Decoding
+    unit: str = "word"
+    meter: Meter = field(default_factory=Meter)
+    emissions: list[Emission] = field(default_factory=list)
+    reads: list[float] = field(default_factory=list)
+    segments: list[tuple[float, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._begin = 0  # number of the utterance's first sample
+        self._pace = Pace()
+        rate = self._open(self.meter).session.sample_rate  # raises now if the configuration can't be decoded
+        if rate != SAMPLE_RATE:
+            raise SimulstError(
+                f"segment: the detector of pauses hears audio of {SAMPLE_RATE} Hz, but the model {rate} Hz; "
+                "write 'segment: {type: none}'."
+            )
+        self._pause = self.decoding.segment.pause_seconds * SAMPLE_RATE
+        self._longest = self.decoding.segment.longest_seconds * SAMPLE_RATE
+        self._hearing = start_of_stream()
+        self._audio = np.zeros(0, dtype=np.float32)
+        self._start = 0  # number of the first sample in self._audio
+        self._heard = 0  # samples that the detector has heard
+        self._quiet = 0  # samples up to the end of the last chunk without speech
+        self._loud = 0  # samples up to the end of the last chunk of speech
+        self._utterance: Stream | None = None  # None between utterances
+        self._given = 0  # samples up to the last one that was passed to this utterance or the one before
+        self._finished = False
+
+    @property
+    def skipped(self) -> int:
+        return self._pace.skipped
+
+    def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
+        """Add audio; returns the words that became final. Arguments and errors are those of `Stream.push`."""
+        if self._finished:
+            raise SimulstError("this stream has ended; open a new one for more audio.")
+        self._audio = np.concatenate([self._audio, check_samples(samples)])
+        self._finished = finished
+        before, end = len(self.emissions), self._start + self._audio.size
+        while self._heard + CHUNK <= end:
+            self._step(self._heard + CHUNK)
+        if finished and self._heard < end:
+            self._step(end)
+        if finished and self._utterance is not None:
+            self._end(self._utterance)
+        return self.emissions[before:]
+
+    def wait(self, seconds: float) -> None:
+        """See `Stream.wait`."""
+        self._pace.work((self._start + self._audio.size) * 1000 / SAMPLE_RATE, seconds)
+
+    def _open(self, meter: Meter) -> Stream:
+        begin_ms = self._begin * 1000 / SAMPLE_RATE
+        return Stream(self.open_session(meter), self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms)
+
+    def _step(self, end: int) -> None:
+        """Hear the next chunk, up to sample `end`, and pass the samples that are known to be speech to the loop."""
+        if self._is_speech(end):
+            self._loud = end
+        else:
+            self._quiet = end
+        if self._utterance is None and end - self._quiet >= LEAST_SPEECH:
+            self._begin = self._given = max(self._quiet - BEFORE, self._given)
+            self._utterance = self._open(self.meter.part(("utterance", self._begin)))
+            self._utterance.session.remember(self._history(end))
+        if self._utterance is None:
+            keep = max(self._quiet - BEFORE, self._given)
+        else:
+            # Silence is held back until more speech shows that it lies within the utterance.
+            if self._loud == end:
+                self._give(self._utterance, self._audio[self._given - self._start : end - self._start])
+                self._given = end
+            keep = self._given
+            size = end - self._begin
+            enough = CHUNK if size >= self._longest else self._pause
+            if end - self._loud >= enough or size >= 2 * self._longest:
+                self._end(self._utterance)
+        self._audio, self._start = self._audio[keep - self._start :], keep
+
+    def _is_speech(self, end: int) -> bool:
+        chunk = self._audio[self._heard - self._start : end - self._start]
+        hearing, padded = self._hearing, np.pad(chunk, (0, CHUNK - chunk.size))
+        before = self.meter.seconds
+        with self.meter.running():
+            self._hearing = self.meter.shared(("hearing", end), lambda: hearing.next(padded))
+        self._heard = end
+        self._pace.work(end * 1000 / SAMPLE_RATE, self.meter.seconds - before)
+        return self._hearing.speech
+
+    def _give(self, utterance: Stream, samples: np.ndarray, finished: bool = False) -> None:
+        steps = len(utterance.reads)
+        delay = self._heard * 1000 / SAMPLE_RATE
+        space = " " if self.emissions and self.unit == "word" and not utterance.emissions else ""
+        for word in utterance.push(samples, finished):
+            computed_ms = word.elapsed_ms - word.delay_ms
+            self.emissions.append(Emission(space + word.text, delay, delay + computed_ms))
+            space = ""
+        if (finished or len(utterance.reads) > steps) and self.reads[-1:] != [delay]:
+            self.reads.append(delay)
+
+    def _history(self, now: int) -> str:
+        """The text that the next utterance's model is shown. now: a sample's number."""
+        history = self.decoding.segment.history
+        if not history.words:
+            return ""
+        since = 1000 * (now / SAMPLE_RATE - history.seconds)
+        recent = list(itertools.takewhile(lambda word: word.delay_ms >= since, reversed(self.emissions)))
+        text = "".join(word.text for word in reversed(recent)).strip()
+        return text[-history.words :] if self.unit == "char" else " ".join(text.split()[-history.words :])
+
+    def _end(self, utterance: Stream) -> None:
+        """Decode an utterance to its end."""
+        self._give(utterance, np.zeros(0, dtype=np.float32), finished=True)
+        self.segments.append((self._begin * 1000 / SAMPLE_RATE, self._given * 1000 / SAMPLE_RATE))
+        self._utterance = None

@@ -1,0 +1,269 @@
+"""load_audio: a sound file gives 16 kHz mono float32; anything else ends in a SimulstError that names the file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.audio.mp3 import counted_samples
+from simulst.audio.read import load_audio, whole_seconds, write_wav
+from simulst.audio.units import SAMPLE_RATE
+from simulst.errors import SimulstError
+
+
+def tone(rate: int, seconds: float = 0.5, hertz: float = 440.0) -> np.ndarray:
+    return (0.5 * np.sin(2 * np.pi * hertz * np.arange(round(rate * seconds)) / rate)).astype(np.float32)
+
+
+def write(path: Path, samples: np.ndarray, rate: int = SAMPLE_RATE, **options: str) -> Path:
+    soundfile.write(path, samples, rate, **options)
+    return path
+
+
+@pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 48000])
+def test_any_rate_becomes_16_khz(tmp_path: Path, rate: int) -> None:
+    samples = load_audio(write(tmp_path / "a.wav", tone(rate), rate))
+    assert samples.dtype == np.float32
+    assert samples.ndim == 1
+    assert abs(samples.size - SAMPLE_RATE // 2) <= 1
+    # The resampler rings at the edges; in between, the tone is the same.
+    inner = slice(800, -800)
+    assert np.abs(samples[inner] - tone(SAMPLE_RATE)[: samples.size][inner]).max() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("suffix", "subtype"),
+    [("wav", "PCM_U8"), ("wav", "PCM_16"), ("wav", "PCM_24"), ("wav", "PCM_32"), ("wav", "FLOAT"), ("wav", "DOUBLE"),
+     ("flac", "PCM_16"), ("flac", "PCM_24"), ("ogg", "VORBIS"), ("wav", "ULAW")],
+)  # fmt: skip
+def test_any_format(tmp_path: Path, suffix: str, subtype: str) -> None:
+    samples = load_audio(write(tmp_path / f"a.{suffix}", tone(SAMPLE_RATE), subtype=subtype))
+    assert samples.size == SAMPLE_RATE // 2
+    assert np.sqrt(np.mean(samples**2)) == pytest.approx(0.5 / np.sqrt(2), rel=0.05)
+
+
+def test_channels_are_averaged(tmp_path: Path) -> None:
+    left, right = tone(SAMPLE_RATE), np.zeros(SAMPLE_RATE // 2, np.float32)
+    samples = load_audio(write(tmp_path / "a.wav", np.stack([left, right], axis=1), subtype="FLOAT"))
+    np.testing.assert_allclose(samples, left / 2, atol=1e-7)
+
+
+@pytest.mark.parametrize("subtype", ["FLOAT", "DOUBLE"])
+@pytest.mark.parametrize("factor", [32768.0, 20.0, 1e30])
+def test_samples_of_another_unit_are_refused(tmp_path: Path, factor: float, subtype: str) -> None:
+    path = write(tmp_path / "a.wav", factor * tone(SAMPLE_RATE), subtype=subtype)
+    for read in (load_audio, whole_seconds):
+        with pytest.raises(SimulstError, match=rf"a\.wav: its samples reach {factor / 2:.6g}".replace("+", r"\+")):
+            read(path)
+
+
+def test_samples_a_little_over_full_scale_are_kept(tmp_path: Path) -> None:
+    np.testing.assert_array_equal(
+        load_audio(write(tmp_path / "a.wav", 3 * tone(SAMPLE_RATE), subtype="FLOAT")), 3 * tone(SAMPLE_RATE)
+    )
+
+
+@pytest.mark.parametrize("subtype", ["PCM_16", "FLOAT"])
+def test_channels_that_cancel_each_other_are_refused(tmp_path: Path, subtype: str) -> None:
+    for channels in ([1, -1], [1, -0.95], [1, -1, 1, -1]):
+        samples = np.stack([factor * tone(SAMPLE_RATE) for factor in channels], axis=1)
+        path = write(tmp_path / "a.wav", samples, subtype=subtype)
+        with pytest.raises(SimulstError, match=rf"a\.wav: its {len(channels)} channels cancel each other .* remix 1"):
+            load_audio(path)
+
+
+@pytest.mark.parametrize("channels", [[1, 0], [1, -0.5], [1, 0, 0, 0, 0, 0, 0, 0], [0, 0], [1e-3, -1e-3]])
+def test_other_channels_are_mixed(tmp_path: Path, channels: list[float]) -> None:
+    """Speech in one of many channels, silence, and inaudible noise."""
+    samples = np.stack([factor * tone(SAMPLE_RATE) for factor in channels], axis=1).astype(np.float32)
+    path = write(tmp_path / "a.wav", samples, subtype="FLOAT")
+    np.testing.assert_allclose(load_audio(path), samples.mean(axis=1), atol=1e-7)
+
+
+def test_span(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav", tone(SAMPLE_RATE), subtype="FLOAT")
+    np.testing.assert_array_equal(load_audio(path, 0.1, 0.3), tone(SAMPLE_RATE)[1600:4800])
+    np.testing.assert_array_equal(load_audio(path, 0.4), tone(SAMPLE_RATE)[6400:])
+    assert load_audio(path, 0.4, 0.51).size == 1600  # rounding of the segment table
+
+
+@pytest.mark.parametrize("span", [(0.0, 0.8), (0.5, None), (0.7, None), (0.2, 0.2), (0.3, 0.2)])
+def test_span_outside(tmp_path: Path, span: tuple[float, float | None]) -> None:
+    path = write(tmp_path / "a.wav", tone(SAMPLE_RATE))
+    with pytest.raises(SimulstError, match=r"a\.wav"):
+        load_audio(path, *span)
+
+
+@pytest.mark.parametrize("span", [(float("nan"), None), (0.0, float("nan")), (0.0, float("inf")), (-1.0, None)])
+def test_span_that_is_no_span(tmp_path: Path, span: tuple[float, float | None]) -> None:
+    path = write(tmp_path / "a.wav", tone(SAMPLE_RATE))
+    with pytest.raises(SimulstError, match=r"a\.wav"):
+        load_audio(path, *span)
+
+
+def test_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulst.audio.read.BLOCK", 1000)
+    path = write(tmp_path / "a.wav", tone(SAMPLE_RATE), subtype="FLOAT")
+    for frames in (999, 1000, 1001, 2000, 8000):
+        np.testing.assert_array_equal(load_audio(path, 0.0, frames / SAMPLE_RATE), tone(SAMPLE_RATE)[:frames])
+
+
+def test_header_that_promises_terabytes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.flac", tone(SAMPLE_RATE))
+    data = bytearray(path.read_bytes())
+    data[21] |= 0x0F  # the upper bits of the number of frames
+    path.write_bytes(data)
+    with pytest.raises(SimulstError, match=r"a\.flac"):
+        load_audio(path)
+
+
+@pytest.mark.parametrize("rate", [1, 999, 2_000_000_000])
+def test_impossible_rate(tmp_path: Path, rate: int) -> None:
+    with pytest.raises(SimulstError, match="sample rate"):
+        load_audio(write(tmp_path / "a.wav", tone(SAMPLE_RATE), rate))
+
+
+def test_single_sample(tmp_path: Path) -> None:
+    assert load_audio(write(tmp_path / "a.wav", np.ones(1, np.float32), 8000)).size
+    with pytest.raises(SimulstError, match="shorter than one sample"):
+        load_audio(write(tmp_path / "b.wav", np.ones(1, np.float32), 48000))
+
+
+def test_missing(tmp_path: Path) -> None:
+    with pytest.raises(SimulstError, match="no such audio file"):
+        load_audio(tmp_path / "none.wav")
+    with pytest.raises(SimulstError, match="a folder, not an audio file"):
+        load_audio(tmp_path)
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").touch()
+    with pytest.raises(SimulstError, match="0 bytes"):
+        load_audio(tmp_path / "a.wav")
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac"])
+def test_zero_length(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"a.{suffix}", np.zeros(0, np.float32))
+    with pytest.raises(SimulstError, match=r"a\."):
+        load_audio(path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("rate", [16000, 44100])
+def test_not_finite(tmp_path: Path, value: float, rate: int) -> None:
+    samples = tone(rate)
+    samples[100] = value
+    with pytest.raises(SimulstError, match="NaN or infinite"):
+        load_audio(write(tmp_path / "a.wav", samples, rate, subtype="FLOAT"))
+
+
+@pytest.mark.parametrize("subtype", ["PCM_16", "PCM_24", "FLOAT"])
+@pytest.mark.parametrize("keep", [0.3, 0.9])
+def test_truncated_wav(tmp_path: Path, subtype: str, keep: float) -> None:
+    path = write(tmp_path / "a.wav", tone(SAMPLE_RATE), subtype=subtype)
+    data = path.read_bytes()
+    path.write_bytes(data[: round(len(data) * keep)])
+    with pytest.raises(SimulstError, match=r"a\.wav: truncated"):
+        load_audio(path)
+
+
+def test_truncated_flac(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).uniform(-0.5, 0.5, SAMPLE_RATE).astype(np.float32)
+    path = write(tmp_path / "a.flac", noise)
+    path.write_bytes(path.read_bytes()[:15000])
+    with pytest.raises(SimulstError, match=r"a\.flac"):
+        load_audio(path)
+
+
+@pytest.mark.parametrize("seconds", [0.003, 0.01, 0.5, 3.0])
+@pytest.mark.parametrize("suffix", ["wav", "flac", "mp3", "ogg"])
+def test_whole_files(tmp_path: Path, suffix: str, seconds: float) -> None:
+    for rate in (16000, 44100):
+        assert whole_seconds(write(tmp_path / f"a.{suffix}", tone(rate, seconds), rate)) == pytest.approx(seconds, 0.01)
+
+
+@pytest.mark.parametrize("keep", [0.34, 0.95])
+@pytest.mark.parametrize("suffix", ["wav", "flac", "mp3"])
+def test_what_was_cut_off_has_no_end(tmp_path: Path, suffix: str, keep: float) -> None:
+    path = write(tmp_path / f"a.{suffix}", np.random.default_rng(0).uniform(-0.5, 0.5, 10 * SAMPLE_RATE))
+    data = path.read_bytes()
+    path.write_bytes(data[: round(len(data) * keep)])
+    with pytest.raises(SimulstError, match=rf"a\.{suffix}: truncated"):
+        whole_seconds(path)
+
+
+def without_first_frame(path: Path) -> None:
+    """As an encoder writes an MP3 to a pipe: without the frame that says how long it is."""
+    data = path.read_bytes()
+    second = data.index(data[:2], 4)
+    assert b"Info" in data[:second] or b"Xing" in data[:second]
+    path.write_bytes(b"ID3\x04\0\0\0\0\x01\x00" + bytes(128) + data[second:])
+
+
+@pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 48000])
+def test_an_mp3_that_does_not_say_how_long_it_is(tmp_path: Path, rate: int) -> None:
+    samples = np.random.default_rng(0).uniform(-0.5, 0.5, 5 * rate) * np.linspace(0, 1, 5 * rate) ** 3
+    path = tmp_path / "a.mp3"
+    soundfile.write(path, samples, rate, bitrate_mode="CONSTANT")
+    assert counted_samples(path) is None  # its first frame says it
+    without_first_frame(path)
+    assert 5 <= whole_seconds(path) < 5.2  # the encoder pads
+    assert load_audio(path).size / SAMPLE_RATE == pytest.approx(whole_seconds(path), abs=1e-3)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"TAG" + bytes(125))
+    assert load_audio(path).size / SAMPLE_RATE == pytest.approx(whole_seconds(path), abs=1e-3)
+    path.write_bytes(whole + bytes(5000) + whole)  # libsndfile's guess is all there is
+    assert counted_samples(path) is None
+    path.write_bytes(whole[:-10])  # the last frame is cut off
+    assert 4.9 < load_audio(path).size / SAMPLE_RATE < 5.2
+    soundfile.write(path, samples, rate, bitrate_mode="VARIABLE")  # quiet first, so that the guess is too large
+    without_first_frame(path)
+    assert counted_samples(path) == pytest.approx(5.1 * rate, rel=0.03)
+    assert 5 <= whole_seconds(path) < 5.2
+    soundfile.write(path, samples[::-1], rate, bitrate_mode="VARIABLE")
+    without_first_frame(path)
+    for read in (load_audio, whole_seconds):
+        with pytest.raises(SimulstError, match=r"a\.mp3: an MP3 whose bit rate varies .* convert it to WAV or FLAC"):
+            read(path)
+
+
+@pytest.mark.parametrize("text", ["hello", "<html>not found</html>", "RIFF", "fLaC", "OggS"])
+def test_not_audio(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.wav"
+    path.write_text(text)
+    with pytest.raises(SimulstError, match=r"a\.wav"):
+        load_audio(path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cut=st.integers(0, 2000), at=st.integers(0, 200), value=st.integers(0, 255), suffix=st.sampled_from(["wav", "flac"])
+)
+def test_damage_ends_in_samples_or_a_sentence(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, at: int, value: int, suffix: str
+) -> None:
+    path = write(tmp_path_factory.mktemp("damage") / f"a.{suffix}", tone(SAMPLE_RATE, 0.1))
+    data = bytearray(path.read_bytes())
+    data[at] = value
+    path.write_bytes(data[: len(data) - cut])
+    try:
+        samples = load_audio(path)
+    except SimulstError as error:
+        assert str(path) in str(error)
+    else:
+        assert samples.size
+        assert np.isfinite(samples).all()
+
+
+def test_a_full_disk(small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 8_000))
+    with pytest.raises(SimulstError, match=r"a\.wav: cannot be written .* run the same command again"):
+        write_wav(small_disk / "a.wav", np.zeros(50_000, np.float32))
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]

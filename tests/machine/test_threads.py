@@ -1,0 +1,72 @@
+"""Threads: OpenMP's threads sleep soon while they wait, unless the environment says otherwise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from multiprocessing import Process
+
+import pytest
+
+from simulst.machine import threads
+from simulst.machine.threads import available_cores, waited_seconds, waits
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, "PASSIVE 5000"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"),
+        ({"GOMP_SPINCOUNT": "0"}, "PASSIVE 0"),
+    ],
+)
+def test_threads_sleep_soon_unless_the_environment_says_otherwise(said: dict[str, str], expected: str) -> None:
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | said
+    code = f"import simulst, os; print(*map(os.environ.get, {names}))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == expected
+
+
+@pytest.mark.parametrize("asked", ["", "nonsense", "0", "-2"])
+def test_processes_share_the_processors(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    assert [available_cores(jobs) for jobs in (1, 2, 4, 6, 100)] == [6, 3, 1, 1, 1]
+
+
+def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert available_cores() == available_cores(4) == 5
+
+
+def spin(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the kernel does not tell")
+def test_waiting_for_a_processor_is_seen() -> None:
+    """Two busy processes share one processor, so this one waits for it part of the time."""
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(everywhere)})
+    try:
+        other = Process(target=spin, args=(2.0,))
+        other.start()
+        before = waits()
+        spin(1.0)
+        assert waited_seconds(before) > 0.1
+        other.kill()
+        other.join()
+    finally:
+        os.sched_setaffinity(0, everywhere)
+
+
+def test_a_thread_that_has_ended_takes_no_waiting_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may also be another thread's by now. A negative time would make the run's log unreadable."""
+    monkeypatch.setattr(threads, "waits", lambda: {"1": 3_000_000_000, "3": 500_000_000, "4": 1_000_000_000})
+    assert waited_seconds({"1": 1_000_000_000, "2": 9_000_000_000, "4": 7_000_000_000}) == 2.5
+    assert waited_seconds({"2": 9_000_000_000, "1": 3_000_000_000, "3": 500_000_000, "4": 1_000_000_000}) == 0

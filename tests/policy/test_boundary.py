@@ -1,0 +1,161 @@
+"""READ `boundary`, with scripted predictors and with a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fake import RATE, FakeModel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst.config import Decoding, parse_decoding
+from simulst.data.datadir import Utterance
+from simulst.errors import SimulstError
+from simulst.meter import Memo, Meter
+from simulst.policy import boundary
+from simulst.policy.boundary import Boundary
+from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_predictor
+from simulst.policy.commit import All
+from simulst.runs import Task, run
+from simulst.search import BeamSearch
+from simulst.stream import Stream
+
+SHARES = (0.0, 0.2, 0.5, 1.0, 0.4)
+
+
+class Scripted:
+    """A predictor whose shares are given; it wants whole pieces, in order, once each."""
+
+    tau = 100
+
+    def __init__(self) -> None:
+        self.heard: list[np.ndarray] = []
+        self.begun = 0
+
+    def start(self) -> Scripted:
+        self.begun += 1
+        self.heard.clear()
+        return self
+
+    def share(self, samples: np.ndarray) -> float:
+        self.heard.append(samples)
+        return SHARES[len(self.heard) - 1]
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    predictor = Scripted()
+    monkeypatch.setattr(boundary, "_load", lambda path: predictor)
+    return predictor
+
+
+def stream(threshold: float, predictor: str = "p.pth", frames: int = 100, memo: Memo | None = None) -> Stream:
+    model = FakeModel(unstable=0)
+    how = Decoding(Boundary(threshold, predictor, frames), All(), search=BeamSearch(1))
+    return Stream(model.session("es", "en", Meter(memo)), how)
+
+
+def test_a_predictor_of_shorter_pieces_is_refused(scripted: Scripted) -> None:
+    with pytest.raises(SimulstError, match=r"p\.pth: learnt boundaries in pieces of 100 frames.*--tau 104"):
+        stream(0.5, frames=104)
+    stream(0.5, frames=48)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "reads"),
+    [
+        (0.0, [1000, 2000, 3000, 4000, 5000, 5700]),
+        (0.2, [2000, 3000, 4000, 5000, 5700]),
+        (0.3, [3000, 4000, 5000, 5700]),
+        (0.5, [3000, 4000, 5700]),
+        (1.0, [4000, 5700]),
+    ],
+)
+def test_boundaries(scripted: Scripted, threshold: float, reads: list[float]) -> None:
+    """At the pieces whose share reaches the threshold, and at the end; all is committed, but whole words leave."""
+    audio = np.arange(5.7 * RATE, dtype=np.float32) / (6 * RATE)
+    one = stream(threshold)
+    one.push(audio, finished=True)
+    assert one.reads == reads
+    assert len(one.committed) == 5700 // 200
+    np.testing.assert_array_equal(np.stack(scripted.heard), audio[: 5 * RATE].reshape(5, RATE))
+
+
+def test_the_predictor_runs_once_for_all_thresholds(scripted: Scripted) -> None:
+    memo, audio = Memo(), np.zeros(5 * RATE + 1, dtype=np.float32)
+    for threshold in (0.5, 0.0, 1.0):
+        one = stream(threshold, memo=memo)
+        one.push(audio, finished=True)
+        assert len(scripted.heard) == 5 and scripted.begun == 1
+    stream(0.5, frames=48, memo=memo)
+    assert scripted.begun == 2  # other pieces are another pass
+
+
+def test_streams_of_one_memo_may_take_turns(scripted: Scripted) -> None:
+    memo = Memo()
+    first, second = stream(0.5, memo=memo), stream(0.0, memo=memo)
+    for _ in range(11):
+        for one in (first, second):
+            one.push(np.zeros(RATE // 2, dtype=np.float32))
+    assert (first.reads, second.reads) == ([3000, 4000], [1000, 2000, 3000, 4000, 5000])
+    assert len(scripted.heard) == 5
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("predictor") / "predictor.pth"
+    torch.manual_seed(0)
+    made = BoundaryPredictor(100, Sizes(mels=16, channels=2, embedding=8, hidden=8))
+    with torch.no_grad():
+        made.label.bias[1] += 0.07  # so that the labels differ
+    made.save(path)
+    yield path
+    boundary._load.cache_clear()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seconds=st.floats(0, 6),
+    cuts=st.lists(st.integers(0, 6 * RATE), max_size=9),
+    frames=st.sampled_from([48, 100]),
+    threshold=st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]),
+    shared=st.booleans(),
+)
+def test_a_real_one(
+    predictor: Path, seconds: float, cuts: list[int], frames: int, threshold: float, shared: bool
+) -> None:
+    """Decoded where the predictor, asked directly, says so; however the audio is cut."""
+    audio = np.random.default_rng(0).normal(0, 0.1, round(seconds * RATE)).astype(np.float32)
+    audio *= np.sin(np.arange(audio.size) / RATE) ** 4
+    listener, piece = load_predictor(predictor).start(), frames * 160
+    pieces = [audio[start : start + piece] for start in range(0, audio.size - piece + 1, piece)]
+    shares = [listener.share(samples) for samples in pieces]
+    expected = [10.0 * frames * (i + 1) for i, share in enumerate(shares) if share >= threshold]
+    expected = [ms for ms in expected if ms < audio.size / 16] + [audio.size / 16]
+    one = stream(threshold, str(predictor), frames, Memo() if shared else None)
+    for start, end in pairwise([0, *sorted(cut for cut in cuts if cut < audio.size)]):
+        one.push(audio[start:end])
+    one.push(audio[one.session.length + one._pending.size :], finished=True)
+    assert one.reads == expected
+
+
+def test_a_predictor_that_hears_something(predictor: Path) -> None:
+    """The property above is not about a predictor that always says the same."""
+    audio = np.random.default_rng(0).normal(0, 0.1, 6 * RATE).astype(np.float32)
+    audio *= np.sin(np.arange(audio.size) / RATE) ** 4
+    listener = load_predictor(predictor).start()
+    shares = {listener.share(samples) for samples in audio.reshape(-1, RATE)}
+    assert len(shares) > 2
+
+
+def test_a_missing_predictor_ends_a_run_before_it_begins(tmp_path: Path) -> None:
+    read = {"type": "boundary", "threshold": 0.5, "predictor": "nowhere.pth"}
+    how = parse_decoding({"read": read, "commit": {"type": "all"}}, "here")
+    with pytest.raises(SimulstError, match=r"^nowhere\.pth: no such file; name a predictor\.pth"):
+        run(Task("fake:FakeModel", "es", "en"), [Utterance("u", tmp_path / "u.wav", "a")], [(tmp_path / "run", how)])
+    assert not (tmp_path / "run" / "config.yaml").exists()
