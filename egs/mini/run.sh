@@ -92,7 +92,7 @@ $force && redo=--force || redo=
 if runs 1; then
     echo "== stage 1: corpus and data directories"
     # shellcheck disable=SC2086
-    python ../../local/make_mini.py --out "$data/corpus" --pairs "$pair" --jobs "$jobs" --style "$style" \
+    python local/make_mini.py --out "$data/corpus" --pairs "$pair" --jobs "$jobs" --style "$style" \
         --train "$train" --dev "$dev" --tst-common "$test" --tst-he "$he" $redo
     simulst data must-c --root "$data/corpus" --pairs "$pair" --out "$data"
 fi

@@ -54,7 +54,7 @@ whisper=models/whisper-base
 
 if runs 1; then
     echo "== stage 1: recordings and transcripts"
-    python ../../local/prepare_prompts.py --downloads downloads --out data --min-words "$min_words"
+    python local/prepare_prompts.py --downloads downloads --out data --min-words "$min_words"
 fi
 
 if runs 2; then

@@ -110,13 +110,13 @@ whisper=$models/whisper-base
 if runs 1; then
     echo "== stage 1: recordings, texts and data directories"
     # shellcheck disable=SC2046
-    OMP_NUM_THREADS=${OMP_NUM_THREADS:-$(nproc)} python ../../local/prepare_voices.py --downloads "$downloads" \
+    OMP_NUM_THREADS=${OMP_NUM_THREADS:-$(nproc)} python local/prepare_voices.py --downloads "$downloads" \
         --out "$data/corpus" --model "$whisper" --heard "$data/heard" $redo
     simulst data must-c --root "$data/corpus" --out "$data" --splits "train dev tst tst-other" \
         --pairs "en-de en-es en-fr en-it en-pt en-ru en-sv es-de es-en es-fr es-it es-ru"
     mkdir -p "$exp"
     for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
-        python ../../local/write_counts.py "$data/corpus" --page "$page" \
+        python local/write_counts.py "$data/corpus" --page "$page" \
             --command "./run.sh --recipe voices --stop-stage 1"
     done
 fi
@@ -176,7 +176,7 @@ if [ "$training" = scratch ]; then
                 done
             done
             for pair in $pairs; do
-                python ../../local/add_readings.py --data "$lines/$pair/train" --out "$data/$pair/train" --source-lang en \
+                python local/add_readings.py --data "$lines/$pair/train" --out "$data/$pair/train" --source-lang en \
                     --readings "$readings" --seed "$pair" --jobs "$jobs" $redo
                 for split in dev $tests; do ln -sfnr "$lines/$pair/$split" "$data/$pair/$split"; done
             done
@@ -238,7 +238,7 @@ if [ "$training" = finetune ]; then
 elif [ "$training" = cascade ]; then
     folder=$exp/cascade$named
     mkdir -p "$folder"
-    variants=$(python ../../local/write_cascades.py --model "$whisper" --decodings "$recognisers" \
+    variants=$(python local/write_cascades.py --model "$whisper" --decodings "$recognisers" \
         --command "$translator" --out "$folder" $($unstable && echo --unstable))
     pictured=$pairs
     title="Cascades on acted speech"
