@@ -23,7 +23,7 @@ import prepare_voices as corpus
 import sources
 import splits
 from lines import Line, samples
-from prepare_voices import all_pairs, counts_table, prepare_voices
+from prepare_voices import all_pairs, counts_tables, prepare_voices
 from simulst.data.datadir import read_data_dir
 from simulst.data.must_c import prepare_must_c
 from simulst.errors import SimulstError
