@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.corpora.voices.corpus import counts_tables
 from simulst.files.folder import write_atomically
 
