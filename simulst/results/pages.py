@@ -36,7 +36,7 @@ BEGIN, END = "<!-- results -->", "<!-- end results -->"
 
 @dataclass(frozen=True)
 class Entry:
-    """A section on the page. section: its name. title: heading [the section's own]. notes: Markdown below the heading.
+    """A section on the page. section: its name. title: heading [the name]. notes: Markdown below the heading.
 
     column: the name of its column in the table of all verdicts [recipe and section].
     """
@@ -112,8 +112,7 @@ def read_recipe(root: Path, name: str) -> Recipe:
         _named(sections, entry.section, path)
     entries |= {section: Entry(section) for section in sections if section not in entries}
     found = {
-        section: (replace(entry, title=entry.title or sections[section].title), sections[section])
-        for section, entry in entries.items()
+        section: (replace(entry, title=entry.title or section), sections[section]) for section, entry in entries.items()
     }
     titles = [entry.title for entry, _ in found.values()]
     if twice := next((title for title in titles if titles.count(title) > 1), None):
