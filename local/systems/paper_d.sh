@@ -63,7 +63,10 @@ get_ready() {
     if runs decode && ! runs train; then need "$prefix/predictor" "./run.sh --recipe $script --stop-stage train"; fi
     if runs pretrain; then check_gpus "$out/offline"; fi
     if runs train; then
-        for name in "${filters[@]}" "${waiting[@]}"; do check_gpus "$prefix/$name"; done
+        for name in "${filters[@]}" "${waiting[@]}"; do
+            check_age "$prefix/$name"
+            check_gpus "$prefix/$name"
+        done
     fi
 }
 

@@ -419,7 +419,11 @@ def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
         ("mini/paper_d", ["--offline-config", "a b.yaml"], "--offline-config 'a b.yaml': give a path without blanks"),
         ("must_c/paper_d", ["--prefix-pieces", "x"], "--prefix-pieces 'x' is not a whole number; see"),
         ("must_c/paper_d", ["--pairs", "en-de en-fr"], "'en-de en-fr': must_c/paper_d is for one pair of languages"),
-        ("voices", ["--train-options", "--max_epoch 1"], "--train-options: an option of ./run.sh --recipe voices/scratch"),
+        (
+            "voices",
+            ["--train-options", "--max_epoch 1"],
+            "--train-options: an option of ./run.sh --recipe voices/scratch",
+        ),
     ],
 )
 def test_bad_options_end_in_a_sentence(name: str, options: list[str], message: str) -> None:
@@ -471,6 +475,18 @@ def test_what_moved_is_named(name: str, options: list[str], message: str) -> Non
 )
 def test_what_is_missing_names_the_command_that_makes_it(noted: Path, name: str, message: str) -> None:
     fails(run(noted, name, "--only", "decode"), message)
+
+
+def test_a_training_of_an_earlier_version(noted: Path) -> None:
+    """Its models are still decoded."""
+    places = noted / "egs/mini/exp/en-de"
+    touch(places / "offline/simulst.json", places / "prefix/predictor/predictor.pth")
+    (places / "offline/simulst.json").write_text(json.dumps({"command": ["--encoder_conf", "rel_pos_type=latest"]}))
+    message = (
+        "exp/en-de/offline: trained with the options of an earlier version; ./run.sh --recipe mini/paper_d --stage"
+    )
+    fails(run(noted, "mini/paper_d", "--stage", "pretrain"), message)
+    assert called(noted, "mini/paper_d", "--stage", "decode") and called(noted, "mini/paper_d", "--force")
 
 
 def test_prefix_pairs_that_are_missing(noted: Path) -> None:
