@@ -15,7 +15,7 @@ import sys
 import time
 
 import click
-from processor import processor
+from simulst.machine.processor import processor
 
 from simulst.command import run_command
 from simulst.errors import SimulstError

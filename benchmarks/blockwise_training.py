@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 import torch
-from processor import processor
+from simulst.machine.processor import processor
 from torch import Tensor
 
 logging.disable(logging.WARNING)

@@ -20,7 +20,7 @@ from random import Random
 
 import numpy as np
 import soundfile
-from processor import processor
+from simulst.machine.processor import processor
 
 from simulst.audio.units import SAMPLE_RATE
 

@@ -31,7 +31,7 @@ import click
 import numpy as np
 import torch
 import yaml
-from processor import processor
+from simulst.machine.processor import processor
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE

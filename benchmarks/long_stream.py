@@ -33,7 +33,7 @@ import click
 import numpy as np
 import psutil
 import yaml
-from processor import processor
+from simulst.machine.processor import processor
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio

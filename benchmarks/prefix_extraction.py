@@ -19,7 +19,7 @@ from unittest import mock
 
 import click
 import torch
-from processor import processor
+from simulst.machine.processor import processor
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio

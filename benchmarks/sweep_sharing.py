@@ -12,7 +12,7 @@ import json
 import time
 from pathlib import Path
 
-from processor import processor
+from simulst.machine.processor import processor
 from tqdm import tqdm
 
 from simulst.config import load_sweep

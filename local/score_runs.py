@@ -39,7 +39,7 @@ def main(
     if not logs:
         raise SimulstError(f"no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
     for log in tqdm(logs, unit="run"):
-        unit = read_run_config(log.parent).get("task", {}).get("unit") or None
+        unit = read_run_config(log.parent).task.unit or None
         score_run(log.parent, target_lang, unit, segmentation=segmentation, references=references, context=context)
 
 

@@ -167,16 +167,15 @@ def score(
     """
     from simulst.errors import SimulstError
     from simulst.languages import unit_of
-    from simulst.log.instances import read_log
     from simulst.metrics.score import compare, format_scores, score_instances
-    from simulst.runs import CONFIG, write_scores
+    from simulst.runs import CONFIG, read_run_log, write_scores
 
     unit = unit or unit_of(target_lang)
     _check_together(segmentation, references)
     if (comet is None) != (sources is None) or (comet is not None and segmentation is None):
         raise SimulstError("give --comet and --sources together, with --segmentation and --references.")
-    instances = read_log(log, unit)
-    baseline = None if against is None else read_log(against, unit)
+    instances = read_run_log(log, unit)
+    baseline = None if against is None else read_run_log(against, unit)
     if segmentation is not None and references is not None:
         from simulst.metrics.longform import Comet, compare_recordings, score_recordings
 
@@ -204,11 +203,11 @@ def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
     LOG is the file or the folder that holds it.
     """
     from simulst.languages import unit_of
-    from simulst.log.instances import read_log
     from simulst.log.simulstream import write_simulstream
+    from simulst.runs import read_run_log
 
     unit = unit or unit_of(target_lang)
-    click.echo(write_simulstream(read_log(log, unit), unit, log), nl=False)
+    click.echo(write_simulstream(read_run_log(log, unit), unit, log), nl=False)
 
 
 @main.command()
@@ -444,7 +443,7 @@ def _decode(
     draw: int | None,
     force: bool,
 ) -> list[dict[str, Any]]:
-    from simulst.background import with_backgrounds
+    from simulst.data.context import with_backgrounds
     from simulst.data.datadir import drawn, read_data_dir, shorter_than
     from simulst.languages import code_of
     from simulst.machine.cluster import Cluster

@@ -9,7 +9,8 @@ import soundfile
 from click.testing import CliRunner
 from fake import FakeModel
 
-from simulst.background import NOTHING, Background, known_of_all, read_backgrounds, with_backgrounds
+from simulst.background import NOTHING, Background, known_of_all, read_backgrounds
+from simulst.data.context import with_backgrounds
 from simulst.cli import main
 from simulst.config import parse_decoding
 from simulst.data.datadir import Utterance

@@ -27,7 +27,8 @@ from ports import listening
 from simulst import cli, stream
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, read_log
+from simulst.log import read_log
+from simulst.log.instance import Instance
 from simulst.machine import cluster
 from simulst.models import load_model, option_names
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes

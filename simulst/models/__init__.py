@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from simulst.models.registry import digest_of_weights, load_model, option_names, parse_options
+from simulst.models.registry import (
+    digest_of_part,
+    digest_of_weights,
+    files_of_model,
+    load_model,
+    option_names,
+    parse_options,
+)
 
-__all__ = ["digest_of_weights", "load_model", "option_names", "parse_options"]
+__all__ = [
+    "digest_of_part",
+    "digest_of_weights",
+    "files_of_model",
+    "load_model",
+    "option_names",
+    "parse_options",
+]

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, check_units, read_log, read_unfinished
+from simulst.log import read_log
+from simulst.log.instance import Instance, check_units
+from simulst.log.simuleval import read_unfinished
 from simulst.metrics.score import score_instances
 
 ONE = Instance(
