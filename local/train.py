@@ -9,7 +9,7 @@ import click
 
 from simulst.command import run_command
 from simulst.errors import SimulstError
-from simulst.models.espnet.lagging import WaitOptions
+from simulst.models.espnet.network.lagging import WaitOptions
 from simulst.training.espnet import Machines, Training, collect_stats, train
 
 FOLDER = click.Path(path_type=Path)

@@ -27,10 +27,10 @@ from simulst.machine.cluster import HERE, Cluster, Map, mapper
 from simulst.machine.threads import waited_seconds, waits
 from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights
-from simulst.models.base import Model
 from simulst.runs.folder import RunFolder, audio_digest
 from simulst.runs.task import Task, model_of
-from simulst.streams.open import AnyStream, open_stream
+from simulst.session import Model
+from simulst.streams import OpenStream, open_stream
 from simulst.words import completed_by
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def _decode(
             yield error
 
 
-def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: float, audio: str = "") -> Instance:
+def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms: float, audio: str = "") -> Instance:
     """The log entry of an utterance whose stream has ended.
 
     A word that was written in several pieces has one delay, that of its last piece.

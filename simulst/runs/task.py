@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from simulst.languages import unit_of
 from simulst.machine.cluster import worker_threads
 from simulst.machine.threads import available_cores
 from simulst.models import load_model
-from simulst.models.base import Model
+from simulst.session import Model
 
 # A file has them as a mapping.
 Options = Annotated[
@@ -35,7 +35,7 @@ class Task:
     source_language: str
     target_language: str
     options: Options = ()
-    unit: Literal["", "word", "char"] = ""
+    unit: Annotated[str, Field(pattern="^(|word|char)$")] = ""
 
     def portable(self) -> Task:
         """The same task with absolute paths, as a cluster's workers may run in another folder."""

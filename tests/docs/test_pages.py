@@ -39,14 +39,14 @@ from simulst.findings import load_findings
 from simulst.findings.overview import overview, read_verdicts
 from simulst.hypotheses import Tokens
 from simulst.models import registry
-from simulst.models.base import Model
 from simulst.needs import Need
 from simulst.policy import boundary, ctc_guide
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
 from simulst.policy.context import TokensView
 from simulst.policy.read import WaitK
 from simulst.search import JointBeamSearch
-from simulst.streams.open import open_stream
+from simulst.session import Model
+from simulst.streams import open_stream
 
 NOT_RUN = {
     ("README.md", "./test.sh"): "it runs this test",

@@ -34,7 +34,7 @@ from simulst.hypotheses import (  # noqa: E402
     Tokens,
 )
 from simulst.meter import Meter  # noqa: E402
-from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
+from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.needs import Need  # noqa: E402
 from simulst.policy.commit import All, Hold, LocalAgreement  # noqa: E402
 from simulst.policy.context import Context, View  # noqa: E402

@@ -32,10 +32,9 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
-from simulst.runs import instance_of
-from simulst.models.base import Session
-from simulst.runs import decode_utterance
-from simulst.streams.open import open_stream
+from simulst.runs import decode_utterance, instance_of
+from simulst.session import Session
+from simulst.streams import open_stream
 from simulst.streams.pauses import SegmentedStream
 
 pytest.importorskip("simulstream")

@@ -10,8 +10,8 @@ import yaml
 
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Meter
-from simulst.models.base import Session
 from simulst.needs import Need
+from simulst.session import Session
 
 RATE = 16000
 STEP = RATE // 5

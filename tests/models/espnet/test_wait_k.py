@@ -14,7 +14,6 @@ from simulst.config import Decoding
 from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
-from simulst.models.base import Model, Session
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper import Whisper, WhisperSession
 from simulst.policy.commit import All, WholeWords
@@ -22,6 +21,7 @@ from simulst.policy.read import WaitKAtTestTime, WaitStride
 from simulst.policy.stop import MaxTokens, MaxWords
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch
 from simulst.search.beam import JointSearch
+from simulst.session import Model, Session
 from simulst.stream import Stream
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
