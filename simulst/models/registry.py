@@ -87,11 +87,13 @@ def digest_of_weights(path: str | Path, options: Mapping[str, Any]) -> str:
     return found if _family(path) else digest([found, str(path)])  # a module may have several classes
 
 
-def digest_of_part(path: str | Path) -> str:
-    """A hash of what a policy reads: of a model's files, or of the file.
+def files_of_part(path: str | Path) -> tuple[Path, ...]:
+    """The files of what a policy reads: those of a model, or the file itself. Raises SimulstError: no such model."""
+    return files_of_model(path, {}) if Path(path).is_dir() else (Path(path),)
 
-    Raises SimulstError: it is neither, or can't be read.
-    """
+
+def digest_of_part(path: str | Path) -> str:
+    """A hash of what a policy reads. Raises SimulstError: no such model, or a file that can't be read."""
     return digest_of_weights(path, {}) if Path(path).is_dir() else sha256_of(Path(path))
 
 
@@ -115,7 +117,7 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
 def families() -> tuple[Family, ...]:
     """All families, sorted by name. Their libraries are imported only when a model is loaded."""
     found = []
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+    for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
         content = importlib.import_module(f"{__package__}.{module.name}")
         if "family" in vars(content):
             found.append(content.family)
