@@ -305,11 +305,10 @@ def _build(key: str, raw: Any, where: str) -> Any:
 
 def _nested(hint: Any, value: Any, where: str, what: str) -> Any:
     """The value of an option. If it describes a part, a list of parts or other options, they are built."""
-    [part, *_] = typing.get_args(hint) if _is_tuple(hint) else [hint]
     for key, kind in KINDS.items():
-        if part is kind and isinstance(value, list):
-            return [_build(key, each, where) for each in value]
-        if part is kind and isinstance(value, dict):
+        if _is_tuple(hint) and typing.get_args(hint)[0] is kind and isinstance(value, list):
+            return [_build(key, part, where) for part in value]
+        if hint is kind and isinstance(value, dict):
             return _build(key, value, where)
     options = isinstance(value, dict) and dataclasses.is_dataclass(hint)
     return build_options(hint, value, where, what) if options else value
