@@ -34,9 +34,8 @@ from simulst.models.base import Family
 from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
 from simulst.options import read_fields
-from simulst.policy.stop import Stopping
+from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.after import stopped_at
 from simulst.search.calls import Steps, ask, run_alone
 from simulst.search.loops import without_loops
 
@@ -364,7 +363,7 @@ class WhisperSession(WindowedSession):
         last, offset = self._audio.size // FRAME // 2 - 1, self._offset / SAMPLE_RATE
         left = [*(last - begin for begin in begins[given:] if best[given:]), math.inf]
         ends = [offset + begin * STATE_SECONDS for begin in begins[given + 1 :]]
-        kept = stopped_at(
+        kept = end_of(
             stop,
             best[given:],
             (lambda: left) if Need.ATTENTION in needs else None,

@@ -11,9 +11,8 @@ from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.cascade.huggingface import MORE_TOKENS, TOKENS_PER_TOKEN
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import Opener, Past, Translation, Translator
-from simulst.policy.stop import Stopping
+from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.after import stopped_at
 from simulst.search.calls import Steps, ask
 from simulst.search.loops import without_loops
 
@@ -95,8 +94,10 @@ class CTranslate2Translation(Translation):
     ) -> Steps[Beam]:
         assert isinstance(options, BeamSearch)
         beam = yield from without_loops(options, lambda used: ask(TranslateBatch(self, sentence, prefix, used)))
-        given = len(prefix)
-        return [replace(h, tokens=prefix + h.tokens[given:][: stopped_at(stop, h.tokens[given:])]) for h in beam]
+        if stop is None:
+            return beam
+        new = [h.tokens[len(prefix) :] for h in beam]
+        return [replace(h, tokens=prefix + t[: end_of(stop, t)]) for h, t in zip(beam, new, strict=True)]
 
     def translate(self, sentence: str, prefix: Tokens, options: BeamSearch) -> Beam:
         """CTranslate2's own search. Raises SimulstError: the text is too long."""

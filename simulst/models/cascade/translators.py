@@ -13,9 +13,8 @@ from simulst.background import NOTHING, Background
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.needs import Need
-from simulst.policy.stop import Stopping
+from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.after import stopped_at
 from simulst.search.calls import Steps, ask
 from simulst.words import split
 
@@ -93,7 +92,7 @@ class PlainTranslation(Translation):
         text, follows = yield from ask(Translate(self, sentence, self.text(prefix).strip(), past))
         tokens = self._tokens(text, joined=follows and bool(prefix) and not text[:1].isspace())
         new = tokens if follows else tokens[place_of(prefix, tokens) :]
-        return [Hypothesis(prefix + new[: stopped_at(stop, new)])]
+        return [Hypothesis(prefix + new[: end_of(stop, new) if stop else None])]
 
     def text(self, tokens: Tokens) -> str:
         return "".join(self.words[token] for token in tokens)

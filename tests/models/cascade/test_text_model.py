@@ -66,7 +66,7 @@ def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> N
     ).tolist()
     theirs = theirs[2 if kind in FORCED else 1 :]
     theirs = tuple(theirs[: theirs.index(2)] if 2 in theirs else theirs)
-    [best] = ours.search_steps(SENTENCE, (), GREEDY, None)
+    [best] = speaker.searched(ours, SENTENCE, (), GREEDY, None)
     assert best.tokens[: len(theirs)] == theirs and len(theirs) > 3
 
 
@@ -74,10 +74,10 @@ def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> N
 def test_a_translation_goes_on_from_its_beginning(kind: str, folders: dict[str, Path]) -> None:
     """Whether the sentence is new, or was translated before from another beginning."""
     ours = translation(folders[kind], kind)
-    whole = ours.search_steps(SENTENCE, (), GREEDY, None)[0].tokens
+    whole = speaker.searched(ours, SENTENCE, (), GREEDY, None)[0].tokens
     for prefix in (whole[:3], (10, 11), whole[:1], ()):
-        [again] = ours.search_steps(SENTENCE, prefix, GREEDY, None)
-        [fresh] = translation(folders[kind], kind).search_steps(SENTENCE, prefix, GREEDY, None)
+        [again] = speaker.searched(ours, SENTENCE, prefix, GREEDY, None)
+        [fresh] = speaker.searched(translation(folders[kind], kind), SENTENCE, prefix, GREEDY, None)
         assert again.tokens == fresh.tokens and again.tokens[: len(prefix)] == prefix
 
 
@@ -121,7 +121,7 @@ def test_a_translation_that_fills_the_positions(folders: dict[str, Path], caplog
     warn_of_full_context.cache_clear()
     ours, prefix = translation(folders["marian"], "marian"), (10, 11) * 40
     for size in (78, 79, 80):
-        found = ours.search_steps(SENTENCE * 3, prefix[:size], GREEDY, None)
+        found = speaker.searched(ours, SENTENCE * 3, prefix[:size], GREEDY, None)
         assert found[0].tokens[:size] == prefix[:size]
     assert [h.tokens for h in found] == [prefix]
     [said] = [record.getMessage() for record in caplog.records if "positions" in record.getMessage()]

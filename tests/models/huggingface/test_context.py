@@ -13,7 +13,6 @@ from simulst.models import load_model
 from simulst.models.huggingface.model import HuggingFace
 from simulst.models.whisper import Whisper
 from simulst.search import JointBeamSearch
-from simulst.search.calls import run_alone
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.3)
 KNOWN = Background("a source", "the dog.", (("dog", "der Hund"), ("Café", "Café"), ("source", "")))
@@ -63,7 +62,8 @@ def test_what_may_come_first_after_other_text(kind: str, folders: dict[str, Any]
         session.remember(before)
         session.prompt(Background("", told))
         session.extend(noise(1))
-        search = session._search_over(run_alone(session._encoded()), GREEDY)
+        run_alone(session.encode_steps())
+        search = session._search_over(session._encoded, GREEDY)
         first = search.decoder.step(torch.tensor([0]), search.decoder.start(), search.memory)[0]
         assert first[0, 10:13].isneginf().all() == (not (free and kind == "whisper"))
 
