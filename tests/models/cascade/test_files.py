@@ -73,7 +73,7 @@ MODELS: dict[str, Callable[[Path], Path]] = {
 
 @contextmanager
 def watched(folder: Path) -> Iterator[set[Path]]:
-    """What is opened in a folder, at any depth, also by libraries that are no Python; known once the block has ended."""
+    """What is opened in a folder, at any depth, by libraries too; known once the block has ended."""
     opened: set[Path] = set()
     with INotify() as inotify:
         places = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
