@@ -16,7 +16,7 @@ import time
 
 import click
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.errors import SimulstError
 from simulst.machine.processor import processor
 

@@ -1,8 +1,8 @@
 """No circle of imports, of files or of packages.
 
-All imports count, also those in functions and under TYPE_CHECKING. `from a.b import c` is an import of a/b/c.py if there
-is such a file, or else of a/b.py or a/b/__init__.py: a package's __init__ is its face, and stands in the graph like any
-file. Python runs it also for `import a.b.c`, which does not count: whoever imports a file means that file.
+All imports count, also those in functions and under TYPE_CHECKING. `from a.b import c` is an import of a/b/c.py if
+there is such a file, or else of a/b.py or a/b/__init__.py: a package's __init__ is its face, and stands in the graph
+like any file. Python runs it also for `import a.b.c`, which does not count: whoever imports a file means that file.
 """
 
 from __future__ import annotations
