@@ -105,7 +105,9 @@ def _run_of(run: ScoredRun) -> Run:
         run.scores,
         _portable(config.decoding),
         config.weights or None,
-        *(getattr(config, name) or None for name in ("date", "commit", "processor")),
+        config.date or None,
+        config.commit or None,
+        config.processor or None,
     )
 
 

@@ -181,7 +181,7 @@ def section_parts(section: Section, picture: str, notes: str = "") -> list[str]:
 
 
 def _decoded(section: Section) -> str:
-    """When, by which commit and where the runs were decoded, as far as it is known."""
+    """When, by which commit and where the runs were decoded (or their page was published), as far as it is known."""
     dates = sorted({run.date for run in section.runs if run.date})
     commits = list(dict.fromkeys(run.commit[:12] for run in section.runs if run.commit))
     processors = list(dict.fromkeys(run.processor for run in section.runs if run.processor))
@@ -190,7 +190,8 @@ def _decoded(section: Section) -> str:
         f"by commit {', '.join(commits)}" if commits else "",
         f"on {', '.join(processors)}" if processors else "",
     ]
-    return f"Decoded {', '.join(part for part in parts if part)}." if any(parts) else ""
+    what = "Published" if section.rounded else "Decoded"
+    return f"{what} {', '.join(part for part in parts if part)}." if any(parts) else ""
 
 
 def anchor(title: str) -> str:
