@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simulst.errors import SimulstError
-from simulst.models.cascade.open_command import OpenCommand
+from simulst.models.cascade.open_command import OpenCommand, run_once
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation, Translation, Translator
 
 
@@ -44,7 +43,7 @@ class Command(Translator):
         def opened(source: str, target: str) -> Translation:
             named = [word.replace("{source}", source).replace("{target}", target) for word in words]
             if self.answers == "once":
-                return CommandTranslation(lambda text: run(named, text, self.timeout), target)
+                return CommandTranslation(lambda text: run_once(named, text, self.timeout), target)
             if (source, target) not in running:
                 running[source, target] = OpenCommand(named, self.answers, self.timeout)
             return CommandTranslation(running[source, target].ask, target)
@@ -61,19 +60,3 @@ class CommandTranslation(PlainTranslation):
 
     def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
         return " ".join(self._ask(" ".join(sentence.split())).split()), False
-
-
-def run(words: list[str], text: str, timeout: float) -> str:
-    """The answer of a command that is run for this text. Raises SimulstError: there is none."""
-    name = shlex.join(words)
-    try:
-        done = subprocess.run(words, input=text.encode() + b"\n", capture_output=True, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise SimulstError(f"'{name}' gave no translation within {timeout:g} s; give it a longer 'timeout'.") from error
-    except OSError as error:
-        raise SimulstError(f"'{name}' cannot be run ({error.strerror}); check the command.") from error
-    answer = done.stdout.decode("utf-8", errors="replace").strip()
-    if done.returncode or not answer:
-        reason = done.stderr.decode("utf-8", errors="replace").strip().splitlines()[-1:] or ["it wrote nothing"]
-        raise SimulstError(f"'{name}' failed with status {done.returncode} ({reason[0]}); try it in a shell.")
-    return answer
