@@ -12,7 +12,7 @@ import speaker
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
-from simulst.models.cascade.command import Command
+from simulst.models.cascade.command import KEPT_OPEN, Command
 from simulst.models.cascade.open_command import OpenCommand, run_once
 from simulst.streams.open import open_stream
 
@@ -150,6 +150,21 @@ def test_streams_of_a_pair_share_it(tmp_path: Path) -> None:
         stream.push(speaker.audio(say), finished=True)
         assert "".join(e.text for e in stream.emissions) == say.upper()
     assert starts(tmp_path) == 1
+
+
+def test_processes_that_no_stream_uses_end(tmp_path: Path) -> None:
+    """Clients of a server may name any number of languages."""
+    (tmp_path / "program.sh").write_text("while read -r line; do echo $line; done")
+    options = Command(f"bash {tmp_path / 'program.sh'} {{source}} {{target}}", "line")
+    opener = options.load(tmp_path, 1)
+    used = opener("en", "de")
+    assert used.translate("a", "")[0] == "a"
+    for number in range(20):
+        assert opener("en", f"en-x-a{number}").translate("a", "")[0] == "a"
+    place = str(tmp_path / "program.sh")
+    running = [p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if place in (p.info["cmdline"] or [])]
+    assert len(running) == KEPT_OPEN + 1 and [*running[0][-2:]] == ["en", "de"]
+    assert used.translate("b", "")[0] == "b"
 
 
 @pytest.mark.skipif(not MODE.is_file(), reason="apertium-eng-spa is not installed")
