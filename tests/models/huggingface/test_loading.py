@@ -145,7 +145,7 @@ def test_a_configuration_with_fewer_layers(tmp_path: Path, kind: str, key: str) 
     config[key] -= 1
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(
-        SimulstError, match=r"the weights hold '.*layers.*', which the model of config\.json does not have"
+        SimulstError, match=r"the weights hold '.*layers\.1\..*, which the model of config\.json does not have"
     ):
         load_model(folder, threads=1)
 
