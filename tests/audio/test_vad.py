@@ -18,7 +18,7 @@ from simulst.errors import SimulstError
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 
 def segments(samples: np.ndarray, pause: float = 0.25) -> list[tuple[int, int]]:

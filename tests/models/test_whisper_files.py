@@ -15,7 +15,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.policy.commit import LocalAgreement
 from simulst.policy.read import Chunk
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,168 @@
+"""Fast inference of ESPnet's contextual-block encoders. Up to rounding, the output equals ESPnet's.
+
+The encoder (Tsunoo et al. 2019, "Transformer ASR with Contextual Block Processing"; 2021, "Streaming Transformer ASR
+with Blockwise Synchronous Beam Search") reads subsampled frames in blocks that overlap. Each block gets one additional
+row at its start and one at its end. The row at the end is the context vector of the block. It is initialised with the
+average of the block's frames and passes through the layers with them. The row at the start is, at each layer, the
+context vector that entered this layer in the previous block. So layer l of a block depends only on the input of layer l
+in the previous block, and each layer can be computed for many blocks at once.
+
+In self-attention the first row is no query and the last row is no key. ESPnet computes everything and masks it. Here
+the last row is left out of the keys, and the output of the first row is set to zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from simulst.errors import SimulstError
+from simulst.models.espnet.network.layers import Layers, Subsampling
+from simulst.models.espnet.network.linear import dtype_of
+
+SUBSAMPLING = (4, 6, 8)
+GROUP = 16  # blocks computed at once; more would take more memory and no less time
+
+
+@dataclass(frozen=True)
+class EncoderState:
+    """What the encoder keeps between calls. Its tensors are never changed, so a state can be used again.
+
+    features: (B, n, dims) the features that the next subsampled frame needs, and those after them.
+    frames: (B, t, width) the subsampled frames from the start of the next block on.
+    blocks: how many blocks have been encoded.
+    contexts: (layers, B, width) the context vector of the last block, at the input of each layer.
+    """
+
+    features: torch.Tensor
+    frames: torch.Tensor
+    blocks: int = 0
+    contexts: torch.Tensor | None = None
+
+    def __getitem__(self, rows: list[int]) -> EncoderState:
+        """The state of some of the utterances. rows: their numbers."""
+        contexts = None if self.contexts is None else self.contexts[:, rows]
+        return EncoderState(self.features[rows], self.frames[rows], self.blocks, contexts)
+
+
+class BlockwiseEncoder:
+    """Encodes an utterance that comes in pieces, or several utterances that come in pieces of the same length.
+
+    encoder: ESPnet's ContextualBlockConformerEncoder or ContextualBlockTransformerEncoder, with its weights, on its
+        device. It is not needed afterwards, and must not be changed.
+    precision: of the matrix products. bfloat16 changes the output by about 0.4 %; it is fast only on processors with
+        bfloat16 instructions.
+
+    Raises SimulstError: an option of the encoder that is not implemented here.
+    """
+
+    def __init__(self, encoder: Any, precision: str = "float32") -> None:
+        dtype = dtype_of(precision)
+        _check_supported(encoder)
+        self.block_size, self.hop_size = int(encoder.block_size), int(encoder.hop_size)
+        self.width = int(encoder.output_size())
+        self._past_size = self.block_size - self.hop_size - int(encoder.look_ahead)
+        self.first_size = self._past_size + self.hop_size  # frames that the first block writes; others write hop_size
+        self._average_has_position = bool(encoder.ctx_pos_enc)
+        with torch.inference_mode():
+            self._subsampling = Subsampling(encoder.embed, dtype)
+            self._layers = Layers(encoder, dtype)
+        self.subsample, self.least = self._subsampling.factor, self._subsampling.least
+        # One frame more than the first block: an utterance that ends with its first block is encoded differently.
+        self.first_features = self.subsample * self.block_size + self.least
+
+    @torch.inference_mode()
+    def __call__(
+        self, features: torch.Tensor, state: EncoderState | None, final: bool
+    ) -> tuple[torch.Tensor, EncoderState | None]:
+        """Encode more features. Up to rounding, the frames do not depend on how the features are cut into calls.
+
+        The first block_size - look_ahead frames are returned once there are `first_features` features, and hop_size
+        more after every subsample * hop_size features. (ESPnet needs 5 or more features more, because of how it cuts
+        its input.)
+
+        features: (B, n, dims), normalised; n may be 0.
+        state: the state that the last call returned; None at the start of the utterances.
+        final: whether these are the last features. If so, all remaining frames are returned.
+        Returns: new encoder frames (B, t, width), and the state for the next call (None after the last one).
+        """
+        state = state or EncoderState(features[:, :0], features.new_zeros(len(features), 0, self.width))
+        pieces = features.split(GROUP * self.hop_size * self.subsample, dim=1)
+        outputs = []
+        for i, piece in enumerate(pieces):
+            output, state = self._encode(piece, state, final and i == len(pieces) - 1)
+            outputs.append(output)
+        return torch.cat(outputs, 1), None if final else state
+
+    def _encode(self, features: torch.Tensor, state: EncoderState, final: bool) -> tuple[torch.Tensor, EncoderState]:
+        features, frames = torch.cat([state.features, features], 1), state.frames
+        new = self._subsampling.count(features.shape[1])
+        if new:
+            used = (new - 1) * self.subsample + self.least
+            frames = torch.cat([frames, self._subsampling(features[:, :used])], 1)
+            features = features[:, new * self.subsample :]
+        count = frames.shape[1]
+        if final and not state.blocks and count <= self.block_size:
+            return self._layers(frames), state  # without contexts
+        # The block that ends with the last frame waits: if the utterance ends there, the block writes all its frames.
+        ready = count - self.block_size + (self.hop_size if final else 0)
+        blocks = max(0, -(-ready // self.hop_size))
+        if not blocks:
+            return frames[:, :0], EncoderState(features, frames, state.blocks, state.contexts)
+        rows, contexts = self._encode_blocks(frames, blocks, state)
+        past, hop = self._past_size, self.hop_size
+        output = rows[:, :, past : past + hop].flatten(1, 2)
+        if not state.blocks:
+            output = torch.cat([rows[:, 0, :past], output], 1)
+        if final:
+            output = torch.cat([output, rows[:, -1, past + hop :]], 1)[:, : count - (past if state.blocks else 0)]
+        return self._layers.norm(output), EncoderState(
+            features, frames[:, blocks * hop :], state.blocks + blocks, contexts
+        )
+
+    def _encode_blocks(
+        self, frames: torch.Tensor, count: int, state: EncoderState
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Encode the next `count` blocks of subsampled frames, (B, t, width).
+
+        After the end of an utterance the block is padded with zeros. They are not masked, as in ESPnet.
+        Returns: the rows of the blocks (B, count, block_size, width), and the contexts for the next block.
+        """
+        block, hop, batch = self.block_size, self.hop_size, len(frames)
+        last = frames.shape[1] - (count - 1) * hop  # frames of the last block
+
+        def cut(rows: torch.Tensor) -> torch.Tensor:  # to (B, count, width, block_size)
+            return F.pad(rows, (0, 0, 0, max(0, block - last))).unfold(1, block, hop)[:, :count]
+
+        sizes = frames.new_tensor([block] * (count - 1) + [min(block, last)])
+        averages = cut(frames).sum(3) / sizes[:, None]
+        x = frames.new_empty(batch, count, block + 2, self.width)
+        x[:, :, 1:-1] = cut(self._layers.add_positions(frames, hop * state.blocks)).transpose(2, 3)
+        x[:, :, -1] = self._layers.add_positions(averages, state.blocks) if self._average_has_position else averages
+        contexts = []
+        for i, layer in enumerate(self._layers.layers):
+            context = x[:, :, -1]
+            x[:, 0, 0] = context[:, 0] if state.contexts is None else state.contexts[i]
+            x[:, 1:, 0] = context[:, :-1]
+            contexts.append(context[:, -1])
+            x = layer(x.flatten(0, 1), True).unflatten(0, (batch, count))
+        return x[:, :, 1:-1], torch.stack(contexts)
+
+
+def _check_supported(encoder: Any) -> None:
+    block, hop, ahead = (getattr(encoder, name, 0) for name in ("block_size", "hop_size", "look_ahead"))
+    if block <= 0 or hop <= 0 or ahead < 0 or hop + ahead > block:
+        raise SimulstError(f"block_size {block}, hop_size {hop} and look_ahead {ahead} cannot be streamed.")
+    if encoder.subsample not in SUBSAMPLING:
+        raise SimulstError("input_layer: only conv2d, conv2d6 and conv2d8 can be streamed.")
+    for name, value in (("init_average", True), ("normalize_before", True)):
+        if getattr(encoder, name) != value:
+            raise SimulstError(f"{name}: {getattr(encoder, name)} is not implemented.")
+    for layer in encoder.encoders:
+        if layer.concat_after:
+            raise SimulstError("concat_after: True is not implemented.")
+        if not all(isinstance(w, torch.nn.Linear) for w in (layer.feed_forward.w_1, layer.feed_forward.w_2)):
+            raise SimulstError("positionwise_layer_type: only linear is implemented.")
