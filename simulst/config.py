@@ -329,12 +329,14 @@ def _find_class(key: str, name: str, where: str) -> type:
         )
     try:
         cls = getattr(importlib.import_module(module), attribute)
+    except SimulstError as error:
+        raise SimulstError(f"{where}: '{key}': '{name}': {error}") from error
     except Exception as error:  # of any kind, as importing runs the user's code
         raise SimulstError(
             f"{where}: '{key}': cannot import '{name}' ({reason_of(error)}); check the path, and PYTHONPATH."
         ) from error
     kind = KINDS[key]
-    if not (isinstance(cls, type) and issubclass(cls, kind) and dataclasses.is_dataclass(cls)):
+    if not (isinstance(cls, type) and issubclass(cls, kind) and _is_decorated(cls)):
         raise SimulstError(
             f"{where}: '{key}': '{name}' is not a dataclass derived from {kind.__module__}.{kind.__qualname__}; "
             "see docs/policy.md."
@@ -342,6 +344,12 @@ def _find_class(key: str, name: str, where: str) -> type:
     if missing := ["label"] * (not hasattr(cls, "template")) or sorted(getattr(cls, "__abstractmethods__", ())):
         raise SimulstError(f"{where}: '{key}': '{name}' has no '{missing[0]}'; write it, see docs/policy.md.")
     return cls
+
+
+def _is_decorated(cls: type) -> bool:
+    """Whether a class is a dataclass, and not only derived from one, with options of its own that are no fields."""
+    own = vars(cls).get("__annotations__", {})
+    return dataclasses.is_dataclass(cls) and own.keys() <= cls.__dataclass_fields__.keys()
 
 
 LIVE = parse_decoding(
