@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_runs import LA2, command, data, options, simulst, timeless
 
-from simulst.log.instances import Instance
+from simulst.log.instance import Instance
 from simulst.runs import decode
 
 __all__ = ["data"]  # a fixture

@@ -37,14 +37,14 @@ from simulst.findings import load_findings
 from simulst.findings.overview import overview, read_verdicts
 from simulst.hypotheses import Tokens
 from simulst.models import registry
-from simulst.models.base import Model
 from simulst.needs import Need
 from simulst.policy import boundary, ctc_guide
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
 from simulst.policy.context import TokensView
 from simulst.policy.read import WaitK
 from simulst.search import JointBeamSearch
-from simulst.streams.open import open_stream
+from simulst.session import Model
+from simulst.streams import open_stream
 from speech import espeak
 
 NOT_RUN = {
@@ -382,7 +382,7 @@ def test_configurations(
 ) -> None:
     """Each decodes some audio, with Whisper or else with a model that gives all that may be asked for."""
     monkeypatch.setattr(fake, "TokensView", Guess)
-    monkeypatch.setattr(ctc_guide, "_load", lambda model, checkpoint: (fake.RATE, GuessingGuide))
+    monkeypatch.setattr(ctc_guide, "_load", lambda load_model, model, checkpoint: (fake.RATE, GuessingGuide))
     (here / "block.yaml").write_text(text)
     for decoding in load_sweep(here / "block.yaml"):
         alone = parse_decoding(decoding.raw, where)

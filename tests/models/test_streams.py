@@ -20,11 +20,11 @@ from simulst.audio.vad import CHUNK
 from simulst.config import LIVE
 from simulst.meter import Meter
 from simulst.models import load_model
-from simulst.models.base import Model, Session
 from simulst.policy.late import Wait
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause, Whole
 from simulst.search import BeamSearch, JointBeamSearch, SearchOptions
+from simulst.session import Model, Session
 from simulst.stream import Stream
 from simulst.streams.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
 
