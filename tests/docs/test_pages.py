@@ -464,9 +464,9 @@ def rows(page: str) -> list[list[str]]:
 
 
 def test_the_number_of_configurations() -> None:
-    count = len(load_sweep(pages.ROOT / "conf/decode/sweep.yaml"))
+    count = len(load_sweep(pages.ROOT / "conf/decode/paper_c.yaml"))
     assert f"has {count} configurations" in pages.read("docs/decoding.md")
-    assert f"the {count} of `conf/decode/sweep.yaml`" in pages.read("docs/new_pair.md")
+    assert f"the {count} of `conf/decode/paper_c.yaml`" in pages.read("docs/new_pair.md")
 
 
 def test_a_configuration_has_one_document() -> None:
