@@ -41,5 +41,5 @@ setup(
         "huggingface": ["accelerate", "huggingface_hub", "sentencepiece", "torch", "transformers"],
         "dev": ["hypothesis", "inotify-simple", "mypy", "psutil", "pytest", "pytest-xdist", "ruff"],
     },
-    entry_points={"console_scripts": ["simulst = simulst.cli:entry"]},
+    entry_points={"console_scripts": ["simulst = simulst.commands.main:entry"]},
 )

@@ -17,7 +17,7 @@ import time
 import click
 from processor import processor
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.errors import SimulstError
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")  # simulst sets them when it is imported

@@ -35,7 +35,7 @@ from processor import processor
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens

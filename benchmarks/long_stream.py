@@ -38,7 +38,7 @@ from tqdm import tqdm
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.command import Numbers, run_command
+from simulst.commands.common import Numbers, run_command
 from simulst.config import parse_decoding
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError

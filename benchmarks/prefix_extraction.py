@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import FRAME
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.data.datadir import read_data_dir
 from simulst.hypotheses import Tokens
 from simulst.models import load_model

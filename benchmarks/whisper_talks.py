@@ -35,7 +35,7 @@ from tqdm import tqdm
 
 from simulst.audio.read import load_audio, seconds_of
 from simulst.audio.units import SAMPLE_RATE
-from simulst.command import Positive, Words, run_command
+from simulst.commands.common import Positive, Words, run_command
 from simulst.config import Decoding, load_sweep
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.data.gaps import KINDS, gap

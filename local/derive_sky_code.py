@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.corpora.voices.name_code import TABLE, derive_table, format_table, heard_lines
 from simulst.corpora.voices.sky_archive import SkyArchive
 from simulst.corpora.voices.sky_text import LANGUAGES, sections

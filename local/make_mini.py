@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import Words, run_command
+from simulst.commands.common import Words, run_command
 from simulst.corpora.mini.corpus import PAIRS, SIZES, make_mini, size_table
 from simulst.corpora.mini.segments import STYLES, Style
 

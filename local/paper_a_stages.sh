@@ -19,7 +19,7 @@ if runs 21; then
         fi
     done
     # shellcheck disable=SC2086
-    train_alone python $local/finetune.py --config "$a_config" ${a_model:+--model "$a_model"} $parts \
+    train_alone simulst train finetune --config "$a_config" ${a_model:+--model "$a_model"} $parts \
         --out "$a_out" $redo
 fi
 
@@ -37,7 +37,7 @@ if runs 23; then
     choose_pages PAPER_A.md
     for pair in $pairs; do
         name=$(pair_section "$pair")-a${a_prefixes:+-$a_prefixes}
-        for split in $a_tests; do python $local/score_runs.py --target-lang "${pair#*-}" "$a_out/decode/$pair/$split"; done
+        for split in $a_tests; do simulst runs score --target-lang "${pair#*-}" "$a_out/decode/$pair/$split"; done
         write_curve_and_tables "$name" "$a_out/decode/$pair" "$a_out/$pair" "$recipe $pair" "$a_tests" "$a_command"
         write_findings "$name" PAPER_A.md "${a_out#"$exp"/}/decode/$pair/${a_tests%% *}" "$a_command" "$a_findings"
         # Compare one model of several pairs with a model of this pair alone, if that has been decoded.

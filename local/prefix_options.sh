@@ -24,7 +24,7 @@
 #   --wait-config F      ESPnet's configuration for training for wait-k [$wait_config]
 #   --full-context-options "."  model options for ESPnet's trainer in stages 11 and 13, which need the same encoder and
 #                        decoder, such as "--encoder conformer --encoder_conf num_blocks=12"
-#   --predictor-model "."  the boundary predictor's size and training, by options of local/train_predictor.py
+#   --predictor-model "."  the boundary predictor's size and training, by options of simulst prefix predictor
 #                        [$predictor_model]
 #   --offline-options ".", --prefix-options ".", --wait-options ".", --predictor-options "."  further options of the
 #                        four trainings

@@ -61,13 +61,13 @@ if runs 11; then
     echo "== stage 11: offline model"
     check_gpus "$out/offline"
     if [ "$prefix_pieces" != 0 ]; then
-        python $local/train_tokens.py "$dirs/dump/train/text.tc.$target" "$dirs/dump/train/text.lc.rm.$source" \
+        simulst train tokens "$dirs/dump/train/text.tc.$target" "$dirs/dump/train/text.lc.rm.$source" \
             --out "$prefix_tokens" --size "$prefix_pieces" --kind bpe $redo
     fi
     # shellcheck disable=SC2086
-    OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$offline_config" $texts --stats "$own/stats" \
+    OMP_NUM_THREADS=$(nproc) simulst train espnet --config "$offline_config" $texts --stats "$own/stats" \
         --out "$out/offline" $redo $machines -- $full_context_options $offline_options
-    python $local/average.py "$out/offline" --data "$dirs/dev" --text "tc.$target" --source-lang "$source" \
+    simulst train average "$out/offline" --data "$dirs/dev" --text "tc.$target" --source-lang "$source" \
         --target-lang "$target" --counts "$counts" $redo
 fi
 
@@ -75,7 +75,7 @@ if runs 12; then
     for split in train dev; do
         echo "== stage 12: prefix pairs of $split"
         # shellcheck disable=SC2086,SC2046
-        OMP_NUM_THREADS=1 python $local/extract_prefixes.py --data "$dirs/$split" --model "$out/offline" $model \
+        OMP_NUM_THREADS=1 simulst prefix extract --data "$dirs/$split" --model "$out/offline" $model \
             --out "$prefix/$split" --tau "$tau" --beam "$prefix_beam" --jobs "$jobs" $($open_end && echo --open-end) \
             --limit "$([ $split = train ] && echo "$prefix_limit" || echo 0)" \
             ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $redo
@@ -89,14 +89,14 @@ if runs 13; then
         check_gpus "$prefix/$name"
         for split in train dev; do
             # shellcheck disable=SC2046
-            python $local/write_pairs.py --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" \
+            simulst prefix pairs --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" \
                 --target-lang "$target" --out "$prefix/pairs/$name/$split" --tokens "$prefix_tokens" \
                 $([ "$ratio" = none ] || echo --max-ratio "$ratio") $($with_whole && echo --whole) $redo
-            python $local/dump_audio.py "$prefix/pairs/$name/$split" "$prefix/pairs/$name/dump/$split" \
+            simulst data dump --data "$prefix/pairs/$name/$split" --out "$prefix/pairs/$name/dump/$split" \
                 --texts "tc.$target" $redo
         done
         # shellcheck disable=SC2086
-        OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$prefix_config" --text "tc.$target" \
+        OMP_NUM_THREADS=$(nproc) simulst train espnet --config "$prefix_config" --text "tc.$target" \
             --train "$prefix/pairs/$name/dump/train" --valid "$prefix/pairs/$name/dump/dev" --tokens "$prefix_tokens" \
             --source-tokens "$prefix_source_tokens" --stats "$own/stats" --model "$out/offline/chosen.pth" \
             --out "$prefix/$name" $redo $machines -- $full_context_options $prefix_options
@@ -106,7 +106,7 @@ if runs 13; then
         check_gpus "$prefix/$name"
         parse_name "$name"
         # shellcheck disable=SC2086,SC2046
-        OMP_NUM_THREADS=$(nproc) python $local/train.py train --config "$wait_config" $texts --wait-k "$k" \
+        OMP_NUM_THREADS=$(nproc) simulst train espnet --config "$wait_config" $texts --wait-k "$k" \
             --unit-ms "$wait_unit" --writes "$wait_writes" \
             $([ "$encoder" = bidirectional ] || echo --unidirectional) --stats "$own/stats" \
             --model "$out/offline/chosen.pth" --out "$prefix/$name" $redo $machines -- $full_context_options $wait_options
@@ -116,7 +116,7 @@ fi
 if runs 14; then
     echo "== stage 14: boundary predictor"
     # shellcheck disable=SC2086
-    train_alone python $local/train_predictor.py --out "$prefix/predictor" \
+    train_alone simulst prefix predictor --out "$prefix/predictor" \
         --data "$dirs/train" --prefixes "$prefix/train/prefixes.jsonl" \
         --valid-data "$dirs/dev" --valid-prefixes "$prefix/dev/prefixes.jsonl" $predictor_model $predictor_options $redo
 fi
@@ -193,7 +193,7 @@ if runs 16; then
     echo "== stage 16: scores, curve, tables and findings of prefix alignment"
     name=${variant:+$variant-}$pairs
     first=${prefix_tests%% *}
-    for split in $prefix_tests; do python $local/score_runs.py --target-lang "$target" "$prefix/decode/$split"; done
+    for split in $prefix_tests; do simulst runs score --target-lang "$target" "$prefix/decode/$split"; done
     choose_pages PREFIX.md
     write_curve_and_tables "$name-prefix" "$prefix/decode" "$prefix/$pairs-prefix" "$recipe $pairs" \
         "$prefix_tests" "$command --stage 11 --stop-stage 16"
@@ -211,7 +211,7 @@ if runs 18; then
     for split in $tests; do
         decode "$pairs" "$split" "$out/offline" ../../conf/decode/sweep_full_context.yaml "$folder/$split" \
             --model-option checkpoint=chosen.pth
-        python $local/score_runs.py --target-lang "$target" "$folder/$split"
+        simulst runs score --target-lang "$target" "$folder/$split"
     done
     choose_pages README.md
     write_curve_and_tables "$name" "$folder" "$out/$pairs-full-context" "$recipe $pairs, full context" "$tests" \

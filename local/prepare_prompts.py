@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import Words, run_command
+from simulst.commands.common import Words, run_command
 from simulst.corpora.prompts import LANGUAGES, decision_table, prepare_prompts
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.corpora.voices.corpus import prepare_voices
 
 

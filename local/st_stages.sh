@@ -101,9 +101,9 @@ if runs 2; then
     for split in train dev; do
         if [ "$target" = multi ]; then
             # shellcheck disable=SC2086
-            python $local/combine_pairs.py --data "$data" --split $split --out "$dirs/$split" $redo $pairs
+            simulst data combine --data "$data" --split $split --out "$dirs/$split" $redo $pairs
         fi
-        python $local/dump_audio.py "$dirs/$split" "$dirs/dump/$split" --texts "$texts" $redo \
+        simulst data dump --data "$dirs/$split" --out "$dirs/dump/$split" --texts "$texts" $redo \
             --speeds "$([ $split = train ] && echo "$speeds" || echo 1.0)"
     done
 fi
@@ -113,9 +113,9 @@ if runs 3; then
     symbols=
     if [ "$target" = multi ]; then for pair in $pairs; do symbols+=" --symbol <2${pair#*-}>"; done; fi
     # shellcheck disable=SC2086
-    python $local/train_tokens.py "$dirs/dump/train/text.tc.$target" --out "$own/tokens" --size "$pieces" \
+    simulst train tokens "$dirs/dump/train/text.tc.$target" --out "$own/tokens" --size "$pieces" \
         --kind "$token_kind" $symbols $redo
-    python $local/train_tokens.py "$dirs/dump/train/text.lc.rm.$source" --out "$own/source_tokens" \
+    simulst train tokens "$dirs/dump/train/text.lc.rm.$source" --out "$own/source_tokens" \
         --size "$source_pieces" --kind unigram $redo # not characters: CTC needs more frames than tokens
 fi
 
@@ -128,20 +128,20 @@ st_training="--config $config $corpus --text tc.$target --tokens $own/tokens
 if runs 4; then
     echo "== stage 4: statistics"
     # shellcheck disable=SC2086
-    python $local/train.py stats $st_training --out "$own/stats" $redo -- $stats_options
+    simulst train stats $st_training --out "$own/stats" $redo -- $stats_options
 fi
 
 if $asr && [ -z "$asr_model" ] && runs 5; then
     echo "== stage 5: ASR pre-training"
     # shellcheck disable=SC2086
-    OMP_NUM_THREADS=$(nproc) python $local/train.py train $asr_training --stats "$own/stats" --out "$out/asr" $redo \
+    OMP_NUM_THREADS=$(nproc) simulst train espnet $asr_training --stats "$own/stats" --out "$out/asr" $redo \
         $machines -- $model_options $asr_options
 fi
 
 if runs 6; then
     echo "== stage 6: ST training"
     # shellcheck disable=SC2086,SC2046
-    OMP_NUM_THREADS=$(nproc) python $local/train.py train $st_training --stats "$own/stats" --out "$out/st" $redo \
+    OMP_NUM_THREADS=$(nproc) simulst train espnet $st_training --stats "$own/stats" --out "$out/st" $redo \
         ${encoder_of:+--encoder "$encoder_of"} $machines -- \
         $model_options $train_options
 fi
@@ -151,7 +151,7 @@ if runs 7; then
     devs=
     for pair in $pairs; do devs+=" --data $data/$pair/dev --text tc.${pair#*-} --target-lang ${pair#*-}"; done
     # shellcheck disable=SC2086
-    python $local/average.py "$out/st" $devs --source-lang "$source" --counts "$counts" $redo
+    simulst train average "$out/st" $devs --source-lang "$source" --counts "$counts" $redo
 fi
 
 if runs 8; then
@@ -176,7 +176,7 @@ if runs 9; then
     echo "== stage 9: score (again, from the logs alone)"
     for pair in $pairs; do
         for split in $tests; do
-            python $local/score_runs.py --target-lang "${pair#*-}" "$out/$decoded/$pair/$split"
+            simulst runs score --target-lang "${pair#*-}" "$out/$decoded/$pair/$split"
         done
     done
 fi

@@ -49,7 +49,7 @@ if runs 9; then
     echo "== stage 9: score (again, from the logs alone)"
     for pair in $pairs; do
         for split in $tests; do
-            python ../../local/score_runs.py --target-lang "${pair#*-}" "$(runs_of "$pair" "$split")"
+            simulst runs score --target-lang "${pair#*-}" "$(runs_of "$pair" "$split")"
         done
     done
 fi

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import yaml
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.config import load_sweep
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically

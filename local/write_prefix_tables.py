@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import Words, run_command
+from simulst.commands.common import Words, run_command
 from simulst.options import read_json_fields
 from simulst.prefix.pairs import COUNTS
 from simulst.report.table import PairCounts, PredictorScores, pairs_table, predictor_table, write_results

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.report.difference import compare_runs, differences_text, equal_texts_table
 from simulst.report.table import find_runs, runs_table, write_results
 

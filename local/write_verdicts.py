@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.errors import SimulstError
 from simulst.findings import load_findings
 from simulst.findings.overview import overview, read_verdicts

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from fake import FakeModel
 
 from simulst.background import NOTHING, Background, known_of_all, read_backgrounds, with_backgrounds
-from simulst.cli import main
+from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError

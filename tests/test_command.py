@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from simulst.command import Numbers, run_command
+from simulst.commands.common import Numbers, run_command
 from simulst.errors import SimulstError
 
 

@@ -24,7 +24,8 @@ import yaml
 from fake import RATE, FakeModel, Loudness
 from ports import listening
 
-from simulst import cli, stream
+from simulst import stream
+from simulst.commands.main import entry
 from simulst.data.datadir import write_data_dir
 from simulst.errors import SimulstError
 from simulst.log.instances import Instance, read_log
@@ -66,7 +67,7 @@ def simulst(*args: object) -> tuple[int, str, str]:
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.setattr(sys, "argv", ["simulst", *map(str, args)])
         try:
-            cli.entry()
+            entry()
         except SystemExit as exit:
             status = exit.code if isinstance(exit.code, int) else 1
     errors = [line for line in err.getvalue().replace("\r", "\n").split("\n") if line.strip() and "utt/s" not in line]

@@ -94,7 +94,7 @@ if runs 1; then
     # shellcheck disable=SC2086
     python ../../local/make_mini.py --out "$data/corpus" --pairs "$pair" --jobs "$jobs" --style "$style" \
         --train "$train" --dev "$dev" --tst-common "$test" --tst-he "$he" $redo
-    python ../../local/prepare_must_c.py --root "$data/corpus" --pairs "$pair" --out "$data"
+    simulst data must-c --root "$data/corpus" --pairs "$pair" --out "$data"
 fi
 
 recipe=mini
@@ -109,7 +109,7 @@ if runs 17; then
     for pair in $pairs; do
         for split in $tests; do
             echo "== stage 17: talks of $pair $split"
-            python ../../local/write_talks.py --data "$data/$pair/$split" --out "$data/$pair/talks-$split" \
+            simulst data talks --data "$data/$pair/$split" --out "$data/$pair/talks-$split" \
                 --source-lang en --target-lang "${pair#*-}" $redo
         done
     done
@@ -136,7 +136,7 @@ if runs 24; then
     for pair in $pairs; do
         echo "== stage 24: recall of rare words of $pair, without and with a bonus"
         words=$data/$pair/context.tsv
-        python ../../local/write_context.py --data "$data/$pair/tst-COMMON" --target-lang "${pair#*-}" \
+        simulst data context --data "$data/$pair/tst-COMMON" --target-lang "${pair#*-}" \
             --counted "$data/$pair/train/text.tc.${pair#*-}" --out "$words"
         decode "$pair" tst-COMMON "$out/st" ../../conf/decode/sweep_terms.yaml "$out/terms/$pair" --context "$words"
         for page in "${pages[@]}"; do

@@ -34,7 +34,7 @@ if runs 1; then
         done
     done
     # shellcheck disable=SC2086
-    python ../../local/prepare_must_c.py --root "$root" --pairs "$pairs" --splits "$splits" --out "$data" \
+    simulst data must-c --root "$root" --pairs "$pairs" --splits "$splits" --out "$data" \
         --on-error "$on_error" ${version:+--version "$version"}
 fi
 

@@ -92,7 +92,7 @@ if runs 11; then
     for pair in $pairs; do
         for pauses in natural long; do
             echo "== stage 11: talks $pair, $pauses pauses"
-            python ../../local/write_talks.py --data "data/$pair/tst" --out "data/$pair/talks-$pauses" \
+            simulst data talks --data "data/$pair/tst" --out "data/$pair/talks-$pauses" \
                 --source-lang "${pair%-*}" --target-lang en --join "$pauses" $redo
         done
     done
@@ -101,7 +101,7 @@ fi
 decode_talks() { # $1: a folder of talks; $2: its source language; $3: configurations; $4: the folder for the runs
     simulst sweep --data "$1" --model $whisper --source-lang "$2" --target-lang en --decodings "$3" --out "$4" \
         --jobs "$jobs" $redo ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm)
-    python ../../local/score_runs.py --target-lang en --segmentation "$1/talks.yaml" --references "$1/talks.en" "$4"
+    simulst runs score --target-lang en --segmentation "$1/talks.yaml" --references "$1/talks.en" "$4"
 }
 
 if runs 12; then
@@ -125,7 +125,7 @@ fi
 hf=$whisper-hf
 if runs 13 || runs 14 || runs 16; then
     # shellcheck disable=SC2086
-    python ../../local/convert_whisper.py --model "$whisper" --out "$hf" $redo
+    simulst models from-ctranslate2 --model "$whisper" --out "$hf" $redo
 fi
 es_sweep() { # a sweep over the es prompts; $1: its configurations, $2: the folder for the runs
     # shellcheck disable=SC2046
@@ -151,20 +151,20 @@ fi
 if runs 14; then
     echo "== stage 14: recall of rare words with and without context"
     context=data/es-en/context.tsv
-    python ../../local/write_context.py --data data/es-en/tst --target-lang en --counted data/es-en/dev/text.en \
+    simulst data context --data data/es-en/tst --target-lang en --counted data/es-en/dev/text.en \
         --out $context
     es_sweep ../../conf/decode/la2w_1000ms.yaml "$exp/terms/without" --model "$hf"
     es_sweep conf/sweep_terms.yaml "$exp/terms/with" --model "$hf" --context $context
     sed "1s/terms/target_text/; s/=//g; s/; /, /g" $context > data/es-en/context_text.tsv
     es_sweep conf/sweep_terms_in_text.yaml "$exp/terms/in_text" --model "$hf" --context data/es-en/context_text.tsv
-    python ../../local/score_runs.py --target-lang en --context $context "$exp/terms"
+    simulst runs score --target-lang en --context $context "$exp/terms"
     write_tables terms 14 "$exp/terms"
 fi
 
 if runs 15; then
     echo "== stage 15: choice by regime on a talk of the es dev prompts"
     talks=data/es-en/talks-dev
-    python ../../local/write_talks.py --data data/es-en/dev --out $talks --source-lang es --target-lang en \
+    simulst data talks --data data/es-en/dev --out $talks --source-lang es --target-lang en \
         --join natural $redo
     decode_talks $talks es conf/sweep_regimes.yaml "$exp/regimes"
     simulst choose "$exp/regimes" --metric LongYAAL --regimes 0-2000 2000-4000 --segmentation $talks/talks.yaml \

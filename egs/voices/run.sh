@@ -112,7 +112,7 @@ if runs 1; then
     # shellcheck disable=SC2046
     OMP_NUM_THREADS=${OMP_NUM_THREADS:-$(nproc)} python ../../local/prepare_voices.py --downloads "$downloads" \
         --out "$data/corpus" --model "$whisper" --heard "$data/heard" $redo
-    python ../../local/prepare_must_c.py --root "$data/corpus" --out "$data" --splits "train dev tst tst-other" \
+    simulst data must-c --root "$data/corpus" --out "$data" --splits "train dev tst tst-other" \
         --pairs "en-de en-es en-fr en-it en-pt en-ru en-sv es-de es-en es-fr es-it es-ru"
     mkdir -p "$exp"
     for page in "$exp/README.md" $(if $publish; then echo README.md; fi); do
@@ -131,7 +131,7 @@ if runs 17; then
     for pair in $pairs; do
         for split in $tests; do
             echo "== stage 17: talks of $pair $split"
-            python ../../local/write_talks.py --data "$(data_of "$pair" "$split")" --out "$data/$pair/talks-$split" \
+            simulst data talks --data "$(data_of "$pair" "$split")" --out "$data/$pair/talks-$split" \
                 --source-lang "${pair%-*}" --target-lang "${pair#*-}" $redo
         done
     done
@@ -219,15 +219,15 @@ if [ "$training" = finetune ]; then
     if runs 6; then
         echo "== stage 6: fine-tuning"
         # shellcheck disable=SC2086
-        python ../../local/convert_whisper.py --model "$whisper" --out "$start" $redo
+        simulst models from-ctranslate2 --model "$whisper" --out "$start" $redo
         parts=()
         for pair in $pairs; do parts+=(--pair "$pair" --train "$data/$pair/train" --valid "$data/$pair/dev"); done
-        OMP_NUM_THREADS=$(nproc) python ../../local/finetune.py --config "$config" --model "$start" --out "$trained" $redo \
+        OMP_NUM_THREADS=$(nproc) simulst train finetune --config "$config" --model "$start" --out "$trained" $redo \
             "${parts[@]}"
     fi
     if runs 7; then
         echo "== stage 7: conversion to CTranslate2"
-        python ../../local/convert_to_ctranslate2.py --model "$trained/model" --out "$trained/ctranslate2" \
+        simulst models to-ctranslate2 --model "$trained/model" --out "$trained/ctranslate2" \
             --quantization int8 $redo
     fi
     folder=$trained

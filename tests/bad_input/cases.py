@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.errors import SimulstError
 
 ROOT = Path(__file__).parents[2]
@@ -119,7 +119,7 @@ def run(command: str) -> int:
 
 def _start(program: str) -> None:
     if program == "simulst":
-        from simulst.cli import entry
+        from simulst.commands.main import entry
 
         entry()
     elif program == "simuleval":

@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cases import Case, Change, Check, all_of, cut, removed, replaced, table, written
+from cases import ROOT, Case, Change, Check, all_of, cut, removed, replaced, table, written
 
 YAML, DE = "corpus/en-de/data/dev/txt/dev.yaml", "corpus/en-de/data/dev/txt/dev.de"
 MUST_C = table(
-    "local/prepare_must_c.py --root corpus --out prepared --splits 'train dev'",
+    "simulst data must-c --root corpus --out prepared --splits 'train dev'",
     ("--root nowhere", "nowhere: no such folder; --root is the folder that holds en-de/data"),
     ("--root corpus/en-de", "corpus/en-de: no en-de/data in it; give --root"),
     ("--pairs en-fr", "corpus: no language pair 'en-fr'; it has en-de"),
@@ -65,7 +65,7 @@ MUST_C = table(
     ("--out la2.yaml", "la2.yaml", lambda: None),
 )
 TSV = table(
-    "local/prepare_tsv.py --pair en-de --out prepared",
+    "simulst data tsv --pair en-de --out prepared",
     ("", "Missing argument 'SPLIT=TSV...'", lambda: None, 2),
     ("table.tsv", "'table.tsv': give SPLIT=TSV"),
     ("train=", "'train=': give SPLIT=TSV"),
@@ -117,7 +117,7 @@ TSV = table(
     ("train=table.tsv --audio data --max-seconds inf --min-seconds inf", "--min-seconds inf"),
 )
 PAIRS = table(
-    "local/combine_pairs.py --data corpora --split train --out both",
+    "simulst data combine --data corpora --split train --out both",
     ("", "Missing argument 'PAIRS...'", lambda: None, 2),
     ("en-de", "pairs en-de: give two or more pairs with the same source language"),
     ("en-de en-de", "pairs en-de en-de: give two or more pairs"),
@@ -208,7 +208,7 @@ MINI = table(
     ("--out la2.yaml", "la2.yaml"),
 )
 NEW = table(
-    "local/new_recipe.py",
+    f"simulst data new-recipe --recipes {ROOT / 'egs'}",
     ("", "Missing argument 'NAME'", lambda: None, 2),
     ("mine", "Missing option '--pair'", lambda: None, 2),
     ("mini --pair de-en", "egs/mini: is there already"),
@@ -217,12 +217,13 @@ NEW = table(
     ("mine --pair de", "'de' is no language pair"),
     ("mine --pair DE-EN", "'DE-EN' is no language pair"),
     ("mine --pair de-en --template csv", "there is no template 'csv'; choose from tsv"),
+    ("mine --pair de-en --recipes nowhere", "nowhere/TEMPLATE: no such folder"),
 )
 
 
 CONTEXT = [
     *table(
-        "local/write_context.py --data data --target-lang en --out context.tsv",
+        "simulst data context --data data --target-lang en --out context.tsv",
         ("--counted nowhere", "nowhere: cannot be read"),
         ("--counted data", "data: cannot be read"),
         ("--counted words", "words: cannot be read", written("words", b"u0 \xff")),

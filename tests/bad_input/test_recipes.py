@@ -120,7 +120,7 @@ PROCESSES = [
     Case(f"simulst translate none.wav {FAKE}", "none.wav: no such audio file"),
     Case("simulst table nowhere", "nowhere: no such folder"),
     Case("simulst score x.log", "x.log: the log is empty", written("x.log", "")),
-    Case("local/score_runs.py --target-lang en run", NOT_OURS, written("run/config.yaml", "3")),
+    Case("simulst runs score --target-lang en run", NOT_OURS, written("run/config.yaml", "3")),
     Case(
         f"simulst evaluate --data data --out out {FAKE}",
         "3 of 3 utterances failed",

@@ -2,13 +2,12 @@
 
 A block of commands runs in bash, in a small copy of the checkout, where the programs of this repository only note how
 they were called. Then `simulst` is run with these arguments in this process, on a tiny Whisper and tiny recordings
-(with one job, whatever the page says). For `./run.sh` and scripts in Python, options are checked. Blocks of Python are
-run, and decoding configurations are opened.
+(with one job, whatever the page says). For `./run.sh`, scripts in Python and groups such as `simulst train`, options
+are checked. Blocks of Python are run, and decoding configurations are opened.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import gzip
 import importlib
@@ -19,6 +18,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import click
 import fake
 import fake_runs
 import numpy as np
@@ -30,11 +30,10 @@ import torch
 import yaml
 
 import simulst.models
-from simulst import cli
 from simulst.audio.units import SAMPLE_RATE
+from simulst.commands.main import main
 from simulst.config import Decoding, load_sweep, parse_decoding
 from simulst.corpora.speech import espeak
-from simulst.data.tsv import Columns
 from simulst.findings import load_findings
 from simulst.findings.overview import overview, read_verdicts
 from simulst.hypotheses import Tokens
@@ -93,9 +92,6 @@ OTHERS_OPTIONS = {
     **dict.fromkeys(("--nodes", "--ntasks-per-node", "--gres", "--cpus-per-task"), "Slurm"),
 }
 """Options in the text that are not this repository's, and whose they are."""
-
-COLUMNS = {f"--{column.name.replace('_', '-')}-column" for column in dataclasses.fields(Columns)}
-"""The options that local/prepare_tsv.py makes of a dataclass."""
 
 SIMULSTREAM = ("simulstream_server", "simulstream_wavs_client", "simulstream_inference", "simulstream_score_latency")
 PROGRAMS = ("simulst", "python", "hf", "simuleval", "omnisteval", *SIMULSTREAM)
@@ -199,10 +195,12 @@ def test_commands(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> 
             command = " ".join([program, *arguments])
             if not_run(page, command):
                 continue
-            if program == "simulst":
+            if program == "simulst" and isinstance(main.commands.get(arguments[0]), click.Group):
+                check_simulst_options(command)
+            elif program == "simulst":
                 os.chdir(folder)
                 registry.families.cache_clear()  # the page may have added one
-                cli.main([*with_one_job(arguments)], standalone_mode=False)
+                main([*with_one_job(arguments)], standalone_mode=False)
                 assert capsys.readouterr().out, f"{page}: '{command}' printed nothing"
             elif program == "./run.sh":
                 check_recipe_options(command)
@@ -248,17 +246,11 @@ def recipe_help(recipe: str) -> str:
 
 
 def check_script_options(command: str) -> None:
-    """The script declares each option, itself or by what the scripts share. (Running it with --help takes seconds.)"""
+    """The script declares each option. (Running it with --help takes seconds.)"""
     script = pages.ROOT / command.split()[1]
+    declared = re.findall(r'"(--[a-z][a-z-]*)[/"]', script.read_text())
     for option in options(command):
-        assert option in script_options(script), f"{command}: {script.name} has no option {option}"
-
-
-@functools.cache
-def script_options(script: Path) -> set[str]:
-    text = script.read_text() + (pages.ROOT / "local/choice_options.py").read_text()
-    columns = COLUMNS if script.name == "prepare_tsv.py" else set()
-    return set(re.findall(r'"(--[a-z][a-z-]*)[/"]', text)) | columns
+        assert option in declared, f"{command}: {script.name} has no option {option}"
 
 
 def options(command: str) -> list[str]:
@@ -282,18 +274,27 @@ def test_commands_in_the_text(page: str) -> None:
 
 
 def check_simulst_options(command: str) -> None:
-    name = command.split()[1]
-    if not name.startswith("-"):
-        assert name in cli.main.commands, f"there is no command '{command}'"
-        known = [option for parameter in cli.main.commands[name].params for option in parameter.opts]
-        assert set(options(command)) <= {*known, "--help"}, command
+    found: click.Command = main
+    for name in command.split()[1:]:
+        if not isinstance(found, click.Group) or name.startswith("-"):
+            break
+        assert name in found.commands, f"there is no command '{command}'"
+        found = found.commands[name]
+    assert set(options(command)) <= {*options_of(found), "--help"}, command
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Its options, and those of the commands in it."""
+    own = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    return own.union(*map(options_of, below))
 
 
 @functools.cache
 def all_options() -> set[str]:
     files = [*pages.ROOT.glob("local/*"), *pages.ROOT.glob("egs/*/run.sh"), *pages.ROOT.glob("benchmarks/*.py")]
-    files += [pages.ROOT / "simulst/cli.py", pages.ROOT / "run.sh", pages.ROOT / "egs/TEMPLATE/tsv/run.sh"]
-    return {option for file in files if file.is_file() for option in options(file.read_text())} | COLUMNS
+    files += [pages.ROOT / "run.sh", pages.ROOT / "egs/TEMPLATE/tsv/run.sh"]
+    return {option for file in files if file.is_file() for option in options(file.read_text())} | options_of(main)
 
 
 # ---- blocks in other languages ----

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from fake_runs import references, write_run
 
-from simulst.cli import main
+from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.findings import Finding, Outcome, findings_page
 from simulst.findings.verdict import Measured

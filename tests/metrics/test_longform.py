@@ -17,7 +17,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from simulst.cli import main
+from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.log.instances import Instance, read_log
 from simulst.log.simulstream import write_simulstream

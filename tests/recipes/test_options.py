@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from simulst.config import load_sweep
-from simulst.corpora.scaffold import new_recipe
+from simulst.data.new_recipe import new_recipe
 from simulst.findings import load_findings
 from simulst.policy.ctc_guide import CTCGuide
 

@@ -24,9 +24,9 @@ import pytest
 from fake import FakeModel, Loudness
 
 import simulst
-from simulst import cli
 from simulst.audio.read import load_audio
 from simulst.background import Background
+from simulst.commands.main import main
 from simulst.config import LIVE, load_decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -185,7 +185,7 @@ def test_scores_from_the_audio_on(
     (tmp_path / "talks.en").write_text("".join(f"{line}\n" for line in lines))
     files = (tmp_path / "talks.yaml", tmp_path / "talks.en")
     command = ["score", str(log), "--segmentation", str(files[0]), "--references", str(files[1]), "--json"]
-    mine = json.loads(CliRunner().invoke(cli.main, [*command, "--target-lang", "en"], catch_exceptions=False).stdout)
+    mine = json.loads(CliRunner().invoke(main, [*command, "--target-lang", "en"], catch_exceptions=False).stdout)
     simulstream = ("--hypothesis_format", "simulstream", "--simulstream_config_file", str(config))
     options_ = ("--word_level", "--lang", "en", "--hypothesis_file", str(log), *simulstream)
     close(mine, omnisteval_scores(monkeypatch, *files, *options_))
@@ -221,7 +221,7 @@ def test_the_same_words_at_the_same_delays_in_all_programs(tmp_path: Path, monke
     (data / "wav.scp").write_text("".join(f"{Path(n).stem} {tmp_path / n}\n" for n in names))
     (data / "text.en").write_text("".join(f"{Path(n).stem} the cat\n" for n in names))
     options = ["--model", "fake:FakeModel", "--source-lang", "es", "--target-lang", "en", "--decoding", str(decoding)]
-    cli.main(["evaluate", "--data", str(data), "--out", str(tmp_path / "run"), *options], standalone_mode=False)
+    main(["evaluate", "--data", str(data), "--out", str(tmp_path / "run"), *options], standalone_mode=False)
     (tmp_path / "source.txt").write_text("".join(f"{tmp_path / name}\n" for name in names))
     (tmp_path / "target.txt").write_text("the cat\n" * len(names))
     files = ["--source", str(tmp_path / "source.txt"), "--target", str(tmp_path / "target.txt")]

@@ -4,7 +4,7 @@
 #   --tables "S=F ..."   the table of each split: train, dev, and all of --tests
 #                        [$tables]
 #   --audio DIR          folder that the tables' file names begin in [$audio]
-#   --tsv-options "."    options of local/prepare_tsv.py, such as "--speaker-column client_id"
+#   --tsv-options "."    options of simulst data tsv, such as "--speaker-column client_id"
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -26,7 +26,7 @@ $force && redo=--force || redo=
 if runs 1; then
     echo "== stage 1: data directories"
     # shellcheck disable=SC2086
-    python ../../local/prepare_tsv.py $tables --pair "$pairs" --audio "$audio" --out "$data" $tsv_options
+    simulst data tsv $tables --pair "$pairs" --audio "$audio" --out "$data" $tsv_options
 fi
 
 recipe={{name}}

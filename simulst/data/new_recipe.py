@@ -16,6 +16,8 @@ def new_recipe(recipes: Path, templates: Path, template: str, name: str, pair: s
 
     Raises SimulstError: there is no such template; the name or the pair is not valid; the folder already exists.
     """
+    if not templates.is_dir():
+        raise SimulstError(f"{templates}: no such folder; run this in the folder of the recipes' repository.")
     have = sorted(path.name for path in templates.iterdir() if path.is_dir())
     if template not in have:
         raise SimulstError(f"{templates}: there is no template '{template}'; choose from {', '.join(have)}.")

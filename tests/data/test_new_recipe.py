@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulst.corpora.scaffold import new_recipe
+from simulst.data.new_recipe import new_recipe
 from simulst.errors import SimulstError
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def test_what_is_refused(tmp_path: Path, template: str, name: str, pair: str, me
 
 
 def test_the_command_prints_one_sentence() -> None:
-    command = [sys.executable, str(ROOT / "local/new_recipe.py"), "mini", "--pair", "en-de"]
-    run = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "simulst", "data", "new-recipe", "mini", "--pair", "en-de"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert run.returncode == 1 and run.stderr.count("\n") == 1
-    assert run.stderr.startswith("error: ") and "mini: is there already" in run.stderr
+    assert run.stderr.startswith("simulst: error: ") and "mini: is there already" in run.stderr

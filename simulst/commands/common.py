@@ -1,4 +1,4 @@
-"""Run a command; bad input ends in one sentence on stderr and a non-zero exit status."""
+"""What commands share: kinds of values, options, and `run_command`, by which all our programs start."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from simulst.errors import SimulstError
+
+F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+
+# ---- kinds of values ----
 
 
 class Numbers(click.ParamType):
@@ -60,6 +65,82 @@ class Positive(click.FloatRange):
         return number if math.isfinite(number) else self.fail(f"{number:g} is no finite number.", param, ctx)
 
 
+# ---- options ----
+
+source_lang_option = click.option("--source-lang", required=True, help="Source language (speech), such as es.")
+target_lang_option = click.option("--target-lang", required=True, help="Target language (text), such as en.")
+model_option = click.option(
+    "--model-option",
+    "model_options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Option of the model family, such as compute_type=float32 (repeatable).",
+)
+unit_option = click.option(
+    "--unit", type=click.Choice(["word", "char"]), help="Unit of latency [default: by target language]."
+)
+text_option = click.option(
+    "--text",
+    help="File of the references: text.TEXT or text.tc.TEXT in the data directory [default: the target language].",
+)
+segmentation_option = click.option(
+    "--segmentation", type=PATH, help="For whole recordings: times of their sentences (YAML)."
+)
+references_option = click.option(
+    "--references", type=PATH, help="References, a line for each sentence of --segmentation."
+)
+jobs_option = click.option(
+    "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; the result is the same."
+)
+
+
+def force_option(what: str) -> Callable[[F], F]:
+    """The option --force. what: what it does, as a sentence."""
+    return click.option("--force", is_flag=True, help=what)
+
+
+def cluster_options(command: F) -> F:
+    """The options that say where work runs, for `simulst.machine.cluster.Cluster`."""
+    for option in (
+        click.option(
+            "--jobs",
+            default=1,
+            show_default=True,
+            type=click.IntRange(1),
+            help="Processes on this machine or on Slurm.",
+        ),
+        click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Address of a running Dask scheduler to use instead of --jobs; its workers must see the same paths.",
+        ),
+        click.option(
+            "--slurm",
+            is_flag=True,
+            help="Run the --jobs processes on a Slurm cluster; jobqueue.yaml in Dask's configuration describes it.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def check_together(segmentation: Path | None, references: Path | None) -> None:
+    """Raises SimulstError: one of two options that belong together is missing."""
+    if (segmentation is None) != (references is None):
+        raise SimulstError("give --segmentation and --references together.")
+
+
+class Group(click.Group):
+    """A group whose help has its commands in the order in which they are defined."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return list(self.commands)
+
+
+# ---- running ----
+
+
 def _file_instead(error: OSError) -> Path | None:
     """The file that is in the way of a folder, if that is what the error is about."""
     if not isinstance(error, FileExistsError | NotADirectoryError) or error.filename is None:
@@ -70,6 +151,8 @@ def _file_instead(error: OSError) -> Path | None:
 
 def run_command(command: click.Command, name: str = "") -> None:
     """Run a command with the arguments of the command line, and exit the process.
+
+    Bad input ends in one sentence on stderr and a non-zero exit status.
 
     name: of the program; begins its error messages.
     """
