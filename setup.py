@@ -11,6 +11,7 @@ setup(
     packages=find_packages(include=["simulst", "simulst.*"]),
     package_data={"simulst.corpora.voices": ["*.tsv"]},
     install_requires=[
+        "av",
         "click",
         "ctranslate2",
         "jiwer",

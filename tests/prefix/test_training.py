@@ -186,8 +186,8 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(
             raise Killed
         save(path, content)
 
-    for module in ("training", "predictor"):
-        monkeypatch.setattr(f"simulst.prefix.{module}.save_atomically", dies)
+    for module in ("prefix.training", "policy.boundary_predictor"):
+        monkeypatch.setattr(f"simulst.{module}.save_atomically", dies)
     with pytest.raises(Killed):
         train(*data, tmp_path / "out", QUICK)
     assert not (tmp_path / "out" / SCORES).exists()

@@ -28,7 +28,7 @@ from simulst.runs import decode_utterance
 cli = pytest.importorskip("simuleval.cli")
 from simuleval.utils import EVALUATION_SYSTEM_LIST  # noqa: E402
 
-AGENT = Path(simulst.__file__).parent / "agents" / "simuleval.py"
+AGENT = Path(simulst.__file__).parent / "serve" / "simuleval.py"
 SAMPLES = (84807, 32000, 48001, 9000, 16000)  # with and without a rest; less than a chunk; chunks exactly
 LA2 = "read: {type: chunk, ms: 1000}\ncommit: {type: local_agreement, n: 2}\n"
 WAIT_K = "read: {type: test_time_wait_k, k: 3}\ncommit: {type: all, whole_words: true}\nstop: {type: max_words, n: 1}\n"
