@@ -1,24 +1,31 @@
 #!/usr/bin/env python
-"""Stage 1 of egs/voices: write the tables of the corpus into a page, between its markers for the section `corpus`."""
+"""Write the tables of the corpus for `simulst results write --table`."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+<<<<<<< HEAD
 from simulst.commands.common import run_command
 from simulst.corpora.voices.corpus import counts_table
 from simulst.report.table import write_results
+=======
+from simulst.command import run_command
+from simulst.corpora.voices.corpus import counts_tables
+from simulst.files.folder import write_atomically
+>>>>>>> w-results
 
 
 @click.command(help=__doc__)
 @click.argument("corpus", type=click.Path(path_type=Path))
-@click.option("--page", required=True, type=click.Path(path_type=Path), help="Page to change, a Markdown file.")
-@click.option("--command", "made_by", required=True, help="The command that made the corpus.")
-def main(corpus: Path, page: Path, made_by: str) -> None:
-    """Replace the tables."""
-    write_results(page, "corpus", counts_table(corpus), made_by)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write (JSON).")
+def main(corpus: Path, out: Path) -> None:
+    """Write the file."""
+    write_atomically(out, json.dumps([asdict(table) for table in counts_tables(corpus)], ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from simulst.corpora.whisper_base import fetch_whisper
 from simulst.errors import SimulstError
 from simulst.files.folder import written_whole
 from simulst.files.lock import digest
-from simulst.report.table import markdown
+from simulst.report.table import Table
 
 PAIRS = {
     steel_sky.GAME: tuple(("en", target) for target in ("de", "es", "fr", "it", "pt", "sv")),
@@ -209,8 +209,8 @@ def write_accents(texts: Mapping[str, Sequence[str]], words: Mapping[str, set[st
         (out / f"accents.{language}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def counts_table(corpus: Path) -> str:
-    """Markdown tables of a corpus's counts.tsv: lines, minutes and speakers, then words, by pair and split.
+def counts_tables(corpus: Path) -> list[Table]:
+    """Tables of a corpus's counts.tsv: lines, minutes and speakers, then words, by pair and split.
 
     Raises SimulstError: the file is missing, or is no such table.
     """
@@ -227,14 +227,14 @@ def counts_table(corpus: Path) -> str:
         }
         tables = []
         for head, shape in heads.items():
-            rows = [[head, *SPLITS]]
+            rows = []
             for pair in pairs:
                 of_pair = [{**cells[pair, name], "minutes": float(cells[pair, name]["minutes"])} for name in SPLITS]
-                rows.append([pair, *(shape.format(**row) for row in of_pair)])
-            tables.append(markdown(rows))
+                rows.append((pair, *(shape.format(**row) for row in of_pair)))
+            tables.append(Table((head, *SPLITS), tuple(rows)))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SimulstError(f"{path}: not the counts of a corpus; run stage 1 with --force.") from error
-    return "\n\n".join(tables)
+    return tables
 
 
 def format_counts(rows: Sequence[Mapping[str, str]]) -> str:

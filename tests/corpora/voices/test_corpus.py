@@ -20,7 +20,7 @@ from games import drascula_texts, speech, write_sky
 
 from simulst.corpora import debian
 from simulst.corpora.voices import corpus, sources, splits
-from simulst.corpora.voices.corpus import all_pairs, counts_table, prepare_voices
+from simulst.corpora.voices.corpus import all_pairs, counts_tables, prepare_voices
 from simulst.corpora.voices.lines import Line, samples
 from simulst.data.datadir import read_data_dir
 from simulst.data.must_c import prepare_must_c
@@ -157,7 +157,7 @@ def test_whole_stage(prepared: Path) -> None:
     assert "sky-0-0003\ten-de\tequal" in log and "sky-0-0007\ten\tunlike" in log and "sky-7-4270\tall\tno text" in log
     assert "en-fr\ttrain\t" in (out.parent / "output").read_text()
     assert "en-fr\ttrain\t" in (out / "counts.tsv").read_text() and (out / "accents.sv.tsv").is_file()
-    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in counts_table(out).splitlines() if "es-ru" in row]
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for table in counts_tables(out) for row in table.markdown().splitlines() if "es-ru" in row]
     words = [sum(len(line[side].split()) for line in texts["es-ru", "tst"]) for side in (0, 1)]
     assert (
         [len(row) for row in rows] == [5, 5] and rows[0][3] == "8 (0, 1)" and rows[1][3] == f"{words[0]} / {words[1]}"
@@ -172,7 +172,7 @@ def test_counts_of_something_else(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "counts.tsv").write_text(text)
     with pytest.raises(SimulstError, match=r"counts\.tsv: not the counts of a corpus; run stage 1 with --force"):
-        counts_table(tmp_path)
+        counts_tables(tmp_path)
 
 
 def test_segments_hold_their_line(prepared: Path) -> None:
