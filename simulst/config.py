@@ -8,7 +8,8 @@
     late:    {type: wait}
 
 A sweep has lists in place of values: `read: [{...}, {...}]` and `ms: [500, 1000]` try each item. A list at the top
-level is a list of such grids.
+level is a list of such grids. `$NAME` in place of a value, such as the file of a boundary predictor, is given when the
+sweep is run (`--set NAME=VALUE`).
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import importlib
 import itertools
 import sys
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from simulst.errors import SimulstError, reason_of
-from simulst.files.yaml import read_yaml
+from simulst.files.yaml import load_yaml, read_yaml
 from simulst.needs import Need
 from simulst.options import build_options
 from simulst.policy import commit, read, stop
@@ -232,14 +235,19 @@ def load_decoding(path: str | Path) -> Decoding:
     return parse_decoding(read_yaml(path), str(path))
 
 
-def load_sweep(path: str | Path) -> list[Decoding]:
+def load_sweep(path: str | Path, values: Mapping[str, Any] | None = None) -> list[Decoding]:
     """Read the configurations of a sweep, in order.
 
-    Raises SimulstError: an invalid configuration, or two with the same label.
+    values: what stands for `$NAME` in the file. A grid with a name whose value is an empty list is left out.
+
+    Raises SimulstError: an invalid configuration, two with the same label, or a name that has no value.
     """
     grids = read_yaml(path)
     decodings: dict[str, Decoding] = {}
     for grid in grids if isinstance(grids, list) else [grids]:
+        grid = _filled(grid, values or {}, str(path))
+        if grid is _NOTHING:
+            continue
         if not isinstance(grid, dict):
             raise SimulstError(f"{path}: a grid must be a mapping with the keys {', '.join(TYPES)}; found {grid!r}.")
         for key, value in grid.items():
@@ -254,6 +262,39 @@ def load_sweep(path: str | Path) -> list[Decoding]:
     if not decodings:
         raise SimulstError(f"{path}: an empty list; give at least one grid with the keys {', '.join(TYPES)}.")
     return list(decodings.values())
+
+
+_NOTHING = object()
+
+
+def _filled(raw: Any, values: Mapping[str, Any], where: str) -> Any:
+    """A part of a sweep with `values` in place of `$NAME`; _NOTHING if one of these is an empty list."""
+    if isinstance(raw, str) and raw.startswith("$"):
+        name = raw[1:]
+        if name not in values:
+            raise SimulstError(f"{where}: '{raw}' has no value; give it as --set {name}=VALUE.")
+        return _NOTHING if values[name] == [] else values[name]
+    if isinstance(raw, list):
+        parts = [_filled(part, values, where) for part in raw]
+        return _NOTHING if any(part is _NOTHING for part in parts) else parts
+    if isinstance(raw, dict):
+        parts = [_filled(part, values, where) for part in raw.values()]
+        return _NOTHING if any(part is _NOTHING for part in parts) else dict(zip(raw, parts, strict=True))
+    return raw
+
+
+def parse_values(pairs: Iterable[str]) -> dict[str, Any]:
+    """Parse values of a sweep's names, such as `k=[1, 3]`. Raises SimulstError: no name, or no YAML."""
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise SimulstError(f"--set {pair}: give it as NAME=VALUE.")
+        try:
+            values[name] = load_yaml(value)
+        except yaml.YAMLError:
+            raise SimulstError(f"--set {pair}: the value is no valid YAML.") from None
+    return values
 
 
 def _choices(key: Any, value: Any, where: str) -> list[Any]:

@@ -69,16 +69,19 @@ def evaluate(decoding: str, out: Path, **options: Any) -> None:
 @click.command()
 @run_options
 @click.option("--decodings", required=True, type=click.Path(), help="Sweep (YAML): decoding configurations to try.")
+@click.option(
+    "--set", "values", multiple=True, metavar="NAME=VALUE", help="Stands for $NAME in the sweep (repeatable)."
+)
 @click.option("--share/--no-share", default=True, help="Share encoder outputs and searches between configurations.")
-def sweep(decodings: str, out: Path, share: bool, **options: Any) -> None:
+def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **options: Any) -> None:
     """Decode a data directory under many configurations, which share encoder outputs and searches.
 
     OUT gets a folder for each configuration. A table of scores is printed.
     """
-    from simulst.config import load_sweep
+    from simulst.config import load_sweep, parse_values
     from simulst.report.table import runs_table
 
-    folders = [(out / decoding.label, decoding) for decoding in load_sweep(decodings)]
+    folders = [(out / decoding.label, decoding) for decoding in load_sweep(decodings, parse_values(values))]
     _decode(folders, share=share, **options)
     click.echo(runs_table([folder for folder, _ in folders]))
 

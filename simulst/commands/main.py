@@ -7,12 +7,20 @@ import logging
 import click
 
 from simulst import __version__
-from simulst.commands import data, decode, handover, models, prefix, report, score, train
+from simulst.commands import data, decode, handover, models, prefix, report, results, score, train
 from simulst.commands.common import run_command
 
 SECTIONS = {
     "Decode": (decode.translate, decode.evaluate, decode.sweep),
-    "Score and compare": (score.score, score.runs, report.table, report.plot, report.choose, report.findings),
+    "Score and compare": (
+        score.score,
+        score.runs,
+        report.table,
+        report.plot,
+        report.choose,
+        report.findings,
+        results.results,
+    ),
     "Prepare and train": (data.data, train.train, prefix.prefix, models.models),
     "Hand over to other programs": (handover.export, handover.simulstream),
 }

@@ -112,34 +112,14 @@ def choose(
     help="Folder with the runs of one training, or several by wildcards; repeat it for trainings with other seeds.",
 )
 @click.option("--samples", default=10_000, show_default=True, type=click.IntRange(100), help="Resamples to draw.")
-@click.option(
-    "--out",
-    "pages",
-    multiple=True,
-    type=PATH,
-    help="Page to write them into (Markdown; repeatable).",
-)
-@click.option("--section", default="findings", show_default=True, help="Name of the markers in the page.")
-@click.option("--command", "made_by", default="", help="The command that made the runs, for the page.")
-def findings(
-    files: tuple[str, ...],
-    runs: tuple[Path, ...],
-    samples: int,
-    pages: tuple[Path, ...],
-    section: str,
-    made_by: str,
-) -> None:
+def findings(files: tuple[str, ...], runs: tuple[Path, ...], samples: int) -> None:
     """Test findings on finished runs: which hold, which do not, which are not decided.
 
     The runs must be of one test set. docs/papers.md says how a finding is declared and by what rule it is decided.
     """
-    from simulst.findings import decide, findings_page, load_findings
-    from simulst.report.table import write_results
+    from simulst.findings import decide, decided, findings_page, load_findings
 
     papers = load_findings(files)
     outcomes = iter(decide([finding for of_paper in papers.values() for finding in of_paper], runs, samples))
-    text = findings_page({paper: [next(outcomes) for _ in of_paper] for paper, of_paper in papers.items()})
-    typed = [f"--findings {file}" for file in files] + [f"--runs {folder}" for folder in runs]
-    for page in pages:
-        write_results(page, section, text, made_by or " ".join(["simulst findings", *typed]))
-    click.echo(text)
+    by_paper = {paper: [next(outcomes) for _ in of_paper] for paper, of_paper in papers.items()}
+    click.echo(findings_page(list(decided(by_paper))))

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from simulst.commands.common import Group
+
 FILE = click.Path(path_type=Path)
 
 
-@click.group()
+@click.group(cls=Group)
 def results() -> None:
     """Keep results as data, and render pages from them."""
 
