@@ -9,21 +9,9 @@ from pathlib import Path
 
 import click
 
-<<<<<<< HEAD
-<<<<<<< HEAD
-from simulst.commands.common import run_command
-from simulst.corpora.voices.corpus import counts_table
-from simulst.report.table import write_results
-=======
-from simulst.command import run_command
-from simulst.corpora.voices.corpus import counts_tables
-from simulst.files.folder import write_atomically
->>>>>>> w-results
-=======
 from simulst.commands.common import run_command
 from simulst.corpora.voices.corpus import counts_tables
 from simulst.files.folder import write_atomically
->>>>>>> w-scripts
 
 
 @click.command(help=__doc__)
