@@ -9,7 +9,6 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["simulst", "simulst.*"]),
-    package_data={"simulst.corpora.voices": ["*.tsv"]},
     install_requires=[
         "av",
         "click",

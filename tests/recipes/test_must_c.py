@@ -10,7 +10,7 @@ import recipe
 import stages
 import yaml
 
-from simulst.corpora.mini.corpus import make_mini
+from make_mini import make_mini
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
 from simulst.log.instances import read_log

@@ -117,7 +117,7 @@ def test_paper_cs_searches(prompts: Path) -> None:
 
 def test_cascades_that_show_unstable_words(checkout: Path) -> None:
     """Both kinds have names and files of their own."""
-    script, place = checkout / "local/write_cascades.py", checkout / "cascades"
+    script, place = checkout / "egs/voices/local/write_cascades.py", checkout / "cascades"
     place.mkdir()
     (checkout / "recogniser.yaml").write_text(SWEEP)
     options = [
@@ -145,7 +145,7 @@ def test_a_translator_in_python_keeps_its_environment(checkout: Path, monkeypatc
     monkeypatch.setenv("PATH", f"{python.parent}{os.pathsep}{os.environ['PATH']}")
     (checkout / "python.yaml").write_text(SWEEP)
     options = ["--model", checkout / "m", "--decodings", checkout / "python.yaml", "--command", "python translate.py"]
-    script = checkout / "local/write_cascades.py"
+    script = checkout / "egs/voices/local/write_cascades.py"
     subprocess.run([sys.executable, script, *options, "--out", checkout], check=True)
     assert f"command: {python} translate.py" in (checkout / "hold-1_500ms.yaml").read_text()
 
