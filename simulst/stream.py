@@ -13,7 +13,9 @@ from __future__ import annotations
 import functools
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +70,7 @@ class Stream:
     reads: ms of source read at each decoding step, strictly rising.
     pace: how far computation is behind, of the whole stream that this one is a part of. None: of this one.
     begin_ms: where this part begins in the whole stream.
+    load_model: loads other models, for the policies that need one.
 
     Raises SimulstError: the configuration needs something that the model does not have; a policy can't be opened.
     """
@@ -80,6 +83,7 @@ class Stream:
     segments: tuple[tuple[float, float], ...] = ()  # none: the stream is one utterance
     pace: Pace | None = None
     begin_ms: float = 0.0
+    load_model: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         usual = self.session.default_search
@@ -98,6 +102,7 @@ class Stream:
             committed=lambda: self._committed,
             languages=session.languages,
             trained_wait=session.trained_wait,
+            load_model=self.load_model,
         )
         self._reading = self.decoding.read.open(context)
         self._stopping = self.decoding.stop.open(context)

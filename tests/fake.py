@@ -6,7 +6,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +20,9 @@ from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.base import Session
 from simulst.needs import Need
-from simulst.policy.context import TokensView
+from simulst.policy.context import Context, TokensView, View
 from simulst.policy.stop import Stop, Stopping
+from simulst.words import Words
 
 RATE = 16000
 WORDS = tuple(t.encode() for t in (" the", " c", "at", " sat", "s", " on", " un", "believ", "able", ",", " café", "."))
@@ -192,6 +193,37 @@ class ScriptedSession(FakeSession):
         if not self.force:
             return Found([Hypothesis(tuple(tokens)) for tokens in beam])
         return Found([Hypothesis(committed + until(stop, tuple(tokens)[len(committed) :])) for tokens in beam])
+
+
+def context_of(**known: Any) -> Context:
+    """The context of a stream of which only so much is known."""
+    words = Words(lambda tokens: "")
+    return Context(**{"words": words, "meter": Meter(), "sample_rate": RATE, "block_end": lambda n: math.nan, **known})
+
+
+def opened(stop: Stop, **known: Any) -> Stopping:
+    """A STOP, opened for a stream of which only so much is known."""
+    return stop.open(context_of(**known))
+
+
+@dataclass(frozen=True)
+class Asks(Stop):
+    """A STOP that asks a function whether the search ends."""
+
+    ask: Callable[[View], Any]
+    needs: frozenset[Need] = frozenset()
+    discard: int = 0
+
+    def open(self, context: Context) -> Stopping:
+        return Asking(self, context)
+
+
+class Asking(Stopping):
+    options: Asks
+
+    def ends(self, view: View) -> bool:
+        self.discard = self.options.discard
+        return bool(self.options.ask(view))
 
 
 def full_context(samples: int) -> dict[str, Any]:

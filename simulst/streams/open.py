@@ -7,6 +7,7 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
 from simulst.meter import Meter
+from simulst.models import load_model
 from simulst.models.base import Model, Session
 from simulst.stream import Stream
 from simulst.streams.pauses import SegmentedStream
@@ -49,8 +50,8 @@ def open_stream(
         return session
 
     if decoding.segment.pause_seconds:
-        return SegmentedStream(open_session, decoding, unit, meter)
-    return Stream(open_session(meter), decoding, unit)
+        return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model)
+    return Stream(open_session(meter), decoding, unit, load_model=load_model)
 
 
 def skipped_steps(stream: AnyStream) -> str:

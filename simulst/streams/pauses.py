@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,7 @@ class SegmentedStream:
     emissions: all words so far.
     reads: ms of source at each decoding step, growing.
     segments: first and last ms of source of each utterance that has ended.
+    load_model: loads other models, for the policies that need one.
     skipped: how many decoding steps were left out (see simulst/policy/late.py).
 
     Raises SimulstError: the model has another sample rate than the detector; the detector is missing.
@@ -58,6 +60,7 @@ class SegmentedStream:
     emissions: list[Emission] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
     segments: list[tuple[float, float]] = field(default_factory=list)
+    load_model: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         self._begin = 0  # number of the utterance's first sample
@@ -105,7 +108,8 @@ class SegmentedStream:
 
     def _open(self, meter: Meter) -> Stream:
         begin_ms = self._begin * 1000 / SAMPLE_RATE
-        return Stream(self.open_session(meter), self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms)
+        session, load = self.open_session(meter), self.load_model
+        return Stream(session, self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms, load_model=load)
 
     def _step(self, end: int) -> None:
         """Hear the next chunk, up to sample `end`, and pass the samples that are known to be speech to the loop."""

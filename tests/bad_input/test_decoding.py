@@ -79,7 +79,10 @@ FILES: list[tuple[str, Change]] = [
     ("option 'n': ... integer ... inf", conf(READ + "commit: {type: hold, n: .inf}")),
     ("option 'ms': ... number ... True", conf(COMMIT + "read: {type: chunk, ms: true}")),
     ("option 'ms': ... number ... '1 s'", conf(COMMIT + "read: {type: chunk, ms: 1 s}")),
-    ("option 'whole_words' must be true or false; found 1", conf(READ + "commit: {type: all, whole_words: 1}")),
+    (
+        "option 'whole_words': Input should be a valid boolean; found 1",
+        conf(READ + "commit: {type: all, whole_words: 1}"),
+    ),
     ("option 'of': ... a list", conf(BOTH + "stop: {type: any_of, of: {type: ctc}}")),
     ("'stop' must be a mapping with a 'type'", conf(BOTH + "stop: {type: any_of, of: [3]}")),
     ("stop: any_of names no STOP", conf(BOTH + "stop: {type: any_of, of: []}")),

@@ -382,7 +382,7 @@ def test_configurations(
 ) -> None:
     """Each decodes some audio, with Whisper or else with a model that gives all that may be asked for."""
     monkeypatch.setattr(fake, "TokensView", Guess)
-    monkeypatch.setattr(ctc_guide, "_load", lambda model, checkpoint: (fake.RATE, GuessingGuide))
+    monkeypatch.setattr(ctc_guide, "_load", lambda load_model, model, checkpoint: (fake.RATE, GuessingGuide))
     (here / "block.yaml").write_text(text)
     for decoding in load_sweep(here / "block.yaml"):
         alone = parse_decoding(decoding.raw, where)

@@ -20,6 +20,7 @@ from simulst.models.base import Model, Session
 from simulst.models.cascade import Settings
 from simulst.models.cascade.sentences import split_sentences
 from simulst.models.cascade.translators import Opener, Past, Translation
+from simulst.models.registry import load_model
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import SearchOptions
@@ -41,7 +42,7 @@ class Cascade:
         translation = self._translate(source, target)
         session = self._recogniser.session(source, source, meter.part("recogniser"))
         session.languages = source, source
-        stream = Stream(session, self._decoding, unit_of(source))
+        stream = Stream(session, self._decoding, unit_of(source), load_model=load_model)
         return CascadeSession(stream, translation, self._settings, meter)
 
 

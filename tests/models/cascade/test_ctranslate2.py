@@ -8,6 +8,7 @@ import ctranslate2
 import pytest
 import speaker
 import tiny_huggingface
+from fake import opened as opened_stop
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
@@ -61,7 +62,7 @@ def test_beams_and_stop(folders: dict[str, tuple[Path, Path]]) -> None:
     beam = ours.continued(SENTENCE, (10, 11), BeamSearch(beam=4), None)
     assert len(beam) == 4 and all(h.tokens[:2] == (10, 11) for h in beam)
     assert [h.score for h in beam] == sorted((h.score for h in beam), reverse=True)
-    assert len(ours.continued(SENTENCE, (10, 11), BeamSearch(beam=1), MaxTokens(3))[0].tokens) == 5
+    assert len(ours.continued(SENTENCE, (10, 11), BeamSearch(beam=1), opened_stop(MaxTokens(3)))[0].tokens) == 5
 
 
 @pytest.mark.parametrize("commit", [{"type": "local_agreement", "n": 2}, {"type": "shared_prefix", "n": 1}])

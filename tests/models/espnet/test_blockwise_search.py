@@ -19,8 +19,9 @@ from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
-from simulst.policy.read import Block, Chunk
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
+from simulst.policy.context import Context
+from simulst.policy.read import Block, Chunk, Reading, Schedule
 from simulst.policy.segment import Pause
 from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens, Stop
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions
@@ -30,7 +31,7 @@ from simulst.streams.pauses import SegmentedStream
 
 torch.set_num_threads(1)
 RATIO = 0.3  # random models do not end by themselves
-COMMITS = [All(), Hold(3), LocalAgreement(2), SharedPrefix(1), WholeWords(Hold(2))]
+COMMITS = [All(), Hold(3), LocalAgreement(2), SharedPrefix(1), Hold(2, whole_words=True)]
 STOPS = [EndOfSentence(), MaxTokens(2), CTC(-1.0), CTC(1.0, exact=True), AlignAtt(4), AlignAtt(8, (-1,), (0,))]
 SEARCHES: list[JointOptions] = [
     BWBS(3, max_length_ratio=RATIO),
@@ -168,6 +169,11 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
 class Never(Chunk):
     """As READ `boundary` while it finds no boundary."""
 
+    def open(self, context: Context) -> Reading:
+        return NeverReady(self, context, self.ms, self.ms)
+
+
+class NeverReady(Schedule):
     def ready(self) -> bool:
         return False
 

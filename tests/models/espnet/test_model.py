@@ -16,6 +16,7 @@ import tiny_espnet
 import tiny_pieces
 import torch
 import yaml
+from fake import opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_espnet import frames_of
@@ -316,7 +317,7 @@ def test_shared_work_is_charged(models: dict[str, ESPnet]) -> None:
 def test_max_new_tokens(models: dict[str, ESPnet]) -> None:
     session = models["conformer"].session("en", "de")
     session.extend(noise(60000))
-    beam = session.search((3, 4), JointBeamSearch(4), MaxTokens(2)).beam
+    beam = session.search((3, 4), JointBeamSearch(4), opened(MaxTokens(2))).beam
     assert all(h.tokens[:2] == (3, 4) and len(h.tokens) <= 4 for h in beam)
 
 

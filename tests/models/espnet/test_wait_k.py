@@ -17,7 +17,7 @@ from simulst.models import load_model
 from simulst.models.base import Model, Session
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper import Whisper, WhisperSession
-from simulst.policy.commit import All, WholeWords
+from simulst.policy.commit import All
 from simulst.policy.read import WaitKAtTestTime, WaitStride
 from simulst.policy.stop import MaxTokens, MaxWords
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch
@@ -94,7 +94,7 @@ def open_session(model: Model, meter: Meter | None = None) -> Session:
 
 def run(model: Model, audio: np.ndarray, options: Any, memo: Memo | None = None) -> list[tuple[float, Tokens]]:
     stream = Stream(
-        open_session(model, Meter(memo)), Decoding(WaitKAtTestTime(3), WholeWords(All()), MaxWords(1), options)
+        open_session(model, Meter(memo)), Decoding(WaitKAtTestTime(3), All(whole_words=True), MaxWords(1), options)
     )
     steps = []
     for end in [*STEPS, audio.size]:

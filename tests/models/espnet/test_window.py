@@ -17,7 +17,7 @@ from simulst.meter import Memo, Meter
 from simulst.models.espnet import session as module
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded
 from simulst.models.espnet.session import ESPnetSession
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, WholeWords
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, JointBeamSearch
@@ -136,7 +136,8 @@ def decode(
 
 @pytest.mark.parametrize("window", [5.0, 8.0, 30.0])
 @pytest.mark.parametrize(
-    "commit", [All(), Hold(6), Hold(12), Hold(20), Hold(60), LocalAgreement(2), LocalAgreement(9), WholeWords(Hold(12))]
+    "commit",
+    [All(), Hold(6), Hold(12), Hold(20), Hold(60), LocalAgreement(2), LocalAgreement(9), Hold(12, whole_words=True)],
 )
 @pytest.mark.parametrize("read", [Block(), Block(3), Chunk(250), Chunk(1280), Chunk(2000, 4000), Offline()])
 def test_nothing_is_lost(window: float, commit: Commit, read: Read) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fake import Asks, opened
 from tiny_huggingface import KINDS, PAIRS, noise
 
 from simulst import meter
@@ -23,7 +23,6 @@ from simulst.models.huggingface.architectures import Architecture, Seamless, Whi
 from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
 from simulst.models.window import tell_of_full_context
 from simulst.needs import Need
-from simulst.policy.stop import Stop
 from simulst.search import BWBS, IBWBS, JointBeamSearch
 from simulst.streams.open import open_stream
 
@@ -251,17 +250,13 @@ def test_only_the_heads_that_the_model_names_align(model: HuggingFace, monkeypat
     frames = session._model.encode(session._audio).heard
     asked: list[Any] = []
 
-    @dataclass(frozen=True)
-    class Asks(Stop):
-        needs = frozenset({Need.ATTENTION})
+    def ask(view: Any) -> bool:
+        asked.append(
+            [view.frames_left(), *(view.frames_left(*chosen) for chosen in (((0,),), ((), (1,)), ((-1,), (0,))))]
+        )
+        return True
 
-        def ends(self, view: Any) -> bool:
-            asked.append(
-                [view.frames_left(), *(view.frames_left(*chosen) for chosen in (((0,),), ((), (1,)), ((-1,), (0,))))]
-            )
-            return True
-
-    session.search((), GREEDY, Asks())
+    session.search((), GREEDY, opened(Asks(ask, frozenset({Need.ATTENTION}))))
     assert asked == [[frames - 4 if named else 0, 0, 0, frames - 4]]
     [end] = session._end_times((10,))
     assert end == pytest.approx((4 if named else frames) * 2 / frames)
@@ -374,20 +369,16 @@ def test_a_stop_that_asks_when_tokens_end(model: HuggingFace, monkeypatch: pytes
     committed = (10, 11)
     asked: list[tuple[Tokens, list[float]]] = []
 
-    @dataclass(frozen=True)
-    class Asks(Stop):
-        needs = frozenset({Need.END_TIMES})
-
-        def ends(self, view: Any) -> bool:
-            asked.append((view.tokens, view.end_times()))
-            return len(view.tokens) == 3
+    def ask(view: Any) -> bool:
+        asked.append((view.tokens, view.end_times()))
+        return len(view.tokens) == 3
 
     encoded: list[int] = []
     encode = type(model.architecture).encode
     monkeypatch.setattr(
         type(model.architecture), "encode", lambda self, samples: encoded.append(1) or encode(self, samples)
     )
-    session.search(committed, GREEDY, Asks())
+    session.search(committed, GREEDY, opened(Asks(ask, frozenset({Need.END_TIMES}))))
     assert len(encoded) == 1
     assert [len(tokens) for tokens, _ in asked] == [0, 1, 2, 3]
     for tokens, times in asked:
