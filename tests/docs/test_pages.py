@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import gzip
 import importlib
+import itertools
 import json
 import os
 import re
@@ -33,8 +34,6 @@ import simulst.models
 from simulst.audio.units import SAMPLE_RATE
 from simulst.commands.main import main
 from simulst.config import Decoding, load_sweep, parse_decoding
-from simulst.findings import load_findings
-from simulst.findings.overview import overview, read_verdicts
 from simulst.hypotheses import Tokens
 from simulst.models import registry
 from simulst.models.base import Model
@@ -47,39 +46,36 @@ from simulst.search import JointBeamSearch
 from simulst.streams.open import open_stream
 from speech import espeak
 
+SHARED_TASK = ("simulst score", "simulst simulstream", "simulstream_", "python -m simulstream", "type: simul")
 NOT_RUN = {
     ("README.md", "./test.sh"): "it runs this test",
+    **{
+        (page, begin): "tests/serve and tests/metrics/test_longform.py run these programs"
+        for page, begins in {"README.md": ("simulst score", "simulstream_"), "docs/simulstream.md": SHARED_TASK}.items()
+        for begin in begins
+    },
+    (
+        "docs/simulstream.md",
+        "simulst evaluate",
+    ): "extras/talks writes the talks; tests/data/test_talks.py makes such ones",
     ("docs/new_pair.md", "tools/install.sh"): "the whole page is run by tests/recipes/test_new_pair.py",
-    ("docs/decoding.md", "simuleval --agent"): "tests/agents/test_simuleval.py runs SimulEval with our agent",
-    ("docs/models.md", "python -m espnet2.bin.pack"): "it needs a training; tests/recipes/test_new_pair.py runs it",
-    ("docs/models.md", "simulst translate talk.wav --model exp/en-de.zip"): "the zip is packed by the line above",
-    ("docs/models.md", "python -m zipfile"): "the same",
+    ("docs/decoding.md", "simuleval --agent"): "tests/serve/test_simuleval.py runs SimulEval with our agent",
     (
         "docs/models.md",
         "simulst translate speech.wav --model egs/prompts/models/whisper-base-hf",
     ): "the model is written by the line above; tests/models/huggingface runs such models",
+    ("docs/models.md", "python -m zipfile"): "the zip needs a training",
     ("docs/models.md", "hf auth login"): "it needs an account",
+    ("docs/models.md", "hf upload"): "the same",
     ("docs/models.md", "simulst translate talk.wav --model openai"): "it needs the hub",
     ("docs/huggingface.md", "simulst translate talk.wav --model facebook"): "it needs the hub",
     ("docs/huggingface.md", "simulst translate talk.wav --model exp/finetuned/ct2"): "the lines above it train it",
     ("docs/huggingface.md", "recogniser:"): "a cascade; tests/models/cascade opens such files",
     ("docs/huggingface.md", "translator:"): "a part of one; the same",
     ("docs/huggingface.md", "simulst translate talk.wav --model cascade.yaml"): "it needs Apertium; the same",
-    ("docs/models.md", "hf upload"): "the same",
-    **{
-        ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"
-        for begin in (
-            "simulst score",
-            "simulst simulstream",
-            "simulstream_",
-            "python -m simulstream",
-            "omnisteval",
-            "type: simul",
-        )
-    },
     ("docs/papers.md", "# mine.yaml"): "tests/findings/test_declared.py reads it",
-    ("docs/simulstream.md", "simulst evaluate"): "stage 11 writes the talks; tests/data/test_talks.py makes such ones",
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
+    ("docs/library.md", "pip install"): "it installs packages",
 }
 """The blocks and commands, by their beginnings, that can't be run here, and why."""
 
@@ -93,8 +89,8 @@ OTHERS_OPTIONS = {
 }
 """Options in the text that are not this repository's, and whose they are."""
 
-SIMULSTREAM = ("simulstream_server", "simulstream_wavs_client", "simulstream_inference", "simulstream_score_latency")
-PROGRAMS = ("simulst", "python", "hf", "simuleval", "omnisteval", *SIMULSTREAM)
+SIMULSTREAM = ("simulstream_server", "simulstream_wavs_client", "simulstream_inference")
+PROGRAMS = ("simulst", "python", "pip", "hf", "simuleval", *SIMULSTREAM)
 SCRIPTS = ("run.sh", "test.sh", "tools/install.sh")
 WHISPER = "egs/prompts/models/whisper-base"
 RECORDING = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav"
@@ -229,18 +225,22 @@ def with_one_job(arguments: Sequence[str]) -> list[str]:
 
 
 def check_recipe_options(command: str) -> None:
-    """`./run.sh` with --help reads the options before it, and refuses unknown ones."""
+    """The script of the recipe is there and has these options, and its stages have these names."""
     words = command.split()
     recipe = words[words.index("--recipe") + 1] if "--recipe" in words else "mini"
     shown = recipe_help("must_c" if recipe == "my_corpus" else recipe)
     for option in options(command):
-        assert option in (*options(shown), "--recipe", "--help", "--size"), f"{command}: no option {option}"
+        assert option in (*options(shown), "--recipe", "--help"), f"{command}: no option {option}"
+    for option, value in itertools.pairwise(words):
+        if option in ("--stage", "--stop-stage", "--only"):
+            assert re.search(rf"^ +\d+ {value} ", shown, flags=re.MULTILINE), f"{command}: no stage is called {value}"
 
 
 @functools.cache
 def recipe_help(recipe: str) -> str:
-    run = [str(pages.ROOT / "egs" / recipe / "run.sh"), "--help"]
-    done = subprocess.run(run, capture_output=True, text=True)
+    script = pages.ROOT / "egs" / (f"{recipe}.sh" if "/" in recipe else f"{recipe}/run.sh")
+    assert script.is_file(), f"there is no recipe {recipe}"
+    done = subprocess.run([script, "--help", "all"], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr
     return done.stdout
 
@@ -292,9 +292,11 @@ def options_of(command: click.Command) -> set[str]:
 
 @functools.cache
 def all_options() -> set[str]:
-    files = [*pages.ROOT.glob("local/*"), *pages.ROOT.glob("egs/*/run.sh"), *pages.ROOT.glob("benchmarks/*.py")]
-    files += [pages.ROOT / "run.sh", pages.ROOT / "egs/TEMPLATE/tsv/run.sh"]
-    return {option for file in files if file.is_file() for option in options(file.read_text())} | options_of(main)
+    scripts = [script.relative_to(pages.ROOT / "egs") for script in (pages.ROOT / "egs").rglob("*.sh")]
+    recipes = [str(script.with_suffix("")).removesuffix("/run") for script in scripts if os.access(script, os.X_OK)]
+    found = {option for recipe in recipes for option in options(recipe_help(recipe))}
+    files = [*pages.ROOT.glob("benchmarks/*.py"), *pages.ROOT.glob("egs/*/local/*.py"), pages.ROOT / "run.sh"]
+    return found.union(options_of(main), *(options(file.read_text()) for file in files))
 
 
 # ---- blocks in other languages ----
@@ -411,7 +413,7 @@ def test_every_block_is_of_a_known_kind() -> None:
 # ---- what the pages say ----
 
 
-@pytest.mark.parametrize("page", pages.PAGES)
+@pytest.mark.parametrize("page", [*pages.PAGES, *pages.NOTES, "CHANGELOG.md"])
 def test_links(page: str) -> None:
     for link in pages.links(page):
         path, _, anchor = link.partition("#")
@@ -433,40 +435,32 @@ def test_the_readme_names_every_page() -> None:
     assert {page for page in pages.PAGES if page.startswith("docs/")} <= named
 
 
-def test_the_table_of_verdicts_is_that_of_the_recipes_pages() -> None:
-    papers = load_findings(sorted((pages.ROOT / "conf/findings").glob("*.yaml")))
-    verdicts = read_verdicts(sorted((pages.ROOT / "egs").glob("*/*.md")))
-    table = overview(papers, verdicts, pages.ROOT / "docs")
-    assert table in (pages.ROOT / "docs/papers.md").read_text(), "run python local/write_verdicts.py"
-
-
-def test_advice_has_the_figures_of_the_recipes_tables() -> None:
-    """docs/choosing.md quotes BLEU, LAAL and RTF of rows that the recipes have published."""
-    published = set()
-    for page in ("egs/mini/README.md", "egs/mini/PREFIX.md", "egs/mini/PAPER_A.md", "egs/prompts/README.md"):
-        head: list[str] = []
-        for row in rows(page):
-            if row[0] == "Configuration":
-                head = row
-            elif len(row) == len(head):
-                cells = dict(zip(head, row, strict=True))
-                if "LAAL" in cells:  # not of whole recordings
-                    published.add((row[0], cells["BLEU"], cells["LAAL"], cells["RTF"]))
-    quoted = [tuple(row[1:]) for row in rows("docs/choosing.md") if len(row) == 5 and row[2][0].isdigit()]
-    assert len(quoted) > 20
-    for row in quoted:
-        assert row in published, f"docs/choosing.md: no recipe has published {row}"
-
-
-def rows(page: str) -> list[list[str]]:
-    lines = re.findall(r"^\| (.*) \|$", pages.prose(page), flags=re.MULTILINE)
-    return [[cell.strip() for cell in line.split("|")] for line in lines]
-
-
 def test_the_number_of_configurations() -> None:
-    count = len(load_sweep(pages.ROOT / "conf/decode/sweep.yaml"))
+    count = len(load_sweep(pages.ROOT / "conf/decode/paper_c.yaml"))
     assert f"has {count} configurations" in pages.read("docs/decoding.md")
-    assert f"the {count} of `conf/decode/sweep.yaml`" in pages.read("docs/new_pair.md")
+    assert f"the {count} of `conf/decode/paper_c.yaml`" in " ".join(pages.read("docs/new_pair.md").split())
+
+
+def test_each_experiment_has_a_date_and_a_finding_in_the_table() -> None:
+    table = pages.read("docs/experiments/README.md")
+    notes = [note for note in pages.NOTES if not note.endswith("README.md")]
+    for note in notes:
+        name, finding = Path(note).name, pages.read(note).splitlines()[0].removeprefix("# ")
+        assert re.match(r"\d{4}-\d\d-\d\d-[a-z0-9-]+\.md$", name)
+        assert f"| {name[:10]} | [{finding}]({name}) |" in table, note
+    assert table.count("| 20") == len(notes)
+
+
+def test_pages_are_short() -> None:
+    """What is written by hand: not the notes, not what results/ or a test writes."""
+    lines = {page: len(pages.by_hand(page).splitlines()) for page in [*pages.PAGES, "CHANGELOG.md"]}
+    assert sum(lines.values()) <= 2400, lines
+    assert all(count <= 80 for page, count in lines.items() if page.startswith("egs/")), lines
+
+
+def test_stages_have_names() -> None:
+    for page in pages.PAGES:
+        assert not re.search(r"--(stop-)?stage \d", pages.by_hand(page)), page
 
 
 def test_a_configuration_has_one_document() -> None:
@@ -480,6 +474,6 @@ def test_a_file_that_a_page_shows_is_shown_whole() -> None:
     text = pages.read("docs/decoding.md")
     shown = re.findall(r"`(conf/decode/\w+\.yaml)` is ((?:(?!```).)*?)```yaml\n(.*?)```", text, flags=re.DOTALL)
     shown = [(file, block) for file, between, block in shown if "conf/decode/" not in between]
-    assert len(shown) >= 4
+    assert shown
     for file, block in shown:
         assert yaml.safe_load(block) == yaml.safe_load((pages.ROOT / file).read_text()), file
