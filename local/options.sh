@@ -171,14 +171,15 @@ begin() {
     for i in "${!stage_names[@]}"; do
         if [ -n "${stage_text[${stage_names[i]}]:-}" ]; then had+=($((i + 1))); fi
     done
-    first=${had[0]} last=${had[-1]}
+    first_stage=${had[0]} last_stage=${had[-1]}
     if [[ $given == *" only "* ]]; then
         [[ $given != *" stage "* && $given != *" stop_stage "* ]] || fail "--only stands alone, without --stage and --stop-stage"
-        first=$(number_of --only "$only") last=$first
+        first_stage=$(number_of --only "$only") last_stage=$first_stage
     fi
-    if [[ $given == *" stage "* ]]; then first=$(number_of --stage "$stage"); fi
-    if [[ $given == *" stop_stage "* ]]; then last=$(number_of --stop-stage "$stop_stage"); fi
-    [ "$first" -le "$last" ] || fail "--stage ${stage_names[first - 1]} comes after --stop-stage ${stage_names[last - 1]}"
+    if [[ $given == *" stage "* ]]; then first_stage=$(number_of --stage "$stage"); fi
+    if [[ $given == *" stop_stage "* ]]; then last_stage=$(number_of --stop-stage "$stop_stage"); fi
+    [ "$first_stage" -le "$last_stage" ] ||
+        fail "--stage ${stage_names[first_stage - 1]} comes after --stop-stage ${stage_names[last_stage - 1]}"
     export PATH=$PWD/../../.venv/bin:$PATH
     command="./run.sh --recipe $script$shown"
     $force && redo=--force || redo=
@@ -188,17 +189,16 @@ begin() {
 # Whether the stage named $1 is among those asked for.
 runs() {
     local i
-    for ((i = first; i <= last; i++)); do
+    for ((i = first_stage; i <= last_stage; i++)); do
         if [ "$1" = "${stage_names[i - 1]}" ] && [ -n "${stage_text[$1]:-}" ]; then return 0; fi
     done
     return 1
 }
 
 run_stages() {
-    local i name
-    for ((i = first; i <= last; i++)); do
-        name=${stage_names[i - 1]}
-        present="$i, $name"
-        if [ -n "${stage_text[$name]:-}" ]; then "stage_$name"; fi
+    local number
+    for ((number = first_stage; number <= last_stage; number++)); do
+        present="$number, ${stage_names[number - 1]}"
+        if [ -n "${stage_text[${stage_names[number - 1]}]:-}" ]; then "stage_${stage_names[number - 1]}"; fi
     done
 }

@@ -9,14 +9,12 @@ option he count 100 "sentences of tst-HE, in voices that training has not heard"
 stage data "the corpus, and its data directories"
 
 corpus_defaults() {
-    if [ "$size" = large ]; then
-        variant=large
-        default train 20000
-    fi
+    if [ "$size" = large ]; then variant=large; fi
     if [ "$style" = talk ]; then
         variant=${variant:+$variant-}talk
         default train 4300 # about as much audio as 5000 sentences without pauses
     fi
+    if [ "$size" = large ]; then default train 20000; fi
     default data "data${variant:+/$variant}"
     default exp "exp${variant:+/$variant}"
     default tests "tst-COMMON tst-HE"

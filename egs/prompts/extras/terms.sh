@@ -15,8 +15,11 @@ system_name=terms
 pairs=es-en
 in_huggingface=true
 tests=tst
-context=data/es-en/context.tsv
-text=data/es-en/context_text.tsv
+
+get_ready() {
+    context=$data/es-en/context.tsv
+    text=$data/es-en/context_text.tsv
+}
 
 stage_data() {
     prepare
@@ -24,7 +27,7 @@ stage_data() {
 }
 write_terms() {
     step "rare words"
-    simulst data context --data data/es-en/tst --target-lang en --counted data/es-en/dev/text.en --out $context
+    simulst data context --data $data/es-en/tst --target-lang en --counted $data/es-en/dev/text.en --out $context
     sed "1s/terms/target_text/; s/=//g; s/; /, /g" $context > $text
 }
 decode_split() {
