@@ -122,6 +122,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.chmod(0o755)
     (folder / ".venv/bin/activate").touch()
     tiny_whisper.write(folder / WHISPER, eos=6, languages=("en", "es", "it"))
+    (folder / "egs/prompts/conf").symlink_to(pages.ROOT / "egs/prompts/conf")
     recording = folder / "egs/prompts/data/unpacked/asterisk-core-sounds-it-wav" / RECORDING
     recording.parent.mkdir(parents=True)
     for seed, path in enumerate([recording, folder / "speech.wav"]):
@@ -293,7 +294,11 @@ def options_of(command: click.Command) -> set[str]:
 @functools.cache
 def all_options() -> set[str]:
     scripts = [script.relative_to(pages.ROOT / "egs") for script in (pages.ROOT / "egs").rglob("*.sh")]
-    recipes = [str(script.with_suffix("")).removesuffix("/run") for script in scripts if os.access(script, os.X_OK)]
+    recipes = [
+        str(script.with_suffix("")).removesuffix("/run")
+        for script in scripts
+        if os.access(pages.ROOT / "egs" / script, os.X_OK)
+    ]
     found = {option for recipe in recipes for option in options(recipe_help(recipe))}
     files = [*pages.ROOT.glob("benchmarks/*.py"), *pages.ROOT.glob("egs/*/local/*.py"), pages.ROOT / "run.sh"]
     return found.union(options_of(main), *(options(file.read_text()) for file in files))
@@ -310,6 +315,19 @@ def test_python(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> No
         else:
             exec(compile(block.text, page, "exec"), {})
             assert capsys.readouterr().out
+
+
+VALUES = {
+    "beam": 2,
+    "unit": 280,
+    "writes": 1,
+    "name": "a",
+    "k": [3],
+    "trained_waits": [3],
+    "guide": "a",
+    "predictor": "p",
+}
+"""What the recipes' scripts give for `$name` in a sweep."""
 
 
 class Guess(TokensView):
@@ -386,7 +404,7 @@ def test_configurations(
     monkeypatch.setattr(fake, "TokensView", Guess)
     monkeypatch.setattr(ctc_guide, "_load", lambda load_model, model, checkpoint: (fake.RATE, GuessingGuide))
     (here / "block.yaml").write_text(text)
-    for decoding in load_sweep(here / "block.yaml"):
+    for decoding in load_sweep(here / "block.yaml", VALUES):
         alone = parse_decoding(decoding.raw, where)
         model = whisper if works_with(alone, whisper) else Capable()
         stream = open_stream(model, alone, "es", "en")
