@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -200,7 +201,7 @@ def test_commands(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> 
                 main([*with_one_job(arguments)], standalone_mode=False)
                 assert capsys.readouterr().out, f"{page}: '{command}' printed nothing"
             elif program == "./run.sh":
-                check_recipe_options(command)
+                check_recipe_options(arguments)
             elif program == "python" and arguments[0].endswith(".py"):
                 check_script_options(command)
             else:
@@ -225,16 +226,15 @@ def with_one_job(arguments: Sequence[str]) -> list[str]:
     return ["1" if before == "--jobs" else argument for before, argument in zip(["", *arguments], arguments)]  # noqa: B905
 
 
-def check_recipe_options(command: str) -> None:
+def check_recipe_options(words: Sequence[str]) -> None:
     """The script of the recipe is there and has these options, and its stages have these names."""
-    words = command.split()
     recipe = words[words.index("--recipe") + 1] if "--recipe" in words else "mini"
     shown = recipe_help("must_c" if recipe == "my_corpus" else recipe)
-    for option in options(command):
-        assert option in (*options(shown), "--recipe", "--help"), f"{command}: no option {option}"
+    for word in words:
+        assert not word.startswith("-") or " " in word or word in (*options(shown), "--recipe", "--help"), (words, word)
     for option, value in itertools.pairwise(words):
         if option in ("--stage", "--stop-stage", "--only"):
-            assert re.search(rf"^ +\d+ {value} ", shown, flags=re.MULTILINE), f"{command}: no stage is called {value}"
+            assert re.search(rf"^ +\d+ {value} ", shown, flags=re.MULTILINE), f"{words}: no stage is called {value}"
 
 
 @functools.cache
@@ -263,8 +263,8 @@ def test_commands_in_the_text(page: str) -> None:
     """Their options, and each option that is mentioned, are there."""
     for code in pages.inline(page):
         code = code.replace("[", "").replace("]", "")
-        if code.startswith("./run.sh"):
-            check_recipe_options(code)
+        if code.startswith("./run.sh") and "..." not in code:
+            check_recipe_options(shlex.split(code)[1:])
         elif re.match(r"python (local|benchmarks)/", code):
             check_script_options(code)
         elif code.startswith("simulst "):
@@ -293,7 +293,8 @@ def options_of(command: click.Command) -> set[str]:
 
 @functools.cache
 def all_options() -> set[str]:
-    scripts = [script.relative_to(pages.ROOT / "egs") for script in (pages.ROOT / "egs").rglob("*.sh")]
+    found_in = [*(pages.ROOT / "egs").glob("[a-z]*/*.sh"), *(pages.ROOT / "egs").glob("[a-z]*/extras/*.sh")]
+    scripts = [script.relative_to(pages.ROOT / "egs") for script in found_in]
     recipes = [
         str(script.with_suffix("")).removesuffix("/run")
         for script in scripts
@@ -301,6 +302,9 @@ def all_options() -> set[str]:
     ]
     found = {option for recipe in recipes for option in options(recipe_help(recipe))}
     files = [*pages.ROOT.glob("benchmarks/*.py"), *pages.ROOT.glob("egs/*/local/*.py"), pages.ROOT / "run.sh"]
+    found |= {
+        f"--{name}" for name in re.findall(r"^option (\w+)", pages.read("egs/TEMPLATE/tsv/corpus.sh"), re.MULTILINE)
+    }
     return found.union(options_of(main), *(options(file.read_text()) for file in files))
 
 
@@ -325,7 +329,7 @@ VALUES = {
     "k": [3],
     "trained_waits": [3],
     "guide": "a",
-    "predictor": "p",
+    "predictor": "exp/en-de/prefix/predictor/predictor.pth",
 }
 """What the recipes' scripts give for `$name` in a sweep."""
 
@@ -464,7 +468,7 @@ def test_each_experiment_has_a_date_and_a_finding_in_the_table() -> None:
     notes = [note for note in pages.NOTES if not note.endswith("README.md")]
     for note in notes:
         name, finding = Path(note).name, pages.read(note).splitlines()[0].removeprefix("# ")
-        assert re.match(r"\d{4}-\d\d-\d\d-[a-z0-9-]+\.md$", name)
+        assert re.match(r"\d{4}-\d\d-\d\d-[a-z0-9_-]+\.md$", name)
         assert f"| {name[:10]} | [{finding}]({name}) |" in table, note
     assert table.count("| 20") == len(notes)
 
@@ -490,7 +494,7 @@ def test_a_configuration_has_one_document() -> None:
 
 def test_a_file_that_a_page_shows_is_shown_whole() -> None:
     text = pages.read("docs/decoding.md")
-    shown = re.findall(r"`(conf/decode/\w+\.yaml)` is ((?:(?!```).)*?)```yaml\n(.*?)```", text, flags=re.DOTALL)
+    shown = re.findall(r"`(conf/decode/\w+\.yaml)` is\s((?:(?!```).)*?)```yaml\n(.*?)```", text, flags=re.DOTALL)
     shown = [(file, block) for file, between, block in shown if "conf/decode/" not in between]
     assert shown
     for file, block in shown:
