@@ -40,8 +40,8 @@ from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.models import load_model
-from simulst.models.espnet.linear import PRECISIONS, Linear, dtype_of
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.network.linear import PRECISIONS, Linear, dtype_of
 from simulst.search import BWBS
 from simulst.search.ctc import CTCPrefixScorer
 

@@ -55,9 +55,9 @@ from simulst.metrics.longform import (
     words_in_gaps,
 )
 from simulst.models import load_model
-from simulst.models.base import Model
 from simulst.models.huggingface.from_ctranslate2 import convert_whisper
-from simulst.streams.open import open_stream
+from simulst.session import Model
+from simulst.streams import open_stream
 from simulst.words import completed_by
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -724,7 +724,7 @@ def test_translate_a_stream_of_any_length(
 ) -> None:
     """Without --decoding it is cut at pauses; a configuration that takes minutes as one sentence is told of."""
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
-    stream._tell_of_long_utterance.cache_clear()
+    stream._warn_of_long_utterance.cache_clear()
     speech, quiet = np.full(3 * RATE, 0.5, np.float32), np.zeros(61 * RATE, np.float32)
     soundfile.write(data / "talk.wav", np.concatenate([speech, quiet] * 2), RATE)
     args = [data / "talk.wav", "--model", MODEL, "--source-lang", "es", "--target-lang", "en"]

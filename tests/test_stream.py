@@ -1,6 +1,6 @@
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -15,13 +15,13 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
-from simulst.models.base import Session
 from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.context import Context, View
 from simulst.policy.read import Block, Chunk, Offline, Read, Reading, Schedule, WaitKAtTestTime, WaitStride
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
 from simulst.search import BeamSearch, JointBeamSearch
+from simulst.session import Session
 from simulst.stream import Stream
 
 PLAIN_COMMITS = st.one_of(
@@ -686,15 +686,19 @@ class Blocks(FakeSession):
         self.model.tokens = tuple(f" {i}".encode() for i in range(20_000))
 
     @property
-    def heard(self) -> int:
+    def key(self) -> Hashable:
+        return self.samples
+
+    @property
+    def available(self) -> int:
         return max(0, math.floor((self.samples / 16 - 1732.5) / 640) + 1)
 
     def block_end(self, count: int) -> float:
-        return math.ceil((1732.5 + (self.heard + count - 1) * 640) * 16)
+        return math.ceil((1732.5 + (self.available + count - 1) * 640) * 16)
 
     def search(self, committed: Tokens, options: Any, stop: Stopping | None) -> Found:
-        sure = 4 * self.heard
-        new = [i if i < sure else 1000 * self.heard + i for i in range(len(committed), sure + 3 * (not self.final))]
+        sure = 4 * self.available
+        new = [i if i < sure else 1000 * self.available + i for i in range(len(committed), sure + 3 * (not self.final))]
         return Found([Hypothesis(committed + until(stop, tuple(new)))])
 
 

@@ -110,7 +110,7 @@ def translate(
     from simulst.errors import SimulstError
     from simulst.models import load_model, parse_options
     from simulst.policy.late import Wait
-    from simulst.streams.open import open_stream, skipped_steps
+    from simulst.streams import open_stream, skipped_steps
 
     if decoding is not None:
         configuration = load_decoding(decoding)

@@ -21,7 +21,7 @@ from simulst.words import completed_by
 
 if TYPE_CHECKING:
     from simulst.data.datadir import Utterance
-    from simulst.streams.open import AnyStream
+    from simulst.streams import OpenStream
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Instance:
         return json.dumps(row, ensure_ascii=False)
 
 
-def instance_of(stream: AnyStream, utterance: Utterance, index: int, source_ms: float, audio: str = "") -> Instance:
+def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms: float, audio: str = "") -> Instance:
     """The log entry of an utterance whose stream has ended.
 
     A word that was written in several pieces has one delay, that of its last piece.

@@ -1,7 +1,7 @@
 """The model families. `load_model` asks each of them whether it recognises the path.
 
 A family is a module or package in this folder that has a `family` (`simulst.models.base.Family`). Your own model does
-not have to be in this folder. Write a class with the methods of `simulst.models.base.Model` and give its import path
+not have to be in this folder. Write a class with the methods of `simulst.session.Model` and give its import path
 (`--model my_package.my_module:MyModel`). The class is called with the options of `--model-option`, such as a folder of
 weights.
 """
@@ -22,9 +22,10 @@ import simulst.models
 from simulst.errors import SimulstError, reason_of
 from simulst.files.yaml import load_yaml
 from simulst.machine.threads import available_cores
-from simulst.models.base import Family, Model
+from simulst.models.base import Family
 from simulst.options import build_options
 from simulst.options import option_names as names_of
+from simulst.session import Model
 
 
 def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
@@ -130,7 +131,7 @@ def _own(path: str | Path) -> Any:
         inspect.signature(session).bind(own, "en", "de", None)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
         raise SimulstError(
-            f"{path}: not a model; write a class like Model in simulst/models/base.py, with a method session(source, "
+            f"{path}: not a model; write a class like Model in simulst/session.py, with a method session(source, "
             "target, meter)."
         ) from error
     return own

@@ -193,7 +193,7 @@ class WaitKAtTestTime(_Wait):
 
 @dataclass(frozen=True)
 class WaitK(_Wait):
-    """wait-k with a model that was trained for it (see simulst/models/espnet/lagging.py).
+    """wait-k with a model that was trained for it (see simulst/models/espnet/network/lagging.py).
 
     Each step writes `writes` tokens (STOP `max_tokens`) and commits them (COMMIT `all`), as in training. With 1, this
     is the baseline of NAIST 2022, section 3.2.2. The paper says "280 frames"; it means fairseq's default, 7 encoder

@@ -27,10 +27,10 @@ from simulst.machine.cluster import HERE, Cluster, Map, mapper
 from simulst.machine.threads import waited_seconds, waits
 from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights
-from simulst.models.base import Model
 from simulst.runs.folder import RunFolder, audio_digest
 from simulst.runs.task import Task, model_of
-from simulst.streams.open import open_stream
+from simulst.session import Model
+from simulst.streams import open_stream
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from simulst.languages import unit_of
 from simulst.machine.cluster import worker_threads
 from simulst.machine.threads import available_cores
 from simulst.models import load_model
-from simulst.models.base import Model
+from simulst.session import Model
 
 
 @dataclass(frozen=True)

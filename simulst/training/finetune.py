@@ -30,10 +30,10 @@ from simulst.files.folder import replaced, write_atomically
 from simulst.files.lock import digest, locked, read_record
 from simulst.files.yaml import read_yaml
 from simulst.hypotheses import Tokens
-from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.architectures import Architecture, Whisper
 from simulst.models.huggingface.folder import digest_of_folder, find_folder
 from simulst.models.huggingface.loading import quiet, read
+from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.options import build_options
 from simulst.training.average import average_checkpoints
 from simulst.training.ctc import Pieces, add_ctc, read_transcripts

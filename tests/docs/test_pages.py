@@ -37,14 +37,14 @@ from simulst.commands.main import main
 from simulst.config import Decoding, load_sweep, parse_decoding
 from simulst.hypotheses import Tokens
 from simulst.models import registry
-from simulst.models.base import Model
 from simulst.needs import Need
 from simulst.policy import boundary, ctc_guide
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
 from simulst.policy.context import TokensView
 from simulst.policy.read import WaitK
 from simulst.search import JointBeamSearch
-from simulst.streams.open import open_stream
+from simulst.session import Model
+from simulst.streams import open_stream
 from speech import espeak
 
 SHARED_TASK = ("simulst score", "simulst simulstream", "simulstream_", "python -m simulstream", "type: simul")

@@ -22,7 +22,6 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
-from simulst.models.base import Model
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper import Whisper
@@ -33,8 +32,9 @@ from simulst.policy.stop import AnyOf, EndOfSentence, MaxTokens, Stop
 from simulst.runs.folder import RunFolder
 from simulst.runs.task import Task
 from simulst.search import IBWBS, BeamSearch, JointBeamSearch
+from simulst.session import Model
 from simulst.stream import Stream
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from simulst.words import Words
 
 torch.set_num_threads(1)

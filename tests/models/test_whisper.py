@@ -26,7 +26,7 @@ from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
 from simulst.models.whisper import PREVIOUS_TOKENS, Aligned, Whisper, WhisperOptions, WhisperSession, log_mel
-from simulst.models.window import tell_of_full_context
+from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.context import Context, View
@@ -35,7 +35,7 @@ from simulst.policy.segment import Pause, Whole
 from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords
 from simulst.search import BeamSearch
 from simulst.stream import Stream
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from simulst.words import CUT, Words
 
 RATE = 16000
@@ -218,7 +218,7 @@ def test_prompts_as_long_as_the_decoder(
     endless: Whisper, previous: int, left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As many tokens as positions are left, and not one more; all of them can be aligned. Earlier text makes room."""
-    tell_of_full_context.cache_clear()
+    warn_of_full_context.cache_clear()
     length = POSITIONS - 4 - left
     encoded = endless.encode(sounds(3))
     tokens = endless.generate(encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(2), 100)[0].tokens
@@ -535,7 +535,7 @@ def test_a_third_of_the_window_stays(
     monkeypatch.setattr(endless, "begins_word", lambda token: True)
     session.slide(prefix_of(6))
     assert session.limit() / RATE - 30 == pytest.approx(cut)
-    assert session.gone == ends.index(cut) + 1
+    assert session.evicted == ends.index(cut) + 1
     assert session.length == 30 * RATE
 
 
@@ -582,12 +582,12 @@ def test_all_text_leaves_with_its_audio(
     shown = []
     monkeypatch.setattr(whisper, "generate", lambda *given: shown.append(given[2]) or [Hypothesis(given[3])])
     session.restart(prefix_of(3), 2 * RATE)
-    assert session.gone == 3 and session.limit() == (30 + cut) * RATE
+    assert session.evicted == 3 and session.limit() == (30 + cut) * RATE
     assert session.search(prefix_of(3), BeamSearch(2), None).best[:3] == prefix_of(3)
     assert shown == [()]  # or the text would come again
     assert not session.is_stuck(2 * RATE) or cut < 2
     session.restart(prefix_of(3), 8 * RATE)
-    assert session.gone == 3 and session.limit() == (30 + cut) * RATE  # no text, no audio
+    assert session.evicted == 3 and session.limit() == (30 + cut) * RATE  # no text, no audio
 
 
 def test_slide_without_a_word(whisper: Whisper, caplog: pytest.LogCaptureFixture) -> None:

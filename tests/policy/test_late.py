@@ -26,7 +26,7 @@ from simulst.policy.late import Skip
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause
 from simulst.stream import Stream
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 HOW = Decoding(Chunk(1000), All())
 

@@ -33,7 +33,7 @@ from simulst.hypotheses import (  # noqa: E402
     Hypothesis,
     Tokens,
 )
-from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
+from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.needs import Need  # noqa: E402
 from simulst.policy.commit import All, Hold, LocalAgreement  # noqa: E402
 from simulst.policy.read import Chunk  # noqa: E402

@@ -18,7 +18,7 @@ from espnet2.asr.decoder.transformer_decoder import TransformerDecoder  # noqa: 
 logging.disable(logging.NOTSET)
 
 from simulst.hypotheses import Beam, Tokens  # noqa: E402
-from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
+from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.policy.stop import MaxTokens  # noqa: E402
 from simulst.search import JointBeamSearch  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402

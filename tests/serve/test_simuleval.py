@@ -22,8 +22,8 @@ from simulst.data.simuleval_files import export_for_simuleval
 from simulst.errors import SimulstError
 from simulst.log.instances import Instance, read_log
 from simulst.metrics.score import score_instances
-from simulst.models.base import Session
 from simulst.runs import decode_utterance
+from simulst.session import Session
 
 cli = pytest.importorskip("simuleval.cli")
 from simuleval.utils import EVALUATION_SYSTEM_LIST  # noqa: E402

@@ -31,9 +31,9 @@ from simulst.config import LIVE, load_decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.log.instances import Instance, instance_of, read_log
-from simulst.models.base import Session
 from simulst.runs import decode_utterance
-from simulst.streams.open import open_stream
+from simulst.session import Session
+from simulst.streams import open_stream
 from simulst.streams.pauses import SegmentedStream
 
 pytest.importorskip("simulstream")

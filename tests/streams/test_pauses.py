@@ -26,7 +26,7 @@ from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.segment import History, Pause
 from simulst.runs import decode_utterance
 from simulst.stream import Stream
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from simulst.streams.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
 
 PAUSE = 0.2  # 7 chunks

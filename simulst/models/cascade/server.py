@@ -108,7 +108,7 @@ class ServerTranslation(PlainTranslation):
         if not isinstance(text, str):
             raise SimulstError(f"{server.url}: the answer holds no text; the server must have OpenAI's interface.")
         if cut:
-            tell_of_cut_answers(server.url, server.max_tokens)
+            warn_of_cut_answers(server.url, server.max_tokens)
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         _, thought, rest = text.rpartition("</think>")
         return rest.lstrip("\r\n") if thought else text
@@ -156,7 +156,7 @@ def after(begin: str, answer: str, strips_spaces: bool = False) -> tuple[str, bo
 
 
 @functools.cache
-def tell_of_cut_answers(url: str, most: int) -> None:
+def warn_of_cut_answers(url: str, most: int) -> None:
     """Warn once per server."""
     logger.warning("%s: an answer was cut after %d tokens; give it a larger 'max_tokens'.", url, most)
 
@@ -201,8 +201,8 @@ def _reason(error: Exception, timeout: float) -> str:
 
 def _said(body: bytes) -> str:
     """The server's own message in the body of an error. Raises what reading JSON does: there is none."""
-    told = json.loads(body)
-    error = told.get("error", told)
+    answer = json.loads(body)
+    error = answer.get("error", answer)
     words = " ".join(str(error if isinstance(error, str) else error["message"]).split())
     return words if len(words) <= 200 else f"{words[:200]} ..."
 

@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from simulst.errors import SimulstError, first_line
-from simulst.models.espnet.lagging import WaitOptions
+from simulst.models.espnet.network.lagging import WaitOptions
 from simulst.options import build_options, read_fields
 from simulst.search import JointBeamSearch
 

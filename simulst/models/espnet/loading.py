@@ -15,15 +15,15 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError, first_line
 from simulst.machine.light_import import without_type_checks
 from simulst.models.base import check_device
-from simulst.models.espnet import ESPnetOptions
-from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder
-from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.experiment import Experiment
-from simulst.models.espnet.full_context_encoder import FullContextEncoder
-from simulst.models.espnet.lagging import Lagging, lagging_of
-from simulst.models.espnet.linear import check_precision
 from simulst.models.espnet.model import ESPnet
-from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
+from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder
+from simulst.models.espnet.network.decoder import CachedDecoder
+from simulst.models.espnet.network.full_context_encoder import FullContextEncoder
+from simulst.models.espnet.network.lagging import Lagging, lagging_of
+from simulst.models.espnet.network.linear import check_precision
+from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
+from simulst.models.espnet.options import ESPnetOptions
 from simulst.models.espnet.vocabulary import Vocabulary, read_vocabulary, trained_languages
 
 ENCODERS = {

@@ -23,9 +23,9 @@ from simulst.background import Background
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of, unit_of
-from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.decoder import sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
+from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.models.whisper import ENGLISH_VOCABULARY, PREVIOUS_TOKENS, SILENCE, check_english, log_mel, whisper_task
 from simulst.search import JointOptions
 from simulst.search.beam import HeadPairs

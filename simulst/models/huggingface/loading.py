@@ -12,8 +12,8 @@ import torch
 
 from simulst.errors import SimulstError, first_line
 from simulst.models.base import check_device
-from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.folder import find_folder, model_type, weight_files
+from simulst.models.huggingface.options import HuggingFaceOptions
 
 NO_CODE = {"trust_remote_code": False}  # else the library asks on the terminal
 

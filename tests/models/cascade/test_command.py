@@ -12,7 +12,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade.command import Command
 from simulst.models.cascade.open_command import OpenCommand
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 LOUD = "echo started >> {log}; while IFS= read -r line; do echo $line | tr a-z A-Z; done"
 ROOT = Path(__file__).parents[3]

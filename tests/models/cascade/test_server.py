@@ -18,7 +18,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade.server import Server, after
 from simulst.search import BeamSearch
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 SAY = "The cat sat down. It was on the mat."
 
@@ -142,7 +142,7 @@ def test_a_word_may_go_on(server: Any, tmp_path: Path) -> None:
     prefix: tuple[int, ...] = ()
     for content in ("Die", " Katze", "n", ", die", "\n(Fertig.)"):
         server.answer = lambda body, content=content: saying(content)
-        prefix = translation.continued("x", prefix, BeamSearch(), None)[0].tokens
+        prefix = speaker.searched(translation, "x", prefix, BeamSearch(), None)[0].tokens
     assert translation.text(prefix) == " Die Katzen, die"
 
 
@@ -165,7 +165,7 @@ def test_the_answer_is_its_first_line(server: Any, tmp_path: Path, answer: str, 
     prefix: tuple[int, ...] = ()
     for content in (begun, answer.format(" so")) if begun else (answer.format(" so"),):
         server.answer = lambda body, content=content: saying(content)
-        prefix = translation.continued("x", prefix, BeamSearch(), None)[0].tokens
+        prefix = speaker.searched(translation, "x", prefix, BeamSearch(), None)[0].tokens
     text = translation.text(prefix)
     assert text == begun + (expected.format(" so") if not (begun and answer.startswith("\n")) else "")
     text.encode()

@@ -26,7 +26,7 @@ from simulst.policy.commit import All
 from simulst.policy.context import Context, View
 from simulst.policy.read import Chunk
 from simulst.policy.stop import Stop, Stopping
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
 LOUD = "tee -a {log} | tr a-z A-Z"

@@ -26,7 +26,7 @@ from simulst.policy.segment import Pause
 from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens, Stop
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions
 from simulst.stream import Stream
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from simulst.streams.pauses import SegmentedStream
 
 torch.set_num_threads(1)
@@ -156,10 +156,10 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
         assert len(session._steps) < 40 and encoding._audio.size < 2 * 16000
         written.append(len(stream.committed))
         if isinstance(search, IBWBS) and written[-1]:  # the scores of the tokens that stay are known in each window
-            assert session._incremental._attention(stream.committed[session.gone :]) is not None
+            assert session._kept._incremental._attention(stream.committed[session.evicted :]) is not None
     stream.push(noise(16000), finished=True)
     assert written[-1] > written[25] > written[10] > 0
-    assert session.gone > 0
+    assert session.evicted > 0
     short = noise(5 * 16000)
     how = Decoding(Block(), Hold(1), search=search)
     assert decode(model, how, short, []) == decode(blockwise, how, short, [])

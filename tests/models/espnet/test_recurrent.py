@@ -20,7 +20,7 @@ from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
-from simulst.models.espnet.recurrent_decoder import Carried, RecurrentDecoder
+from simulst.models.espnet.network.recurrent_decoder import Carried, RecurrentDecoder
 from simulst.policy.stop import MaxTokens
 from simulst.search import JointBeamSearch
 from simulst.stream import Stream
