@@ -173,7 +173,7 @@ def test_espnets_own_streaming_class_decodes_the_model(mini: Path, monkeypatch: 
 
 
 PREFIX = [*CORPUS, "--pieces", "100", "--source-pieces", "80", "--counts", "1 2", "--tau", "48", "--prefix-beam", "2"]
-PREFIX += ["--ratios", "5000", "--trained-waits", "2", "--wait-encoders", "unidirectional"]
+PREFIX += ["--ratios", "5000", "--trained-waits", "2", "--wait-encoders", "bidirectional"]
 PREFIX += [
     "--model-options",
     recipe.TINY,
@@ -207,7 +207,7 @@ def test_prefix_alignment(mini: Path) -> None:
     models = ("maxratio5000", "offline")
     boundaries = [f"boundary-T48-{name}-{t}_beam2-ctc0" for name in models for t in ("0", "0.5")]
     others = ["offline", "offline-maxratio5000", "test-time-wait-1", "test-time-wait-9"]
-    others += ["test-time-wait-2-N1_all", "wait-2-unidirectional"]
+    others += ["test-time-wait-2-N1_all", "wait-2-bidirectional"]
     assert runs == sorted([*boundaries, *(f"{name}_beam2-ctc0" for name in others)])
     page = (mini / "exp/RESULTS.md").read_text()
     assert page.count("| test-time-wait-9") == 1 and "| outputs, λ 0.5" in page

@@ -251,9 +251,7 @@ def test_variants_and_systems_have_sections_of_their_own(noted: Path) -> None:
 
 def test_systems_of_voices_have_folders_and_sections_of_their_own(noted: Path) -> None:
     options = ["--pairs", "en-de", "--system", "small", "--compare"]
-    decoding, _, written, _ = called(noted, "voices/scratch", *options, "--stage", "decode", "--tests", "tst")[:4] + [
-        ""
-    ]
+    decoding, _, written = called(noted, "voices/scratch", *options, "--stage", "decode", "--tests", "tst")
     assert "--model exp/small/en-de/st " in decoding and "--draw" not in decoding
     assert "--out exp/scratch/small/en-de/all-lines/en-de/tst/lines" in decoding
     assert "--section scratch-small-en-de-all-lines" in written
@@ -345,9 +343,9 @@ def test_paper_bs_models_begin_with_one_recognition_model(noted: Path) -> None:
     assert sum("decode/paper_b.yaml" in line for line in lines) == 6
     findings = [line for line in lines if "--findings" in line]
     assert findings == [
-        f"simulst results write --findings ../../conf/findings/{file}.yaml --training other/b-*/en-ja --training more/b-*/en-ja "
-        f"--recipe mini --section {section}-findings-en-ja --out other --command ./run.sh --recipe mini/paper_b --pair en-ja "
-        '--train-options "--seed 2" --seeds more --counts "1 2"'
+        f"simulst results write --findings ../../conf/findings/{file}.yaml --training other/b-*/en-ja "
+        f"--training more/b-*/en-ja --recipe mini --section {section}-findings-en-ja --out other "
+        '--command ./run.sh --recipe mini/paper_b --pair en-ja --train-options "--seed 2" --seeds more --counts "1 2"'
         for section, file in (("paper_b", "paper_b"), ("paper_b-pieces", "paper_b_pieces"))
     ]
 
@@ -421,7 +419,7 @@ def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
         ("mini/paper_d", ["--offline-config", "a b.yaml"], "--offline-config 'a b.yaml': give a path without blanks"),
         ("must_c/paper_d", ["--prefix-pieces", "x"], "--prefix-pieces 'x' is not a whole number; see"),
         ("must_c/paper_d", ["--pairs", "en-de en-fr"], "'en-de en-fr': must_c/paper_d is for one pair of languages"),
-        ("voices", ["--train-options", "--max_epoch 1"], "unknown option --train-options; see"),
+        ("voices", ["--train-options", "--max_epoch 1"], "--train-options: an option of ./run.sh --recipe voices/scratch"),
     ],
 )
 def test_bad_options_end_in_a_sentence(name: str, options: list[str], message: str) -> None:
@@ -431,27 +429,27 @@ def test_bad_options_end_in_a_sentence(name: str, options: list[str], message: s
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("mini", ["--stage", "11"], "--stage '11': stages 11 to 16 are now ./run.sh --recipe mini/paper_d"),
-        ("must_c", ["--stage", "12"], "--stage '12': stages 11 to 16 are now ./run.sh --recipe must_c/paper_d"),
-        ("mini", ["--stage", "17"], "--stage '17': stage 17 is now ./run.sh --recipe mini/extras/talks"),
-        ("must_c", ["--stage", "18"], "--stage '18': stage 18 is now ./run.sh --recipe must_c/extras/full_context"),
-        ("mini", ["--stage", "19"], "--stage '19': stage 19 is now ./run.sh --recipe mini/extras/repetition"),
-        ("mini", ["--stop-stage", "23"], "--stop-stage '23': stages 21 to 23 are now ./run.sh --recipe mini/paper_a"),
-        ("mini", ["--stage", "24"], "--stage '24': stage 24 is now ./run.sh --recipe mini/extras/terms"),
-        ("mini", ["--stage", "25"], "--stage '25': stage 25 is now ./run.sh --recipe mini/paper_b"),
+        ("mini", ["--stage", "11"], "--stage 11: stages 11 to 16 are now ./run.sh --recipe mini/paper_d"),
+        ("must_c", ["--stage", "12"], "--stage 12: stages 11 to 16 are now ./run.sh --recipe must_c/paper_d"),
+        ("mini", ["--stage", "17"], "--stage 17: stage 17 is now ./run.sh --recipe mini/extras/talks"),
+        ("must_c", ["--stage", "18"], "--stage 18: stage 18 is now ./run.sh --recipe must_c/extras/full_context"),
+        ("mini", ["--stage", "19"], "--stage 19: stage 19 is now ./run.sh --recipe mini/extras/repetition"),
+        ("mini", ["--stop-stage", "23"], "--stop-stage 23: stages 21 to 23 are now ./run.sh --recipe mini/paper_a"),
+        ("mini", ["--stage", "24"], "--stage 24: stage 24 is now ./run.sh --recipe mini/extras/terms"),
+        ("mini", ["--stage", "25"], "--stage 25: stage 25 is now ./run.sh --recipe mini/paper_b"),
         ("mini", ["--guided"], "--guided: now ./run.sh --recipe mini/extras/guided"),
         ("mini", ["--tau", "48"], "--tau: an option of ./run.sh --recipe mini/paper_d now"),
         ("must_c", ["--a-model", "x"], "--a-model: now --model of ./run.sh --recipe must_c/paper_a"),
         ("mini", ["--waits", "1 3"], "--waits: now stands in conf/decode/paper_d.yaml; copy it and give the copy to"),
         ("mini", ["--b-models", "char"], "--b-models: now --tokens of ./run.sh --recipe mini/paper_b"),
         ("prompts", ["--stop-stage", "2"], "--stop-stage 2: fetching the model is now --only pretrain; end there by"),
-        ("prompts", ["--stage", "15"], "--stage '15': stage 15 is now ./run.sh --recipe prompts/extras/regimes"),
+        ("prompts", ["--stage", "15"], "--stage 15: stage 15 is now ./run.sh --recipe prompts/extras/regimes"),
         ("voices", ["--training", "scratch"], "--training: each training has a script of its own now: ./run.sh"),
         ("voices/finetune", ["--only", "7"], "--only 7: the conversion to CTranslate2 belongs to --only train"),
         (
             "voices/finetune",
             ["--only", "13"],
-            "--only '13': stage 13 is now --compare of ./run.sh --recipe voices/finetune",
+            "--only 13: stage 13 is now --compare of ./run.sh --recipe voices/finetune",
         ),
     ],
 )
