@@ -30,7 +30,7 @@ setup(
     ],
     extras_require={
         "espnet": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio", "numba"],
-        "mini": ["espeakng-loader"],
+        "recipes": ["espeakng-loader"],
         "parallel": ["dask", "dask-jobqueue", "distributed"],
         "simuleval": ["simuleval"],
         "simulstream": ["simulstream"],

@@ -105,9 +105,8 @@ read_options() {
             fail "unexpected argument '$1'; see $0 --help"
         elif [[ -z $name || $name = *[^a-z0-9_]* ]]; then
             fail "unknown option $1; see $0 --help all"
-        elif [ -n "${moved_to[$name]:-}" ]; then
-            fail "$1: ${moved_to[$name]}"
         elif [ -z "${kind_of[$name]:-}" ]; then
+            [ -z "${moved_to[$name]:-}" ] || fail "$1: ${moved_to[$name]}"
             fail "unknown option $1; see $0 --help all"
         else
             given+="$name "
@@ -152,7 +151,8 @@ number_of() {
             fail "$1 $2: ${absent[${stage_names[i]}]:-$script needs no stage $((i + 1)), ${stage_names[i]}; it has $(list_stages)}"
         fi
     done
-    fail "$1 '$2': ${absent[${2:-none}]:-there is no such stage; $script has $(list_stages)}"
+    if [[ $2 =~ ^[0-9]+$ && -n ${absent[$2]:-} ]]; then fail "$1 $2: ${absent[$2]}"; fi
+    fail "$1 '$2': there is no such stage; $script has $(list_stages)"
 }
 
 call_if_there() { if declare -F "$1" > /dev/null; then "$1"; fi; }

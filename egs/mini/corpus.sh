@@ -31,11 +31,9 @@ corpus_defaults() {
 
 sized() { if [ "$size" = small ]; then echo "$1"; else echo "$2"; fi; } # what is for --size small, and for --size large
 
-make_corpus() {
+stage_data() {
     step "corpus and data directories"
     python local/make_mini.py --out "$data/corpus" --pairs "$pair" --jobs "$jobs" --style "$style" --train "$train" --dev "$dev" \
         --tst-common "$test" --tst-he "$he" $redo
     simulst data must-c --root "$data/corpus" --pairs "$pair" --out "$data"
 }
-
-stage_data() { make_corpus; }

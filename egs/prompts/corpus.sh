@@ -19,9 +19,7 @@ whisper=models/whisper-base
 pictured=es-en
 title="Whisper base put online, prompts"
 
-stage_data() { prepare; }
-
-prepare() {
+stage_data() {
     step "recordings and transcripts"
     python local/prepare_prompts.py --downloads "$downloads" --out "$data" --min-words "$min_words"
 }

@@ -44,7 +44,7 @@ def to_ctranslate2(model: Path, out: Path, quantization: str, force: bool) -> No
 def from_ctranslate2(model: Path, out: Path, force: bool) -> None:
     """Convert a Whisper into Hugging Face's form.
 
-    Such as the one that egs/prompts and egs/voices fetch.
+    Fine-tuning begins with one, for example.
     """
     from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 
