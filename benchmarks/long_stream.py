@@ -33,7 +33,6 @@ import click
 import numpy as np
 import psutil
 import yaml
-from processor import processor
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio
@@ -43,6 +42,7 @@ from simulst.config import parse_decoding
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
+from simulst.machine.processor import processor
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
 from simulst.runs import decode_utterance

@@ -157,7 +157,7 @@ def _decode(
     draw: int | None,
     force: bool,
 ) -> list[dict[str, Any]]:
-    from simulst.background import with_backgrounds
+    from simulst.data.context import with_backgrounds
     from simulst.data.datadir import drawn, read_data_dir, shorter_than
     from simulst.languages import code_of
     from simulst.machine.cluster import Cluster

@@ -14,7 +14,6 @@ is taken.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Hashable
@@ -507,20 +506,11 @@ def _read_json(path: Path) -> Any:
         raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); fetch the model again.") from error
 
 
-def _digest(path: Path, options: WhisperOptions) -> str:
-    whole = hashlib.sha256()
-    for name in FILES:
-        if (path / name).is_file():
-            with (path / name).open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()[:16]
-
-
 family = Family(
     name="whisper",
     looks_like="a CTranslate2 Whisper (model.bin, vocabulary.json)",
     recognises=lambda path: (path / "model.bin").is_file() and (path / "vocabulary.json").is_file(),
     options=WhisperOptions,
     load=Whisper,
-    digest=_digest,
+    files=lambda path, options: tuple(path / name for name in FILES),
 )

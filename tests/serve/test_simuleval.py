@@ -20,7 +20,8 @@ from simulst.config import load_decoding
 from simulst.data.datadir import Utterance
 from simulst.data.simuleval_files import export_for_simuleval
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, read_log
+from simulst.log import read_log
+from simulst.log.instance import Instance
 from simulst.metrics.score import score_instances
 from simulst.runs import decode_utterance
 from simulst.session import Session

@@ -33,12 +33,7 @@ class Command(Translator):
 
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: there is no such program."""
-        try:
-            words = shlex.split(self.command)
-        except ValueError as error:
-            raise SimulstError(f"{path}: 'command' cannot be read ({error}): {self.command}") from error
-        if not words or shutil.which(words[0]) is None:
-            raise SimulstError(f"{path}: there is no program '{self.command}'; install it, or check its name and PATH.")
+        words, _ = self._found(path)
         running: dict[tuple[str, str], OpenCommand] = {}  # all streams of a language pair share a process
 
         def opened(source: str, target: str) -> Translation:
@@ -50,6 +45,22 @@ class Command(Translator):
             return CommandTranslation(running[source, target].ask, target)
 
         return opened
+
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """The program, and the files that the command names, such as a script. Raises SimulstError: no such program."""
+        words, program = self._found(path)
+        return (program, *(Path(word) for word in words[1:] if Path(word).is_file()))
+
+    def _found(self, path: Path) -> tuple[list[str], Path]:
+        """The command's words, and its program. Raises SimulstError: there is no such program."""
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            raise SimulstError(f"{path}: 'command' cannot be read ({error}): {self.command}") from error
+        program = shutil.which(words[0]) if words else None
+        if program is None:
+            raise SimulstError(f"{path}: there is no program '{self.command}'; install it, or check its name and PATH.")
+        return words, Path(program)
 
 
 class CommandTranslation(PlainTranslation):
