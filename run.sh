@@ -19,7 +19,7 @@ if [ "$folder" = "$recipe" ]; then script=egs/$recipe/run.sh; fi
 if ! [[ $recipe =~ ^[^/.]+(/[^/.]+)*$ && -x $script ]]; then
     known=$(cd egs && echo */run.sh)
     if [[ $folder =~ ^[^/.]+$ && -x egs/$folder/run.sh ]]; then
-        known=$(cd egs && find "$folder" -maxdepth 2 -name "*.sh" -executable | LC_ALL=C sort | tr '\n' ' ')
+        known=$(cd egs && find "$folder" -maxdepth 2 -name "*.sh" -executable | LC_ALL=C sort | paste -sd " ")
     fi
     known=${known//\/run.sh/}
     echo "error: no recipe '$recipe'; there are: ${known//.sh/}" >&2

@@ -124,7 +124,7 @@ def main(
         else:
             if not (experiment / "chosen.pth").is_file():
                 raise SimulstError(
-                    f"{experiment / 'chosen.pth'} is missing; run ./run.sh --recipe mini --stop-stage 7."
+                    f"{experiment / 'chosen.pth'} is missing; run ./run.sh --recipe mini --stop-stage choose."
                 )
             checkpoint = "chosen.pth"
             utterances = list(speech(data, seconds))

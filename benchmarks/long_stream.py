@@ -88,7 +88,7 @@ def setting_of(family: str, experiment: Path | None, data: Path | None, window: 
             data or ROOT / "egs/mini/data/en-de/tst-COMMON",
             "tc.de",
             ("en", "de"),
-            "./run.sh --recipe mini --stop-stage 7",
+            "./run.sh --recipe mini --stop-stage choose",
         )
     whisper = experiment or ROOT / "egs/prompts/models/whisper-base"
     model = whisper
@@ -111,7 +111,7 @@ def setting_of(family: str, experiment: Path | None, data: Path | None, window: 
         data or ROOT / "egs/prompts/data/es-en/tst",
         "en",
         ("es", "en"),
-        "./run.sh --recipe prompts --stop-stage 2",
+        "./run.sh --recipe prompts --only pretrain",
     )
 
 

@@ -1,6 +1,6 @@
 """Whisper on whole recordings: our policies beside two peers, ufal/whisper_streaming and ufal/SimulStreaming.
 
-    ./run.sh --recipe prompts --stop-stage 2 && ./run.sh --recipe prompts --stage 11 --stop-stage 11
+    ./run.sh --recipe prompts/extras/talks --stop-stage pretrain
     python benchmarks/whisper_talks.py --out OUT --whisper-streaming CHECKOUT --simulstreaming CHECKOUT
 
 All have the same weights. Sets of recordings: prompts (one by one), natural and long (egs/prompts' talks; long ones
@@ -98,7 +98,7 @@ class System(NamedTuple):
 @click.option("--data", default=RECIPE / "data", type=FOLDER, help="egs/prompts' data.")
 @click.option("--languages", default=("es", "fr", "it", "ru"), type=Words(), show_default=True)
 @click.option("--sets", default=SETS, type=Words(), show_default=True)
-@click.option("--decodings", default=RECIPE / "conf/sweep_talks.yaml", type=FOLDER, help="Our systems: a sweep.")
+@click.option("--decodings", default=RECIPE / "conf/talks.yaml", type=FOLDER, help="Our systems: a sweep.")
 @click.option("--whisper-streaming", type=FOLDER, help="Checkout of ufal/whisper_streaming.")
 @click.option("--simulstreaming", type=FOLDER, help="Checkout of ufal/SimulStreaming.")
 @click.option("--beam", default=5, type=click.IntRange(1), show_default=True, help="Of SimulStreaming.")
@@ -166,7 +166,7 @@ def recordings_of(kind: str, language: str, data: Path, made: Path, minutes: flo
     else:
         talks = data / pair / f"talks-{kind}"
         if not talks.is_dir():
-            raise SimulstError(f"{talks}: missing; run ./run.sh --recipe prompts --stage 11 --stop-stage 11.")
+            raise SimulstError(f"{talks}: missing; run ./run.sh --recipe prompts/extras/talks --stop-stage pretrain.")
     gaps = read_gaps(talks / GAPS) if kind == "long" else []
     whole = Recordings(read_data_dir(talks, "en"), gaps, talks)
     return shortened(whole, talks, minutes, made / f"{pair}-{kind}-{minutes:g}min") if minutes else whole

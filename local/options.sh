@@ -105,9 +105,8 @@ read_options() {
             fail "unexpected argument '$1'; see $0 --help"
         elif [[ -z $name || $name = *[^a-z0-9_]* ]]; then
             fail "unknown option $1; see $0 --help all"
-        elif [ -n "${moved_to[$name]:-}" ]; then
-            fail "$1: ${moved_to[$name]}"
         elif [ -z "${kind_of[$name]:-}" ]; then
+            [ -z "${moved_to[$name]:-}" ] || fail "$1: ${moved_to[$name]}"
             fail "unknown option $1; see $0 --help all"
         else
             given+="$name "
@@ -152,7 +151,8 @@ number_of() {
             fail "$1 $2: ${absent[${stage_names[i]}]:-$script needs no stage $((i + 1)), ${stage_names[i]}; it has $(list_stages)}"
         fi
     done
-    fail "$1 '$2': ${absent[${2:-none}]:-there is no such stage; $script has $(list_stages)}"
+    if [[ $2 =~ ^[0-9]+$ && -n ${absent[$2]:-} ]]; then fail "$1 $2: ${absent[$2]}"; fi
+    fail "$1 '$2': there is no such stage; $script has $(list_stages)"
 }
 
 call_if_there() { if declare -F "$1" > /dev/null; then "$1"; fi; }
@@ -171,14 +171,15 @@ begin() {
     for i in "${!stage_names[@]}"; do
         if [ -n "${stage_text[${stage_names[i]}]:-}" ]; then had+=($((i + 1))); fi
     done
-    first=${had[0]} last=${had[-1]}
+    first_stage=${had[0]} last_stage=${had[-1]}
     if [[ $given == *" only "* ]]; then
         [[ $given != *" stage "* && $given != *" stop_stage "* ]] || fail "--only stands alone, without --stage and --stop-stage"
-        first=$(number_of --only "$only") last=$first
+        first_stage=$(number_of --only "$only") last_stage=$first_stage
     fi
-    if [[ $given == *" stage "* ]]; then first=$(number_of --stage "$stage"); fi
-    if [[ $given == *" stop_stage "* ]]; then last=$(number_of --stop-stage "$stop_stage"); fi
-    [ "$first" -le "$last" ] || fail "--stage ${stage_names[first - 1]} comes after --stop-stage ${stage_names[last - 1]}"
+    if [[ $given == *" stage "* ]]; then first_stage=$(number_of --stage "$stage"); fi
+    if [[ $given == *" stop_stage "* ]]; then last_stage=$(number_of --stop-stage "$stop_stage"); fi
+    [ "$first_stage" -le "$last_stage" ] ||
+        fail "--stage ${stage_names[first_stage - 1]} comes after --stop-stage ${stage_names[last_stage - 1]}"
     export PATH=$PWD/../../.venv/bin:$PATH
     command="./run.sh --recipe $script$shown"
     $force && redo=--force || redo=
@@ -188,17 +189,16 @@ begin() {
 # Whether the stage named $1 is among those asked for.
 runs() {
     local i
-    for ((i = first; i <= last; i++)); do
+    for ((i = first_stage; i <= last_stage; i++)); do
         if [ "$1" = "${stage_names[i - 1]}" ] && [ -n "${stage_text[$1]:-}" ]; then return 0; fi
     done
     return 1
 }
 
 run_stages() {
-    local i name
-    for ((i = first; i <= last; i++)); do
-        name=${stage_names[i - 1]}
-        present="$i, $name"
-        if [ -n "${stage_text[$name]:-}" ]; then "stage_$name"; fi
+    local number
+    for ((number = first_stage; number <= last_stage; number++)); do
+        present="$number, ${stage_names[number - 1]}"
+        if [ -n "${stage_text[${stage_names[number - 1]}]:-}" ]; then "stage_${stage_names[number - 1]}"; fi
     done
 }

@@ -9,14 +9,12 @@ option he count 100 "sentences of tst-HE, in voices that training has not heard"
 stage data "the corpus, and its data directories"
 
 corpus_defaults() {
-    if [ "$size" = large ]; then
-        variant=large
-        default train 20000
-    fi
+    if [ "$size" = large ]; then variant=large; fi
     if [ "$style" = talk ]; then
         variant=${variant:+$variant-}talk
         default train 4300 # about as much audio as 5000 sentences without pauses
     fi
+    if [ "$size" = large ]; then default train 20000; fi
     default data "data${variant:+/$variant}"
     default exp "exp${variant:+/$variant}"
     default tests "tst-COMMON tst-HE"
@@ -33,11 +31,9 @@ corpus_defaults() {
 
 sized() { if [ "$size" = small ]; then echo "$1"; else echo "$2"; fi; } # what is for --size small, and for --size large
 
-make_corpus() {
+stage_data() {
     step "corpus and data directories"
     python local/make_mini.py --out "$data/corpus" --pairs "$pair" --jobs "$jobs" --style "$style" --train "$train" --dev "$dev" \
         --tst-common "$test" --tst-he "$he" $redo
     simulst data must-c --root "$data/corpus" --pairs "$pair" --out "$data"
 }
-
-stage_data() { make_corpus; }

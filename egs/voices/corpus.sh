@@ -11,6 +11,10 @@ no_stage 17 "stage 17 is now ./run.sh --recipe voices/extras/talks"
 no_stage audio "fetching the model is now --only pretrain; end there by --stop-stage pretrain"
 no_stage choose "the conversion to CTranslate2 belongs to --only train"
 moved "each training has a script of its own now: ./run.sh --recipe voices, voices/cascade, voices/finetune, voices/scratch" training
+moved "an option of ./run.sh --recipe voices/cascade" translator recognisers unstable
+moved "an option of ./run.sh --recipe voices/finetune and voices/scratch" config compare
+moved "an option of ./run.sh --recipe voices/scratch" readings pieces source_pieces token_kind system speeds asr asr_model asr_config \
+    model_options train_options asr_options stats_options counts seeds ngpu num_nodes hosts
 
 corpus_defaults() {
     if ! $full; then default limits "--draw 45"; fi

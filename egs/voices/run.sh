@@ -17,12 +17,12 @@ set_folders() { title="$called put online, acted speech"; }
 decode_split() { decode "$(data_of "$1" "$2")" "$1" "$whisper" "$decodings" "$(runs_of "$1" "$2")"; }
 runs_of() { echo "$exp/whisper$named/decode$full_name/$1/$2"; }
 
-stage_results() {
-    step "the corpus"
+stage_data() {
+    make_corpus "$data"
+    step "tables of the corpus"
     mkdir -p "$exp"
     python local/write_counts.py "$data/corpus" --out "$exp/corpus.json"
-    write_results corpus --table "$exp/corpus.json" --title "The corpus"
-    for_each_split write_split
+    command="./run.sh --recipe voices --only data" write_results corpus --table "$exp/corpus.json" --title "The corpus"
 }
 
 begin "$@"

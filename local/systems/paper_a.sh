@@ -18,9 +18,8 @@ stage results "curve, tables and findings"
 get_ready() {
     local pair
     set_places
-    name=paper_a${prefixes:+-$prefixes}
-    system_name=$name
-    folder=$out/$name
+    system_name=paper_a${prefixes:+-$prefixes}
+    folder=$out/$system_name
     training=()
     for pair in $pairs; do
         training+=(--pair "$pair" --train "$data/$pair/train" --valid "$data/$pair/dev")
@@ -45,11 +44,10 @@ stage_results() {
     for_each_split write_split
     [ "$target" = multi ] || return 0
     for pair in $pairs; do # one model of several pairs against a model of this pair alone, if that has been decoded
-        single=$exp/$pair/$name/decode/$pair/$split/offline
+        single=$exp/$pair/$system_name/decode/$pair/$split/offline
         both=$folder/decode/$pair/$split/offline
         if [ -f "$single/scores.json" ]; then
-            system_name=$name-single
-            write_results "$(section_of "$pair" "$split")" "$single" "$both" --test "$single" "$both"
+            write_results "$(system_name+=-single section_of "$pair" "$split")" "$single" "$both" --test "$single" "$both"
         fi
     done
 }

@@ -118,9 +118,10 @@ train_to_wait() {
 }
 
 decode_split() {
-    local name k encoder values
+    local name k encoder values ks=
+    for k in $trained_waits; do ks+="$k, "; done
     values=(--set "beam=$prefix_beam" --set "unit=$wait_unit" --set "writes=$wait_writes"
-        --set "predictor=$prefix/predictor/predictor.pth" --set "trained_waits=[$(printf '%s, ' $trained_waits)]")
+        --set "predictor=$prefix/predictor/predictor.pth" --set "trained_waits=[$ks]")
     step "$1 $2 by the offline model"
     decode_espnet "$1" "$2" "$out/offline" chosen.pth "$decodings" "${values[@]}"
     for name in "${filters[@]}"; do

@@ -67,6 +67,18 @@ class Positive(click.FloatRange):
 
 # ---- options ----
 
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator. Help has them in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 source_lang_option = click.option("--source-lang", required=True, help="Source language (speech), such as es.")
 target_lang_option = click.option("--target-lang", required=True, help="Target language (text), such as en.")
 model_option = click.option(
@@ -99,29 +111,32 @@ def force_option(what: str) -> Callable[[F], F]:
     return click.option("--force", is_flag=True, help=what)
 
 
-def cluster_options(command: F) -> F:
-    """The options that say where work runs, for `simulst.machine.cluster.Cluster`."""
-    for option in (
-        click.option(
-            "--jobs",
-            default=1,
-            show_default=True,
-            type=click.IntRange(1),
-            help="Processes on this machine or on Slurm.",
-        ),
-        click.option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Address of a running Dask scheduler to use instead of --jobs; its workers must see the same paths.",
-        ),
-        click.option(
-            "--slurm",
-            is_flag=True,
-            help="Run the --jobs processes on a Slurm cluster; jobqueue.yaml in Dask's configuration describes it.",
-        ),
-    ):
-        command = option(command)
-    return command
+cluster_options = together(
+    click.option(
+        "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes on this machine or on Slurm."
+    ),
+    click.option(
+        "--slurm",
+        is_flag=True,
+        help="Run the --jobs processes on a Slurm cluster; jobqueue.yaml in Dask's configuration describes it.",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of a running Dask scheduler to use instead of --jobs; its workers must see the same paths.",
+    ),
+)
+"""They say where work runs, for `simulst.machine.cluster.Cluster`."""
+
+
+def moved_option(name: str, now: str) -> Callable[[F], F]:
+    """An option that is no longer there. now: the sentence that says where it went."""
+
+    def tell(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:
+        if value:
+            raise click.UsageError(f"{name}: no longer an option of '{ctx.command_path}'; {now}.", ctx)
+
+    return click.option(name, multiple=True, hidden=True, expose_value=False, callback=tell)
 
 
 def check_together(segmentation: Path | None, references: Path | None) -> None:

@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulst.commands.common import PATH, Group, Numbers, Words, force_option, source_lang_option, target_lang_option
+from simulst.commands.common import (
+    PATH,
+    Group,
+    Numbers,
+    Words,
+    force_option,
+    source_lang_option,
+    target_lang_option,
+    together,
+)
 
 if TYPE_CHECKING:
     from simulst.data.corpus import Choice
     from simulst.data.talks import Pauses
 
 SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
-PUNCTUATION = ("moses", "keep")
 PAUSES = ("natural", "long")
 COLUMNS = (
     ("audio", "path", "audio file, relative to --audio"),
@@ -37,7 +45,7 @@ COLUMNS = (
 
 @click.group(cls=Group)
 def data() -> None:
-    """Write data directories from corpora, combine them, and make talks of them."""
+    """Write data directories, and combine or convert them."""
 
 
 # ---- from corpora ----
@@ -61,16 +69,16 @@ def choice_options(command: Callable[..., None]) -> Callable[..., None]:
         seconds = (min_seconds, max_seconds)
         command(choice=Choice(on_error, seconds, max_ratio, punctuation, tuple(training.split())), **others)
 
-    for name, default, text in (
-        ("--punctuation", "moses", f"Punctuation of training text: {' or '.join(PUNCTUATION)}."),
-        ("--max-ratio", 3.0, "Limit of target to source length, relative to the median; inf: no limit."),
-        ("--max-seconds", 30.0, "Longest training segment."),
-        ("--min-seconds", 0.2, "Shortest training segment."),
-        ("--training", "train", "Training splits, which are normalised and filtered."),
+    options = (
         ("--on-error", "drop", "At a faulty segment: drop (and count) it, or stop."),
-    ):
-        with_choice = click.option(name, default=default, show_default=True, help=text)(with_choice)
-    return with_choice
+        ("--training", "train", "Training splits, which are normalised and filtered."),
+        ("--min-seconds", 0.2, "Shortest training segment."),
+        ("--max-seconds", 30.0, "Longest training segment."),
+        ("--max-ratio", 3.0, "Limit of target to source length, relative to the median; inf: no limit."),
+        ("--punctuation", "moses", "Punctuation of training text: moses or keep."),
+    )
+    made = (click.option(name, default=default, show_default=True, help=text) for name, default, text in options)
+    return together(*made)(with_choice)
 
 
 @data.command("must-c")
@@ -95,14 +103,14 @@ def must_c(
         print(f"{pair}, in the form of MuST-C version {found}, segments:\n{report(out, pair, counts)}")
 
 
-def column_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that name a table's columns."""
-    for name, default, holds in COLUMNS:
-        option = click.option(
+column_options = together(
+    *(
+        click.option(
             f"--{name}-column", metavar="NAME", default=default, show_default=bool(default), help=f"Column: {holds}."
         )
-        command = option(command)
-    return command
+        for name, default, holds in COLUMNS
+    )
+)
 
 
 @data.command()
@@ -110,8 +118,8 @@ def column_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--pair", required=True, help="Language pair as source-target, such as de-en.")
 @click.option("--out", required=True, type=PATH, help="Folder for the data directories <pair>/<split>.")
 @click.option("--audio", type=PATH, help="Folder of the audio files [default: the table's].")
-@choice_options
 @column_options
+@choice_options
 def tsv(tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choice: Choice, **columns: Any) -> None:
     """Write data directories from tables and audio files.
 
@@ -158,7 +166,10 @@ def combine(pairs: tuple[str, ...], data: Path, split: str, out: Path, force: bo
 @click.option("--speeds", type=Numbers(float), default="1.0", show_default=True, help="Factors of speed perturbation.")
 @force_option("Write the folder again.")
 def dump(data: Path, out: Path, texts: tuple[str, ...], speeds: tuple[float, ...], force: bool) -> None:
-    """Cut the segments out of the recordings for ESPnet, and change their speed."""
+    """Cut the segments out of their recordings, for ESPnet.
+
+    Copies at other speeds are more training data.
+    """
     from simulst.training.dump import dump_audio
 
     dump_audio(data, out, texts, speeds, force)
@@ -240,7 +251,10 @@ def context(data: str, target_lang: str, counted: Path, share: float, others: in
 @click.option("--template", default="tsv", show_default=True, help="Template, a folder in TEMPLATE of --recipes.")
 @click.option("--recipes", default="egs", show_default=True, type=PATH, help="Folder of the recipes.")
 def new_recipe(name: str, pair: str, template: str, recipes: Path) -> None:
-    """Write the recipe of a new corpus or language pair, from a template."""
+    """Write a new recipe from a template.
+
+    It is for a corpus or a language pair that has none yet. Call it in the folder of run.sh.
+    """
     from simulst.data.new_recipe import new_recipe
 
     out = new_recipe(recipes, recipes / "TEMPLATE", template, name, pair)

@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from simulst.commands.common import (
-    F,
     Positive,
     cluster_options,
     force_option,
@@ -18,43 +17,38 @@ from simulst.commands.common import (
     source_lang_option,
     target_lang_option,
     text_option,
+    together,
     unit_option,
 )
 
-
-def model_options(command: F) -> F:
-    """The options that name a model and a language pair."""
-    for option in (
-        click.option("--model", required=True, type=click.Path(), help="Model folder, or your package.module:Class."),
-        source_lang_option,
-        target_lang_option,
-        model_option,
-        unit_option,
-        click.option("--context", type=click.Path(), help="Table (TSV) of what is known of the recordings."),
-    ):
-        command = option(command)
-    return command
-
-
-def run_options(command: F) -> F:
-    """The options of commands that decode a data directory."""
-    for option in (
-        click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
-        text_option,
-        click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
-        cluster_options,
-        click.option("--max-seconds", type=Positive(), help="Leave out longer utterances."),
-        click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
-        click.option("--draw", type=click.IntRange(1), help="Only N utterances, chosen by the hashes of their names."),
-        force_option("Decode again what is there."),
-    ):
-        command = option(command)
-    return model_options(command)
+pair_options = together(
+    click.option("--model", required=True, type=click.Path(), help="Model folder, or your package.module:Class."),
+    source_lang_option,
+    target_lang_option,
+)
+context_options = together(
+    model_option,
+    unit_option,
+    click.option("--context", type=click.Path(), help="Table (TSV) of what is known of the recordings."),
+)
+run_options = together(
+    click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
+    pair_options,
+    click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
+    text_option,
+    context_options,
+    click.option("--max-seconds", type=Positive(), help="Leave out longer utterances."),
+    click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
+    click.option("--draw", type=click.IntRange(1), help="Only N utterances, chosen by the hashes of their names."),
+    cluster_options,
+    force_option("Decode again what is there."),
+)
+"""The options of commands that decode a data directory, for `_decode`."""
 
 
 @click.command()
-@run_options
 @click.option("--decoding", required=True, type=click.Path(), help="Decoding configuration (YAML).")
+@run_options
 def evaluate(decoding: str, out: Path, **options: Any) -> None:
     """Decode a data directory under one configuration and score it.
 
@@ -67,16 +61,16 @@ def evaluate(decoding: str, out: Path, **options: Any) -> None:
 
 
 @click.command()
-@run_options
 @click.option("--decodings", required=True, type=click.Path(), help="Sweep (YAML): decoding configurations to try.")
 @click.option(
     "--set", "values", multiple=True, metavar="NAME=VALUE", help="Stands for $NAME in the sweep (repeatable)."
 )
 @click.option("--share/--no-share", default=True, help="Share encoder outputs and searches between configurations.")
+@run_options
 def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **options: Any) -> None:
-    """Decode a data directory under many configurations, which share encoder outputs and searches.
+    """Decode a data directory under many configurations.
 
-    OUT gets a folder for each configuration. A table of scores is printed.
+    They share encoder outputs and searches. OUT gets a folder for each configuration. A table of scores is printed.
     """
     from simulst.config import load_sweep, parse_values
     from simulst.report.table import runs_table
@@ -88,11 +82,12 @@ def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **opt
 
 @click.command()
 @click.argument("audio", type=click.Path())
-@model_options
+@pair_options
 @click.option(
     "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: that of conf/decode/live.yaml]."
 )
 @click.option("--realtime", is_flag=True, help="Feed the audio in real time.")
+@context_options
 def translate(
     audio: str,
     model: str,

@@ -16,7 +16,10 @@ from simulst.commands.common import PATH, text_option, unit_option
 @click.option("--out", required=True, type=PATH, help="Folder for wav/, source.txt, target.txt.")
 @click.option("--limit", type=click.IntRange(1), help="Export only the first N utterances.")
 def export(data: str, target_lang: str, text: str | None, out: Path, limit: int | None) -> None:
-    """Export a data directory for SimulEval: WAV files (16 kHz, 16 bits), a list of them, and the references."""
+    """Export a data directory for SimulEval.
+
+    OUT gets WAV files (16 kHz, 16 bits), a list of them, and the references.
+    """
     from simulst.data.datadir import read_data_dir
     from simulst.data.simuleval_files import export_for_simuleval
 
@@ -29,9 +32,9 @@ def export(data: str, target_lang: str, text: str | None, out: Path, limit: int 
 @click.option("--target-lang", default="en", show_default=True, help="Target language.")
 @unit_option
 def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
-    """Print a log of whole recordings in simulstream's form (JSON lines).
+    """Print a log in simulstream's form.
 
-    LOG is the file or the folder that holds it.
+    It is for whole recordings, and in JSON lines. LOG is the file or the folder that holds it.
     """
     from simulst.languages import unit_of
     from simulst.log.simulstream import write_simulstream

@@ -13,7 +13,7 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8
 
 @click.group(cls=Group)
 def models() -> None:
-    """Convert a Whisper between the forms of Hugging Face and CTranslate2."""
+    """Convert a Whisper to or from CTranslate2's form."""
 
 
 @models.command("to-ctranslate2")
@@ -28,7 +28,10 @@ def models() -> None:
 )
 @force_option("Convert it again.")
 def to_ctranslate2(model: Path, out: Path, quantization: str, force: bool) -> None:
-    """Convert a Whisper, such as a fine-tuned one, into CTranslate2's form."""
+    """Convert a Whisper into CTranslate2's form.
+
+    Such as a fine-tuned one. CTranslate2's own converter does it.
+    """
     from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 
     to_ctranslate2(model, out, quantization, force)
@@ -39,7 +42,10 @@ def to_ctranslate2(model: Path, out: Path, quantization: str, force: bool) -> No
 @click.option("--out", required=True, type=PATH, help="Folder for the new model.")
 @force_option("Convert it again.")
 def from_ctranslate2(model: Path, out: Path, force: bool) -> None:
-    """Convert a Whisper in CTranslate2's form into Hugging Face's."""
+    """Convert a Whisper into Hugging Face's form.
+
+    Fine-tuning begins with one, for example.
+    """
     from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 
     convert_whisper(model, out, force)

@@ -22,7 +22,7 @@ from simulst.commands.common import (
 
 @click.group(cls=Group)
 def prefix() -> None:
-    """Extract prefix pairs, and train the boundary predictor on them."""
+    """Extract prefix pairs, and train a boundary predictor."""
 
 
 @prefix.command()
@@ -54,7 +54,7 @@ def extract(
     slurm: bool,
     force: bool,
 ) -> None:
-    """Extract the prefix pairs of a data directory with an offline model."""
+    """Extract prefix pairs with an offline model."""
     from simulst.machine.cluster import Cluster
     from simulst.models import parse_options
     from simulst.prefix.extract import Options, extract

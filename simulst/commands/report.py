@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulst.commands.common import PATH, Words, check_together, references_option, segmentation_option
+from simulst.commands.common import PATH, Words, check_together, moved_option, references_option, segmentation_option
 
 
 @click.command()
@@ -28,9 +28,10 @@ from simulst.commands.common import PATH, Words, check_together, references_opti
 def plot(
     runs: tuple[Path, ...], pictures: tuple[Path, ...], latencies: tuple[str, ...], quality: str, title: str
 ) -> None:
-    """Draw quality over latency for runs (or folders of runs).
+    """Draw quality over latency.
 
-    Each strategy is a line. Points are labelled with their chunk, or with the number that changes along the line.
+    RUNS are finished runs, or folders of them. Each strategy is a line. Points are labelled with their chunk, or with
+    the number that changes along the line.
     """
     from simulst.report.curve import draw_curve
     from simulst.report.table import find_runs
@@ -44,7 +45,10 @@ def plot(
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 def table(runs: tuple[Path, ...]) -> None:
-    """Print a Markdown table of runs (or folders of runs), from their scores.json."""
+    """Print a table of runs in Markdown.
+
+    RUNS are finished runs, or folders of them. The figures are those of their scores.json.
+    """
     from simulst.report.table import find_runs, runs_table
 
     click.echo(runs_table(find_runs(runs)))
@@ -85,10 +89,10 @@ def choose(
     segmentation: Path | None,
     references: Path | None,
 ) -> None:
-    """Name the best configuration of each latency regime, for runs (or folders of runs) over a dev set.
+    """Name the best configuration of each latency regime.
 
-    The best has the highest quality. A paired test says whether the next one is worse. For runs over whole
-    recordings the test needs --segmentation and --references.
+    RUNS are finished runs over a dev set, or folders of them. The best has the highest quality. A paired test says
+    whether the next one is worse. For runs over whole recordings the test needs --segmentation and --references.
     """
     from simulst.report.choose import choose as choose_runs
     from simulst.report.choose import parse_regime, report
@@ -112,10 +116,14 @@ def choose(
     help="Folder with the runs of one training, or several by wildcards; repeat it for trainings with other seeds.",
 )
 @click.option("--samples", default=10_000, show_default=True, type=click.IntRange(100), help="Resamples to draw.")
+@moved_option("--out", "'simulst results write --findings FILE' writes them into pages")
+@moved_option("--section", "'simulst results write --section NAME' has it")
+@moved_option("--command", "'simulst results write --command TEXT' has it")
 def findings(files: tuple[str, ...], runs: tuple[Path, ...], samples: int) -> None:
-    """Test findings on finished runs: which hold, which do not, which are not decided.
+    """Test the findings of papers on finished runs.
 
-    The runs must be of one test set. docs/papers.md says how a finding is declared and by what rule it is decided.
+    Each holds, does not hold, or is not decided. The runs must be of one test set. docs/papers.md says how a finding is
+    declared and by what rule it is decided.
     """
     from simulst.findings import decide, decided, findings_page, load_findings
 

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from simulst.commands.common import Group
-
-FILE = click.Path(path_type=Path)
+from simulst.commands.common import PATH, Group
 
 
 @click.group(cls=Group)
@@ -17,12 +15,12 @@ def results() -> None:
 
 
 @results.command()
-@click.argument("runs", nargs=-1, type=FILE)
+@click.argument("runs", nargs=-1, type=PATH)
 @click.option("--recipe", required=True, help="Its folder in egs/ and results/, such as mini.")
 @click.option("--section", required=True, help="Name of the file, such as en-de-tst-COMMON.")
-@click.option("--out", required=True, type=FILE, help="Folder of the experiments: gets results/ and RESULTS.md.")
+@click.option("--out", required=True, type=PATH, help="Folder of the experiments: gets results/ and RESULTS.md.")
 @click.option("--command", "made_by", required=True, help="The command that made the runs.")
-@click.option("--publish", "root", type=FILE, help="Folder of simulst: change its results/ and pages, too.")
+@click.option("--publish", "root", type=PATH, help="Folder of simulst: change its results/ and pages, too.")
 @click.option("--title", help="Heading, and title of the curve [default: the section's name].")
 @click.option("--curve", is_flag=True, help="Draw a curve.")
 @click.option(
@@ -37,17 +35,17 @@ def results() -> None:
     help="Test the difference of run B to run A: their folders, whole or below one of RUNS (repeatable).",
 )
 @click.option("--equal-texts", is_flag=True, help="Count the texts that are equal in two offline runs.")
-@click.option("--findings", multiple=True, type=FILE, help="File of findings to test (YAML; repeatable).")
+@click.option("--findings", multiple=True, type=PATH, help="File of findings to test (YAML; repeatable).")
 @click.option(
     "--training",
     "trainings",
     multiple=True,
-    type=FILE,
+    type=PATH,
     help="Runs of one training to test findings on, a folder or a pattern; repeat it for other seeds [default: RUNS].",
 )
-@click.option("--pairs", multiple=True, type=FILE, help="Folder of one filter's prefix pairs (repeatable).")
-@click.option("--predictor", type=FILE, help="Folder of the boundary predictor.")
-@click.option("--table", "tables", multiple=True, type=FILE, help="File with more tables (JSON; repeatable).")
+@click.option("--pairs", multiple=True, type=PATH, help="Folder of one filter's prefix pairs (repeatable).")
+@click.option("--predictor", type=PATH, help="Folder of the boundary predictor.")
+@click.option("--table", "tables", multiple=True, type=PATH, help="File with more tables (JSON; repeatable).")
 @click.option("--text", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="File to show as it is.")
 def write(
     runs: tuple[Path, ...],
@@ -90,7 +88,7 @@ def write(
 
 @results.command()
 @click.argument("recipes", nargs=-1)
-@click.option("--root", default=Path(), type=FILE, help="Folder of simulst [default: the current one].")
+@click.option("--root", default=Path(), type=PATH, help="Folder of simulst [default: the current one].")
 def render(recipes: tuple[str, ...], root: Path) -> None:
     """Render the pages and curves of RECIPES (or of all) from results/. Nothing is decoded."""
     from simulst.results.pages import render as render_pages

@@ -86,7 +86,7 @@ def score(
 
 @click.group(cls=Group)
 def runs() -> None:
-    """Score runs again from their logs, many at once."""
+    """Score many runs from their logs."""
 
 
 @runs.command("score")
@@ -102,7 +102,10 @@ def score_runs(
     references: Path | None,
     context: Path | None,
 ) -> None:
-    """Score runs (or folders of runs) from their logs alone, and write each run's scores.json."""
+    """Score runs, and write each one's scores.json.
+
+    FOLDERS are runs, or folders of runs. Nothing is decoded: their logs are read.
+    """
     from tqdm import tqdm
 
     from simulst.errors import SimulstError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulst.commands.common import PATH, F, Group, Numbers, force_option
+from simulst.commands.common import PATH, Group, Numbers, force_option, together
 
 if TYPE_CHECKING:
     from simulst.training.espnet import Training
@@ -17,7 +17,7 @@ KINDS = ("unigram", "bpe", "char")
 
 @click.group(cls=Group)
 def train() -> None:
-    """Train models with ESPnet, or fine-tune those of Hugging Face."""
+    """Train with ESPnet, or fine-tune a model of Hugging Face's."""
 
 
 @train.command()
@@ -39,31 +39,24 @@ def tokens(texts: tuple[Path, ...], out: Path, size: int, kind: str, symbols: tu
 # ---- ESPnet ----
 
 
-def training_options(command: F) -> F:
-    """The options that statistics and training share, for `training_of`."""
-    for option in (
-        click.argument("extra", nargs=-1, metavar="[-- ESPNET'S OPTIONS]"),
-        click.option("--unidirectional", is_flag=True, help="With --wait-k: frames attend only to earlier frames."),
-        click.option("--writes", type=click.IntRange(1), help="Wait-k's tokens after each unit [1]."),
-        click.option("--unit-ms", type=click.FloatRange(min=0, min_open=True), help="Wait-k's unit, in ms [280]."),
-        click.option("--wait-k", type=click.IntRange(1), help="Train for wait-k, to begin after so many units."),
-        click.option("--source-tokens", type=PATH, help="Source tokens (train tokens)."),
-        click.option("--source-text", help="Language of the source's text file, such as lc.rm.en."),
-        click.option("--tokens", required=True, type=PATH, help="Target tokens (train tokens)."),
-        click.option("--text", required=True, help="Language of the target's text file, such as tc.de."),
-        click.option("--valid", "valid_dir", required=True, type=PATH, help="Development data (data dump)."),
-        click.option("--train", "train_dir", required=True, type=PATH, help="Training data (data dump)."),
-        click.option("--config", required=True, type=PATH, help="ESPnet's training configuration."),
-        click.option(
-            "--task",
-            type=click.Choice(["st", "asr"]),
-            default="st",
-            show_default=True,
-            help="Translation or recognition.",
-        ),
-    ):
-        command = option(command)
-    return command
+training_options = together(
+    click.option(
+        "--task", type=click.Choice(["st", "asr"]), default="st", show_default=True, help="Translation or recognition."
+    ),
+    click.option("--config", required=True, type=PATH, help="ESPnet's training configuration."),
+    click.option("--train", "train_dir", required=True, type=PATH, help="Training data (data dump)."),
+    click.option("--valid", "valid_dir", required=True, type=PATH, help="Development data (data dump)."),
+    click.option("--text", required=True, help="Language of the target's text file, such as tc.de."),
+    click.option("--tokens", required=True, type=PATH, help="Target tokens (train tokens)."),
+    click.option("--source-text", help="Language of the source's text file, such as lc.rm.en."),
+    click.option("--source-tokens", type=PATH, help="Source tokens (train tokens)."),
+    click.option("--wait-k", type=click.IntRange(1), help="Train for wait-k, to begin after so many units."),
+    click.option("--unit-ms", type=click.FloatRange(min=0, min_open=True), help="Wait-k's unit, in ms [280]."),
+    click.option("--writes", type=click.IntRange(1), help="Wait-k's tokens after each unit [1]."),
+    click.option("--unidirectional", is_flag=True, help="With --wait-k: frames attend only to earlier frames."),
+    click.argument("extra", nargs=-1, metavar="[-- ESPNET'S OPTIONS]"),
+)
+"""The options that statistics and training share, for `training_of`."""
 
 
 def training_of(
@@ -160,7 +153,7 @@ def average(
     limit: int,
     force: bool,
 ) -> None:
-    """Choose the average of checkpoints, and the search's weights, on dev.
+    """Average checkpoints, and choose the weights of the search.
 
     The average with the best BLEU on dev becomes chosen.pth. Then the CTC weight and the length bonus with which
     chosen.pth has the best BLEU on dev become search.yaml.
@@ -205,10 +198,11 @@ def finetune(
     out: Path,
     force: bool,
 ) -> None:
-    """Fine-tune a speech-to-text model of Hugging Face's, or train one from scratch.
+    """Fine-tune a model of Hugging Face's, or train it from scratch.
 
-    Give --pair, --train and --valid once for each data directory; a pair may stand several times. The result is the
-    folder model/ in --out, which --model of the other commands takes. The same command goes on after an interruption.
+    It is a speech-to-text model. Give --pair, --train and --valid once for each data directory; a pair may stand
+    several times. The result is the folder model/ in --out, which --model of the other commands takes. The same command
+    goes on after an interruption.
     """
     from simulst.errors import SimulstError
     from simulst.training.finetune import finetune

@@ -4,6 +4,7 @@
     egs/<recipe>/RESULTS.md         wholly rendered
     egs/<recipe>/README.md          by hand, but for one block
     docs/papers.md                  the same; its block has the verdicts of all recipes
+    docs/*.md, docs/front.svg       rows of sections, and the front page's picture (excerpts.py)
 
 The blocks stand between `<!-- results -->` and `<!-- end results -->`.
 """
@@ -26,6 +27,7 @@ from simulst.options import build_options
 from simulst.report.curve import draw_rows
 from simulst.report.difference import comparisons_text
 from simulst.report.table import COLUMNS, Row, rows_table, scores_table
+from simulst.results.excerpts import draw_front, pages_with_rows
 from simulst.results.section import Section, check_name, read_sections, write_section
 
 T = TypeVar("T")
@@ -248,7 +250,7 @@ def rendered(root: Path, names: Sequence[str]) -> dict[Path, str]:
     papers = root / "docs" / "papers.md"
     if papers.is_file():  # a copy of the recipes may have no docs/
         pages[papers] = replace_block(papers, verdicts(root))
-    return pages
+    return pages | pages_with_rows(root)
 
 
 def verdicts(root: Path) -> str:
@@ -286,7 +288,7 @@ def render(root: Path, names: Sequence[str] = ()) -> list[Path]:
     for name in names:
         check_name(name, "recipe")
     pages = rendered(root, names)
-    files = [*pages]
+    files = [*pages, *draw_front(root)]
     for name in names:
         files += draw(root / "results" / name, read_sections(root / "results" / name))
     for page, text in pages.items():
@@ -304,7 +306,7 @@ def publish(root: Path, recipe: str, name: str, section: Section) -> list[Path]:
     folder = root / "results" / recipe
     with locked(folder, root / "results" / ".lock", wait=True):  # another run may publish another section
         write_section(folder / f"{name}.json", section)
-        drawn = draw(folder, {name: section})
+        drawn = [*draw(folder, {name: section}), *draw_front(root)]
         pages = rendered(root, [recipe])
         for page, text in pages.items():
             _write(page, text)

@@ -46,7 +46,9 @@ class Case:
     status: int = 1
 
     def __str__(self) -> str:
-        return re.sub(r"[^\w=.-]+", " ", f"{self.command.split('/')[-1].split()[0]} {self.words}")[:70]
+        program, *more = self.command.split()
+        names = more[:2] if program == "simulst" else [program.split("/")[-1]]
+        return re.sub(r"[^\w=.-]+", " ", " ".join([*names, self.words]))[:70]
 
     def in_a_process(self) -> Case:
         """The same, but with a process of its own."""

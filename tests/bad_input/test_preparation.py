@@ -138,7 +138,7 @@ def debs(*names: str) -> Change:
 
 SOUNDS = [f"asterisk-core-sounds-{name}" for name in ("en", "es", "es-wav")]
 PROMPTS = table(
-    "local/prepare_prompts.py --downloads downloads --out prompts --languages es",
+    "egs/prompts/local/prepare_prompts.py --downloads downloads --out prompts --languages es",
     ("--languages xx", "--languages: 'xx' is not offered; choose from es, fr, it, ru"),
     ("--languages ''", "'--languages': give at least one word", lambda: None, 2),
     ("--min-words many", "'--min-words'", lambda: None, 2),
@@ -156,7 +156,7 @@ PROMPTS = table(
 GAMES = ["beneath-a-steel-sky", "drascula", "drascula-spanish"]
 VOICES = [
     *table(
-        "local/prepare_voices.py --downloads downloads --out voices --model whisper --heard heard",
+        "egs/voices/local/prepare_voices.py --downloads downloads --out voices --model whisper --heard heard",
         ("", "downloads: apt-get could not get beneath-a-steel-sky, drascula, drascula-spanish (there is no apt-get)"),
         ("", "beneath-a-steel-sky_1_all.deb: cannot be unpacked", debs(*GAMES)),
         ("", "has no beneath-a-steel-sky/sky.dnr, so it is another version of the game; delete", lambda: unpacked()),
@@ -167,7 +167,7 @@ VOICES = [
         ),
     ),
     *table(
-        "local/derive_sky_code.py --downloads downloads --heard heard.jsonl",
+        "egs/voices/local/derive_sky_code.py --downloads downloads --heard heard.jsonl",
         ("", "downloads: apt-get could not get"),
         ("--lines 0", "'--lines'", lambda: None, 2),
     ),
@@ -197,7 +197,7 @@ def unpacked(*files: str) -> None:
 
 
 MINI = table(
-    "local/make_mini.py --out mini --train 3 --dev 2 --tst-common 2 --tst-he 2",
+    "egs/mini/local/make_mini.py --out mini --train 3 --dev 2 --tst-common 2 --tst-he 2",
     ("--pairs en-fr", "--pairs: 'en-fr' is not offered; choose from en-de, en-ja"),
     ("--pairs ''", "'--pairs': give at least one word", lambda: None, 2),
     ("--train 0", "'--train': 0 is not in the range", lambda: None, 2),
@@ -232,7 +232,7 @@ CONTEXT = [
         ("--counted data/text.en --others -1", "'--others'", lambda: None, 2),
     ),
     *table(
-        "local/write_cascades.py --model whisper --decodings sweep.yaml --out cascades",
+        "egs/voices/local/write_cascades.py --model whisper --decodings sweep.yaml --out cascades",
         ("--command ''", "--command '': not a command"),
         ("--command '\"'", "not a command; give a program"),
         ("--command cat --decodings nowhere.yaml", "nowhere.yaml"),

@@ -23,9 +23,8 @@ def test_a_recipe(tmp_path: Path, template: str) -> None:
     texts = {path.name: path.read_text() for path in out.rglob("*") if path.is_file()}
     assert {"run.sh", "README.md"} <= texts.keys()
     assert not any("{{" in text for text in texts.values())
-    assert os.access(out / "run.sh", os.X_OK) and "pairs=de-en\n" in texts["run.sh"]
-    markers = ("<!-- results: de-en-test -->\n", "<!-- end results: de-en-test -->\n")
-    assert "".join(markers) in texts["README.md"]
+    assert os.access(out / "run.sh", os.X_OK) and not os.access(out / "corpus.sh", os.X_OK)
+    assert "pairs=de-en\n" in texts["corpus.sh"] and "<!-- results -->\n<!-- end results -->\n" in texts["README.md"]
 
 
 @pytest.mark.parametrize(

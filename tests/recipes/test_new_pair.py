@@ -13,9 +13,9 @@ import pytest
 import soundfile
 import yaml
 
+from make_mini import make_mini
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.corpora.mini.corpus import make_mini
 from simulst.log import read_log
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . ../../local/training.sh
 decoding_options tst-COMMON ../../conf/decode/terms.yaml ""
 common_options
-stage data "the corpus, its data directories, and the rare words of each recording"
 stage decode "decoding under all configurations"
 stage score "scores, again, from the logs alone"
 stage results "tables"
@@ -21,17 +20,12 @@ get_ready() {
     if runs decode; then need "$out/st/chosen.pth" "./run.sh --recipe mini --stop-stage choose"; fi
 }
 
-stage_data() {
-    make_corpus
-    for_each_split write_terms
-}
-
-write_terms() {
+decode_split() {
     simulst data context --data "$data/$1/$2" --target-lang "${1#*-}" --counted "$data/$1/train/text.tc.${1#*-}" \
         --out "$data/$1/context.tsv"
+    decode_espnet "$1" "$2" "$out/st" chosen.pth "$decodings" --context "$data/$1/context.tsv"
 }
 
-decode_split() { decode_espnet "$1" "$2" "$out/st" chosen.pth "$decodings" --context "$data/$1/context.tsv"; }
 runs_of() { echo "$out/terms/$1"; }
 score_split() { score "$1" "$(runs_of "$1" "$2")" --context "$data/$1/context.tsv"; }
 say_more() { :; }

@@ -14,8 +14,8 @@ stage results "the choice, and the table that it is made from"
 system_name=regimes
 pairs=es-en
 tests=dev
-talks=data/es-en/talks-dev
 
+get_ready() { talks=$data/es-en/talks-dev; }
 join_split() { join_prompts "$1" "$2" $talks natural; }
 stage_audio() { for_each_split join_split; }
 decode_split() { decode $talks "$1" "$whisper" "$decodings" "$(runs_of)"; }

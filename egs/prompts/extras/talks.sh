@@ -15,7 +15,7 @@ stage results "curves and tables"
 system_name=talks
 
 get_ready() { tests=$pauses; }
-talks_of() { echo "data/$1/talks-$2"; }
+talks_of() { echo "$data/$1/talks-$2"; }
 join_split() { join_prompts "$1" tst "$(talks_of "$1" "$2")" "$2"; }
 stage_audio() { for_each_split join_split; }
 decode_split() { decode "$(talks_of "$1" "$2")" "$1" "$whisper" "$decodings" "$(runs_of "$1" "$2")"; }

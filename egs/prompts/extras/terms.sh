@@ -6,7 +6,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . ../../local/common.sh
 . ./corpus.sh
 common_options
-stage data "recordings and transcripts, and the rare words of each recording"
 stage pretrain "the model, which comes trained, in Hugging Face's form"
 stage decode "decoding without and with context"
 stage score "recall of the terms"
@@ -15,19 +14,19 @@ system_name=terms
 pairs=es-en
 in_huggingface=true
 tests=tst
-context=data/es-en/context.tsv
-text=data/es-en/context_text.tsv
 
-stage_data() {
-    prepare
-    write_terms
+get_ready() {
+    context=$data/es-en/context.tsv
+    text=$data/es-en/context_text.tsv
 }
+
 write_terms() {
-    step "rare words"
-    simulst data context --data data/es-en/tst --target-lang en --counted data/es-en/dev/text.en --out $context
+    step "rare words of each recording"
+    simulst data context --data $data/es-en/tst --target-lang en --counted $data/es-en/dev/text.en --out $context
     sed "1s/terms/target_text/; s/=//g; s/; /, /g" $context > $text
 }
 decode_split() {
+    write_terms
     decode_prompts es-en "$whisper-hf" ../../conf/decode/la2w_1000ms.yaml "$(runs_of)/without"
     decode_prompts es-en "$whisper-hf" conf/terms.yaml "$(runs_of)/with" --context $context
     decode_prompts es-en "$whisper-hf" conf/terms_in_text.yaml "$(runs_of)/in_text" --context $text

@@ -13,6 +13,7 @@ from simulst.models import load_model
 from simulst.models.huggingface.model import HuggingFace
 from simulst.models.whisper import Whisper
 from simulst.search import JointBeamSearch
+from simulst.search.calls import run_alone
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.3)
 KNOWN = Background("a source", "the dog.", (("dog", "der Hund"), ("Café", "Café"), ("source", "")))
