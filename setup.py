@@ -10,6 +10,7 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=["simulst", "simulst.*"]),
     install_requires=[
+        "av",
         "click",
         "ctranslate2",
         "jiwer",

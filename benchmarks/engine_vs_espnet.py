@@ -31,7 +31,6 @@ import click
 import numpy as np
 import torch
 import yaml
-from processor import processor
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
@@ -39,9 +38,10 @@ from simulst.commands.common import run_command
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
+from simulst.machine.processor import processor
 from simulst.models import load_model
-from simulst.models.espnet.linear import PRECISIONS, Linear, dtype_of
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.network.linear import PRECISIONS, Linear, dtype_of
 from simulst.search import BWBS
 from simulst.search.ctc import CTCPrefixScorer
 

@@ -33,7 +33,6 @@ import click
 import numpy as np
 import psutil
 import yaml
-from processor import processor
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio
@@ -43,11 +42,12 @@ from simulst.config import parse_decoding
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
+from simulst.machine.processor import processor
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
-from simulst.models.base import Model
 from simulst.runs import decode_utterance
-from simulst.streams.open import AnyStream, open_stream
+from simulst.session import Model
+from simulst.streams import OpenStream, open_stream
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = {
@@ -209,7 +209,7 @@ def measure(
 
 
 def decoded(
-    stream: AnyStream, recordings: list[Path], minutes: float, order: list[Path], ends: list[float]
+    stream: OpenStream, recordings: list[Path], minutes: float, order: list[Path], ends: list[float]
 ) -> Iterator[tuple[int, float]]:
     """Decode a stream of so many minutes. Yields each second of audio that is done, and the computation time so far.
 
@@ -234,7 +234,7 @@ def decoded(
 
 
 def compared(
-    stream: AnyStream,
+    stream: OpenStream,
     setting: Setting,
     options: dict[str, Any],
     recordings: dict[Path, list[Utterance]],
@@ -275,7 +275,7 @@ def count_slides(model: Model, languages: tuple[str, str]) -> list[int]:
 
     def counted(self: Any, committed: Tokens) -> None:
         slide(self, committed)
-        slides.append(self.gone)
+        slides.append(self.evicted)
 
     session.slide = counted
     return slides

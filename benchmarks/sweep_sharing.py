@@ -12,11 +12,11 @@ import json
 import time
 from pathlib import Path
 
-from processor import processor
 from tqdm import tqdm
 
 from simulst.config import load_sweep
 from simulst.data.datadir import read_data_dir
+from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.policy.read import Chunk
 from simulst.runs import decode_utterance

@@ -30,7 +30,6 @@ import numpy as np
 import soundfile
 import yaml
 from peers import Peer, simulstreaming, whisper_streaming
-from processor import processor
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio, seconds_of
@@ -42,7 +41,9 @@ from simulst.data.gaps import KINDS, gap
 from simulst.data.talks import whole_recordings
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
-from simulst.log.instances import Instance, instance_of, read_unfinished
+from simulst.log.instance import Instance
+from simulst.log.simuleval import read_unfinished
+from simulst.machine.processor import processor
 from simulst.metrics.latency import real_time_factor
 from simulst.metrics.longform import (
     GAPS,
@@ -55,9 +56,10 @@ from simulst.metrics.longform import (
     words_in_gaps,
 )
 from simulst.models import load_model
-from simulst.models.base import Model
 from simulst.models.huggingface.from_ctranslate2 import convert_whisper
-from simulst.streams.open import open_stream
+from simulst.runs import instance_of
+from simulst.session import Model
+from simulst.streams import open_stream
 from simulst.words import completed_by
 
 ROOT = Path(__file__).resolve().parent.parent

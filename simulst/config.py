@@ -30,17 +30,16 @@ from simulst.errors import SimulstError, reason_of
 from simulst.files.yaml import load_yaml, read_yaml
 from simulst.needs import Need
 from simulst.options import build_options
-from simulst.policy import commit, read, stop
-from simulst.policy.boundary import Boundary
-from simulst.policy.commit import Commit, WholeWords
-from simulst.policy.ctc_guide import CTCGuide
-from simulst.policy.late import Late, Skip, Wait
+from simulst.policy.base import Options
+from simulst.policy.commit import Commit
+from simulst.policy.late import Late, Wait
 from simulst.policy.read import Read
-from simulst.policy.segment import History, Pause, Segmentation, Whole
-from simulst.policy.stop import Stop
+from simulst.policy.segment import Segmentation, Whole
+from simulst.policy.stop import EndOfSentence, Stop
+from simulst.policy.types import COMMIT, LATE, READ, SEGMENT, STOP
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, SearchOptions
 
-KINDS: dict[str, type] = {
+KINDS: dict[str, type[Options]] = {
     "read": Read,
     "stop": Stop,
     "commit": Commit,
@@ -48,34 +47,13 @@ KINDS: dict[str, type] = {
     "segment": Segmentation,
     "late": Late,
 }
-TYPES: dict[str, dict[str, type]] = {
-    "read": {
-        "chunk": read.Chunk,
-        "block": read.Block,
-        "wait_k": read.WaitK,
-        "test_time_wait_k": read.WaitKAtTestTime,
-        "wait_stride": read.WaitStride,
-        "boundary": Boundary,
-        "offline": read.Offline,
-    },
-    "stop": {
-        "end_of_sentence": stop.EndOfSentence,
-        "max_tokens": stop.MaxTokens,
-        "max_words": stop.MaxWords,
-        "ctc": stop.CTC,
-        "align_att": stop.AlignAtt,
-        "ctc_guide": CTCGuide,
-        "any_of": stop.AnyOf,
-    },
-    "commit": {
-        "all": commit.All,
-        "hold": commit.Hold,
-        "local_agreement": commit.LocalAgreement,
-        "shared_prefix": commit.SharedPrefix,
-    },
+TYPES: dict[str, Mapping[str, type[Options]]] = {
+    "read": READ,
+    "stop": STOP,
+    "commit": COMMIT,
     "search": {"beam": BeamSearch, "joint_beam": JointBeamSearch, "bwbs": BWBS, "ibwbs": IBWBS},
-    "segment": {"none": Whole, "pause": Pause},
-    "late": {"wait": Wait, "skip": Skip},
+    "segment": SEGMENT,
+    "late": LATE,
 }
 NEEDED = ("read", "commit")
 REMEDIES = {
@@ -105,34 +83,15 @@ class Decoding:
 
     read: Read
     commit: Commit
-    stop: Stop = dataclasses.field(default_factory=stop.EndOfSentence)
+    stop: Stop = dataclasses.field(default_factory=EndOfSentence)
     search: SearchOptions | None = None
     segment: Segmentation = dataclasses.field(default_factory=Whole)
     late: Late = dataclasses.field(default_factory=Wait)
     raw: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        if self.stop.ends_in_word and self.commit.ends_word and not isinstance(self.commit, WholeWords):
-            raise SimulstError(
-                f"stop: {self.stop.label} may end the search within a word, which {self.commit.label} would write; "
-                "write 'whole_words: true' instead of 'last_word: true' under commit."
-            )
-        if self.stop.whole_words and not self.commit.ends_word:
-            raise SimulstError(
-                f"stop: {self.stop.label} counts whole words; write 'whole_words: true' under commit, next to its type."
-            )
-        if isinstance(self.read, read.WaitK):
-            n = self.read.writes
-            if (self.stop, self.commit) != (stop.MaxTokens(n), commit.All()):
-                raise SimulstError(
-                    f"read: wait_k writes as its model was trained to (writes: {n}); write 'stop: {{type: max_tokens, "
-                    f"n: {n}}}' and 'commit: {{type: all}}'. For other models write 'type: test_time_wait_k'."
-                )
-            if self.late.skips:
-                raise SimulstError(
-                    "late: wait_k writes after each unit, as its model was trained to, so no step may be left out; "
-                    "write 'late: {type: wait}'."
-                )
+        self.stop.check(self.commit)
+        self.read.check(self.stop, self.commit, self.late)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -178,16 +137,14 @@ class Decoding:
     @property
     def label(self) -> str:
         """A name for folders, tables and curves, such as `LA-2_1000ms`."""
-        if self.read.curve:
-            return self._system(self.read.label)
-        return f"{self.strategy}_{self.read.label}"
+        return self._system(self.read.label) if self.read.curve else f"{self.strategy}_{self.read.label}"
 
     @property
     def strategy(self) -> str:
         """The label without READ's number. Systems that differ only in that number have the same strategy."""
         if self.read.curve:
             return self._system(self.read.curve)
-        return _join(self.commit.label, self.stop.label, self._search, *self._stream)
+        return self._joined(self.commit.label, self.stop.label)
 
     @property
     def curve(self) -> tuple[str, float | None]:
@@ -198,36 +155,27 @@ class Decoding:
         if self.read.swept is not None:
             return self.strategy, self.read.swept
         if self.stop.swept is not None:
-            return _join(self.commit.label, self.stop.curve, self._search, *self._stream), self.stop.swept
+            return self._joined(self.commit.label, self.stop.curve), self.stop.swept
         if self.commit.swept is not None:
-            name = _join(self.commit.curve, self.stop.label, self._search, *self._stream)
-            return name, self.commit.swept
+            return self._joined(self.commit.curve, self.stop.label), self.commit.swept
         return self.strategy, None
-
-    @property
-    def _stream(self) -> tuple[str, str]:
-        return self.segment.label, self.late.label
-
-    @property
-    def _search(self) -> str:
-        return self.search.label if self.search else ""
 
     def _system(self, name: str) -> str:
         """The label of a system that is named after its READ, such as `wait-3`, with the parts that are not usual."""
         stop, commit = self.stop.label, self.commit.label
         if stop != self.read.usual_stop:
             name += f"-{stop or 'eos'}"
-        return _join(name, commit if commit != self.read.usual_commit else "", self._search, *self._stream)
+        return self._joined(name, commit if commit != self.read.usual_commit else "")
 
-
-def _join(*parts: str) -> str:
-    return "_".join(part for part in parts if part)
+    def _joined(self, *names: str) -> str:
+        """These names, and those of the other parts that are not at their default."""
+        others = (self.search.label if self.search else "", self.segment.label, self.late.label)
+        return "_".join(filter(None, (*names, *others)))
 
 
 def _name_of(key: str, part: Any) -> str:
     """The type name of a part, as a configuration file writes it."""
-    names = {cls: name for name, cls in TYPES[key].items()}
-    return names.get(type(part), type(part).__name__)
+    return next((name for name, cls in TYPES[key].items() if cls is type(part)), type(part).__name__)
 
 
 def load_decoding(path: str | Path) -> Decoding:
@@ -308,18 +256,14 @@ def _choices(key: Any, value: Any, where: str) -> list[Any]:
         if key not in TYPES or not isinstance(part, dict) or "type" not in part:
             found.append(part)  # invalid; `parse_decoding` raises the error
             continue
-        hints = typing.get_type_hints(_find_class(key, str(part["type"]), where))
+        hints, lists = typing.get_type_hints(_find_class(key, str(part["type"]), where)), []
         for name, option in part.items():
-            if option == [] and typing.get_origin(hints.get(name)) is not tuple:
+            several = isinstance(option, list) and not _is_tuple(hints.get(name))
+            if several and not option:
                 raise SimulstError(
                     f"{where}: '{key}', option '{name}' is an empty list; give at least one value to try."
                 )
-        lists = [
-            [(name, each) for each in option]
-            if isinstance(option, list) and typing.get_origin(hints.get(name)) is not tuple
-            else [(name, option)]
-            for name, option in part.items()
-        ]
+            lists.append([(name, each) for each in (option if several else [option])])
         found += [dict(combination) for combination in itertools.product(*lists)]
     return found
 
@@ -355,18 +299,16 @@ def _build(key: str, raw: Any, where: str) -> Any:
     if not isinstance(raw, dict) or "type" not in raw:
         types = ", ".join(TYPES[key])
         raise SimulstError(f"{where}: '{key}' must be a mapping with a 'type' ({types}); found {raw!r}.")
-    values = {name: value for name, value in raw.items() if name != "type"}
     cls = _find_class(key, str(raw["type"]), where)
     what = f"'{key}' of type '{raw['type']}'"
     hints = typing.get_type_hints(cls)
+    values = {name: value for name, value in raw.items() if name != "type"}
     for name, value in values.items():
-        if isinstance(value, list) and name in hints and typing.get_origin(hints[name]) is not tuple:
+        if isinstance(value, list) and name in hints and not _is_tuple(hints[name]):
             raise SimulstError(
                 f"{where}: {what}, option '{name}' has several values, {value!r}; give one, or use simulst sweep."
             )
-    values = {name: _nested(key, hints.get(name), value, where) for name, value in values.items()}
-    if key == "commit":
-        return _build_commit(cls, values, where, what)
+        values[name] = _nested(hints.get(name), value, where, f"'{key}', option '{name}'")
     built: Any = build_options(cls, values, where, what)
     if key in ("stop", "search"):  # results are shared by these
         try:
@@ -378,29 +320,19 @@ def _build(key: str, raw: Any, where: str) -> Any:
     return built
 
 
-def _nested(key: str, hint: Any, value: Any, where: str) -> Any:
-    """The value of an option. If it describes a part of the same kind, or a list of such parts, they are built."""
-    kind: Any = KINDS[key]
-    if hint == kind and isinstance(value, dict):
-        return _build(key, value, where)
-    if hint == tuple[kind, ...] and isinstance(value, list):
-        return [_build(key, part, where) for part in value]
-    if hint is History and isinstance(value, dict):
-        return build_options(History, value, where, f"'{key}', option 'history'")
-    return value
+def _nested(hint: Any, value: Any, where: str, what: str) -> Any:
+    """The value of an option. If it describes a part, a list of parts or other options, they are built."""
+    for key, kind in KINDS.items():
+        if _is_tuple(hint) and typing.get_args(hint)[0] is kind and isinstance(value, list):
+            return [_build(key, part, where) for part in value]
+        if hint is kind and isinstance(value, dict):
+            return _build(key, value, where)
+    options = isinstance(value, dict) and dataclasses.is_dataclass(hint)
+    return build_options(hint, value, where, what) if options else value
 
 
-def _build_commit(cls: type, values: Mapping[str, Any], where: str, what: str) -> Commit:
-    """Build a COMMIT. Every type of COMMIT has the option `whole_words`."""
-    own = {name: value for name, value in values.items() if name != "whole_words"}
-    whole_words = values.get("whole_words", False)
-    if not isinstance(whole_words, bool):
-        raise SimulstError(f"{where}: {what}, option 'whole_words' must be true or false; found {whole_words!r}.")
-    built: Commit = build_options(cls, own, where, what, also=["whole_words"])
-    try:
-        return WholeWords(built) if whole_words else built
-    except SimulstError as error:
-        raise SimulstError(f"{where}: {error}") from error
+def _is_tuple(hint: Any) -> bool:
+    return typing.get_origin(hint) is tuple
 
 
 def _find_class(key: str, name: str, where: str) -> type:
@@ -414,19 +346,27 @@ def _find_class(key: str, name: str, where: str) -> type:
         )
     try:
         cls = getattr(importlib.import_module(module), attribute)
+    except SimulstError as error:
+        raise SimulstError(f"{where}: '{key}': '{name}': {error}") from error
     except Exception as error:  # of any kind, as importing runs the user's code
         raise SimulstError(
             f"{where}: '{key}': cannot import '{name}' ({reason_of(error)}); check the path, and PYTHONPATH."
         ) from error
     kind = KINDS[key]
-    if not (isinstance(cls, type) and issubclass(cls, kind) and dataclasses.is_dataclass(cls)):
+    if not (isinstance(cls, type) and issubclass(cls, kind) and _is_decorated(cls)):
         raise SimulstError(
             f"{where}: '{key}': '{name}' is not a dataclass derived from {kind.__module__}.{kind.__qualname__}; "
             "see docs/policy.md."
         )
-    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+    if missing := ["label"] * (not hasattr(cls, "template")) or sorted(getattr(cls, "__abstractmethods__", ())):
         raise SimulstError(f"{where}: '{key}': '{name}' has no '{missing[0]}'; write it, see docs/policy.md.")
     return cls
+
+
+def _is_decorated(cls: type) -> bool:
+    """Whether a class is a dataclass, and not only derived from one, with options of its own that are no fields."""
+    own = vars(cls).get("__annotations__", {})
+    return dataclasses.is_dataclass(cls) and own.keys() <= cls.__dataclass_fields__.keys()
 
 
 LIVE = parse_decoding(

@@ -1,10 +1,14 @@
-"""The clock of one stream. It counts computation time as if the stream ran alone."""
+"""The clock of one stream. It counts computation time as if the stream ran alone.
+
+A stream is a computation in steps (simulst/search/calls.py). It may be suspended while somebody else answers its call.
+Its clock then stands still (`metered`), and whoever answers charges the stream for its share.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,7 +22,7 @@ class Memo:
 
 
 class _Clock:
-    """Counts the seconds during which it runs."""
+    """Counts the seconds inside its context. Contexts may be nested; time is counted once."""
 
     def __init__(self) -> None:
         self.counted = 0.0  # seconds of the intervals that have ended, plus charges
@@ -28,6 +32,16 @@ class _Clock:
     @property
     def seconds(self) -> float:
         return self.counted + (time.perf_counter() - self.since if self.running else 0.0)
+
+    def __enter__(self) -> None:
+        if not self.running:
+            self.since = time.perf_counter()
+        self.running += 1
+
+    def __exit__(self, *error: object) -> None:
+        self.running -= 1
+        if not self.running:
+            self.counted += time.perf_counter() - self.since
 
 
 class Meter:
@@ -53,19 +67,9 @@ class Meter:
         """Computation time so far."""
         return self._clock.seconds
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> AbstractContextManager[None]:
         """Count the time inside this context. Contexts may be nested; time is counted once."""
-        clock = self._clock
-        if not clock.running:
-            clock.since = time.perf_counter()
-        clock.running += 1
-        try:
-            yield
-        finally:
-            clock.running -= 1
-            if not clock.running:
-                clock.counted += time.perf_counter() - clock.since
+        return self._clock
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
@@ -93,12 +97,22 @@ class Meter:
             return self._store(key, compute(), before)
 
     def shared_steps(self, key: Hashable, steps: Callable[[], Generator[Any, Any, T]]) -> Generator[Any, Any, T]:
-        """Like `shared`, for a computation that is written as steps (see simulst/search/calls.py)."""
+        """Like `shared`, for a computation in steps. It costs what the stream is charged between its first and last."""
         if self.knows(key):
             return self._recall(key)
-        with self.running():
-            before = self.seconds
-            return self._store(key, (yield from steps()), before)
+        before = self.seconds
+        return self._store(key, (yield from steps()), before)
+
+    def metered(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        """The same steps. Their time is counted, except while they are suspended at a call."""
+        answer = None
+        while True:
+            with self._clock:
+                try:
+                    call = steps.send(answer)
+                except StopIteration as end:
+                    return end.value
+            answer = yield call
 
     def _recall(self, key: Hashable) -> Any:
         assert self._memo is not None

@@ -10,7 +10,7 @@ import functools
 import json
 import math
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,24 +24,24 @@ LARGEST = 1e15  # of any option; beyond it, what is computed from the number may
 
 
 def option_names(cls: type) -> list[str]:
-    """The names of a dataclass's options, in order."""
-    return [field.name for field in dataclasses.fields(cls) if field.init]
+    """The names of a dataclass's options, in order; those of its base that have to be named come last."""
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    return [field.name for field in sorted(fields, key=lambda field: bool(field.kw_only))]
 
 
-def build_options(cls: type[T], values: Mapping[str, Any], where: str, what: str, also: Sequence[str] = ()) -> T:
+def build_options(cls: type[T], values: Mapping[str, Any], where: str, what: str) -> T:
     """An instance of the dataclass `cls` with these options.
 
     values: option → value.
     where: place that errors name, such as "la2.yaml".
     what: thing that errors name, such as "'read' of type 'chunk'".
-    also: further options that errors list, which `cls` itself does not have.
 
     Raises SimulstError: an option is unknown, missing, of the wrong type or out of bounds.
     """
     names = option_names(cls)
     for name in values:
         if name not in names:
-            known = ", ".join([*names, *also]) or "no options"
+            known = ", ".join(names) or "no options"
             raise SimulstError(f"{where}: {what} has no option '{name}'; it has {known}.")
     options = {name: _checked(cls, name, value, where, what) for name, value in values.items()}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]

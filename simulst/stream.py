@@ -13,7 +13,9 @@ from __future__ import annotations
 import functools
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +23,12 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Tokens
 from simulst.meter import Meter
-from simulst.models.base import Session
 from simulst.needs import Need
 from simulst.policy.context import Context
 from simulst.policy.late import Pace
 from simulst.search import SearchOptions
+from simulst.search.calls import Steps, run_alone
+from simulst.session import Session
 from simulst.words import Words
 
 logger = logging.getLogger(__name__)
@@ -68,6 +71,7 @@ class Stream:
     reads: ms of source read at each decoding step, strictly rising.
     pace: how far computation is behind, of the whole stream that this one is a part of. None: of this one.
     begin_ms: where this part begins in the whole stream.
+    load_model: loads other models, for the policies that need one.
 
     Raises SimulstError: the configuration needs something that the model does not have; a policy can't be opened.
     """
@@ -80,6 +84,7 @@ class Stream:
     segments: tuple[tuple[float, float], ...] = ()  # none: the stream is one utterance
     pace: Pace | None = None
     begin_ms: float = 0.0
+    load_model: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         usual = self.session.default_search
@@ -98,13 +103,14 @@ class Stream:
             committed=lambda: self._committed,
             languages=session.languages,
             trained_wait=session.trained_wait,
+            load_model=self.load_model,
         )
         self._reading = self.decoding.read.open(context)
         self._stopping = self.decoding.stop.open(context)
         self._best: Tokens = ()  # the best hypothesis of the last step
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)
-        self._heard = 0  # see `Session.heard`, at the last step
+        self._available = 0  # see `Session.available`, at the last step
         self._same: Tokens = ()  # a best hypothesis; those since then were equal to it, or a beginning of it
         self._since = 0  # the length (samples) at which it was found
         self._finished = False
@@ -130,6 +136,18 @@ class Stream:
         """The best hypothesis of the last step: the committed tokens, and others that may still change."""
         return max(self._best, self._committed, key=len)
 
+    @property
+    def committed_text(self) -> str:
+        """The text that was written. It never changes."""
+        return "".join(word.text for word in self.emissions)
+
+    @property
+    def unstable_text(self) -> str:
+        """What follows it in the best hypothesis of the last step. It may still change."""
+        whole, written = self._words.plain(self.best), self.committed_text
+        # A tokeniser may write the same tokens in another way once others follow; then nothing is known of the rest.
+        return whole[len(written) :] if whole.startswith(written) else ""
+
     def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
         """Take in more audio and return the words that became final.
 
@@ -138,6 +156,17 @@ class Stream:
 
         Raises SimulstError: audio after the end; samples that are not finite; COMMIT changed committed tokens.
         """
+        return run_alone(self.push_steps(samples, finished), self.meter)
+
+    def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
+        """`push` in steps: whoever takes them answers their calls, alone or with those of other streams.
+
+        The stream's clock counts the steps, and stands still in between; for the answers, charge it (`Meter.charge`).
+        Take all steps of a push before the next push.
+        """
+        return self.meter.metered(self._pushed(samples, finished))
+
+    def _pushed(self, samples: np.ndarray, finished: bool) -> Steps[list[Emission]]:
         if self._finished:
             raise SimulstError("this stream has ended; open a new one for more audio.")
         samples = check_samples(samples)
@@ -145,11 +174,10 @@ class Stream:
         # `concatenate` always copies, so the caller may reuse its buffer.
         self._pending = np.concatenate([self._pending, samples])
         self._finished = finished
-        with self.meter.running():
-            while self._pending.size >= (need := self._needed()) and not (finished and self._pending.size == need):
-                self._take(int(need))
-            if finished:
-                self._take(self._pending.size, final=True)
+        while self._pending.size >= (need := self._needed()) and not (finished and self._pending.size == need):
+            yield from self._take(int(need))
+        if finished:
+            yield from self._take(self._pending.size, final=True)
         return self.emissions[before:]
 
     def wait(self, seconds: float) -> None:
@@ -170,21 +198,21 @@ class Stream:
         samples = samples if math.isinf(samples) else math.ceil(samples - ROUNDING)
         return min(samples, self.session.limit()) - self.session.length
 
-    def _take(self, count: int, final: bool = False) -> None:
+    def _take(self, count: int, final: bool = False) -> Steps[None]:
         """Pass pending samples to the session, and to READ and STOP if they need audio. Step if READ is ready."""
         before = self.meter.seconds
         samples, self._pending = self._pending[:count], self._pending[count:]
-        self.session.extend(samples, final)
+        yield from self.session.extend_steps(samples, final)
         if self.pace is None and self.session.length > LONG_SECONDS * self.session.sample_rate:
-            _tell_of_long_utterance()
+            _warn_of_long_utterance()
         if Need.AUDIO in self.decoding.read.needs and not final:
             self._reading.hear(samples)
         if Need.AUDIO in self.decoding.stop.needs:
             self._stopping.hear(samples, final)
         if final:
-            self._finish()
+            yield from self._finish()
         elif self.session.length >= self.session.limit() or (self._reading.ready() and not self._skips()):
-            self._step()
+            yield from self._step()
         self._pace.work(self.begin_ms + self._position(), self.meter.seconds - before)
 
     def _skips(self) -> bool:
@@ -193,12 +221,12 @@ class Stream:
             return False
         return self._pace.skip(self.begin_ms + self._reading.next_ms(self._position()))
 
-    def _step(self) -> None:
+    def _step(self) -> Steps[None]:
         """Search, commit the stable tokens, write the complete words."""
-        if self.session.heard == self._heard:
+        if self.session.available == self._available:
             return  # the model would repeat its last result, and COMMIT would count that as agreement
-        self._heard = self.session.heard
-        found = self.session.search(self._committed, self._search, self._stopping)
+        self._available = self.session.available
+        found = yield from self.session.find_steps(self._committed, self._search, self._stopping)
         commit, known = self.decoding.commit, len(self._committed)
         self._best = found.best or self._committed
         self._beams = [*self._beams, found.beam][-commit.window :]
@@ -209,10 +237,10 @@ class Stream:
         self._make_room()
         self._write()
 
-    def _finish(self) -> None:
+    def _finish(self) -> Steps[None]:
         """Search to the end of the sentence. Commit and write all of it."""
         if self._position() >= LEAST_MS or self._committed:
-            found = self.session.search(self._committed, self._search, None)
+            found = yield from self.session.find_steps(self._committed, self._search, None)
             self._check_kept(found.best)
             self._committed = max(found.best, self._committed, key=len)
         self._best = self._committed
@@ -262,7 +290,7 @@ class Stream:
 
 
 @functools.cache
-def _tell_of_long_utterance() -> None:
+def _warn_of_long_utterance() -> None:
     """Warn, once, of a recording that is not cut at its pauses."""
     logger.warning(
         "more than %.0f minutes of audio are decoded as one sentence; add 'segment: {type: pause, seconds: 0.5}' to "

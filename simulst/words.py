@@ -54,6 +54,10 @@ class Words:
         self._context: Tokens = ()  # the last of the written tokens
         self._space = ""  # space at the end of the written text, which belongs to the next word
 
+    def plain(self, tokens: Tokens) -> str:
+        """The text that `write` would write of these tokens if they were all: it begins with no space."""
+        return plain_spaces(self.text(tokens), self.unit).lstrip()
+
     def count(self, tokens: Tokens) -> int:
         """The number of whole words. A word is whole if another one begins after it."""
         return self._units(tokens[: self.whole(tokens)])

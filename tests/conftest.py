@@ -12,7 +12,7 @@ import pytest
 
 from simulst.machine.light_import import UNUSED, leave_out_unused, skip_type_checks
 
-SLOW = ("test_mini.py", "test_must_c.py", "test_new_pair.py", "test_machines.py", "test_recognise.py", "test_runs.py")
+SLOW = ("test_mini.py", "test_must_c.py", "test_new_pair.py", "test_machines.py", "test_recognise.py", "test_places.py")
 """Files whose tests take minutes, the slowest first: begun last, they would keep the other workers waiting."""
 
 HERE = Path(__file__).parent

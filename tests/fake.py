@@ -6,7 +6,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,10 +18,11 @@ from simulst.audio.vad import CHUNK
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
-from simulst.models.base import Session
 from simulst.needs import Need
-from simulst.policy.context import TokensView
+from simulst.policy.context import Context, TokensView, View
 from simulst.policy.stop import Stop, Stopping
+from simulst.session import Session
+from simulst.words import Words
 
 RATE = 16000
 WORDS = tuple(t.encode() for t in (" the", " c", "at", " sat", "s", " on", " un", "believ", "able", ",", " café", "."))
@@ -60,11 +61,13 @@ class FakeSession(Session):
             self.model.note(self.name)
         self.samples += samples.size
 
+    @property
+    def key(self) -> Hashable:
+        return self.samples, self.offset
+
     def search(self, committed: Tokens, options: Any, stop: Stopping | None) -> Found:
-        asked = stop.options if stop else None
-        self.searches.append((self.samples * 1000 / RATE, committed, asked))
-        key = (self.samples, self.offset, committed, options, asked)
-        return self.meter.shared(key, lambda: self._search(committed, options.beam, stop))
+        self.searches.append((self.samples * 1000 / RATE, committed, stop.options if stop else None))
+        return self._search(committed, options.beam, stop)
 
     def _search(self, committed: Tokens, beam: int, stop: Stopping | None) -> Found:
         self.model.work(self.name)
@@ -85,7 +88,7 @@ class FakeSession(Session):
         return (self.samples // self.model.token_samples + count) * self.model.token_samples
 
     @property
-    def gone(self) -> int:
+    def evicted(self) -> int:
         return self.offset
 
     def limit(self) -> float:
@@ -186,12 +189,50 @@ class ScriptedSession(FakeSession):
         self.model.tokens = tuple(vocabulary)
         self.beams, self.force = beams, force
 
+    @property
+    def key(self) -> Hashable:
+        return None  # what is found depends on the number of the search
+
     def search(self, committed: Tokens, options: Any, stop: Stopping | None) -> Found:
         self.searches.append((self.samples * 1000 / RATE, committed, stop.options if stop else None))
         beam = self.beams[min(len(self.searches), len(self.beams)) - 1]
         if not self.force:
             return Found([Hypothesis(tuple(tokens)) for tokens in beam])
         return Found([Hypothesis(committed + until(stop, tuple(tokens)[len(committed) :])) for tokens in beam])
+
+
+def context_of(**known: Any) -> Context:
+    """The context of a stream of which only so much is known."""
+    words = Words(lambda tokens: "")
+    return Context(**{"words": words, "meter": Meter(), "sample_rate": RATE, "block_end": lambda n: math.nan, **known})
+
+
+def opened(stop: Stop, **known: Any) -> Stopping:
+    """A STOP, opened for a stream of which only so much is known."""
+    return stop.open(context_of(**known))
+
+
+@dataclass(frozen=True)
+class Asks(Stop):
+    """A STOP that asks a function whether the search ends."""
+
+    ask: Callable[[View], Any]
+    needs: frozenset[Need] = frozenset()
+    discard: int = 0
+
+    def open(self, context: Context) -> Stopping:
+        return Asking(self, context)
+
+
+class Asking(Stopping):
+    options: Asks
+
+    def __init__(self, options: Asks, context: Context) -> None:
+        super().__init__(options, context)
+        self.discard = options.discard
+
+    def ends(self, view: View) -> bool:
+        return bool(self.options.ask(view))
 
 
 def full_context(samples: int) -> dict[str, Any]:

@@ -170,7 +170,7 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         ),
         (READ + COMMIT + "stop: {type: any_of, of: [3]}", ["'stop' must be a mapping", "3"]),
         (READ + COMMIT + "stop: {type: max_words, n: 1}", ["stop: W1 counts whole words", "'whole_words: true'"]),
-        (READ + "commit: {type: all, whole_words: 1}", ["'commit'", "'whole_words'", "true or false"]),
+        (READ + "commit: {type: all, whole_words: 1}", ["'commit'", "'whole_words'", "valid boolean"]),
         (READ + "commit: {type: all, last_word: true, whole_words: true}", ["commit: ", "remove one of them"]),
         (READ + COMMIT + "segment: {type: pause}", ["'segment'", "'pause'", "needs the option 'seconds'"]),
         (READ + COMMIT + "segment: {type: pauses}", ["'segment'", "none, pause"]),

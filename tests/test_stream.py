@@ -1,13 +1,13 @@
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from fake import CHARS, RATE, WORDS, FakeModel, FakeSession, ScriptedSession, until
+from fake import CHARS, RATE, WORDS, FakeModel, FakeSession, ScriptedSession, context_of, until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,14 +15,13 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
-from simulst.models.base import Session
 from simulst.needs import Need
-from simulst.policy.boundary import Boundary
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.context import Context, View
-from simulst.policy.read import Block, Chunk, Offline, Read, Reading, WaitKAtTestTime, WaitStride
+from simulst.policy.read import Block, Chunk, Offline, Read, Reading, Schedule, WaitKAtTestTime, WaitStride
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
 from simulst.search import BeamSearch, JointBeamSearch
+from simulst.session import Session
 from simulst.stream import Stream
 
 PLAIN_COMMITS = st.one_of(
@@ -31,7 +30,9 @@ PLAIN_COMMITS = st.one_of(
     st.builds(LocalAgreement, st.integers(1, 4)),
     st.builds(SharedPrefix, st.integers(1, 3)),
 )
-WORD_COMMITS = st.one_of(st.just(All(last_word=True)), st.builds(WholeWords, PLAIN_COMMITS))
+WORD_COMMITS = st.one_of(
+    st.just(All(last_word=True)), PLAIN_COMMITS.map(lambda commit: replace(commit, whole_words=True))
+)
 COMMITS = st.one_of(PLAIN_COMMITS, WORD_COMMITS)
 TOKEN_STOPS = st.one_of(st.just(EndOfSentence()), st.builds(MaxTokens, st.integers(1, 4)))
 WORD_STOPS = st.one_of(
@@ -47,32 +48,26 @@ class Hears(Read):
     piece_ms: float
     every: int
 
+    label = "hears"
     needs = frozenset({Need.AUDIO})
 
-    @property
-    def label(self) -> str:
-        return "hears"
-
-    def next_ms(self, decoded_ms: float) -> float:
-        return Boundary(0, "", round(self.piece_ms / 10)).next_ms(decoded_ms)
-
     def open(self, context: Context) -> "Hearing":
-        return Hearing(self)
+        return Hearing(self, context)
 
 
 class Hearing(Reading):
-    def __init__(self, read: Hears) -> None:
-        self.read, self.heard = read, 0
+    options: Hears
+    heard = 0
 
     def next_ms(self, decoded_ms: float) -> float:
-        return self.read.next_ms(decoded_ms)
+        return (decoded_ms // self.options.piece_ms + 1.0) * self.options.piece_ms
 
     def hear(self, samples: np.ndarray) -> None:
         self.heard += samples.size
 
     def ready(self) -> bool:
-        pieces, rest = divmod(self.heard, round(self.read.piece_ms * RATE / 1000))
-        return not rest and pieces % self.read.every == 0
+        pieces, rest = divmod(self.heard, round(self.options.piece_ms * RATE / 1000))
+        return not rest and pieces % self.options.every == 0
 
 
 READS = st.one_of(
@@ -219,7 +214,7 @@ def test_the_last_word_may_leave_at_once() -> None:
     said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 1)] for step in range(2)]
     assert said == [["हिन्दी"], ["है"]], "a vowel sign belongs to its word"
     with pytest.raises(SimulstError, match="remove one of them"):
-        WholeWords(All(last_word=True))
+        All(last_word=True, whole_words=True)
 
 
 def test_the_best_hypothesis_of_a_stream_that_has_ended_is_its_text() -> None:
@@ -233,7 +228,7 @@ def test_the_best_hypothesis_of_a_stream_that_has_ended_is_its_text() -> None:
 def test_whole_words_are_committed_with_the_beginning_of_the_next() -> None:
     #          un believ | unbeliev able | unbelievable , | unbelievable , the | ... cat
     beams = [[[6, 7]], [[6, 7, 8]], [[6, 7, 8, 9]], [[6, 7, 8, 9, 0]], [[6, 7, 8, 9, 0, 1, 2]]]
-    stream = scripted(beams, WholeWords(All()))
+    stream = scripted(beams, All(whole_words=True))
     said, committed = [], []
     for step in range(5):
         said.append([e.text.strip() for e in stream.push(audio(1000), finished=step == 4)])
@@ -245,7 +240,7 @@ def test_whole_words_are_committed_with_the_beginning_of_the_next() -> None:
 @settings(max_examples=100, deadline=None)
 @given(MODELS, PLAIN_COMMITS, st.integers(1, 4000))
 def test_with_whole_words_committed_is_written(model: FakeModel, commit: Commit, ms: int) -> None:
-    stream = Stream(model.session(), Decoding(Chunk(200), WholeWords(commit)), "word")
+    stream = Stream(model.session(), Decoding(Chunk(200), replace(commit, whole_words=True)), "word")
     for _ in range(ms // 100):
         stream.push(audio(100))
         assert text_of(stream) == model.text(stream.committed).strip() or unit_of(model) == "char"
@@ -379,8 +374,8 @@ class Stuck(Read):
 
     label = "stuck"
 
-    def next_ms(self, decoded_ms: float) -> float:
-        return self.next
+    def open(self, context: Context) -> Reading:
+        return Schedule(self, context, self.next, self.next)
 
 
 @pytest.mark.parametrize("target", [0.0, -5.0, float("nan")])
@@ -557,7 +552,7 @@ def said(stream: Stream) -> list[tuple[float, str]]:
 )
 def test_wait_k(k: int, n: int, ms: float, table: list[tuple[float, str]]) -> None:
     session = ScriptedSession([[SENTENCE]])
-    stream = Stream(session, Decoding(WaitKAtTestTime(k), WholeWords(All()), MaxWords(n), BeamSearch(1)))
+    stream = Stream(session, Decoding(WaitKAtTestTime(k), All(whole_words=True), MaxWords(n), BeamSearch(1)))
     stream.push(audio(ms), finished=True)
     assert said(stream) == table
     assert stream.reads == [*np.arange(280.0 * k, ms, 280), ms]
@@ -567,7 +562,7 @@ def test_wait_k_searches_no_further_than_the_next_word() -> None:
     session, found = ScriptedSession([[SENTENCE]]), []
     search = session.search
     session.search = lambda *args: found.append(search(*args)) or found[-1]  # type: ignore[method-assign, func-returns-value]
-    Stream(session, Decoding(WaitKAtTestTime(1), WholeWords(All()), MaxWords(1), BeamSearch(1))).push(
+    Stream(session, Decoding(WaitKAtTestTime(1), All(whole_words=True), MaxWords(1), BeamSearch(1))).push(
         audio(1500), finished=True
     )
     assert [one.best for one in found] == [SENTENCE[:n] for n in (2, 4, 5, 6, 9, 9)]
@@ -578,7 +573,9 @@ def test_wait_k_when_the_model_ends_the_sentence_early(k: int) -> None:
     """If <eos> comes first, or ends the word that is due, nothing is written and reading goes on."""
     #         <eos>   the <eos>  the c   the cat <eos>  the cat sat  ...
     beams = [[[]], [SENTENCE[:1]], [SENTENCE[:2]], [SENTENCE[:3]], [SENTENCE[:4]], [SENTENCE]]
-    stream = Stream(ScriptedSession(beams), Decoding(WaitKAtTestTime(k), WholeWords(All()), MaxWords(1), BeamSearch(1)))
+    stream = Stream(
+        ScriptedSession(beams), Decoding(WaitKAtTestTime(k), All(whole_words=True), MaxWords(1), BeamSearch(1))
+    )
     stream.push(audio(280 * (k + 6)), finished=True)
     steps = [280.0 * (k + i) for i in range(7)]
     assert stream.reads == steps
@@ -590,7 +587,9 @@ def test_wait_k_writes_what_the_model_thinks_now() -> None:
     """A step is bound only by the word that was written. Text that is attached to it later is emitted separately."""
     #              the c ...          the un believ..  the unbeliev able on  the unbelieveable on . un
     beams = [[SENTENCE], [(0, 6, 7, 5)], [(0, 6, 7, 8, 5)], [(0, 6, 7, 8, 5, 9, 6)]]
-    stream = Stream(ScriptedSession(beams), Decoding(WaitKAtTestTime(1), WholeWords(All()), MaxWords(1), BeamSearch(1)))
+    stream = Stream(
+        ScriptedSession(beams), Decoding(WaitKAtTestTime(1), All(whole_words=True), MaxWords(1), BeamSearch(1))
+    )
     stream.push(audio(280 * 4), finished=True)
     assert said(stream) == [(280, "the"), (560, "unbeliev"), (840, "able"), (1120, "on,"), (1120, "un")]
 
@@ -601,7 +600,7 @@ def test_wait_k_with_characters() -> None:
     beams = [[(0, 1, 2, 3, 0, 4, 4)]]
     stream = Stream(
         ScriptedSession(beams, vocabulary),
-        Decoding(WaitKAtTestTime(1), WholeWords(All()), MaxWords(1), BeamSearch(1)),
+        Decoding(WaitKAtTestTime(1), All(whole_words=True), MaxWords(1), BeamSearch(1)),
         "char",
     )
     stream.push(audio(280 * 6), finished=True)
@@ -610,7 +609,7 @@ def test_wait_k_with_characters() -> None:
     ]
     two = Stream(
         ScriptedSession(beams, vocabulary),
-        Decoding(WaitKAtTestTime(1), WholeWords(All()), MaxWords(2), BeamSearch(1)),
+        Decoding(WaitKAtTestTime(1), All(whole_words=True), MaxWords(2), BeamSearch(1)),
         "char",
     )
     two.push(audio(280 * 4), finished=True)
@@ -627,7 +626,9 @@ def test_no_more_than_n_words_a_step(unit: str, n: int, k: int, seed: int, unsta
     model = FakeModel(seed=seed, unstable=unstable)
     if unit == "char":
         model.tokens = (*CHARS[:4], "世界".encode())
-    stream = Stream(model.session(), Decoding(WaitKAtTestTime(k), WholeWords(All()), MaxWords(n), BeamSearch(1)), unit)
+    stream = Stream(
+        model.session(), Decoding(WaitKAtTestTime(k), All(whole_words=True), MaxWords(n), BeamSearch(1)), unit
+    )
     stream.push(audio(ms), finished=True)
     delays = [emission.delay_ms for emission in stream.emissions]
     glued = 2 if unit == "char" else 1  # the token with two characters
@@ -685,15 +686,19 @@ class Blocks(FakeSession):
         self.model.tokens = tuple(f" {i}".encode() for i in range(20_000))
 
     @property
-    def heard(self) -> int:
+    def key(self) -> Hashable:
+        return self.samples
+
+    @property
+    def available(self) -> int:
         return max(0, math.floor((self.samples / 16 - 1732.5) / 640) + 1)
 
     def block_end(self, count: int) -> float:
-        return math.ceil((1732.5 + (self.heard + count - 1) * 640) * 16)
+        return math.ceil((1732.5 + (self.available + count - 1) * 640) * 16)
 
     def search(self, committed: Tokens, options: Any, stop: Stopping | None) -> Found:
-        sure = 4 * self.heard
-        new = [i if i < sure else 1000 * self.heard + i for i in range(len(committed), sure + 3 * (not self.final))]
+        sure = 4 * self.available
+        new = [i if i < sure else 1000 * self.available + i for i in range(len(committed), sure + 3 * (not self.final))]
         return Found([Hypothesis(committed + until(stop, tuple(new)))])
 
 
@@ -702,9 +707,9 @@ class Blocks(FakeSession):
     [
         *(Decoding(Chunk(ms), LocalAgreement(2)) for ms in (640, 320, 250, 40)),
         *(Decoding(Chunk(250), commit) for commit in (All(), Hold(3), LocalAgreement(3), SharedPrefix(2))),
-        Decoding(WaitKAtTestTime(3), WholeWords(All()), MaxWords(1)),
+        Decoding(WaitKAtTestTime(3), All(whole_words=True), MaxWords(1)),
         Decoding(WaitStride(100, 10), All(), MaxTokens(2)),
-        Decoding(Chunk(100), WholeWords(LocalAgreement(2)), AnyOf((MaxWords(3), MaxTokens(2)))),
+        Decoding(Chunk(100), LocalAgreement(2, whole_words=True), AnyOf((MaxWords(3), MaxTokens(2)))),
         Decoding(Hears(200, 1), All(last_word=True)),
     ],
     ids=lambda how: how.label,
@@ -714,8 +719,8 @@ def test_a_step_without_new_frames_is_no_step(how: Decoding) -> None:
     fine, coarse = (Stream(Blocks(), Decoding(read, how.commit, how.stop)) for read in (how.read, Block()))
     for stream in (fine, coarse):
         stream.push(audio(8000))
-    asked, position = [], 0.0
-    while (position := how.read.next_ms(position)) <= 8000:
+    asked, position, reading = [], 0.0, how.read.open(context_of())
+    while (position := reading.next_ms(position)) <= 8000:
         asked.append(position)
     at = {end: next((ms for ms in asked if ms >= end), math.inf) for end in coarse.reads}
     assert len(coarse.reads) == 10
@@ -765,19 +770,11 @@ class StopsInSilence(Stop):
     needs = frozenset({Need.AUDIO})
 
     def open(self, context: Context) -> Stopping:
-        return Silence(self)
-
-    def ends(self, view: View) -> bool:
-        raise AssertionError
+        return Silence(self, context)
 
 
 class Silence(Stopping):
-    def __init__(self, options: StopsInSilence) -> None:
-        self._options, self.loud, self.heard, self.finals = options, False, 0, 0
-
-    @property
-    def options(self) -> Stop:
-        return self._options
+    loud, heard, finals = False, 0, 0
 
     def hear(self, samples: np.ndarray, final: bool) -> None:
         self.loud = bool(np.abs(samples).max(initial=0) > 0)
@@ -811,7 +808,7 @@ def test_two_stops_at_once() -> None:
     #            the c at sat | on un believ able , café
     text = (0, 1, 2, 3, 5, 6, 7, 8, 9, 7, 8, 9, 10, 0)
     both = AnyOf((MaxWords(2), MaxTokens(5)))
-    stream = Stream(ScriptedSession([[text]]), Decoding(Chunk(1000), WholeWords(All()), both, BeamSearch(1)))
+    stream = Stream(ScriptedSession([[text]]), Decoding(Chunk(1000), All(whole_words=True), both, BeamSearch(1)))
     counts = []
     for _ in range(5):
         stream.push(audio(1000))

@@ -110,7 +110,7 @@ def translate(
     from simulst.errors import SimulstError
     from simulst.models import load_model, parse_options
     from simulst.policy.late import Wait
-    from simulst.streams.open import open_stream, skipped_steps
+    from simulst.streams import open_stream, skipped_steps
 
     if decoding is not None:
         configuration = load_decoding(decoding)
@@ -157,7 +157,7 @@ def _decode(
     draw: int | None,
     force: bool,
 ) -> list[dict[str, Any]]:
-    from simulst.background import with_backgrounds
+    from simulst.data.context import with_backgrounds
     from simulst.data.datadir import drawn, read_data_dir, shorter_than
     from simulst.languages import code_of
     from simulst.machine.cluster import Cluster

@@ -37,8 +37,8 @@ def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
     It is for whole recordings, and in JSON lines. LOG is the file or the folder that holds it.
     """
     from simulst.languages import unit_of
-    from simulst.log.instances import read_log
     from simulst.log.simulstream import write_simulstream
+    from simulst.runs import read_run_log
 
     unit = unit or unit_of(target_lang)
-    click.echo(write_simulstream(read_log(log, unit), unit, log), nl=False)
+    click.echo(write_simulstream(read_run_log(log, unit), unit, log), nl=False)

@@ -58,16 +58,15 @@ def score(
     """
     from simulst.errors import SimulstError
     from simulst.languages import unit_of
-    from simulst.log.instances import read_log
     from simulst.metrics.score import compare, format_scores, score_instances
-    from simulst.runs import CONFIG, write_scores
+    from simulst.runs import CONFIG, read_run_log, write_scores
 
     unit = unit or unit_of(target_lang)
     check_together(segmentation, references)
     if (comet is None) != (sources is None) or (comet is not None and segmentation is None):
         raise SimulstError("give --comet and --sources together, with --segmentation and --references.")
-    instances = read_log(log, unit)
-    baseline = None if against is None else read_log(against, unit)
+    instances = read_run_log(log, unit)
+    baseline = None if against is None else read_run_log(against, unit)
     if segmentation is not None and references is not None:
         from simulst.metrics.longform import Comet, compare_recordings, score_recordings
 
@@ -117,5 +116,5 @@ def score_runs(
     if not logs:
         raise SimulstError(f"no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
     for log in tqdm(logs, unit="run"):
-        unit = read_run_config(log.parent).get("task", {}).get("unit") or None
+        unit = read_run_config(log.parent).task.unit or None
         score_run(log.parent, target_lang, unit, segmentation=segmentation, references=references, context=context)

@@ -75,7 +75,7 @@ def training_of(
 ) -> Training:
     """What `training_options` describe. Raises SimulstError: an option of wait-k without --wait-k."""
     from simulst.errors import SimulstError
-    from simulst.models.espnet.lagging import WaitOptions
+    from simulst.models.espnet.network.lagging import WaitOptions
     from simulst.training.espnet import Training
 
     if wait_k is None and (unit_ms is not None or writes is not None or unidirectional):

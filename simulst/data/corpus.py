@@ -11,6 +11,7 @@ texts.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import shutil
@@ -156,14 +157,14 @@ def prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -
 
 def _prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = {}
-    tested: dict[str, str] = {}  # recording → split
+    tested = _Tested()
     for split in sorted(splits, key=lambda name: name in choice.training):  # training last: it avoids other recordings
         log = Log(splits[split].listing, choice.on_error == "stop")
         segments = list(_usable(splits[split].read(log), log))
         if split in choice.training:
             segments = _for_training(segments, tested, pair, choice, log)
         else:
-            tested |= {segment.recording: split for segment in segments}
+            tested.add(segments, split)
         if not segments:
             raise SimulstError(f"{log.listing}: no segment can be used ({_summary(log)}); fix the corpus.")
         segments.sort(key=lambda segment: segment.name)
@@ -173,9 +174,7 @@ def _prepare(pair: str, splits: Mapping[str, Split], out: Path, choice: Choice) 
     return {split: counts[split] for split in splits}
 
 
-def _for_training(
-    segments: Iterable[Segment], tested: Mapping[str, str], pair: str, choice: Choice, log: Log
-) -> list[Segment]:
+def _for_training(segments: Iterable[Segment], tested: _Tested, pair: str, choice: Choice, log: Log) -> list[Segment]:
     """The segments that are kept of a training split, with normalised texts. tested: recordings of other splits."""
     segments = _of_length(_untested(segments, tested, log), choice, log)
     return _of_ratio(list(_normalised(segments, pair, choice, log)), pair, choice, log)
@@ -243,11 +242,47 @@ def _seconds(audio: Path) -> float | str:
         return str(error).removesuffix(".")
 
 
-def _untested(segments: Iterable[Segment], tested: Mapping[str, str], log: Log) -> Iterator[Segment]:
+class _Tested:
+    """The recordings of splits that are not for training, by their names and by what their files hold.
+
+    A link, another spelling of a path or a copy has another name, but holds the same. The same recording in another
+    encoding is not found.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}  # recording → split
+        self._files: dict[tuple[int, str], str] = {}  # size and digest → split
+        self._sizes: set[int] = set()
+
+    def add(self, segments: Iterable[Segment], split: str) -> None:
+        """Take in the recordings of a split."""
+        for recording, audio in {segment.recording: segment.audio for segment in segments}.items():
+            size = audio.stat().st_size
+            self._names[recording] = self._files[size, _digest(audio)] = split
+            self._sizes.add(size)
+
+    def split_with(self, recording: str, audio: Path) -> str | None:
+        """The split that has this recording; None: there is none. Only files of a known size are read."""
+        if recording in self._names:
+            return self._names[recording]
+        size = audio.stat().st_size
+        return self._files.get((size, _digest(audio))) if size in self._sizes else None
+
+
+def _digest(path: Path) -> str:
+    """A digest of what a file holds."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _untested(segments: Iterable[Segment], tested: _Tested, log: Log) -> Iterator[Segment]:
+    splits: dict[str, str | None] = {}  # recording → the split that has it
     for segment in segments:
-        if segment.recording in tested:
-            what = f"the talk '{segment.recording}' is also in {tested[segment.recording]}"
-            log.fault("in a test", segment.line, what)
+        recording = segment.recording
+        if recording not in splits:
+            splits[recording] = tested.split_with(recording, segment.audio)
+        if split := splits[recording]:
+            log.fault("in a test", segment.line, f"the talk '{recording}' is also in {split}")
         else:
             yield segment
 

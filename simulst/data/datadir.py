@@ -1,7 +1,8 @@
 """Kaldi-style data directories, as ESPnet reads them.
 
 wav.scp        <recording> <audio file>
-segments       <utterance> <recording> <start s> <end s>      (optional: without it, a recording is one utterance)
+segments       <utterance> <recording> <start s> <end s>      (optional: without it, a recording is one utterance;
+                                                              an end of -1 is the end of the recording)
 utt2spk        <utterance> <speaker>
 text.<lang>    <utterance> <sentence>                         (recipes call it text.tc.<lang>)
 """
@@ -169,12 +170,15 @@ def _audio_path(root: Path, value: str) -> Path:
     return Path(value) if Path(value).is_absolute() else root / value
 
 
-def _segment(path: Path, name: str, value: str) -> tuple[str, float, float]:
+def _segment(path: Path, name: str, value: str) -> tuple[str, float, float | None]:
+    """The recording, start and end of a segment. As in Kaldi, an end of -1 is the end of the recording: None."""
     parts = value.split()
     try:
         recording, start, end = parts[0], float(parts[1]), float(parts[2])
     except (IndexError, ValueError):
         raise SimulstError(f"{path}: '{name} {value}' is not '<recording> <start> <end>'; fix the line.") from None
+    if end == -1 and 0 <= start < math.inf:
+        return recording, start, None
     if not 0 <= start < end < math.inf:
         raise SimulstError(f"{path}: '{name}' runs from {start:g} to {end:g} s; a segment needs 0 <= start < end.")
     return recording, start, end

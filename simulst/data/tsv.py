@@ -8,6 +8,7 @@ that `load_audio` reads.
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import re
 from collections import Counter
@@ -23,6 +24,8 @@ from simulst.data.text import has_words, one_line
 from simulst.errors import SimulstError
 
 LONGEST_NAME = 48
+logger = logging.getLogger(__name__)
+_QUOTED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')  # a field in marks with doubled marks in it
 _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$")
 
 
@@ -96,6 +99,7 @@ def read_tsv(columns: Columns, folder: Path, split: str, log: Log) -> Iterator[S
     rows = _rows(log.listing)
     _, header = next(rows, (1, []))
     places = _places(columns, header, log.listing)
+    quoted = 0
     for line, row in tqdm(rows, split, disable=None):
         if columns.split and len(row) == len(header) and row[places["split"]] != split:
             continue
@@ -103,6 +107,7 @@ def read_tsv(columns: Columns, folder: Path, split: str, log: Log) -> Iterator[S
         if len(row) != len(header):
             log.fault("bad segment", line, f"{len(row)} fields, but the header has {len(header)}")
             continue
+        quoted += any(_QUOTED.fullmatch(row[place]) is not None for place in places.values())
         values = {name: one_line(row[place]) for name, place in places.items()}
         segment = _segment(folder, line, values)
         wordless = [name for name in ("source", "target") if not has_words(values[name])]
@@ -112,6 +117,13 @@ def read_tsv(columns: Columns, folder: Path, split: str, log: Log) -> Iterator[S
             log.fault("empty", line, f"there are no words in '{getattr(columns, wordless[0])}'")
         else:
             yield segment
+    if quoted:
+        logger.warning(
+            '%s: %d rows have a field that looks quoted as by a writer of CSV ("so ""it"" looks"); the marks stay in '
+            "the texts. If they don't belong there, write the table without quotes (csv.QUOTE_NONE).",
+            log.listing,
+            quoted,
+        )
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -14,11 +14,11 @@ is taken.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 import math
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,13 +32,13 @@ from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
 from simulst.meter import Meter
 from simulst.models.base import Family
-from simulst.models.window import WindowedSession, tell_of_full_context
+from simulst.models.ctranslate2_file import read_variables
+from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
 from simulst.options import read_fields
-from simulst.policy.context import TokensView
-from simulst.policy.stop import Stopping
+from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Steps, run_alone
+from simulst.search.calls import Steps, ask, run_alone
 from simulst.search.loops import without_loops
 
 FFT = 400
@@ -51,7 +51,9 @@ LEAST_P = 1e-9  # of a token; less is rounded to 0
 LEAST_TOKENS = 4  # of a text whose language is told
 TRANSLATED = 0.2  # log p per token by which a translation is more probable under its own prompt than under the other
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
-FILES = ("model.bin", "vocabulary.json", "tokenizer.json", "config.json")
+VOCABULARY, VOCABULARY_LINES = "vocabulary.json", "vocabulary.txt"
+FILES = ("model.bin", VOCABULARY, "tokenizer.json", "config.json")
+_LAYER = re.compile(r"decoder/layer_\d+/ffn/linear_0/weight")
 
 Seconds = Annotated[float, Field(ge=0, le=WINDOW_SECONDS)]
 
@@ -97,14 +99,12 @@ class Whisper:
 
         self.path, self._options = path, options
         for name in FILES:
-            if not (path / name).is_file():
+            if not (path / name).is_file() and not (name == VOCABULARY and (path / VOCABULARY_LINES).is_file()):
                 raise SimulstError(f"{path}: the file {name} is missing; fetch the model again.")
         again = "fetch the model again"
         config = _read_json(path / "config.json")
         self._config = read_fields(_Config, config, f"{path}: config.json is broken", again)
-        vocabulary = _read_json(path / "vocabulary.json")
-        if not (isinstance(vocabulary, list) and all(isinstance(token, str) for token in vocabulary)):
-            raise SimulstError(f"{path}: vocabulary.json is broken (it is another file); {again}.")
+        vocabulary = _vocabulary(path)
         try:
             self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # the library has no class of its own for it
@@ -114,7 +114,7 @@ class Whisper:
         self._eos = self._special("<|endoftext|>")
         for token in ("<|startoftranscript|>", "<|endoftext|>"):
             if vocabulary[self._special(token) : self._special(token) + 1] != [token]:
-                raise SimulstError(f"{path}: vocabulary.json and tokenizer.json do not fit; {again}.")
+                raise SimulstError(f"{path}: its vocabulary and tokenizer.json do not fit; {again}.")
         try:
             self._model = ctranslate2.models.Whisper(
                 str(path),
@@ -125,6 +125,7 @@ class Whisper:
         except (RuntimeError, ValueError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise SimulstError(f"{path}: CTranslate2 cannot load the model ({reason}).") from error
+        self._config.check(path)
         # Here, not at the first window: no utterance is charged for it.
         self._filters = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
         frames = WINDOW_SECONDS * SAMPLE_RATE // FRAME
@@ -176,7 +177,7 @@ class Whisper:
         # One position is for the <eos> that `align` adds.
         max_new = min(max_new, POSITIONS - 1 - len(prompt))
         if max_new < 1:
-            tell_of_full_context(self.path, POSITIONS)
+            warn_of_full_context(self.path, POSITIONS)
             return [Hypothesis(prefix)]
         length = len(prefix) + max_new
         result = self._model.generate(
@@ -259,6 +260,47 @@ class Whisper:
         return number
 
 
+@dataclass(frozen=True)
+class Encode:
+    """A call: the encoder's output for a window of audio, (n,) float32. See `Whisper.encode`."""
+
+    model: Whisper
+    samples: np.ndarray
+
+    def answer(self) -> Any:
+        return self.model.encode(self.samples)
+
+
+@dataclass(frozen=True)
+class Generate:
+    """A call: CTranslate2's own search. See `Whisper.generate`."""
+
+    model: Whisper
+    encoded: Any
+    start: Tokens
+    previous: Tokens
+    prefix: Tokens
+    options: BeamSearch
+    max_new: int
+
+    def answer(self) -> Beam:
+        return self.model.generate(self.encoded, self.start, self.previous, self.prefix, self.options, self.max_new)
+
+
+@dataclass(frozen=True)
+class Align:
+    """A call: when the tokens of a text were spoken. See `Whisper.align`."""
+
+    model: Whisper
+    encoded: Any
+    start: Tokens
+    tokens: Tokens
+    frames: int
+
+    def answer(self) -> Aligned:
+        return self.model.align(self.encoded, self.start, self.tokens, self.frames)
+
+
 class WhisperSession(WindowedSession):
     """One utterance: the audio in the window, and the tokens that belong to it.
 
@@ -271,122 +313,125 @@ class WhisperSession(WindowedSession):
     def __init__(self, model: Whisper, start: Tokens, meter: Meter, others: tuple[Tokens, Tokens] | None) -> None:
         super().__init__(WINDOW_SECONDS, meter)
         self._model, self._begin, self._others = model, start, others
-        self._before: Tokens = ()  # text before the utterance
-        self._states: tuple[Any, Any] | None = None  # of the encoder, and what they are of
+        self._states: tuple[Hashable, Any] | None = None  # of which audio the encoder's states are, and they
         self._alignments: dict[tuple[Tokens, Tokens], Aligned] = {}  # of these states: by prompt and text
-        self._told: Tokens = ()  # of the recording's background
+        self._prompt: Tokens = ()  # of the recording's background
 
     def remember(self, text: str) -> None:
         self._before = self._model.tokens(text)
 
-    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        assert isinstance(options, BeamSearch)
-        prefix = self._in_window(committed)
-        most = math.ceil(options.max_tokens_per_second * self._audio.size / SAMPLE_RATE) + 5 - len(prefix)
-        beam = self._stopped_beam(prefix, options, max(1, most), stop)
-        return Found([Hypothesis(self._gone + h.tokens, h.score) for h in beam])
-
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
 
-    def tell(self, background: Background) -> None:
+    def prompt(self, background: Background) -> None:
         """Its text takes the place of previous text in the prompt.
 
         Terms do not: Whisper base left out words after a list of terms (stage 14 of egs/prompts).
         """
-        super().tell(background)
-        self._told = self._model.tokens(background.target_text)
+        super().prompt(background)
+        self._prompt = self._model.tokens(background.target_text)
 
-    def _stopped_beam(self, prefix: Tokens, options: BeamSearch, most: int, stop: Stopping | None) -> Beam:
-        """The beam, cut where STOP would have ended the search. (CTranslate2's search can't be stopped by STOP.)"""
+    def encode_steps(self) -> Steps[None]:
+        # The memo is asked only once: without a memo, the same window is encoded only once, too.
+        if self._states is None or self._states[0] != self.audio_key:
+            call = Encode(self._model, self._audio)
+            states = yield from self.meter.shared_steps(("encode", self.audio_key), lambda: ask(call))
+            self._states, self._alignments = (self.audio_key, states), {}
+
+    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        """CTranslate2's search can't be ended by STOP, so its hypotheses are cut where STOP would have ended it."""
+        assert isinstance(options, BeamSearch)
+        prefix = self._in_window(committed)
+        most = math.ceil(options.max_tokens_per_second * self._audio.size / SAMPLE_RATE) + 5 - len(prefix)
+        most = max(1, most)
         enough = most if stop is None else min(stop.options.enough_tokens or most, most)
-        beam = self._generated(prefix, options, enough)
-        if stop is None or not beam:
-            return beam
-        end = self._end(stop, beam[0].tokens, len(prefix))
-        if enough < most and end is None and len(beam[0].tokens) == len(prefix) + enough:
-            beam = self._generated(prefix, options, most)
-            end = self._end(stop, beam[0].tokens, len(prefix))
-        return [replace(h, tokens=h.tokens[:end]) for h in beam]
+        beam = yield from self._generated(prefix, options, enough)
+        end = yield from self._stopped_at(stop, beam, len(prefix))
+        if stop and beam and enough < most and end is None and len(beam[0].tokens) == len(prefix) + enough:
+            beam = yield from self._generated(prefix, options, most)
+            end = yield from self._stopped_at(stop, beam, len(prefix))
+        return Found([Hypothesis(self._evicted + h.tokens[:end], h.score) for h in beam])
 
-    def _end(self, stop: Stopping, best: Tokens, given: int) -> int | None:
+    def _stopped_at(self, stop: Stopping | None, beam: Beam, given: int) -> Steps[int | None]:
         """Of how many tokens the best hypothesis is where STOP ends its search; None where it does not.
 
         given: how many of them were committed before.
         """
-        # A search asks before each token, also before <eos>, which begins nowhere.
+        if stop is None or not beam:
+            return None
+        best, begins, needs = beam[0].tokens, [0], stop.options.needs
         # Text without new tokens is not aligned: that takes time, and it may fill all of the decoder's positions.
-        left = functools.cache(lambda: [*(self._frames_left(best)[given:] if best[given:] else ()), math.inf])
-        ends = functools.cache(lambda: self.end_times(best)[given:] if best[given:] else [])
-        for end in range(given, len(best) + 1):
-            if stop.ends(TokensView(best[given:end], left, ends)):
-                return max(given, end - stop.discard)
-        return None
+        if best[given:] and needs & {Need.ATTENTION, Need.END_TIMES}:
+            begins = (yield from self._aligned(self._begin, best)).begins
+        last, offset = self._audio.size // FRAME // 2 - 1, self._offset / SAMPLE_RATE
+        left = [*(last - begin for begin in begins[given:] if best[given:]), math.inf]
+        ends = [offset + begin * STATE_SECONDS for begin in begins[given + 1 :]]
+        kept = end_of(
+            stop,
+            best[given:],
+            (lambda: left) if Need.ATTENTION in needs else None,
+            (lambda: ends) if Need.END_TIMES in needs else None,
+        )
+        return None if kept is None else given + kept
 
-    def _frames_left(self, tokens: Tokens) -> list[int]:
-        """Encoder frames of audio after the one at which each token begins, the window's last text included."""
-        last = self._audio.size // FRAME // 2 - 1
-        return [last - begin for begin in self._begins(tokens)]
+    def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
+        """A library's search is shared by all STOPs."""
+        previous = (self._prompt + self._before + self._shown)[-PREVIOUS_TOKENS:]
+        key = ("generate", self.key, prefix, options, max_new)
+        return (yield from self.meter.shared_steps(key, lambda: self._search(previous, prefix, options, max_new)))
 
-    def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        previous = (self._told + self._before + self._shown)[-PREVIOUS_TOKENS:]
-        key = ("search", self._offset, self.length, self._begin, previous, prefix, options, max_new)
-        encoded = self._encoded()
-        return self.meter.shared(key, lambda: self._search(encoded, previous, prefix, options, max_new))
+    def _search(self, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
+        def found(start: Tokens) -> Steps[Beam]:
+            def search(used: BeamSearch) -> Steps[Beam]:
+                return ask(Generate(self._model, self._encoded, start, previous, prefix, used, max_new))
 
-    def _search(self, encoded: Any, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Beam:
-        def found(start: Tokens) -> Beam:
-            def search(options: BeamSearch) -> Steps[Beam]:
-                yield from ()  # the library searches by itself
-                return self._model.generate(encoded, start, previous, prefix, options, max_new)
+            return without_loops(options, search)
 
-            return run_alone(without_loops(options, search))
+        def translations(beam: Beam) -> Steps[Beam]:
+            kept = []
+            for hypothesis in beam:
+                if len(hypothesis.tokens) > len(prefix) and (yield from self._is_translation(hypothesis.tokens)):
+                    kept.append(hypothesis)
+            return kept
 
-        def translations(beam: Beam) -> Beam:
-            return [h for h in beam if len(h.tokens) > len(prefix) and self._is_translation(h.tokens)]
-
-        beam = found(self._begin)
-        if (
-            self._others is None
-            or not beam
-            or len(beam[0].tokens) == len(prefix)
-            or self._is_translation(beam[0].tokens)
-        ):
+        beam = yield from found(self._begin)
+        if self._others is None or not beam or len(beam[0].tokens) == len(prefix):
             return beam
-        if not self._is_translation(prefix):
+        if (yield from self._is_translation(beam[0].tokens)):
+            return beam
+        if not (yield from self._is_translation(prefix)):
             return beam  # what is committed is in the language spoken, and so would be what follows
-        return translations(beam[1:]) or translations(found(self._others[1])) or beam
+        others = yield from translations(beam[1:])
+        if not others:
+            others = yield from translations((yield from found(self._others[1])))
+        return others or beam
 
+    @property
     def _encoded(self) -> Any:
-        # The memo is asked only once: without a memo, the same window is encoded only once, too.
-        key = ("encode", self._offset, self.length)
-        if self._states is None or self._states[0] != key:
-            self._states = (key, self.meter.shared(key, lambda: self._model.encode(self._audio)))
-            self._alignments = {}
+        assert self._states is not None and self._states[0] == self.audio_key
         return self._states[1]
 
-    def _is_translation(self, tokens: Tokens) -> bool:
+    def _is_translation(self, tokens: Tokens) -> Steps[bool]:
         """Whether a text is not in the language spoken: then it is less probable under the prompt for transcription."""
         assert self._others is not None
         if len(tokens) < LEAST_TOKENS:
             return True
-        translated, transcribed = (self._aligned(start, tokens).log_p for start in (self._begin, self._others[0]))
-        return translated - transcribed >= TRANSLATED * len(tokens)
+        translated = yield from self._aligned(self._begin, tokens)
+        transcribed = yield from self._aligned(self._others[0], tokens)
+        return translated.log_p - transcribed.log_p >= TRANSLATED * len(tokens)
 
-    def _begins(self, tokens: Tokens) -> list[int]:
-        return self._aligned(self._begin, tokens).begins
-
-    def _aligned(self, start: Tokens, tokens: Tokens) -> Aligned:
-        encoded, frames = self._encoded(), self._audio.size // FRAME  # first: a new window has no alignments yet
+    def _aligned(self, start: Tokens, tokens: Tokens) -> Steps[Aligned]:
         if (start, tokens) not in self._alignments:
-            key = ("align", self._offset, self.length, start, tokens)
-            aligned = self.meter.shared(key, lambda: self._model.align(encoded, start, tokens, frames))
-            self._alignments[start, tokens] = aligned
+            call = Align(self._model, self._encoded, start, tokens, self._audio.size // FRAME)
+            key = ("align", self.audio_key, start, tokens)
+            self._alignments[start, tokens] = yield from self.meter.shared_steps(key, lambda: ask(call))
         return self._alignments[start, tokens]
 
     def _end_times(self, tokens: Tokens) -> list[float]:
         """A token has been spoken when the next one begins."""
-        return [frame * STATE_SECONDS for frame in self._begins(tokens)[1:]]
+        run_alone(self.encode_steps())
+        begins = run_alone(self._aligned(self._begin, tokens)).begins
+        return [frame * STATE_SECONDS for frame in begins[1:]]
 
     def _begins_word(self, tokens: Tokens, place: int) -> bool:
         return self._model.begins_word(tokens[place])
@@ -452,9 +497,54 @@ class Aligned:
 
 @dataclass
 class _Config:
-    """What is used here of config.json. lang_ids: the tokens of the languages."""
+    """What is used here of config.json, by us and by CTranslate2.
+
+    lang_ids: the tokens of the languages.
+    alignment_heads: layers and heads that show when a token was spoken.
+    suppress_ids, suppress_ids_begin: tokens that no text has, and that none begins with.
+    """
 
     lang_ids: list[int]
+    alignment_heads: list[tuple[int, int]] = field(default_factory=list)
+    suppress_ids: list[int] = field(default_factory=list)
+    suppress_ids_begin: list[int] = field(default_factory=list)
+
+    def check(self, path: Path) -> None:
+        """Raise SimulstError unless it fits model.bin: CTranslate2 reads beyond its arrays."""
+        variables = read_variables(path / "model.bin")
+        heads = int(variables.get("decoder/num_heads", variables["encoder/num_heads"]))
+        layers = sum(bool(_LAYER.fullmatch(name)) for name in variables)
+        size = len(variables["decoder/embeddings/weight"])
+        if not self.alignment_heads:
+            raise SimulstError(
+                f"{path}: config.json names no alignment_heads, by which times of tokens are found; convert the model "
+                "again with a newer CTranslate2, or copy them from the generation_config.json of the original model."
+            )
+        for layer, head in self.alignment_heads:
+            if not (0 <= layer < layers and 0 <= head < heads):
+                raise SimulstError(
+                    f"{path}: config.json does not fit model.bin: alignment_heads names head {head} of layer {layer}, "
+                    f"but the decoder has {layers} layers of {heads} heads; copy both from one model."
+                )
+        for name in ("lang_ids", "suppress_ids", "suppress_ids_begin"):
+            if beyond := [token for token in getattr(self, name) if not 0 <= token < size]:
+                raise SimulstError(
+                    f"{path}: config.json does not fit model.bin: {name} names the token {beyond[0]}, but there are "
+                    f"{size} tokens; copy both from one model."
+                )
+
+
+def _vocabulary(path: Path) -> list[str]:
+    """The tokens, in order: vocabulary.json or, in older models, vocabulary.txt with a token a line."""
+    if (path / VOCABULARY).is_file():
+        tokens = _read_json(path / VOCABULARY)
+        if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
+            raise SimulstError(f"{path}: {VOCABULARY} is broken (it is another file); fetch the model again.")
+        return tokens
+    try:
+        return (path / VOCABULARY_LINES).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: {VOCABULARY_LINES} is broken ({error}); fetch the model again.") from error
 
 
 def _read_json(path: Path) -> Any:
@@ -464,20 +554,13 @@ def _read_json(path: Path) -> Any:
         raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); fetch the model again.") from error
 
 
-def _digest(path: Path, options: WhisperOptions) -> str:
-    whole = hashlib.sha256()
-    for name in FILES:
-        if (path / name).is_file():
-            with (path / name).open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()[:16]
-
-
 family = Family(
     name="whisper",
     looks_like="a CTranslate2 Whisper (model.bin, vocabulary.json)",
-    recognises=lambda path: (path / "model.bin").is_file() and (path / "vocabulary.json").is_file(),
+    recognises=lambda path: (
+        (path / "model.bin").is_file() and any((path / name).is_file() for name in (VOCABULARY, VOCABULARY_LINES))
+    ),
     options=WhisperOptions,
     load=Whisper,
-    digest=_digest,
+    files=lambda path, options: tuple(path / name for name in (*FILES, VOCABULARY_LINES) if (path / name).is_file()),
 )

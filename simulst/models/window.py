@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
 from simulst.meter import Meter
-from simulst.models.base import Session
+from simulst.session import Session
 from simulst.words import CUT
 
 STUCK_SECONDS = 4.0  # of speech with the same text; 3 s if a speaker pauses between sentences (egs/prompts' dev set)
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 @functools.cache
-def tell_of_full_context(path: Path, positions: int, remedy: str = SHORTER) -> None:
+def warn_of_full_context(path: Path, positions: int, remedy: str = SHORTER) -> None:
     """Warn that a step could add nothing. The warning comes once per model, not at each step."""
     logger.warning(
         "%s: the text so far fills the %d positions of the decoder, so a step added nothing; %s.",
@@ -52,8 +52,9 @@ class WindowedSession(Session):
         self._window_seconds = window_seconds
         self._audio = np.zeros(0, dtype=np.float32)
         self._offset = 0  # samples that have left the window
-        self._gone: Tokens = ()  # committed tokens that have left the window
+        self._evicted: Tokens = ()  # committed tokens that have left the window
         self._hidden = 0  # of these; the decoder is not shown them
+        self._before: Tokens = ()  # text before the utterance, which the decoder is shown
 
     @abstractmethod
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
@@ -75,13 +76,22 @@ class WindowedSession(Session):
         self._audio = np.concatenate([self._audio, samples])
 
     @property
-    def gone(self) -> int:
-        return len(self._gone)
+    def audio_key(self) -> Hashable:
+        """Which audio the window holds: the samples that have left it, and where it ends."""
+        return self._offset, self.length
+
+    @property
+    def key(self) -> Hashable:
+        return self.audio_key, self._before, self._evicted, self._hidden
+
+    @property
+    def evicted(self) -> int:
+        return len(self._evicted)
 
     @property
     def _shown(self) -> Tokens:
         """The text before the window that the decoder is shown."""
-        return self._gone[self._hidden :]
+        return self._evicted[self._hidden :]
 
     def limit(self) -> float:
         return self._offset + round(self._window_seconds * SAMPLE_RATE)
@@ -90,7 +100,7 @@ class WindowedSession(Session):
         """All but the last second: the end of the audio may cut a word in two."""
         ends = self._end_times(self._in_window(best))
         whole = sum(end <= self._audio.size / SAMPLE_RATE - 1.0 for end in ends)
-        return best[: len(self._gone) + whole]
+        return best[: len(self._evicted) + whole]
 
     def slide(self, committed: Tokens) -> None:
         """Cut after the last word that ends in the first two thirds of the window, or else after the first word."""
@@ -123,13 +133,13 @@ class WindowedSession(Session):
         prefix = self._in_window(committed)
         end = round(self._end_times(prefix)[-1] * SAMPLE_RATE) if prefix else 0
         self._leave(len(prefix), min(end, since - self._offset), committed)
-        self._hidden = len(self._gone)  # a model repeats an invented text that it is shown
+        self._hidden = len(self._evicted)  # a model repeats an invented text that it is shown
 
     def _leave(self, tokens: int, samples: int, committed: Tokens) -> None:
         """Drop the first audio of the window, and so many of its committed tokens."""
-        self._gone = committed[: len(self._gone) + tokens]
+        self._evicted = committed[: len(self._evicted) + tokens]
         self._offset += min(samples, self._audio.size)
         self._audio = self._audio[samples:]
 
     def _in_window(self, committed: Tokens) -> Tokens:
-        return committed[len(self._gone) :]
+        return committed[len(self._evicted) :]

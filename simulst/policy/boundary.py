@@ -11,8 +11,9 @@ import numpy as np
 from simulst.audio.units import FRAME, FRAME_MS, SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.needs import Need
+from simulst.policy.base import check_name
 from simulst.policy.context import Context
-from simulst.policy.read import Read, Reading, check_name
+from simulst.policy.read import Read, Reading
 
 if TYPE_CHECKING:
     from simulst.policy.boundary_predictor import BoundaryPredictor
@@ -36,6 +37,8 @@ class Boundary(Read):
     frames: int = 100
     name: str = ""
 
+    label, system = "boundary-T{frames}{name:-}-{threshold:g}", "boundary-T{frames}{name:-}"
+    sweeps = "threshold"
     needs = frozenset({Need.AUDIO})
     usual_commit = "all-last"
 
@@ -44,28 +47,11 @@ class Boundary(Read):
             raise SimulstError(f"read: threshold is {self.threshold:g}; give a share, from 0 to 1.")
         if self.frames < 1 or self.frames % 4:
             raise SimulstError(f"read: frames is {self.frames}; the predictor needs a positive multiple of 4.")
-        check_name(self.name)
+        check_name(self.name, "read")
 
     @property
-    def label(self) -> str:
-        return f"{self.curve}-{self.threshold:g}"
-
-    @property
-    def curve(self) -> str:  # type: ignore[override]
-        return f"boundary-T{self.frames}" + (f"-{self.name}" if self.name else "")
-
-    @property
-    def swept(self) -> float | None:
-        return self.threshold
-
-    @property
-    def files(self) -> tuple[str, ...]:  # type: ignore[override]
+    def files(self) -> tuple[str, ...]:
         return (self.predictor,)
-
-    def next_ms(self, decoded_ms: float) -> float:
-        """The end of the next piece, in ms. Decoding a full window between two pieces does not move the pieces."""
-        piece = self.frames * FRAME_MS
-        return (decoded_ms // piece + 1.0) * piece
 
     def open(self, context: Context) -> Reading:
         """Raises SimulstError: the predictor is missing, broken or made for shorter pieces; wrong sample rate."""
@@ -80,25 +66,29 @@ class Boundary(Read):
 class _Boundaries(Reading):
     """The predictor's state for one stream. It runs once per utterance for all thresholds that share a memo."""
 
-    def __init__(self, read: Boundary, context: Context) -> None:
-        self._read, self._meter = read, context.meter
-        self._size = read.frames * FRAME
+    options: Boundary
+
+    def __init__(self, options: Boundary, context: Context) -> None:
+        super().__init__(options, context)
+        self._size = options.frames * FRAME
         self._audio = np.zeros(0, dtype=np.float32)  # of the piece that is not complete yet
         self._pieces = 0
         self._share = -1.0  # share of the newest piece; -1 inside a piece, which is below any threshold
-        predictor = _load(read.predictor)
-        if read.frames > predictor.tau:
+        predictor = _load(options.predictor)
+        if options.frames > predictor.tau:
             raise SimulstError(
-                f"{read.predictor}: learnt boundaries in pieces of {predictor.tau} frames, but read: frames is "
-                f"{read.frames}; give {predictor.tau} or less, or train a predictor with --tau {read.frames}."
+                f"{options.predictor}: learnt boundaries in pieces of {predictor.tau} frames, but read: frames is "
+                f"{options.frames}; give {predictor.tau} or less, or train a predictor with --tau {options.frames}."
             )
-        self._key = ("boundary", read.predictor, read.frames)
+        self._key = ("boundary", options.predictor, options.frames)
         # All streams with this key share one predictor stream. The first of them that reaches a piece computes it, and
         # each stream passes through all pieces in order.
-        self._stream = self._meter.shared(self._key, predictor.start)
+        self._stream = context.meter.shared(self._key, predictor.start)
 
     def next_ms(self, decoded_ms: float) -> float:
-        return self._read.next_ms(decoded_ms)
+        """The end of the next piece, in ms. Decoding a full window between two pieces does not move the pieces."""
+        piece = self.options.frames * FRAME_MS
+        return (decoded_ms // piece + 1.0) * piece
 
     def hear(self, samples: np.ndarray) -> None:
         audio = np.concatenate([self._audio, samples])
@@ -107,10 +97,10 @@ class _Boundaries(Reading):
             self._audio, self._share = piece, -1.0
             return
         self._pieces += 1
-        self._share = self._meter.shared((*self._key, self._pieces), lambda: self._stream.share(piece))
+        self._share = self.context.meter.shared((*self._key, self._pieces), lambda: self._stream.share(piece))
 
     def ready(self) -> bool:
-        return self._share >= self._read.threshold
+        return self._share >= self.options.threshold
 
 
 @lru_cache(maxsize=4)

@@ -5,39 +5,37 @@ All of them are pure functions of the last beams (CUNI-KIT 2022, section 3.3, wh
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Tokens
+from simulst.policy.base import Options
 from simulst.words import Words
 
 
-class Commit(ABC):
+@dataclass(frozen=True)
+class Commit(Options):
     """What to commit after each step but the last. After the last step the best hypothesis is committed.
 
-    label: a short name for tables and curves.
-    curve: the label with "n" in place of the number that changes along a curve.
-    swept: that number.
-    window: how many of the latest beams `stable` looks at.
-    ends_word: whether the committed tokens always end a word. If so, the word is written at once.
+    whole_words: whether a word is committed only when the beginning of the next word is stable. The papers also commit
+        parts of words, and the next search must begin with them. In both cases a word is written only when it is
+        complete. The difference matters at full stops: after a committed full stop, a model that was trained on whole
+        sentences ends the sentence.
     """
 
-    window: int = 1
-    ends_word: bool = False
+    whole_words: bool = field(default=False, kw_only=True)
 
     @property
-    @abstractmethod
-    def label(self) -> str: ...
+    def window(self) -> int:
+        """How many of the latest beams `stable` looks at."""
+        return 1
 
     @property
-    def curve(self) -> str:
-        return self.label
-
-    @property
-    def swept(self) -> float | None:
-        return None
+    def ends_word(self) -> bool:
+        """Whether the committed tokens always end a word. If so, the word is written at once."""
+        return self.whole_words
 
     @abstractmethod
     def stable(self, beams: Sequence[Beam]) -> Tokens:
@@ -49,7 +47,10 @@ class Commit(ABC):
 
     def release(self, new: Tokens, words: Words) -> Tokens:
         """What to commit of the stable tokens that are new."""
-        return new
+        return new[: words.whole(new)] if self.whole_words else new
+
+    def _fill(self, template: str) -> str:
+        return super()._fill(template) + "w" * self.whole_words
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,24 @@ class All(Commit):
 
     last_word: bool = False
 
-    @property
-    def label(self) -> str:
-        return "all-last" if self.last_word else "all"
+    label = "all{last_word:-last}"
+
+    def __post_init__(self) -> None:
+        if self.last_word and self.whole_words:
+            raise SimulstError(
+                "commit: whole_words holds the last word back, but last_word writes it; remove one of them."
+            )
 
     @property
-    def ends_word(self) -> bool:  # type: ignore[override]
-        return self.last_word
+    def ends_word(self) -> bool:
+        return self.last_word or self.whole_words
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         return _best(beams[-1])
 
     def release(self, new: Tokens, words: Words) -> Tokens:
         if not self.last_word:
-            return new
+            return super().release(new, words)
         new = new[: words.without_punctuation(new)]
         return new[: words.whole_characters(new)]
 
@@ -86,24 +91,18 @@ class All(Commit):
 class _Counted(Commit):
     n: int
 
+    sweeps = "n"
+
     def __post_init__(self) -> None:
         if self.n < 1:
             raise SimulstError(f"commit: n is {self.n}; it must be at least 1 (use type 'all' to commit everything).")
-
-    @property
-    def label(self) -> str:
-        return self.curve[:-1] + str(self.n)
-
-    @property
-    def swept(self) -> float | None:
-        return self.n
 
 
 @dataclass(frozen=True)
 class Hold(_Counted):
     """hold-n: the best hypothesis without its last n tokens; nothing if it has n or fewer (equation 1)."""
 
-    curve = "hold-n"
+    label = "hold-{n}"
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         best = _best(beams[-1])
@@ -116,10 +115,10 @@ class LocalAgreement(_Counted):
 
     n: int = 2
 
-    curve = "LA-n"
+    label = "LA-{n}"
 
     @property
-    def window(self) -> int:  # type: ignore[override]
+    def window(self) -> int:
         return self.n
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
@@ -134,59 +133,16 @@ class SharedPrefix(_Counted):
 
     n: int = 2
 
-    curve = "SP-n"
+    label = "SP-{n}"
 
     @property
-    def window(self) -> int:  # type: ignore[override]
+    def window(self) -> int:
         return self.n
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         if len(beams) < self.n or not all(beams[-self.n :]):
             return ()
         return common_prefix(hypothesis.tokens for beam in beams[-self.n :] for hypothesis in beam)
-
-
-@dataclass(frozen=True)
-class WholeWords(Commit):
-    """Any COMMIT, but a word is committed only when `commit` finds the beginning of the next word stable.
-
-    The papers also commit parts of words, and the next search must begin with them. In both cases a word is written
-    only when it is complete. The difference matters at full stops: after a committed full stop, a model that was
-    trained on whole sentences ends the sentence.
-    """
-
-    commit: Commit
-
-    ends_word = True
-
-    def __post_init__(self) -> None:
-        if self.commit.ends_word:
-            raise SimulstError(
-                f"commit: whole_words holds the last word back, but {self.commit.label} writes it; remove one of them."
-            )
-
-    @property
-    def label(self) -> str:
-        return self.commit.label + "w"
-
-    @property
-    def curve(self) -> str:
-        return self.commit.curve + "w"
-
-    @property
-    def swept(self) -> float | None:
-        return self.commit.swept
-
-    @property
-    def window(self) -> int:  # type: ignore[override]
-        return self.commit.window
-
-    def stable(self, beams: Sequence[Beam]) -> Tokens:
-        return self.commit.stable(beams)
-
-    def release(self, new: Tokens, words: Words) -> Tokens:
-        new = self.commit.release(new, words)
-        return new[: words.whole(new)]
 
 
 def common_prefix(sequences: Iterable[Tokens]) -> Tokens:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
@@ -26,6 +27,7 @@ class Context:
     languages: spoken and written.
     trained_wait: k, the unit (ms) and the tokens after each unit of the wait-k that the model was trained for; None: it
         was not.
+    load_model: loads another model, as `simulst.models.load_model` does; None: nobody can.
     """
 
     words: Words
@@ -37,6 +39,7 @@ class Context:
     committed: Callable[[], Tokens] = tuple
     languages: tuple[str, str] = ("", "")
     trained_wait: tuple[int, float, int] | None = None
+    load_model: Callable[..., Any] | None = None
 
 
 class View(ABC):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,15 +25,15 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
+from simulst.policy.base import check_name
 from simulst.policy.commit import common_prefix
 from simulst.policy.context import Context, View
-from simulst.policy.read import check_name
 from simulst.policy.stop import Stop, Stopping
 from simulst.words import is_letter
 
 logger = logging.getLogger(__name__)
 
-_TOLD: set[str] = set()  # guides of which a warning was given
+_WARNED: set[str] = set()  # the guides of which a warning was given
 
 
 class Guide(Protocol):
@@ -70,6 +70,8 @@ class CTCGuide(Stop):
     name: str = ""
     checkpoint: str = ""
 
+    label = "guide{name:-}{exact:-exact}{threshold:+g}"
+    sweeps = "threshold"
     needs = frozenset({Need.AUDIO})
     whole_words = True
     ends_in_word = True
@@ -80,26 +82,16 @@ class CTCGuide(Stop):
         check_name(self.name, "stop")
 
     @property
-    def files(self) -> tuple[str, ...]:  # type: ignore[override]
+    def files(self) -> tuple[str, ...]:
         in_folder = self.checkpoint and not Path(self.model).is_file()  # else it is a zip, which holds the weights
         return (f"{self.model}/{self.checkpoint}" if in_folder else self.model,)
 
-    @property
-    def label(self) -> str:
-        return f"{self.curve[:-2]}{self.threshold:+g}"
-
-    @property
-    def curve(self) -> str:
-        return "guide" + (f"-{self.name}" if self.name else "") + ("-exact" if self.exact else "") + "-n"
-
-    @property
-    def swept(self) -> float | None:
-        return self.threshold
-
     def open(self, context: Context) -> Stopping:
         """Raises SimulstError: no such model, one without a CTC layer, of other languages or another sample rate."""
+        if context.load_model is None:
+            raise SimulstError("stop: ctc_guide loads another model; open the stream by simulst.streams.open_stream.")
         try:
-            rate, open_guide = _load(self.model, self.checkpoint)
+            rate, open_guide = _load(context.load_model, self.model, self.checkpoint)
             guide = open_guide(*context.languages, context.meter.part(("guide", self.model, self.checkpoint)))
         except SimulstError as error:
             raise SimulstError(f"stop: the guide {error}") from error
@@ -107,24 +99,20 @@ class CTCGuide(Stop):
             raise SimulstError(
                 f"stop: the guide {self.model} hears {rate} Hz, and the model {context.sample_rate} Hz; give another."
             )
-        return (Guided if context.words.unit == "word" else GuidedCharacters)(self, guide, context)
-
-    def ends(self, view: View) -> bool:
-        raise AssertionError("the guide is opened first")
+        return (Guided if context.words.unit == "word" else GuidedCharacters)(self, context, guide)
 
 
 class Guided(Stopping):
     """`CTCGuide` for one stream of a language with spaces. What it says follows from the audio and the tokens alone."""
 
-    def __init__(self, options: CTCGuide, guide: Guide, context: Context) -> None:
-        self._options, self._guide, self._context = options, guide, context
+    options: CTCGuide
+
+    def __init__(self, options: CTCGuide, context: Context, guide: Guide) -> None:
+        super().__init__(options, context)
+        self._guide = guide
         # The words at which the last search went on: all tokens, and where each new word ends (first: the committed).
         self._passed: Tokens = ()
         self._ends = [0]
-
-    @property
-    def options(self) -> Stop:
-        return self._options
 
     def hear(self, samples: np.ndarray, final: bool) -> None:
         if not final:  # then nobody asks
@@ -133,15 +121,15 @@ class Guided(Stopping):
 
     def ends(self, view: View) -> bool:
         """Whether a word is whole by now that the guide has not heard to its end."""
-        committed = self._context.committed()
+        committed = self.context.committed()
         given, tokens = len(committed), committed + view.tokens
         if self._ends[0] != given or tokens[: len(self._passed)] != self._passed:
             self._passed, self._ends = committed, [given]
-        for end in self._context.words.ends(view.tokens, self._ends[-1] - given):
+        for end in self.context.words.ends(view.tokens, self._ends[-1] - given):
             before, after = tokens[: self._ends[-1]], tokens[: given + end]
             old, new = self._sure(before), self._sure(after)
             if old == new:
-                self._tell_of_strange(before, after)
+                self._warn_of_unknown_word(before, after)
             heard = self._until_end(old, new)
             if heard is not None:
                 last = self._last(before, after, heard)
@@ -154,8 +142,8 @@ class Guided(Stopping):
     def _until_end(self, old: Tokens, new: Tokens) -> Tokens | None:
         """The first tokens of `new`, until the speech ends; None: it does not end. The tokens of `old` were heard."""
         same = len(common_prefix([old, new]))
-        odds = self._guide.odds_of_end(new, same, self._options.exact) if same < len(new) else []
-        return next((new[: same + n] for n, value in enumerate(odds) if value > self._options.threshold), None)
+        odds = self._guide.odds_of_end(new, same, self.options.exact) if same < len(new) else []
+        return next((new[: same + n] for n, value in enumerate(odds) if value > self.options.threshold), None)
 
     def _last(self, before: Tokens, after: Tokens, heard: Tokens) -> int:
         """The number of tokens to keep. The word in which the speech ends stays the last one."""
@@ -163,7 +151,7 @@ class Guided(Stopping):
 
     def _spell(self, tokens: Tokens) -> Tokens:
         """In the guide's tokens."""
-        return self._guide.spell(self._context.words.text(tokens))
+        return self._guide.spell(self.context.words.text(tokens))
 
     def _sure(self, tokens: Tokens) -> Tokens:
         """Of the spelling, what no further word can change."""
@@ -171,14 +159,14 @@ class Guided(Stopping):
 
     def _without_space(self, tokens: Tokens) -> int:
         """How many of the tokens are left, if no space may say that the last word is whole."""
-        return len(tokens) - (self._context.words.whole(tokens) == len(tokens) > 0)
+        return len(tokens) - (self.context.words.whole(tokens) == len(tokens) > 0)
 
-    def _tell_of_strange(self, before: Tokens, after: Tokens) -> None:
+    def _warn_of_unknown_word(self, before: Tokens, after: Tokens) -> None:
         """If the guide can't spell the last word: once a process and guide."""
-        text, model = self._context.words.text, self._options.model
+        text, model = self.context.words.text, self.options.model
         word = text(after)[len(text(before)) :].strip()
-        if any(map(is_letter, word)) and model not in _TOLD and self._spell(before) == self._spell(after):
-            _TOLD.add(model)
+        if any(map(is_letter, word)) and model not in _WARNED and self._spell(before) == self._spell(after):
+            _WARNED.add(model)
             logger.warning(
                 "stop: the guide %s has no tokens for '%s', so such words pass unheard; if there are many, give a "
                 "guide that was trained on text of the same kind.",
@@ -192,7 +180,7 @@ class GuidedCharacters(Guided):
 
     def first(self, new: Tokens) -> Tokens:
         """The tokens that were heard. If the model ended the text, `ends` was not asked about the last one."""
-        committed, words = self._context.committed(), self._context.words
+        committed, words = self.context.committed(), self.context.words
         heard = self._until_end(self._spell(committed), self._spell(committed + new))
         if heard is None:
             return new
@@ -222,14 +210,12 @@ class GuidedCharacters(Guided):
 
 
 @lru_cache(maxsize=4)
-def _load(path: str, checkpoint: str) -> tuple[int, Callable[[str, str, Meter], Guide]]:
+def _load(load_model: Callable[..., Any], path: str, checkpoint: str) -> tuple[int, Callable[[str, str, Meter], Guide]]:
     """A model's sample rate, and what opens its guide; loaded once a process.
 
     Raises SimulstError: it can't be loaded, or is of a kind that has no guide.
     """
     import torch  # heavy, and the guide needs it anyway
-
-    from simulst.models import load_model
 
     threads = torch.get_num_threads()
     model = load_model(path, **({"checkpoint": checkpoint} if checkpoint else {}))

@@ -5,34 +5,23 @@ Audio is never dropped. A late step may be left out, because the next step hears
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
+
+from simulst.policy.base import Options
 
 
-class Late(ABC):
-    """A frozen dataclass of options. label: a short name for tables and curves, empty for the default."""
+class Late(Options):
+    """skips: whether steps may be left out."""
 
-    @property
-    @abstractmethod
-    def label(self) -> str: ...
-
-    @property
-    @abstractmethod
-    def skips(self) -> bool:
-        """Whether steps may be left out."""
+    skips: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class Wait(Late):
     """No step is left out. Results do not depend on the machine's speed, so evaluations use this."""
 
-    @property
-    def label(self) -> str:
-        return ""
-
-    @property
-    def skips(self) -> bool:
-        return False
+    label = ""
 
 
 @dataclass(frozen=True)
@@ -42,13 +31,8 @@ class Skip(Late):
     This is for live use. Results depend on the machine's speed.
     """
 
-    @property
-    def label(self) -> str:
-        return "skip"
-
-    @property
-    def skips(self) -> bool:
-        return True
+    label = "skip"
+    skips = True
 
 
 class Pace:

@@ -5,17 +5,52 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from simulst.audio.units import FRAME_MS
 from simulst.errors import SimulstError
 from simulst.needs import Need
+from simulst.policy.base import Options, check_name
+from simulst.policy.commit import All, Commit
 from simulst.policy.context import Context
+from simulst.policy.late import Late
+from simulst.policy.stop import MaxTokens, Stop
+
+
+class Read(Options):
+    """Options of a READ.
+
+    system: the name of the whole system, if it is named after its READ, without the number that changes along a curve,
+        such as `wait-k`; written like `label`. "": it is not.
+    usual_stop: if `system` is set, the STOP that the system's name leaves out.
+    usual_commit: if `system` is set, the COMMIT that the system's name leaves out.
+    """
+
+    system: ClassVar[str] = ""
+    usual_stop: ClassVar[str] = ""
+    usual_commit: ClassVar[str] = "all"
+
+    @property
+    def curve(self) -> str:
+        return self._fill(self.system)
+
+    def check(self, stop: Stop, commit: Commit, late: Late) -> None:
+        """Raise SimulstError if this READ does not go with the other policies of a configuration."""
+
+    @abstractmethod
+    def open(self, context: Context) -> Reading:
+        """Open this READ for a new stream. Raises SimulstError: a file can't be loaded; a wrong sample rate."""
 
 
 class Reading(ABC):
     """A READ, opened for one stream."""
+
+    options: Read
+
+    def __init__(self, options: Read, context: Context) -> None:
+        self.options, self.context = options, context
 
     @abstractmethod
     def next_ms(self, decoded_ms: float) -> float:
@@ -33,35 +68,15 @@ class Reading(ABC):
         return True
 
 
-class Read(Reading):
-    """Options of a READ: a frozen dataclass with a label. Most of them have no state, so `open` returns them unchanged.
+class Schedule(Reading):
+    """A READ that decodes at fixed positions: first at `first_ms`, then after every `step_ms` of source."""
 
-    label: a short name for tables and curves.
-    curve: the name of the curve of its runs, if the whole system is named after this READ (as `wait-3` is); else "".
-    usual_stop: if `curve` is set, the STOP that the label of the system leaves out.
-    usual_commit: if `curve` is set, the COMMIT that the label of the system leaves out.
-    swept: the number that changes along a curve.
-    needs: what `open` and the opened READ ask for.
-    files: the files that `open` reads.
-    """
+    def __init__(self, options: Read, context: Context, first_ms: float, step_ms: float) -> None:
+        super().__init__(options, context)
+        self._first_ms, self._step_ms = first_ms, step_ms
 
-    needs: frozenset[Need] = frozenset()
-    files: tuple[str, ...] = ()
-    curve: str = ""
-    usual_stop: str = ""
-    usual_commit: str = "all"
-
-    @property
-    @abstractmethod
-    def label(self) -> str: ...
-
-    @property
-    def swept(self) -> float | None:
-        return None
-
-    def open(self, context: Context) -> Reading:
-        """Open this READ for a new stream. Raises SimulstError: a file can't be loaded; a wrong sample rate."""
-        return self
+    def next_ms(self, decoded_ms: float) -> float:
+        return decoded_ms + self._step_ms if decoded_ms > 0 else self._first_ms
 
 
 @dataclass(frozen=True)
@@ -75,6 +90,9 @@ class Chunk(Read):
     ms: float
     initial_wait_ms: float = 0.0
 
+    label = "{ms:g}ms{wait:-wait}"
+    sweeps = "ms"
+
     def __post_init__(self) -> None:
         if not (math.isfinite(self.ms) and self.ms > 0):
             raise SimulstError(f"read: ms is {self.ms:g}; a chunk needs a positive length.")
@@ -82,16 +100,11 @@ class Chunk(Read):
             raise SimulstError(f"read: initial_wait_ms is {self.initial_wait_ms:g}; give 0 or more.")
 
     @property
-    def label(self) -> str:
-        wait = f"-wait{self.initial_wait_ms:g}" if self.initial_wait_ms > self.ms else ""
-        return f"{self.ms:g}ms{wait}"
+    def wait(self) -> str:
+        return f"{self.initial_wait_ms:g}" if self.initial_wait_ms > self.ms else ""
 
-    @property
-    def swept(self) -> float | None:
-        return self.ms
-
-    def next_ms(self, decoded_ms: float) -> float:
-        return decoded_ms + self.ms if decoded_ms > 0 else max(self.ms, self.initial_wait_ms)
+    def open(self, context: Context) -> Reading:
+        return Schedule(self, context, max(self.ms, self.initial_wait_ms), self.ms)
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,7 @@ class Block(Read):
 
     n: int = 1
 
+    label = "{n}block{plural}"
     needs = frozenset({Need.BLOCKS})
 
     def __post_init__(self) -> None:
@@ -107,22 +121,18 @@ class Block(Read):
             raise SimulstError(f"read: n is {self.n}; give at least one block.")
 
     @property
-    def label(self) -> str:
-        return f"{self.n}block" + "s" * (self.n > 1)
+    def plural(self) -> str:
+        return "s" * (self.n > 1)
 
     def open(self, context: Context) -> Reading:
-        return _BlockEnds(self.n, context)
-
-    def next_ms(self, decoded_ms: float) -> float:
-        raise AssertionError("only an opened READ knows where blocks end")
+        return _BlockEnds(self, context)
 
 
 class _BlockEnds(Reading):
-    def __init__(self, n: int, context: Context) -> None:
-        self._n, self._context = n, context
+    options: Block
 
     def next_ms(self, decoded_ms: float) -> float:
-        return self._context.block_end(self._n)
+        return self.context.block_end(self.options.n)
 
 
 @dataclass(frozen=True)
@@ -134,19 +144,13 @@ class Offline(Read):
 
     name: str = ""
 
+    label = system = "offline{name:-}"
+
     def __post_init__(self) -> None:
-        check_name(self.name)
+        check_name(self.name, "read")
 
-    @property
-    def label(self) -> str:
-        return f"offline-{self.name}" if self.name else "offline"
-
-    @property
-    def curve(self) -> str:  # type: ignore[override]
-        return self.label
-
-    def next_ms(self, decoded_ms: float) -> float:
-        return math.inf
+    def open(self, context: Context) -> Reading:
+        return Schedule(self, context, math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,8 @@ class _Wait(Read):
     k: int
     unit_ms: float = 280.0
 
+    sweeps = "k"
+
     def __post_init__(self) -> None:
         if self.k < 1:
             raise SimulstError(f"read: k is {self.k}; wait for at least one unit.")
@@ -167,22 +173,11 @@ class _Wait(Read):
             raise SimulstError(f"read: unit_ms is {self.unit_ms:g}; a unit needs a positive length.")
 
     @property
-    def label(self) -> str:
-        return self._named(str(self.k))
+    def unit(self) -> str:
+        return "" if self.unit_ms == 280 else f"-{self.unit_ms:g}ms"
 
-    @property
-    def curve(self) -> str:  # type: ignore[override]
-        return self._named("k")
-
-    @property
-    def swept(self) -> float | None:
-        return self.k
-
-    def _named(self, k: str) -> str:
-        return f"wait-{k}" + ("" if self.unit_ms == 280 else f"-{self.unit_ms:g}ms")
-
-    def next_ms(self, decoded_ms: float) -> float:
-        return decoded_ms + self.unit_ms if decoded_ms > 0 else self.k * self.unit_ms
+    def open(self, context: Context) -> Reading:
+        return Schedule(self, context, self.k * self.unit_ms, self.unit_ms)
 
 
 @dataclass(frozen=True)
@@ -192,15 +187,13 @@ class WaitKAtTestTime(_Wait):
     Each step writes one word (STOP `max_words` with n 1) and commits it (COMMIT `all`, whole words).
     """
 
+    label, system = "test-time-wait-{k}{unit}", "test-time-wait-k{unit}"
     usual_stop, usual_commit = "W1", "allw"
-
-    def _named(self, k: str) -> str:
-        return "test-time-" + super()._named(k)
 
 
 @dataclass(frozen=True)
 class WaitK(_Wait):
-    """wait-k with a model that was trained for it (see simulst/models/espnet/lagging.py).
+    """wait-k with a model that was trained for it (see simulst/models/espnet/network/lagging.py).
 
     Each step writes `writes` tokens (STOP `max_tokens`) and commits them (COMMIT `all`), as in training. With 1, this
     is the baseline of NAIST 2022, section 3.2.2. The paper says "280 frames"; it means fairseq's default, 7 encoder
@@ -213,16 +206,27 @@ class WaitK(_Wait):
     writes: int = 1
     name: str = ""
 
+    label, system = "wait-{k}{unit}{name:-}", "wait-k{unit}{name:-}"
     usual_stop = "N1"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.writes < 1:
             raise SimulstError(f"read: writes is {self.writes}; at least one token must be written.")
-        check_name(self.name)
+        check_name(self.name, "read")
 
-    def _named(self, k: str) -> str:
-        return super()._named(k) + (f"-{self.name}" if self.name else "")
+    def check(self, stop: Stop, commit: Commit, late: Late) -> None:
+        n = self.writes
+        if (stop, commit) != (MaxTokens(n), All()):
+            raise SimulstError(
+                f"read: wait_k writes as its model was trained to (writes: {n}); write 'stop: {{type: max_tokens, "
+                f"n: {n}}}' and 'commit: {{type: all}}'. For other models write 'type: test_time_wait_k'."
+            )
+        if late.skips:
+            raise SimulstError(
+                "late: wait_k writes after each unit, as its model was trained to, so no step may be left out; "
+                "write 'late: {type: wait}'."
+            )
 
     def open(self, context: Context) -> Reading:
         """Open this READ. Raises SimulstError: the model was not trained for this wait-k."""
@@ -234,7 +238,7 @@ class WaitK(_Wait):
                 f"read: wait_k with k {self.k}, unit_ms {self.unit_ms:g} and writes {self.writes}, but the model was "
                 f"trained with {trained[0]}, {trained[1]:g} and {trained[2]}; write those."
             )
-        return self
+        return super().open(context)
 
 
 @dataclass(frozen=True)
@@ -252,28 +256,13 @@ class WaitStride(Read):
     k: int
     s: int
 
+    label, system = "k{k}-s{s}", "k-s{s}"
+    sweeps = "k"
+
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("s", self.s)):
             if value < 1:
                 raise SimulstError(f"read: {name} is {value}; give at least one frame of {FRAME_MS} ms.")
 
-    @property
-    def label(self) -> str:
-        return f"k{self.k}-s{self.s}"
-
-    @property
-    def curve(self) -> str:  # type: ignore[override]
-        return f"k-s{self.s}"
-
-    @property
-    def swept(self) -> float | None:
-        return self.k
-
-    def next_ms(self, decoded_ms: float) -> float:
-        return decoded_ms + self.s * FRAME_MS if decoded_ms > 0 else float(self.k * FRAME_MS)
-
-
-def check_name(name: str, key: str = "read") -> None:
-    """Raise SimulstError if the name can't be part of a folder's name. key: the part of the configuration."""
-    if "/" in name:
-        raise SimulstError(f"{key}: name is '{name}', but it becomes part of a folder's name; write it without '/'.")
+    def open(self, context: Context) -> Reading:
+        return Schedule(self, context, self.k * FRAME_MS, self.s * FRAME_MS)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
+
+from simulst.policy.base import Options
 
 LONGEST_SECONDS = 30.0  # the window of Whisper, and longer than most training sentences
 
@@ -23,42 +24,31 @@ class History:
     words: Annotated[int, Field(ge=0)] = 0
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
 
-    @property
-    def label(self) -> str:
-        return f"-history{self.words}-{self.seconds:g}s" if self.words else ""
 
-
-class Segmentation(ABC):
-    """A frozen dataclass of options. label: a short name for tables and curves, empty for the default.
-
-    longest_seconds: longer utterances end at the next chunk without speech, those of twice the length at once.
-    history: how much of the text before an utterance the model is shown.
-    """
-
-    longest_seconds: float = math.inf
-    history: History = History()
+class Segmentation(Options):
+    """Where a stream is cut into utterances."""
 
     @property
-    @abstractmethod
-    def label(self) -> str: ...
-
-    @property
-    @abstractmethod
     def pause_seconds(self) -> float:
-        """Seconds without speech that end an utterance; 0: pauses end none."""
+        """Seconds without speech that end an utterance; 0: the stream is one utterance."""
+        return 0.0
+
+    @property
+    def longest_seconds(self) -> float:
+        """Longer utterances end at the next chunk without speech, those of twice the length at once."""
+        return math.inf
+
+    @property
+    def history(self) -> History:
+        """How much of the text before an utterance the model is shown."""
+        return History()
 
 
 @dataclass(frozen=True)
 class Whole(Segmentation):
     """The stream is one utterance."""
 
-    @property
-    def label(self) -> str:
-        return ""
-
-    @property
-    def pause_seconds(self) -> float:
-        return 0.0
+    label = ""
 
 
 @dataclass(frozen=True)
@@ -74,15 +64,20 @@ class Pause(Segmentation):
     longest: Annotated[float, Field(gt=0)] = LONGEST_SECONDS
     history: History = History()
 
-    @property
-    def label(self) -> str:
-        longest = "" if self.longest == LONGEST_SECONDS else f"-longest{self.longest:g}"
-        return f"pause{self.seconds:g}{longest}{self.history.label}"
+    label = "pause{seconds:g}{longer:-longest}{shown:-history}"
 
     @property
-    def longest_seconds(self) -> float:  # type: ignore[override]
-        return self.longest
+    def longer(self) -> str:
+        return "" if self.longest == LONGEST_SECONDS else f"{self.longest:g}"
+
+    @property
+    def shown(self) -> str:
+        return f"{self.history.words}-{self.history.seconds:g}s" if self.history.words else ""
 
     @property
     def pause_seconds(self) -> float:
         return self.seconds
+
+    @property
+    def longest_seconds(self) -> float:
+        return self.longest

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,22 +15,64 @@ import numpy as np
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
-from simulst.policy.context import Context, View
-from simulst.words import Words
+from simulst.policy.base import Options
+from simulst.policy.commit import Commit
+from simulst.policy.context import Context, TokensView, View
+
+
+class Stop(Options):
+    """Options of a STOP. Sweeps share results by them, so they can be hashed."""
+
+    label = ""
+
+    @property
+    def whole_words(self) -> bool:
+        """Whether COMMIT must commit whole words."""
+        return False
+
+    @property
+    def ends_in_word(self) -> bool:
+        """Whether the search may end within a word, so that COMMIT must also hold the last word back."""
+        return False
+
+    @property
+    def enough_tokens(self) -> int | None:
+        """A number of new tokens that a step rarely exceeds; None: no such number.
+
+        It is for searches that can't be stopped between two tokens.
+        """
+        return None
+
+    def check(self, commit: Commit) -> None:
+        """Raise SimulstError if this STOP does not go with the COMMIT of a configuration."""
+        if self.ends_in_word and commit.ends_word and not commit.whole_words:
+            raise SimulstError(
+                f"stop: {self.label} may end the search within a word, which {commit.label} would write; "
+                "write 'whole_words: true' instead of 'last_word: true' under commit."
+            )
+        if self.whole_words and not commit.ends_word:
+            raise SimulstError(
+                f"stop: {self.label} counts whole words; write 'whole_words: true' under commit, next to its type."
+            )
+
+    @abstractmethod
+    def open(self, context: Context) -> Stopping:
+        """Open this STOP for a new stream. Raises SimulstError: options that do not fit the model."""
 
 
 class Stopping(ABC):
     """A STOP, opened for one stream.
 
+    options: those that were opened. If options, audio and committed tokens are the same, so are the results.
+    context: what it may use.
     discard: how many of the last tokens are dropped when `ends` ends the search.
     """
 
+    options: Stop
     discard: int = 0
 
-    @property
-    @abstractmethod
-    def options(self) -> Stop:
-        """The options that were opened. If options, audio and committed tokens are the same, so are the results."""
+    def __init__(self, options: Stop, context: Context) -> None:
+        self.options, self.context = options, context
 
     def hear(self, samples: np.ndarray, final: bool) -> None:
         """Take in new audio, (n,) float32. It is called only if STOP needs `Need.AUDIO`.
@@ -46,51 +89,32 @@ class Stopping(ABC):
         return new
 
 
-class Stop(Stopping):
-    """Options of a STOP: a frozen dataclass with a label. Most of them have no state, so `open` returns them unchanged.
+def end_of(
+    stop: Stopping,
+    new: Tokens,
+    left: Callable[[], Sequence[float]] | None = None,
+    ends: Callable[[], Sequence[float]] | None = None,
+) -> int | None:
+    """How many of the new tokens of a finished search are left if STOP had ended it; None: it would not have.
 
-    label: a short name for tables and curves; empty for the default.
-    curve: the label with "n" in place of the number that changes along a curve.
-    swept: that number.
-    needs: what STOP asks of the view.
-    files: the files that `open` reads.
-    whole_words: whether COMMIT must commit whole words.
-    ends_in_word: whether the search may end within a word, so that COMMIT must also hold the last word back.
-    enough_tokens: a number of new tokens that a step rarely exceeds; None: no such number. It is for searches that
-        can't be stopped between two tokens.
+    It is for searches that can't be stopped. A search asks before each token, also before `<eos>`.
+
+    left, ends: see `TokensView`.
     """
-
-    needs: frozenset[Need] = frozenset()
-    files: tuple[str, ...] = ()
-    whole_words: bool = False
-    ends_in_word: bool = False
-    enough_tokens: int | None = None
-
-    @property
-    def label(self) -> str:
-        return ""
-
-    @property
-    def curve(self) -> str:
-        return self.label
-
-    @property
-    def swept(self) -> float | None:
-        return None
-
-    @property
-    def options(self) -> Stop:
-        return self
-
-    def open(self, context: Context) -> Stopping:
-        """Open this STOP for a new stream. Raises SimulstError: options that do not fit the model."""
-        return self
+    asked = (length for length in range(len(new) + 1) if stop.ends(TokensView(new[:length], left, ends)))
+    length = next(asked, None)
+    return None if length is None else max(0, length - stop.discard)
 
 
 @dataclass(frozen=True)
 class EndOfSentence(Stop):
     """Decode until the model writes `<eos>`."""
 
+    def open(self, context: Context) -> Stopping:
+        return _EndOfSentence(self, context)
+
+
+class _EndOfSentence(Stopping):
     def ends(self, view: View) -> bool:
         return False
 
@@ -101,31 +125,29 @@ class MaxTokens(Stop):
 
     n: int
 
+    label = "N{n}"
+    sweeps = "n"
+
     def __post_init__(self) -> None:
         if self.n < 1:
             raise SimulstError(f"stop: n is {self.n}; at least one token must be written.")
 
     @property
-    def label(self) -> str:
-        return f"N{self.n}"
-
-    @property
-    def curve(self) -> str:
-        return "N-n"
-
-    @property
-    def swept(self) -> float | None:
+    def enough_tokens(self) -> int:
         return self.n
 
-    @property
-    def enough_tokens(self) -> int | None:  # type: ignore[override]
-        return self.n
+    def open(self, context: Context) -> Stopping:
+        return _MaxTokens(self, context)
+
+
+class _MaxTokens(Stopping):
+    options: MaxTokens
 
     def ends(self, view: View) -> bool:
-        return len(view.tokens) >= self.n
+        return len(view.tokens) >= self.options.n
 
     def first(self, new: Tokens) -> Tokens:
-        return new[: self.n]
+        return new[: self.options.n]
 
 
 @dataclass(frozen=True)
@@ -139,6 +161,8 @@ class MaxWords(Stop):
 
     n: int
 
+    label = "W{n}"
+    sweeps = "n"
     whole_words = True
 
     def __post_init__(self) -> None:
@@ -146,41 +170,21 @@ class MaxWords(Stop):
             raise SimulstError(f"stop: n is {self.n}; at least one word must be written.")
 
     @property
-    def label(self) -> str:
-        return f"W{self.n}"
-
-    @property
-    def curve(self) -> str:
-        return "W-n"
-
-    @property
-    def swept(self) -> float | None:
-        return self.n
-
-    @property
-    def enough_tokens(self) -> int | None:  # type: ignore[override]
+    def enough_tokens(self) -> int:
         return 10 * self.n
 
     def open(self, context: Context) -> Stopping:
-        return _MaxWords(self, context.words)
-
-    def ends(self, view: View) -> bool:
-        raise AssertionError("only an opened STOP knows what a word is")
+        return _MaxWords(self, context)
 
 
 class _MaxWords(Stopping):
-    def __init__(self, options: MaxWords, words: Words) -> None:
-        self._options, self._words = options, words
-
-    @property
-    def options(self) -> Stop:
-        return self._options
+    options: MaxWords
 
     def ends(self, view: View) -> bool:
-        return self._words.count(view.tokens) >= self._options.n
+        return self.context.words.count(view.tokens) >= self.options.n
 
     def first(self, new: Tokens) -> Tokens:
-        return new[: self._words.first(new, self._options.n)]
+        return new[: self.context.words.first(new, self.options.n)]
 
 
 @dataclass(frozen=True)
@@ -196,27 +200,24 @@ class CTC(Stop):
     threshold: float
     exact: bool = False
 
-    discard = 1
+    label = "CTC{exact:-exact}{threshold:+g}"
+    sweeps = "threshold"
     needs = frozenset({Need.CTC, Need.STEPS})
 
     def __post_init__(self) -> None:
         if math.isnan(self.threshold):
             raise SimulstError("stop: threshold is not a number; the paper's values lie between -2 and 2.")
 
-    @property
-    def label(self) -> str:
-        return f"CTC{'-exact' if self.exact else ''}{self.threshold:+g}"
+    def open(self, context: Context) -> Stopping:
+        return _CTC(self, context)
 
-    @property
-    def curve(self) -> str:
-        return f"CTC{'-exact' if self.exact else ''}-n"
 
-    @property
-    def swept(self) -> float | None:
-        return self.threshold
+class _CTC(Stopping):
+    options: CTC
+    discard = 1
 
     def ends(self, view: View) -> bool:
-        return view.odds_of_end(self.exact) > self.threshold
+        return view.odds_of_end(self.options.exact) > self.options.threshold
 
 
 @dataclass(frozen=True)
@@ -236,27 +237,13 @@ class AlignAtt(Stop):
     layers: tuple[int, ...] = ()
     heads: tuple[int, ...] = ()
 
+    label = "AlignAtt{frames}{layers:-L}{heads:-H}"
+    sweeps = "frames"
     needs = frozenset({Need.ATTENTION})
 
     def __post_init__(self) -> None:
         if self.frames < 1:
             raise SimulstError(f"stop: frames is {self.frames}; at least the last frame must stop the search.")
-
-    @property
-    def label(self) -> str:
-        return self._named(str(self.frames))
-
-    @property
-    def curve(self) -> str:
-        return self._named("-n")
-
-    @property
-    def swept(self) -> float | None:
-        return self.frames
-
-    def _named(self, frames: str) -> str:
-        chosen = (("L", self.layers), ("H", self.heads))
-        return "-".join([f"AlignAtt{frames}", *(name + "+".join(map(str, which)) for name, which in chosen if which)])
 
     def open(self, context: Context) -> Stopping:
         for name, chosen, size in (("layers", self.layers, context.layers), ("heads", self.heads, context.heads)):
@@ -267,10 +254,14 @@ class AlignAtt(Stop):
                     raise SimulstError(
                         f"stop: {name} names {number}, but the decoder has {size} {name}, counted from 0."
                     )
-        return self
+        return _AlignAtt(self, context)
+
+
+class _AlignAtt(Stopping):
+    options: AlignAtt
 
     def ends(self, view: View) -> bool:
-        return view.frames_left(self.layers, self.heads) < self.frames
+        return view.frames_left(self.options.layers, self.options.heads) < self.options.frames
 
 
 @dataclass(frozen=True)
@@ -282,48 +273,42 @@ class AnyOf(Stop):
 
     of: tuple[Stop, ...]
 
+    label = "{of}"
+
     def __post_init__(self) -> None:
         if not self.of:
             raise SimulstError("stop: any_of names no STOP; give at least one under 'of'.")
 
     @property
-    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+    def needs(self) -> frozenset[Need]:
         return frozenset[Need]().union(*(stop.needs for stop in self.of))
 
     @property
-    def files(self) -> tuple[str, ...]:  # type: ignore[override]
+    def files(self) -> tuple[str, ...]:
         return tuple(file for stop in self.of for file in stop.files)
 
     @property
-    def whole_words(self) -> bool:  # type: ignore[override]
+    def whole_words(self) -> bool:
         return any(stop.whole_words for stop in self.of)
 
     @property
-    def ends_in_word(self) -> bool:  # type: ignore[override]
+    def ends_in_word(self) -> bool:
         return any(stop.ends_in_word for stop in self.of)
 
     @property
-    def enough_tokens(self) -> int | None:  # type: ignore[override]
+    def enough_tokens(self) -> int | None:
         return min((stop.enough_tokens for stop in self.of if stop.enough_tokens is not None), default=None)
 
-    @property
-    def label(self) -> str:
-        return "+".join(stop.label for stop in self.of if stop.label)
-
     def open(self, context: Context) -> Stopping:
-        return _AnyOf(self, [stop.open(context) for stop in self.of])
-
-    def ends(self, view: View) -> bool:
-        raise AssertionError("only an opened STOP can be asked")
+        return _AnyOf(self, context)
 
 
 class _AnyOf(Stopping):
-    def __init__(self, options: AnyOf, parts: list[Stopping]) -> None:
-        self._options, self._parts = options, parts
+    options: AnyOf
 
-    @property
-    def options(self) -> Stop:
-        return self._options
+    def __init__(self, options: AnyOf, context: Context) -> None:
+        super().__init__(options, context)
+        self._parts = [stop.open(context) for stop in options.of]
 
     def hear(self, samples: np.ndarray, final: bool) -> None:
         for part in self._parts:

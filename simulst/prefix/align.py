@@ -15,9 +15,9 @@ import numpy as np
 from simulst.audio.units import FRAME
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
-from simulst.models.espnet.batched_decoder import SharedSteps
-from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.network.batched_decoder import SharedSteps
+from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.prefix.encoding import encode_prefixes
 from simulst.search import JointOptions
 from simulst.search.beam import JointSearch, Running, joint_beam_search

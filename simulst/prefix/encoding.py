@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from simulst.audio.units import FRAME
-from simulst.models.espnet.blockwise_encoder import EncoderState
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.network.blockwise_encoder import EncoderState
 
 
 def encode_prefixes(model: ESPnet, audio: Sequence[np.ndarray], tau: int) -> dict[tuple[int, int], Tensor]:

@@ -24,8 +24,8 @@ from simulst.files.lock import digest, locked, read_record
 from simulst.languages import unit_of
 from simulst.machine.cluster import HERE, Cluster, mapper
 from simulst.models import digest_of_weights
-from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import Task, model_of

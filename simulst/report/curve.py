@@ -70,7 +70,7 @@ def draw_rows(runs: Sequence[Row], out: Path, latencies: Sequence[str], title: s
         if run.offline:
             continue
         if any(run.scores.get(key) is None for key in (quality, *latencies)):
-            logger.warning("%s: has no %s or no lag; left out of the picture.", run.name, quality)
+            logger.warning("%s: has no %s or no lag; left out of the picture.", run.place, quality)
             continue
         lines.setdefault(run.curve, []).append(run)
     if not lines and not offline:
@@ -125,13 +125,14 @@ def _draw(
         handles, labels = panels[0].get_legend_handles_labels()
         widest = 0.5 + 0.075 * max(map(len, labels))  # inches
         columns = min(len(labels), max(1, int(figure.get_figwidth() / widest)))
+        numbered = any(run.value is not None for run in itertools.chain(*lines.values()))
         legend = figure.legend(
             handles,
             labels,
             loc="outside lower center",
             ncols=columns,
             frameon=False,
-            title="numbers at the points: READ's chunk in ms, k or λ, or n" if lines else None,
+            title="numbers at the points: READ's chunk in ms, k or λ, or n" if numbered else None,
             title_fontsize=8,
         )
         for text in legend.get_texts():

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.log.instances import read_log
 from simulst.metrics.quality import holm
 from simulst.metrics.score import compare
-from simulst.report.table import Table, load_runs, read_scores
-from simulst.runs import SCORES, read_run_config
+from simulst.report.table import Table, load_runs
+from simulst.runs import SCORES, read_run_config, read_run_log, read_scores
 
 
 def compare_runs(
@@ -27,9 +26,9 @@ def compare_runs(
         `compare` raises.
     """
     scores = read_scores(system / SCORES)
-    language = (read_run_config(system).get("task") or {}).get("target_language") or "en"
+    language = read_run_config(system).task.target_language or "en"
     unit, paths = scores.get("unit"), (baseline, system)
-    first, second = (read_log(folder, unit or "word") for folder in paths)
+    first, second = (read_run_log(folder, unit or "word") for folder in paths)
     if "recordings" not in scores:
         return compare(first, second, language, unit=unit, paths=paths)
     if segmentation is None or references is None:
@@ -100,7 +99,7 @@ def equal_texts_table(folders: Sequence[Path]) -> Table:
     runs = [run for run in load_runs(folders) if run.offline]
     if len(runs) < 2:
         raise SimulstError(f"{folders[0].parent}: has not two offline runs, so no texts can be compared.")
-    texts = [{i.name or str(i.index): i.prediction for i in read_log(run.folder)} for run in runs]
+    texts = [{i.name or str(i.index): i.prediction for i in read_run_log(run.folder)} for run in runs]
     for run, those in zip(runs, texts, strict=True):
         if those.keys() != texts[0].keys():
             raise SimulstError(f"{run.folder}: is of other utterances than {runs[0].folder}; decode the same ones.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 import os
 import re
 from collections import Counter
@@ -18,7 +16,8 @@ from pydantic import Field
 from simulst.errors import SimulstError
 from simulst.metrics.latency import LONG_METRICS, METRICS
 from simulst.options import option_names
-from simulst.runs import SCORES, read_run_config
+from simulst.runs import SCORES, RunConfig, read_run_config, read_scores
+from simulst.runs.scores import is_number
 
 logger = logging.getLogger(__name__)
 
@@ -81,12 +80,22 @@ class Row:
         """Whether it waits for the whole sentence."""
         return self.read == "offline"
 
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        return self.name
+
 
 @dataclass(frozen=True)
 class ScoredRun(Row):
     """A run that is decoded and scored, in its folder."""
 
     folder: Path
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        return str(self.folder)
 
 
 @dataclass(frozen=True)
@@ -141,14 +150,14 @@ def _check_one_version(folders: Iterable[Path]) -> None:
             config = read_run_config(folder)
         except SimulstError:
             continue  # who reads the run will say so
-        task, weights = config.get("task") or {}, config.get("weights")
-        if not weights or not task.get("model"):
+        task = config.task
+        if not config.weights or not task.model:
             continue
-        key = folder.parent, f"{task['model']} {task.get('options')}"
-        first, other = seen.setdefault(key, (weights, folder))
-        if weights != first:
+        key = folder.parent, f"{task.model} {task.options}"
+        first, other = seen.setdefault(key, (config.weights, folder))
+        if config.weights != first:
             raise SimulstError(
-                f"{other} and {folder} are runs of {task['model']} with different weights, as it was trained again in "
+                f"{other} and {folder} are runs of {task.model} with different weights, as it was trained again in "
                 "between; move the older ones away, or decode them again with --force."
             )
 
@@ -165,19 +174,19 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
         raise SimulstError("there is no run to report; give a run's folder or one that holds runs.")
     configs = [read_run_config(folder) for folder in folders]
     resolved = [folder.resolve() for folder in folders]
-    repeated = max(Counter(str(config["label"]) for config in configs).values()) > 1 or _is_mixed(resolved, configs)
+    repeated = max(Counter(config.label for config in configs).values()) > 1 or _is_mixed(resolved, configs)
     root = Path(os.path.commonpath(resolved))
     runs = []
     for folder, place, config in zip(folders, resolved, configs, strict=True):
-        read = config["decoding"]["read"]
+        read = config.read
         wait = float(read.get("initial_wait_ms", 0))
-        line, value = _line_of(config)
+        line, value = config.curve
         line += f", wait {wait:g} ms" if wait else ""
         group = place.relative_to(root).parent
         runs.append(
             ScoredRun(
                 folder=folder,
-                name=str(place.relative_to(root)) if repeated else str(config["label"]),
+                name=str(place.relative_to(root)) if repeated else config.label,
                 curve=f"{group}/{line}" if repeated and group.parts else line,
                 value=value,
                 read=read["type"],
@@ -187,13 +196,7 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
     return sorted(runs, key=lambda run: (not run.offline, _natural(run.curve), run.value or 0, _natural(run.name)))
 
 
-def _line_of(config: Mapping[str, Any]) -> tuple[str, float | None]:
-    """A run's curve, and its number on it."""
-    line, value = config.get("curve", (str(config["strategy"]), None))
-    return line, value
-
-
-def _is_mixed(folders: Sequence[Path], configs: Sequence[Mapping[str, Any]]) -> bool:
+def _is_mixed(folders: Sequence[Path], configs: Sequence[RunConfig]) -> bool:
     """Whether one curve has runs of other systems in other folders.
 
     Several models in one folder may be meant to be a curve, such as those that were trained for wait-k.
@@ -201,18 +204,16 @@ def _is_mixed(folders: Sequence[Path], configs: Sequence[Mapping[str, Any]]) -> 
     first: dict[str, tuple[Path, tuple[Any, ...]]] = {}
     for folder, config in zip(folders, configs, strict=True):
         system = _system_of(config)
-        place, other = first.setdefault(_line_of(config)[0], (folder.parent, system))
+        place, other = first.setdefault(config.curve[0], (folder.parent, system))
         if folder.parent != place and system != other:
             return True
     return False
 
 
-def _system_of(config: Mapping[str, Any]) -> tuple[Any, ...]:
+def _system_of(config: RunConfig) -> tuple[Any, ...]:
     """A run's model and languages."""
-    task = config.get("task") or {}
-    return config.get("weights") or task.get("model"), *(
-        task.get(key) for key in ("options", "source_language", "target_language")
-    )
+    task = config.task
+    return config.weights or task.model, task.options, task.source_language, task.target_language
 
 
 def check_quality(quality: str) -> None:
@@ -310,29 +311,6 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def read_scores(path: Path) -> dict[str, Any]:
-    """A run's scores.json. Raises SimulstError: it is missing or broken."""
-    try:
-        scores = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; let simulst evaluate finish the run.") from None
-    except ValueError as error:
-        raise SimulstError(f"{path}: not valid JSON ({error}); remove it and run simulst evaluate again.") from error
-    if not isinstance(scores, dict):
-        raise SimulstError(f"{path}: not the scores of a run; remove it and run simulst evaluate again.")
-    for key in ("BLEU_low", "BLEU_high", "chrF_low", "chrF_high", *COLUMNS):
-        if scores.get(key) is not None and not is_number(scores[key]):
-            raise SimulstError(
-                f"{path}: {key} is {scores[key]!r}, which is no number; remove it and run simulst evaluate again."
-            )
-    return scores
-
-
-def is_number(value: Any) -> bool:
-    """Whether a score can be tabulated and drawn."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -103,9 +103,11 @@ def _run_of(run: ScoredRun) -> Run:
         run.value,
         run.read,
         run.scores,
-        _portable(config["decoding"]),
-        config.get("weights"),
-        *(config.get(name) or None for name in ("date", "commit", "processor")),
+        _portable(config.decoding),
+        config.weights or None,
+        config.date or None,
+        config.commit or None,
+        config.processor or None,
     )
 
 

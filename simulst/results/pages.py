@@ -4,6 +4,7 @@
     egs/<recipe>/RESULTS.md         wholly rendered
     egs/<recipe>/README.md          by hand, but for one block
     docs/papers.md                  the same; its block has the verdicts of all recipes
+    docs/*.md, docs/front.svg       rows of sections, and the front page's picture (excerpts.py)
 
 The blocks stand between `<!-- results -->` and `<!-- end results -->`.
 """
@@ -26,6 +27,7 @@ from simulst.options import build_options
 from simulst.report.curve import draw_rows
 from simulst.report.difference import comparisons_text
 from simulst.report.table import COLUMNS, Row, rows_table, scores_table
+from simulst.results.excerpts import draw_front, pages_with_rows
 from simulst.results.section import Section, check_name, read_sections, write_section
 
 T = TypeVar("T")
@@ -181,7 +183,7 @@ def section_parts(section: Section, picture: str, notes: str = "") -> list[str]:
 
 
 def _decoded(section: Section) -> str:
-    """When, by which commit and where the runs were decoded, as far as it is known."""
+    """When, by which commit and where the runs were decoded (or their page was published), as far as it is known."""
     dates = sorted({run.date for run in section.runs if run.date})
     commits = list(dict.fromkeys(run.commit[:12] for run in section.runs if run.commit))
     processors = list(dict.fromkeys(run.processor for run in section.runs if run.processor))
@@ -190,7 +192,8 @@ def _decoded(section: Section) -> str:
         f"by commit {', '.join(commits)}" if commits else "",
         f"on {', '.join(processors)}" if processors else "",
     ]
-    return f"Decoded {', '.join(part for part in parts if part)}." if any(parts) else ""
+    what = "Published" if section.rounded else "Decoded"
+    return f"{what} {', '.join(part for part in parts if part)}." if any(parts) else ""
 
 
 def anchor(title: str) -> str:
@@ -247,7 +250,7 @@ def rendered(root: Path, names: Sequence[str]) -> dict[Path, str]:
     papers = root / "docs" / "papers.md"
     if papers.is_file():  # a copy of the recipes may have no docs/
         pages[papers] = replace_block(papers, verdicts(root))
-    return pages
+    return pages | pages_with_rows(root)
 
 
 def verdicts(root: Path) -> str:
@@ -285,7 +288,7 @@ def render(root: Path, names: Sequence[str] = ()) -> list[Path]:
     for name in names:
         check_name(name, "recipe")
     pages = rendered(root, names)
-    files = [*pages]
+    files = [*pages, *draw_front(root)]
     for name in names:
         files += draw(root / "results" / name, read_sections(root / "results" / name))
     for page, text in pages.items():
@@ -296,12 +299,14 @@ def render(root: Path, names: Sequence[str] = ()) -> list[Path]:
 def publish(root: Path, recipe: str, name: str, section: Section) -> list[Path]:
     """Write a section into results/, and render what it changes.
 
-    Returns: the files that were written. Raises SimulstError: as `rendered`.
+    Returns: the files that were written. Raises SimulstError: as `rendered`; `root` has no such recipe.
     """
+    if not (root / "egs" / recipe).is_dir():
+        raise SimulstError(f"{root}: not the folder of simulst, as it has no egs/{recipe}; give that to --publish.")
     folder = root / "results" / recipe
     with locked(folder, root / "results" / ".lock", wait=True):  # another run may publish another section
         write_section(folder / f"{name}.json", section)
-        drawn = draw(folder, {name: section})
+        drawn = [*draw(folder, {name: section}), *draw_front(root)]
         pages = rendered(root, [recipe])
         for page, text in pages.items():
             _write(page, text)

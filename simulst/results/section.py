@@ -23,7 +23,8 @@ A section is what one stage decodes on one test set. `simulst results write` wri
       "text": ""                                         shown as it is
     }
 
-Figures of a page that was taken over are rounded as the page had them, and its "p < 0.001" is 0 here.
+Figures of a page that was taken over are rounded as the page had them, and its "p < 0.001" is 0 here. Their dates and
+commits are those of the page.
 """
 
 from __future__ import annotations

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from simulst.errors import SimulstError
 from simulst.needs import Need
+from simulst.policy.base import Options
 
 MOST_BEAM = 1000  # a larger beam would only fill the memory
 CTC_WEIGHT = 0.3  # where no other was chosen for the model
 LENGTH_RATIO = 1.0  # where the model has no usual one
 
 
-class SearchOptions(ABC):
+@dataclass(frozen=True)
+class SearchOptions(Options):
     """Options of a search: a frozen dataclass.
 
-    needs: what the search needs of a model.
-    label: the kind of search and the options that are not at their default, for tables and curves; "" for the default.
+    short: the options' names in labels. A label has the kind of search and the options that are not at their default.
     """
 
-    needs: frozenset[Need] = frozenset()
+    label = "{changed}"
+    short: ClassVar[Mapping[str, str]]
 
     @property
-    @abstractmethod
-    def label(self) -> str: ...
+    def changed(self) -> str:
+        """The options that are not at their default, with short names."""
+        changed = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        return "-".join(self.short[name] + _short(getattr(self, name)) for name in changed)
 
     def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> SearchOptions:
         """These options, and those of the model where they leave something open.
@@ -53,10 +57,12 @@ class BeamSearch(SearchOptions):
     max_tokens_per_second: float = 25.0
 
     needs = frozenset({Need.LIBRARY_SEARCH})
-
-    @property
-    def label(self) -> str:
-        return _label(self, beam="beam", length_penalty="lp", no_repeat_ngram="ngram", max_tokens_per_second="tps")
+    short: ClassVar = {
+        "beam": "beam",
+        "length_penalty": "lp",
+        "no_repeat_ngram": "ngram",
+        "max_tokens_per_second": "tps",
+    }
 
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= MOST_BEAM:
@@ -90,13 +96,14 @@ class JointOptions(SearchOptions):
     no_repeat_ngram: int = 0
     terms_bonus: float = 0.0
 
-    @property
-    def label(self) -> str:
-        parts = (self._kind, _label(self, **_JOINT_LABELS))
-        return "-".join(part for part in parts if part)
+    short: ClassVar = {
+        **{"beam": "beam", "ctc_weight": "ctc", "length_bonus": "bonus", "max_length_ratio": "ratio"},
+        **{"no_repeat_ngram": "ngram", "terms_bonus": "terms"},
+        **{"step_back": "back", "repetition": "rep", "final": "final"},
+    }
 
     @property
-    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+    def needs(self) -> frozenset[Need]:
         return frozenset({Need.STEPS} | ({Need.CTC} if self.ctc_weight != 0 else set()))
 
     def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> JointOptions:
@@ -124,10 +131,6 @@ class JointOptions(SearchOptions):
     def keeps_width(self) -> bool:
         """Whether `joint_beam_search` keeps `beam` hypotheses running until as many have ended, as CTranslate2 does."""
         return False
-
-    @property
-    def _kind(self) -> str:
-        return ""
 
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= MOST_BEAM:
@@ -176,13 +179,11 @@ class BWBS(JointOptions):
 
     repetition: bool = True
 
-    @property
-    def needs(self) -> frozenset[Need]:  # type: ignore[override]
-        return super().needs | {Need.KEPT_BEAM}
+    label = "BWBS{changed:-}"
 
     @property
-    def _kind(self) -> str:
-        return "BWBS"
+    def needs(self) -> frozenset[Need]:
+        return super().needs | {Need.KEPT_BEAM}
 
 
 @dataclass(frozen=True)
@@ -203,12 +204,14 @@ class IBWBS(JointOptions):
     repetition: bool | None = None
     final: Literal["raw", "per_token"] = "raw"
 
+    label = "IBWBS{changed:-}"
+
     @property
     def per_token(self) -> bool:
         return self.final == "per_token"
 
     @property
-    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+    def needs(self) -> frozenset[Need]:
         return super().needs | {Need.INCREMENTAL}
 
     def filled(self, usual: SearchOptions, gives: frozenset[Need]) -> IBWBS:
@@ -216,32 +219,15 @@ class IBWBS(JointOptions):
         assert isinstance(filled, IBWBS)
         return replace(filled, repetition=Need.BLOCKS in gives if self.repetition is None else self.repetition)
 
-    @property
-    def _kind(self) -> str:
-        return "IBWBS"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.step_back < 0:
             raise SimulstError(f"search: step_back is {self.step_back}; give 0 or more tokens (2 in the paper).")
 
 
-_JOINT_LABELS = {
-    **{"beam": "beam", "ctc_weight": "ctc", "length_bonus": "bonus", "max_length_ratio": "ratio"},
-    **{"no_repeat_ngram": "ngram", "terms_bonus": "terms"},
-    **{"step_back": "back", "repetition": "rep", "final": "final"},
-}
-
-
 def _check_ngram(size: int) -> None:
     if size < 0:
         raise SimulstError(f"search: no_repeat_ngram is {size}; give 0 (off) or a length.")
-
-
-def _label(options: Any, **names: str) -> str:
-    """The options that are not at their default, with short names."""
-    changed = [f for f in fields(options) if getattr(options, f.name) != f.default]
-    return "-".join(names[f.name] + _short(getattr(options, f.name)) for f in changed)
 
 
 def _short(value: Any) -> str:

@@ -43,7 +43,7 @@ HeadPairs = Sequence[tuple[int, int]]
 
 
 class Decoder(Protocol):
-    """What a search needs of a decoder; `simulst.models.espnet.decoder.CachedDecoder` is one.
+    """What a search needs of a decoder; `simulst.models.espnet.network.decoder.CachedDecoder` is one.
 
     A state holds what n hypotheses have read. It can be indexed with the numbers of hypotheses. Its `attention` is the
     source attention of their last tokens, (layers, n, heads, T), if that was asked for.
@@ -499,14 +499,14 @@ def joint_beam_search(
             return [Hypothesis(prefix)]
     else:
         if not ended and stop is None:  # before the end of the audio (with STOP) this is normal
-            _tell_of_no_end()
+            _warn_of_no_end()
         ended += rank(running)
     best = ranked(ended, results)
     return [h if per_token else replace(h, score=h.score - given) for h in best] or [Hypothesis(prefix)]
 
 
 @functools.cache
-def _tell_of_no_end() -> None:
+def _warn_of_no_end() -> None:
     """Warn that no hypothesis ended. The warning comes once per process, not at each step."""
     logger.warning(
         "search: no hypothesis ended within max_length_ratio, so the text was cut there; "

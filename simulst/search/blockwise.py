@@ -224,6 +224,32 @@ class IncrementalBlockwiseBeamSearch:
         ]
 
 
+class KeptSearch:
+    """BWBS or IBWBS of one session, from step to step and from window to window."""
+
+    def __init__(self) -> None:
+        self._blockwise: BlockwiseBeamSearch | None = None
+        self._incremental: IncrementalBlockwiseBeamSearch | None = None
+
+    def step(
+        self, search: JointSearch, options: BWBS | IBWBS, committed: Tokens, stop: Stopping | None, final: bool
+    ) -> Steps[Found]:
+        """The next step, over the frames of `search`. The other arguments are those of `BlockwiseBeamSearch.step`."""
+        kept: BlockwiseBeamSearch | IncrementalBlockwiseBeamSearch
+        if isinstance(options, IBWBS):
+            kept = self._incremental = self._incremental or IncrementalBlockwiseBeamSearch(search, options)
+        else:
+            kept = self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
+        kept.search = search
+        return kept.step(committed, stop, final)
+
+    def slide(self, committed: Tokens, first: int, count: int) -> None:
+        """Forget tokens that leave the window. The arguments are those of `IncrementalBlockwiseBeamSearch.forget`."""
+        if self._incremental is not None:
+            self._incremental.forget(committed, first, count)
+        self._blockwise = None  # its decoder states have read what leaves
+
+
 def repeats(running: Running) -> np.ndarray:
     """(n,) whether the last token is in the hypothesis already (Tsunoo et al. 2021, equation 11)."""
     return (running.tokens[:, :-1] == running.tokens[:, -1:]).any(1)

@@ -1,8 +1,8 @@
-"""Searches as steps: a search asks for its heavy computations instead of making them.
+"""Computations in steps: a stream, an encoder or a search asks for its heavy computations instead of making them.
 
-A search is a generator. It yields calls (encode features, the CTC layer's posteriors, a step of the decoder), receives
-their answers, and returns its result. `run_alone` runs one search and answers its calls one by one. `run_together` runs
-many searches step by step and answers the calls of each step as one batch.
+Such a computation is a generator. It yields calls (encode features, a step of the decoder, a search by a library),
+receives their answers, and returns its result. `run_alone` runs one of them and answers its calls one by one.
+`run_together` runs many of them step by step and answers the calls of each step as one batch.
 """
 
 from __future__ import annotations
@@ -10,26 +10,41 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from simulst.meter import Meter
+
 T = TypeVar("T")
 
 
 class Call(Protocol):
-    """A heavy computation that a search asks for."""
+    """A heavy computation that somebody asks for."""
 
     def answer(self) -> Any:
-        """Compute it for this one search."""
+        """Compute it for this one alone."""
 
 
 Steps = Generator[Call, Any, T]
 """A computation that yields calls and returns a T."""
 
 
-def run_alone(steps: Steps[T]) -> T:
-    """Run one search to its end and return its result. Each call is answered by itself."""
+def ask(call: Call) -> Steps[Any]:
+    """A computation that is one call."""
+    return (yield call)
+
+
+def run_alone(steps: Steps[T], meter: Meter | None = None) -> T:
+    """Run one computation to its end and return its result. Each call is answered by itself.
+
+    meter: counts the time that the answers take. It does not count the steps between them (see `Meter.metered`).
+    """
     try:
         call = next(steps)
         while True:
-            call = steps.send(call.answer())
+            if meter is None:
+                answer = call.answer()
+            else:
+                with meter.running():
+                    answer = call.answer()
+            call = steps.send(answer)
     except StopIteration as end:
         return end.value
 

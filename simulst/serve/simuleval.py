@@ -30,7 +30,7 @@ from simulst.config import load_decoding
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
 from simulst.models import load_model, parse_options
-from simulst.streams.open import open_stream, skipped_steps
+from simulst.streams import open_stream, skipped_steps
 
 logger = logging.getLogger(__name__)
 

@@ -39,10 +39,10 @@ from simulst.background import NOTHING, Background, known_of_all
 from simulst.config import Decoding, load_decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
-from simulst.models.base import Model
 from simulst.options import build_options
+from simulst.session import Model
 from simulst.stream import check_samples
-from simulst.streams.open import AnyStream, open_stream, skipped_steps
+from simulst.streams import OpenStream, open_stream, skipped_steps
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class StreamProcessor(SpeechProcessor):
         self._decoding = _decoding(self._options)
         self._background = _background(self._options)
         self._shared = self._loaded[self._options.model_key]
-        self._stream: AnyStream | None = None
+        self._stream: OpenStream | None = None
         self._owner = threading.Lock()  # of the stream and its languages
         self._session = 0  # counts what `clear` has ended
         self.clear()
@@ -196,7 +196,7 @@ class StreamProcessor(SpeechProcessor):
             stream, self._stream = self._stream, None
             self._source, self._target = self._options.source_lang, self._options.target_lang
         if stream is not None:
-            _tell_skipped(stream)
+            _warn_of_skipped(stream)
 
     def _set_languages(self, source: str, target: str) -> None:
         for language in (source, target):
@@ -220,7 +220,7 @@ class StreamProcessor(SpeechProcessor):
                 words += stream.push(samples[start : start + TURN], finished)
                 stream.wait(waited)  # only now: a step that has waited for its turn is not left out for that
         if finished:
-            _tell_skipped(stream)
+            _warn_of_skipped(stream)
         with self._owner:
             if self._session == session:
                 self._stream = None if finished else stream
@@ -228,7 +228,7 @@ class StreamProcessor(SpeechProcessor):
                 logger.warning("a session was closed while it was served; its next audio begins anew. Raise the ttl.")
         return self._output([word.text for word in words])
 
-    def _stream_of(self, session: int) -> AnyStream:
+    def _stream_of(self, session: int) -> OpenStream:
         with self._owner:
             if self._session != session:
                 raise SimulstError(CLOSED)
@@ -257,7 +257,7 @@ def _background(options: ProcessorOptions) -> Background:
     return known_of_all(options.context) if options.context else NOTHING
 
 
-def _tell_skipped(stream: AnyStream) -> None:
+def _warn_of_skipped(stream: OpenStream) -> None:
     if slow := skipped_steps(stream):
         logger.warning("the stream of a client: %s", slow)
 

@@ -1,1 +1,8 @@
-"""Streams: one utterance, or a recording that is cut at its pauses."""
+"""Streams: one utterance, or a recording that is cut at its pauses. `open_stream` opens either."""
+
+from __future__ import annotations
+
+from simulst.streams.base import OpenStream
+from simulst.streams.open import open_stream, skipped_steps
+
+__all__ = ["OpenStream", "open_stream", "skipped_steps"]

@@ -7,11 +7,11 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
 from simulst.meter import Meter
-from simulst.models.base import Model, Session
+from simulst.models import load_model
+from simulst.session import Model, Session
 from simulst.stream import Stream
+from simulst.streams.base import OpenStream
 from simulst.streams.pauses import SegmentedStream
-
-AnyStream = Stream | SegmentedStream
 
 
 def open_stream(
@@ -22,7 +22,7 @@ def open_stream(
     unit: str = "",
     meter: Meter | None = None,
     background: Background = NOTHING,
-) -> AnyStream:
+) -> OpenStream:
     """Open a stream of speech in the language `source` that is translated into `target`.
 
     model: the loaded model.
@@ -42,18 +42,18 @@ def open_stream(
         session = model.session(source, target, part)
         if not isinstance(session, Session):
             raise SimulstError(
-                f"{type(session).__name__} is not a session; derive the class from simulst.models.base.Session."
+                f"{type(session).__name__} is not a session; derive the class from simulst.session.Session."
             )
         session.languages = source, target
-        session.tell(background.between(source, target))
+        session.prompt(background.between(source, target))
         return session
 
     if decoding.segment.pause_seconds:
-        return SegmentedStream(open_session, decoding, unit, meter)
-    return Stream(open_session(meter), decoding, unit)
+        return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model)
+    return Stream(open_session(meter), decoding, unit, load_model=load_model)
 
 
-def skipped_steps(stream: AnyStream) -> str:
+def skipped_steps(stream: OpenStream) -> str:
     """A sentence that says how many decoding steps were left out (LATE), and what to do. Empty: none were."""
     if not stream.skipped:
         return ""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,9 @@ from simulst.audio.vad import CHUNK, start_of_stream
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
-from simulst.models.base import Session
 from simulst.policy.late import Pace
+from simulst.search.calls import Steps, run_alone
+from simulst.session import Session
 from simulst.stream import Emission, Stream, check_samples
 
 BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to the utterance
@@ -31,7 +33,7 @@ LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; 
 
 @dataclass
 class SegmentedStream:
-    """A stream of any length, as a sequence of utterances. It has the interface of `Stream`.
+    """A stream of any length, as a sequence of utterances; an `OpenStream`.
 
     No utterance is longer than twice `longest`: so much speech without a break is cut where it is, and goes on in the
     next utterance.
@@ -46,6 +48,7 @@ class SegmentedStream:
     emissions: all words so far.
     reads: ms of source at each decoding step, growing.
     segments: first and last ms of source of each utterance that has ended.
+    load_model: loads other models, for the policies that need one.
     skipped: how many decoding steps were left out (see simulst/policy/late.py).
 
     Raises SimulstError: the model has another sample rate than the detector; the detector is missing.
@@ -58,6 +61,7 @@ class SegmentedStream:
     emissions: list[Emission] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
     segments: list[tuple[float, float]] = field(default_factory=list)
+    load_model: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         self._begin = 0  # number of the utterance's first sample
@@ -84,19 +88,35 @@ class SegmentedStream:
     def skipped(self) -> int:
         return self._pace.skipped
 
+    @property
+    def committed_text(self) -> str:
+        """See `Stream.committed_text`."""
+        return "".join(word.text for word in self.emissions)
+
+    @property
+    def unstable_text(self) -> str:
+        """See `Stream.unstable_text`. Between utterances there is none."""
+        if self._utterance is None or not (text := self._utterance.unstable_text):
+            return ""
+        return self._space(self._utterance) + text
+
     def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
         """Add audio; returns the words that became final. Arguments and errors are those of `Stream.push`."""
+        return run_alone(self.push_steps(samples, finished), self.meter)
+
+    def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
+        """See `Stream.push_steps`."""
         if self._finished:
             raise SimulstError("this stream has ended; open a new one for more audio.")
         self._audio = np.concatenate([self._audio, check_samples(samples)])
         self._finished = finished
         before, end = len(self.emissions), self._start + self._audio.size
         while self._heard + CHUNK <= end:
-            self._step(self._heard + CHUNK)
+            yield from self._step(self._heard + CHUNK)
         if finished and self._heard < end:
-            self._step(end)
+            yield from self._step(end)
         if finished and self._utterance is not None:
-            self._end(self._utterance)
+            yield from self._end(self._utterance)
         return self.emissions[before:]
 
     def wait(self, seconds: float) -> None:
@@ -105,9 +125,10 @@ class SegmentedStream:
 
     def _open(self, meter: Meter) -> Stream:
         begin_ms = self._begin * 1000 / SAMPLE_RATE
-        return Stream(self.open_session(meter), self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms)
+        session, load = self.open_session(meter), self.load_model
+        return Stream(session, self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms, load_model=load)
 
-    def _step(self, end: int) -> None:
+    def _step(self, end: int) -> Steps[None]:
         """Hear the next chunk, up to sample `end`, and pass the samples that are known to be speech to the loop."""
         if self._is_speech(end):
             self._loud = end
@@ -122,13 +143,13 @@ class SegmentedStream:
         else:
             # Silence is held back until more speech shows that it lies within the utterance.
             if self._loud == end:
-                self._give(self._utterance, self._audio[self._given - self._start : end - self._start])
+                yield from self._give(self._utterance, self._audio[self._given - self._start : end - self._start])
                 self._given = end
             keep = self._given
             size = end - self._begin
             enough = CHUNK if size >= self._longest else self._pause
             if end - self._loud >= enough or size >= 2 * self._longest:
-                self._end(self._utterance)
+                yield from self._end(self._utterance)
         self._audio, self._start = self._audio[keep - self._start :], keep
 
     def _is_speech(self, end: int) -> bool:
@@ -141,11 +162,15 @@ class SegmentedStream:
         self._pace.work(end * 1000 / SAMPLE_RATE, self.meter.seconds - before)
         return self._hearing.speech
 
-    def _give(self, utterance: Stream, samples: np.ndarray, finished: bool = False) -> None:
+    def _space(self, utterance: Stream) -> str:
+        """What stands before the next word of the utterance: a space between two utterances."""
+        return " " if self.emissions and self.unit == "word" and not utterance.emissions else ""
+
+    def _give(self, utterance: Stream, samples: np.ndarray, finished: bool = False) -> Steps[None]:
         steps = len(utterance.reads)
         delay = self._heard * 1000 / SAMPLE_RATE
-        space = " " if self.emissions and self.unit == "word" and not utterance.emissions else ""
-        for word in utterance.push(samples, finished):
+        space = self._space(utterance)
+        for word in (yield from utterance.push_steps(samples, finished)):
             computed_ms = word.elapsed_ms - word.delay_ms
             self.emissions.append(Emission(space + word.text, delay, delay + computed_ms))
             space = ""
@@ -162,8 +187,8 @@ class SegmentedStream:
         text = "".join(word.text for word in reversed(recent)).strip()
         return text[-history.words :] if self.unit == "char" else " ".join(text.split()[-history.words :])
 
-    def _end(self, utterance: Stream) -> None:
+    def _end(self, utterance: Stream) -> Steps[None]:
         """Decode an utterance to its end."""
-        self._give(utterance, np.zeros(0, dtype=np.float32), finished=True)
+        yield from self._give(utterance, np.zeros(0, dtype=np.float32), finished=True)
         self.segments.append((self._begin * 1000 / SAMPLE_RATE, self._given * 1000 / SAMPLE_RATE))
         self._utterance = None

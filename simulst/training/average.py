@@ -20,13 +20,13 @@ from simulst.files.folder import save_atomically, write_atomically
 from simulst.files.lock import locked
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
-from simulst.models.base import Model
 from simulst.models.espnet.experiment import SEARCH
 from simulst.models.espnet.model import ESPnet
 from simulst.policy.commit import All
 from simulst.policy.read import Offline
 from simulst.runs import decode_utterance
 from simulst.search import JointBeamSearch
+from simulst.session import Model
 
 CHOSEN, FOUND = "chosen.pth", "chosen.json"
 CTC_WEIGHTS = (0.0, 0.1, 0.3)

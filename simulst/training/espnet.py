@@ -22,7 +22,7 @@ from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_file, empty, write_atomically
 from simulst.files.lock import locked
 from simulst.files.yaml import load_yaml, read_yaml
-from simulst.models.espnet.lagging import WaitOptions, lagging_of
+from simulst.models.espnet.network.lagging import WaitOptions, lagging_of
 
 RECORD, LOG = "simulst.json", "simulst.log"
 TOKENS = "tokens.txt", "bpe.model"  # in a folder of tokens
@@ -44,7 +44,7 @@ class Training:
     tokens: folder of target tokens that `train_tokens` wrote.
     source_text: language of the source's text files, such as lc.rm.en.
     source_tokens: folder of source tokens that `train_tokens` wrote.
-    wait: None, or wait-k to train the model for (see simulst/models/espnet/lagging.py).
+    wait: None, or wait-k to train the model for (see simulst/models/espnet/network/lagging.py).
     """
 
     task: str

@@ -1,4 +1,4 @@
-"""ESPnet's trainer of speech translation, for wait-k (see simulst/models/espnet/lagging.py).
+"""ESPnet's trainer of speech translation, for wait-k (see simulst/models/espnet/network/lagging.py).
 
 `python -m simulst.training.process simulst.training.wait_k --wait_k 3 ...` takes all options of ESPnet's st_train, too.
 What it writes is an experiment like any other, and ESPnet's own classes load it, as an offline model.
@@ -13,7 +13,7 @@ from espnet2.tasks.st import STTask
 from espnet2.utils.types import str2bool
 
 from simulst.errors import SimulstError
-from simulst.models.espnet.lagging import WaitOptions, lagging_of, restrict_decoder, restrict_encoder
+from simulst.models.espnet.network.lagging import WaitOptions, lagging_of, restrict_decoder, restrict_encoder
 
 
 class WaitKTask(STTask):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.audio.mp3 import counted_samples
-from simulst.audio.read import load_audio, whole_seconds, write_wav
+from simulst.audio.read import as_int16, load_audio, seconds_of, whole_seconds, write_wav
 from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 
@@ -211,27 +212,167 @@ def without_first_frame(path: Path) -> None:
 def test_an_mp3_that_does_not_say_how_long_it_is(tmp_path: Path, rate: int) -> None:
     samples = np.random.default_rng(0).uniform(-0.5, 0.5, 5 * rate) * np.linspace(0, 1, 5 * rate) ** 3
     path = tmp_path / "a.mp3"
-    soundfile.write(path, samples, rate, bitrate_mode="CONSTANT")
-    assert counted_samples(path) is None  # its first frame says it
-    without_first_frame(path)
-    assert 5 <= whole_seconds(path) < 5.2  # the encoder pads
-    assert load_audio(path).size / SAMPLE_RATE == pytest.approx(whole_seconds(path), abs=1e-3)
+    for mode, heard in (("CONSTANT", samples), ("VARIABLE", samples), ("VARIABLE", samples[::-1])):
+        soundfile.write(path, heard, rate, bitrate_mode=mode)
+        assert load_audio(path).size / SAMPLE_RATE == pytest.approx(5, abs=0.1)
+        without_first_frame(path)
+        assert 5 <= whole_seconds(path) < 5.2  # the encoder pads
+        assert load_audio(path).size / SAMPLE_RATE == pytest.approx(whole_seconds(path), abs=1e-3)
     whole = path.read_bytes()
     path.write_bytes(whole + b"TAG" + bytes(125))
     assert load_audio(path).size / SAMPLE_RATE == pytest.approx(whole_seconds(path), abs=1e-3)
-    path.write_bytes(whole + bytes(5000) + whole)  # libsndfile's guess is all there is
-    assert counted_samples(path) is None
     path.write_bytes(whole[:-10])  # the last frame is cut off
     assert 4.9 < load_audio(path).size / SAMPLE_RATE < 5.2
-    soundfile.write(path, samples, rate, bitrate_mode="VARIABLE")  # quiet first, so that the guess is too large
+    soundfile.write(path, 0.01 * samples, rate, bitrate_mode="VARIABLE")
     without_first_frame(path)
-    assert counted_samples(path) == pytest.approx(5.1 * rate, rel=0.03)
-    assert 5 <= whole_seconds(path) < 5.2
-    soundfile.write(path, samples[::-1], rate, bitrate_mode="VARIABLE")
-    without_first_frame(path)
-    for read in (load_audio, whole_seconds):
-        with pytest.raises(SimulstError, match=r"a\.mp3: an MP3 whose bit rate varies .* convert it to WAV or FLAC"):
-            read(path)
+    quiet = path.read_bytes()
+    path.write_bytes(quiet + bytes(5000) + quiet)  # files that were joined
+    assert load_audio(path).size / SAMPLE_RATE == pytest.approx(10, abs=0.4)
+
+
+def encode(path: Path, samples: np.ndarray, codec: str, film: bool = False) -> Path:
+    """Write a container with PyAV. samples: (n,) at 48 kHz. film: with a picture, too."""
+    with av.open(str(path), "w") as container:
+        if film:
+            video = container.add_stream("mpeg4", rate=5)
+            video.width = video.height = 16
+            video.pix_fmt = "yuv420p"
+        stream = container.add_stream(codec, rate=48000, layout="mono")
+        if film:
+            for _ in range(5):
+                picture = av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")
+                container.mux(video.encode(picture))
+            container.mux(video.encode(None))
+        frame = av.AudioFrame.from_ndarray(samples[None].astype(np.float32), format="fltp", layout="mono")
+        frame.rate = 48000
+        resampler = av.AudioResampler(format=stream.format, layout="mono", rate=48000, frame_size=stream.frame_size)
+        for part in [*resampler.resample(frame), *resampler.resample(None)]:
+            container.mux(stream.encode(part))
+        container.mux(stream.encode(None))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "film"),
+    [("a.m4a", "aac", False), ("a.mp4", "aac", True), ("a.webm", "libopus", False), ("a.mkv", "pcm_s16le", True),
+     ("a.mov", "pcm_s16le", True)],
+)  # fmt: skip
+def test_containers(tmp_path: Path, name: str, codec: str, film: bool) -> None:
+    path = encode(tmp_path / name, tone(48000, 2.0), codec, film)
+    samples = load_audio(path)
+    assert samples.size / SAMPLE_RATE == pytest.approx(2, abs=0.1)
+    assert np.sqrt(np.mean(samples[4000:-4000] ** 2)) == pytest.approx(0.5 / np.sqrt(2), rel=0.05)
+    assert whole_seconds(path) == seconds_of(path) == pytest.approx(2, abs=0.1)
+    part = load_audio(path, 0.5, 1.5)
+    assert part.size == SAMPLE_RATE
+    np.testing.assert_allclose(part[800:-800], samples[SAMPLE_RATE // 2 :][:SAMPLE_RATE][800:-800], atol=1e-3)
+
+
+def test_a_film_without_sound(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    with av.open(str(path), "w") as container:
+        video = container.add_stream("mpeg4", rate=5)
+        video.width = video.height = 16
+        video.pix_fmt = "yuv420p"
+        container.mux(video.encode(av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")))
+        container.mux(video.encode(None))
+    with pytest.raises(SimulstError, match=r"a\.mp4: has no sound; give a file with an audio track"):
+        load_audio(path)
+
+
+def test_a_container_that_was_cut_off(tmp_path: Path) -> None:
+    path = encode(tmp_path / "a.mkv", tone(48000, 20.0), "pcm_s16le")
+    whole = path.read_bytes()
+    for keep in (0.2, 0.5, 0.9):
+        path.write_bytes(whole[: round(len(whole) * keep)])
+        with pytest.raises(SimulstError, match=r"a\.mkv: (truncated|not readable)"):
+            load_audio(path)
+
+
+def test_a_flac_from_a_pipe_does_not_say_how_long_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.flac", tone(SAMPLE_RATE))
+    data = bytearray(path.read_bytes())
+    data[21:26] = bytes([data[21] & 0xF0, 0, 0, 0, 0])
+    path.write_bytes(data)
+    np.testing.assert_allclose(load_audio(path), tone(SAMPLE_RATE), atol=1e-4)
+
+
+def wav(pcm: bytes, riff: int, data: int, tag: int = 1, bits: int = 16, channels: int = 1) -> bytes:
+    """A WAV at 16 kHz whose header counts what it is told to."""
+    block = channels * bits // 8
+    layout = struct.pack("<IHHIIHH", 16, tag, channels, SAMPLE_RATE, SAMPLE_RATE * block, block, bits)
+    return b"RIFF" + struct.pack("<I", riff) + b"WAVEfmt " + layout + b"data" + struct.pack("<I", data) + pcm
+
+
+UNKNOWN_SIZES = [
+    pytest.param(0x7FFFF024, 0x7FFFF000, id="sox to a pipe"),
+    pytest.param(0x80000024, 0x80000000, id="a killed arecord"),
+    pytest.param(0xFFFFFFFF, 0xFFFFFFFF, id="ffmpeg to a pipe"),
+    pytest.param(36, 0, id="never filled in"),
+    pytest.param(0, 0, id="nothing filled in"),
+]
+
+
+@pytest.mark.parametrize(("riff", "data"), UNKNOWN_SIZES)
+def test_a_wav_that_does_not_know_how_long_it_is(
+    tmp_path: Path, riff: int, data: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(wav(as_int16(tone(SAMPLE_RATE, 3)).tobytes(), riff, data))
+    assert whole_seconds(path) == seconds_of(path) == 3
+    np.testing.assert_allclose(load_audio(path), tone(SAMPLE_RATE, 3), atol=1e-4)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(("tag", "bits", "kind"), [(1, 16, "i2"), (1, 32, "i4"), (3, 32, "f4"), (3, 64, "f8")])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_wav_whose_header_counts_too_little(
+    tmp_path: Path, tag: int, bits: int, kind: str, channels: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    samples = tone(SAMPLE_RATE, 3)
+    scaled = samples if kind[0] == "f" else samples * (2.0 ** (bits - 1) - 1)
+    pcm = np.repeat(scaled, channels).astype("<" + kind).tobytes()
+    path = tmp_path / "a.wav"
+    path.write_bytes(wav(pcm, 36 + len(pcm) // 3, len(pcm) // 3, tag, bits, channels))
+    assert seconds_of(path) == whole_seconds(path) == 3
+    np.testing.assert_allclose(load_audio(path), samples, atol=1e-4)
+    np.testing.assert_allclose(load_audio(path, 2, 2.5), samples[2 * SAMPLE_RATE :][: SAMPLE_RATE // 2], atol=1e-4)
+    [record] = caplog.records
+    assert "a.wav: its header counts 1.00 s, but the file holds 3.00 s; all of it is read" in record.getMessage()
+
+
+@pytest.mark.parametrize("behind", [b"LIST\x04\0\0\0INFO", b"id3 \x05\0\0\0abcde\0", b"TAG" + bytes(125), bytes(64)])
+@pytest.mark.parametrize("length", [SAMPLE_RATE, SAMPLE_RATE + 1])
+def test_what_may_stand_behind_the_samples(
+    tmp_path: Path, behind: bytes, length: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "a.wav", tone(SAMPLE_RATE, 2)[:length], subtype="PCM_U8")
+    data = path.read_bytes()
+    path.write_bytes(data + b"\0" * (len(data) % 2) + behind)
+    assert load_audio(path).size == length
+    assert not caplog.records
+
+
+def test_a_compressed_wav_whose_header_counts_too_little(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav", tone(SAMPLE_RATE, 3), subtype="GSM610")
+    assert load_audio(path).size == pytest.approx(3 * SAMPLE_RATE, abs=400)
+    data = bytearray(path.read_bytes())
+    place = data.index(b"data")
+    data[place + 4 : place + 8] = struct.pack("<I", 650)
+    path.write_bytes(data)
+    with pytest.raises(SimulstError, match=r"a\.wav: its header counts fewer samples .*'sox --ignore-length a\.wav"):
+        load_audio(path)
+
+
+@pytest.mark.parametrize("first", [0.0, 0.3, 1.7, 4.0])
+def test_channels_that_cancel_in_a_part_are_refused(tmp_path: Path, first: float) -> None:
+    left = tone(SAMPLE_RATE, 5)
+    right = left.copy()
+    begin = round(first * SAMPLE_RATE)
+    right[begin : begin + SAMPLE_RATE] *= -1
+    path = write(tmp_path / "a.wav", np.stack([left, right], axis=1))
+    with pytest.raises(SimulstError, match=r"a\.wav: its 2 channels cancel each other at \d\.\d s"):
+        load_audio(path)
 
 
 @pytest.mark.parametrize("text", ["hello", "<html>not found</html>", "RIFF", "fLaC", "OggS"])

@@ -17,7 +17,7 @@ from simulst.errors import SimulstError
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from speech import espeak, in_a_room
 
 

@@ -67,7 +67,7 @@ def must_c(root: Path) -> None:
         place = root / "en-de/data" / split
         (place / "wav").mkdir(parents=True)
         (place / "txt").mkdir()
-        noise = np.random.default_rng(1).uniform(-0.3, 0.3, 3 * RATE)
+        noise = np.random.default_rng(len(split)).uniform(-0.3, 0.3, 3 * RATE)  # splits differ
         soundfile.write(place / f"wav/{split}.wav", noise, RATE, subtype="PCM_16")
         rows = [f"- {{duration: 0.9, offset: {i}.0, speaker_id: spk.1, wav: {split}.wav}}\n" for i in range(3)]
         (place / f"txt/{split}.yaml").write_text("".join(rows))

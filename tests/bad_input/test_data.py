@@ -48,7 +48,7 @@ DIRECTORIES = table(
     ("--max-seconds -1", "'--max-seconds'", lambda: None, 2),
     ("--max-seconds nan", "'--max-seconds'", lambda: None, 2),
     ("--max-seconds soon", "'--max-seconds': 'soon' is not a valid float", lambda: None, 2),
-    ("--max-seconds 5", "u1.wav: not readable as audio", all_of(removed("data/segments"), removed("data/u1.wav"))),
+    ("--max-seconds 5", "u1.wav: no such audio file", all_of(removed("data/segments"), removed("data/u1.wav"))),
     ("--limit 0", "'--limit': 0 is not in the range", lambda: None, 2),
 )
 EXPORT = table(

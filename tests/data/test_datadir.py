@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulst.data.datadir import Utterance, drawn, read_data_dir, read_table, write_data_dir, write_table
+from simulst.audio.read import load_audio, write_wav
+from simulst.data.datadir import (
+    Utterance,
+    drawn,
+    read_data_dir,
+    read_table,
+    shorter_than,
+    write_data_dir,
+    write_table,
+)
 from simulst.errors import SimulstError
 
 
@@ -34,6 +44,16 @@ def test_round_trip(tmp_path: Path) -> None:
         Utterance("b", Path("/abs/b.wav"), "zwei drei"),
     ]
     assert not list((tmp_path / "d").glob("*.part"))
+
+
+def test_a_segment_to_the_end(tmp_path: Path) -> None:
+    """As Kaldi writes it."""
+    write_wav(tmp_path / "a.wav", np.zeros(32000, np.float32))
+    make(tmp_path, wav_scp="r a.wav\n", segments="u1 r 0 1.5\nu2 r 1.5 -1\n", text_en="u1 one\nu2 two\n")
+    first, last = read_data_dir(tmp_path, "en")
+    assert (last.start, last.end) == (1.5, None)
+    assert load_audio(last.wav, last.start, last.end).size == 8000
+    assert shorter_than([first, last], 1.0) == [last]
 
 
 def test_segments(tmp_path: Path) -> None:

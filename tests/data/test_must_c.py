@@ -31,7 +31,8 @@ GERMAN = ["Guten Morgen!", "Es ist einundzwanzig.", "Danke."]
 
 
 def wav(path: Path, seconds: float = 5.0) -> None:
-    soundfile.write(path, np.zeros(round(16000 * seconds), np.float32) + 0.1, 16000, subtype="PCM_16")
+    level = 0.1 + 0.01 * int(path.stem[-1])  # talks differ
+    soundfile.write(path, np.full(round(16000 * seconds), level, np.float32), 16000, subtype="PCM_16")
 
 
 class Corpus:

@@ -137,6 +137,45 @@ def test_a_training_file_that_is_tested_too(corpus: Corpus) -> None:
     assert counts["in a test"] == 1 and counts["kept"] == 2
 
 
+@pytest.mark.parametrize("way", ["another spelling", "an absolute path", "a link", "a hard link", "a copy"])
+def test_a_test_recording_by_another_name_is_not_trained_on(tmp_path: Path, way: str) -> None:
+    clips = tmp_path / "clips"
+    clips.mkdir()
+    for name in "abc":
+        soundfile.write(clips / f"{name}.wav", np.random.default_rng(ord(name)).uniform(-0.1, 0.1, 32000), 16000)
+    other = {"another spelling": "../clips/a.wav", "an absolute path": f"{clips}/a.wav"}.get(way, "d.wav")
+    if way == "a link":
+        (clips / "d.wav").symlink_to("a.wav")
+    elif way == "a hard link":
+        (clips / "d.wav").hardlink_to(clips / "a.wav")
+    elif way == "a copy":
+        (clips / "d.wav").write_bytes((clips / "a.wav").read_bytes())
+
+    def table(split: str, *files: str) -> Path:
+        path = tmp_path / f"{split}.tsv"
+        lines = [f"{file}\tein Satz\ta sentence" for file in files]
+        path.write_text("\n".join(["path\tsentence\ttranslation", *lines]))
+        return path
+
+    files = {"train": table("train", other, "b.wav"), "tst": table("tst", "a.wav", "c.wav")}
+    counts = prepare_tsv(files, tmp_path / "out", "de-en", Columns(), clips)["train"]
+    assert counts["in a test"] == 1 and counts["kept"] == 1
+    assert "is also in tst" in (tmp_path / "out/de-en/train/dropped.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("field", "hint"), [('"He said: ""Yes"" and left."', True), ('"Good-bye," said the boy.', False), ('"Yes."', False)]
+)
+def test_marks_of_a_writer_of_csv(corpus: Corpus, field: str, hint: bool, caplog: pytest.LogCaptureFixture) -> None:
+    corpus.write([HEADER, ("b", "de_1.wav", "Ja.", field), *ROWS[1:]])
+    corpus.prepare()
+    assert (
+        read_data_dir(corpus.out / "de-en/dev", "en")[-1].reference == field
+        or field in corpus.table("text.tc.en").values()
+    )
+    assert any("1 rows have a field that looks quoted" in record.getMessage() for record in caplog.records) == hint
+
+
 def test_the_same_speech_as_must_c_gives_the_same_utterances(tmp_path: Path) -> None:
     make_mini(tmp_path / "mini", {"train": 3, "dev": 1, "tst-COMMON": 1, "tst-HE": 1})
     prepare_must_c(tmp_path / "mini", tmp_path / "a", "en-de", ["train"])

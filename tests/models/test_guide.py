@@ -15,26 +15,26 @@ import tiny_espnet
 import tiny_huggingface
 import tiny_pieces
 import torch
+from fake import context_of
 
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
-from simulst.models.base import Model
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper import Whisper
-from simulst.policy.commit import All, LocalAgreement, WholeWords
-from simulst.policy.context import Context
+from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk
 from simulst.policy.stop import AnyOf, EndOfSentence, MaxTokens, Stop
 from simulst.runs.folder import RunFolder
 from simulst.runs.task import Task
 from simulst.search import IBWBS, BeamSearch, JointBeamSearch
+from simulst.session import Model
 from simulst.stream import Stream
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from simulst.words import Words
 
 torch.set_num_threads(1)
@@ -107,21 +107,21 @@ def test_guided(
     model, search = large(name, full, endless, huggingface)
     memo, counts = Memo(), []
     for threshold in (-math.inf, *between, math.inf):
-        how = Decoding(Chunk(600), WholeWords(All()), CTCGuide(guide, threshold), search)
+        how = Decoding(Chunk(600), All(whole_words=True), CTCGuide(guide, threshold), search)
         found = decode(model, how, [], memo)
         assert found == decode(model, how, [333, 10000, 40001], memo) == decode(model, how, [20000])
         early = [text for text, delay in found[2] if delay < 3750]
         counts.append(len(early))
         assert found[1] == [600.0 * n for n in range(1, 7)] + [3750.0]
     assert counts[0] == 0 < counts[-1] and len(set(counts)) > 2
-    unguided = decode(model, Decoding(Chunk(600), WholeWords(All()), search=search), [])
+    unguided = decode(model, Decoding(Chunk(600), All(whole_words=True), search=search), [])
     assert found == unguided
 
 
 def test_nothing_is_written_before_the_guide_has_heard_a_block(full: ESPnet, guide: str) -> None:
     """1.67 s, by its encoder; the large model alone writes at once."""
     for stop, early in ((CTCGuide(guide, 1e9), False), (EndOfSentence(), True)):
-        how = Decoding(Chunk(300), WholeWords(All()), stop, GREEDY)
+        how = Decoding(Chunk(300), All(whole_words=True), stop, GREEDY)
         assert (min(delay for _, delay in decode(full, how, [])[2]) < 1600) == early
 
 
@@ -129,7 +129,11 @@ def test_nothing_is_written_before_the_guide_has_heard_a_block(full: ESPnet, gui
 def test_a_lower_threshold_writes_less_in_a_step(threshold: float, full: ESPnet, guide: str) -> None:
     lengths = []
     for bound in (threshold, threshold + 5):
-        stream = Stream(full.session("", ""), Decoding(Chunk(3000), WholeWords(All()), CTCGuide(guide, bound), GREEDY))
+        stream = Stream(
+            full.session("", ""),
+            Decoding(Chunk(3000), All(whole_words=True), CTCGuide(guide, bound), GREEDY),
+            load_model=load_model,
+        )
         stream.push(noise(50000))
         lengths.append(len(stream.committed))
     assert lengths == sorted(lengths)
@@ -138,8 +142,8 @@ def test_a_lower_threshold_writes_less_in_a_step(threshold: float, full: ESPnet,
 @pytest.mark.parametrize(
     "how",
     [
-        Decoding(Chunk(700), WholeWords(LocalAgreement(2)), CTCGuide("", 20.0), IBWBS(3, max_length_ratio=0.5)),
-        Decoding(Chunk(700), WholeWords(All()), AnyOf((MaxTokens(5), CTCGuide("", 0.0, exact=True))), GREEDY),
+        Decoding(Chunk(700), LocalAgreement(2, whole_words=True), CTCGuide("", 20.0), IBWBS(3, max_length_ratio=0.5)),
+        Decoding(Chunk(700), All(whole_words=True), AnyOf((MaxTokens(5), CTCGuide("", 0.0, exact=True))), GREEDY),
     ],
 )
 def test_with_other_policies(how: Decoding, full: ESPnet, guide: str) -> None:
@@ -161,7 +165,11 @@ def test_the_guides_time_is_the_streams(full: ESPnet, guide: str, monkeypatch: p
     monkeypatch.setattr(
         ESPnetGuide, "hear", lambda self, samples: (heard.append(samples.size), time.sleep(0.02), hear(self, samples))
     )
-    stream = Stream(full.session("", ""), Decoding(Chunk(500), WholeWords(All()), CTCGuide(guide, 0.0), GREEDY))
+    stream = Stream(
+        full.session("", ""),
+        Decoding(Chunk(500), All(whole_words=True), CTCGuide(guide, 0.0), GREEDY),
+        load_model=load_model,
+    )
     stream.push(noise(44000), finished=True)
     assert heard == [8000] * 5  # what comes last is not asked about
     assert stream.meter.seconds >= 0.1
@@ -171,8 +179,8 @@ def test_the_guides_time_is_the_streams(full: ESPnet, guide: str, monkeypatch: p
         with monkeypatch.context() as patched:
             ctc = ESPnet.ctc
             patched.setattr(ESPnet, "ctc", lambda self, frames: (time.sleep(0.02 * slow), ctc(self, frames))[1])  # noqa: B023
-            how = Decoding(Chunk(2000), WholeWords(All()), CTCGuide(guide, 0.0 + slow), GREEDY)
-            stream = Stream(full.session("", "", Meter(memo)), how)
+            how = Decoding(Chunk(2000), All(whole_words=True), CTCGuide(guide, 0.0 + slow), GREEDY)
+            stream = Stream(full.session("", "", Meter(memo)), how, load_model=load_model)
             stream.push(noise(44000), finished=True)
             assert stream.meter.seconds >= 0.02
 
@@ -187,7 +195,7 @@ def test_bad_guides(full: ESPnet, whisper: Whisper, folder: Path, guide: str, tm
         (str(tmp_path / "nothing"), "the guide .*nothing: no such model folder"),
     ):
         with pytest.raises(SimulstError, match=f"stop: {words}"):
-            open_stream(full, Decoding(Chunk(1000), WholeWords(All()), CTCGuide(path, 0.0)), "es", "en")
+            open_stream(full, Decoding(Chunk(1000), All(whole_words=True), CTCGuide(path, 0.0)), "es", "en")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +205,7 @@ def test_a_guide_of_other_languages(whisper: Whisper, tmp_path: Path, source: st
     texts = [["dump/train/text.tc.en", "text", "text"], ["dump/train/text.lc.rm.es", "src_text", "text"]]
     tiny_espnet.write(tmp_path, "contextual_block_transformer", train_data_path_and_name_and_type=texts)
     stop = CTCGuide(str(tmp_path / "exp" / "st"), 0.0)
-    how = Decoding(Chunk(1000), WholeWords(All()), stop, BeamSearch(1))
+    how = Decoding(Chunk(1000), All(whole_words=True), stop, BeamSearch(1))
     with pytest.raises(SimulstError, match=f"stop: the guide .*st: the model was trained to {what}"):
         open_stream(whisper, how, source, target)
     assert open_stream(whisper, how, "es", "en")
@@ -212,16 +220,16 @@ def test_the_guides_checkpoint(full: ESPnet, guide: str) -> None:
     found = []
     for checkpoint in ("", "3epoch.pth", "other.pth"):
         stop = CTCGuide(guide, 5.0, checkpoint=checkpoint)
-        found.append(decode(full, Decoding(Chunk(600), WholeWords(All()), stop, GREEDY), []))
+        found.append(decode(full, Decoding(Chunk(600), All(whole_words=True), stop, GREEDY), []))
     assert found[0] == found[1] != found[2]
     with pytest.raises(SimulstError, match=r"stop: the guide .*none\.pth"):
         stop = CTCGuide(guide, 5.0, checkpoint="none.pth")
-        open_stream(full, Decoding(Chunk(600), WholeWords(All()), stop, GREEDY), "es", "en")
+        open_stream(full, Decoding(Chunk(600), All(whole_words=True), stop, GREEDY), "es", "en")
 
 
 @pytest.mark.parametrize(("unit", "kind"), [("word", Guided), ("char", GuidedCharacters)])
 def test_languages_without_spaces(guide: str, unit: str, kind: type[Guided]) -> None:
-    context = Context(Words(str, unit), Meter(), 16000, lambda n: math.nan, languages=("es", "en"))
+    context = context_of(words=Words(str, unit), languages=("es", "en"), load_model=load_model)
     assert type(CTCGuide(guide, 0.0).open(context)) is kind
 
 
@@ -229,7 +237,7 @@ def test_a_run_knows_its_guide(tmp_path: Path) -> None:
     """Trained again, the guide is another one, and the run is not resumed."""
     tiny_espnet.write(tmp_path, "contextual_block_transformer")
     guide = tmp_path / "exp" / "st"
-    how = Decoding(Chunk(1000), WholeWords(All()), CTCGuide(str(guide), 0.0), raw={"read": {"type": "chunk"}})
+    how = Decoding(Chunk(1000), All(whole_words=True), CTCGuide(str(guide), 0.0), raw={"read": {"type": "chunk"}})
     utterance = Utterance("one", tmp_path / "one.wav", "reference")
     run = RunFolder.read(tmp_path / "run", how, Task("large", "es", "en"), "weights", [utterance])
     (tmp_path / "run").mkdir()
@@ -247,7 +255,7 @@ def test_a_run_knows_its_packed_guide(tmp_path: Path, checkpoint: str) -> None:
     packed, records = tmp_path / "guide.zip", []
     for content in (b"one", b"two"):
         packed.write_bytes(content)
-        how = Decoding(Chunk(1000), WholeWords(All()), CTCGuide(str(packed), 0.0, checkpoint=checkpoint))
+        how = Decoding(Chunk(1000), All(whole_words=True), CTCGuide(str(packed), 0.0, checkpoint=checkpoint))
         records.append(RunFolder.read(tmp_path / "run", how, Task("large", "es", "en"), "weights", []).record["files"])
     assert [list(files) for files in records] == [[str(packed)]] * 2
     assert records[0] != records[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import sys
 import weakref
 from collections.abc import Callable
@@ -20,12 +21,13 @@ from simulst.audio.vad import CHUNK
 from simulst.config import LIVE
 from simulst.meter import Meter
 from simulst.models import load_model
-from simulst.models.base import Model, Session
 from simulst.policy.late import Wait
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause, Whole
 from simulst.search import BeamSearch, JointBeamSearch, SearchOptions
+from simulst.session import Model, Session
 from simulst.stream import Stream
+from simulst.streams import OpenStream, open_stream
 from simulst.streams.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
@@ -113,3 +115,47 @@ def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.
     wait = (PAUSE * SAMPLE_RATE + CHUNK) / 16
     for word in stream.emissions:
         assert any(begin < word.delay_ms <= end + wait for begin, end in stream.segments), "no text in silence"
+
+
+CALLS = {
+    "blockwise": {"EncodeBlocks", "DecoderStep"},
+    "full context": {"EncodeAll", "DecoderStep"},
+    "whisper": {"Encode", "Generate", "Align"},
+    "huggingface": {"Encode", "DecoderStep"},
+    "cascade": {"Search", "Translate"},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("cut", [False, True])
+def test_streams_in_turn(family: str, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams on one model whose steps are taken in any order: each writes what it writes alone."""
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    build, source, target, search = FAMILIES[family]
+    how = replace(HOW, search=search, segment=Pause(PAUSE) if cut else Whole())
+    model, order, audio = build(tmp_path), random.Random(family), talk()[0]
+    audios = [audio, audio[::-1].copy(), audio[: audio.size // 2]]
+
+    def written(stream: OpenStream) -> list[tuple[str, float]]:
+        return [(word.text, word.delay_ms) for word in stream.emissions]
+
+    expected = []
+    for samples in audios:
+        alone = open_stream(model, how, source, target)
+        alone.push(samples, finished=True)
+        expected.append(written(alone))
+    streams = [open_stream(model, how, source, target) for _ in audios]
+    going = {n: stream.push_steps(audios[n], finished=True) for n, stream in enumerate(streams)}
+    answers, asked = dict.fromkeys(going), set[str]()
+    while going:
+        number = order.choice(list(going))
+        try:
+            call = going[number].send(answers[number])
+        except StopIteration:
+            del going[number]
+            continue
+        asked.add(type(call).__name__)
+        answers[number] = call.answer()
+    assert [written(stream) for stream in streams] == expected
+    assert any(expected) and asked == CALLS[family]

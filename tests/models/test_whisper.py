@@ -6,7 +6,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import ctranslate2
 import numpy as np
 import pytest
 import tiny_whisper
+from fake import Asks, opened
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny_whisper import load
@@ -26,16 +26,16 @@ from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
 from simulst.models.whisper import PREVIOUS_TOKENS, Aligned, Whisper, WhisperOptions, WhisperSession, log_mel
-from simulst.models.window import tell_of_full_context
+from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.context import Context, View
 from simulst.policy.read import Chunk, Offline, Read
 from simulst.policy.segment import Pause, Whole
-from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords, Stop
+from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords
 from simulst.search import BeamSearch
 from simulst.stream import Stream
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from simulst.words import CUT, Words
 
 RATE = 16000
@@ -218,7 +218,7 @@ def test_prompts_as_long_as_the_decoder(
     endless: Whisper, previous: int, left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As many tokens as positions are left, and not one more; all of them can be aligned. Earlier text makes room."""
-    tell_of_full_context.cache_clear()
+    warn_of_full_context.cache_clear()
     length = POSITIONS - 4 - left
     encoded = endless.encode(sounds(3))
     tokens = endless.generate(encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(2), 100)[0].tokens
@@ -284,8 +284,8 @@ def test_session_bounds(endless: Whisper) -> None:
     session = endless.session("es", "en")
     session.extend(noise(2))
     assert session.length == 32000
-    assert len(session.search((), GREEDY, MaxTokens(3)).best) == 3
-    assert len(session.search(prefix_of(30), GREEDY, MaxTokens(3)).best) == 33
+    assert len(session.search((), GREEDY, opened(MaxTokens(3))).best) == 3
+    assert len(session.search(prefix_of(30), GREEDY, opened(MaxTokens(3))).best) == 33
     assert len(session.search(prefix_of(30), BeamSearch(1, max_tokens_per_second=20), None).best) == 45
     assert len(session.search(prefix_of(99), GREEDY, None).best) == 100
 
@@ -500,7 +500,7 @@ def test_slide(endless: Whisper) -> None:
     assert not session.is_full()
     session.extend(audio[-1:])
     assert session.is_full()
-    best = session.search((), BeamSearch(2), MaxTokens(60)).best
+    best = session.search((), BeamSearch(2), opened(MaxTokens(60))).best
     spoken = session.spoken(best)
     ends = [begin * 0.02 for begin in endless.align(endless.encode(audio), START, best, 3000).begins[1:]]
     assert spoken == best[: sum(end <= 29 for end in ends)] and 0 < len(spoken) < 60
@@ -510,7 +510,7 @@ def test_slide(endless: Whisper) -> None:
     assert 1 <= cut <= 29
     behind = 1 + max(i for i, end in enumerate(ends) if end == pytest.approx(cut))
     assert behind >= len(spoken) or any(endless.begins_word(token) for token in best[: behind + 1])
-    for hypothesis in session.search(spoken, BeamSearch(2), MaxTokens(5)).beam:
+    for hypothesis in session.search(spoken, BeamSearch(2), opened(MaxTokens(5))).beam:
         assert hypothesis.tokens[: len(spoken)] == spoken
         assert len(hypothesis.tokens) == len(spoken) + 5
     assert session.text(spoken) == endless.text(spoken)
@@ -535,7 +535,7 @@ def test_a_third_of_the_window_stays(
     monkeypatch.setattr(endless, "begins_word", lambda token: True)
     session.slide(prefix_of(6))
     assert session.limit() / RATE - 30 == pytest.approx(cut)
-    assert session.gone == ends.index(cut) + 1
+    assert session.evicted == ends.index(cut) + 1
     assert session.length == 30 * RATE
 
 
@@ -582,12 +582,12 @@ def test_all_text_leaves_with_its_audio(
     shown = []
     monkeypatch.setattr(whisper, "generate", lambda *given: shown.append(given[2]) or [Hypothesis(given[3])])
     session.restart(prefix_of(3), 2 * RATE)
-    assert session.gone == 3 and session.limit() == (30 + cut) * RATE
+    assert session.evicted == 3 and session.limit() == (30 + cut) * RATE
     assert session.search(prefix_of(3), BeamSearch(2), None).best[:3] == prefix_of(3)
     assert shown == [()]  # or the text would come again
     assert not session.is_stuck(2 * RATE) or cut < 2
     session.restart(prefix_of(3), 8 * RATE)
-    assert session.gone == 3 and session.limit() == (30 + cut) * RATE  # no text, no audio
+    assert session.evicted == 3 and session.limit() == (30 + cut) * RATE  # no text, no audio
 
 
 def test_slide_without_a_word(whisper: Whisper, caplog: pytest.LogCaptureFixture) -> None:
@@ -631,7 +631,7 @@ def test_align_att_ends_before_the_first_token_that_begins_in_the_last_frames(
     best = whole[0].tokens
     expected = next((i for i in range(given, len(best)) if begin_of(endless, audio, best, i) >= 150 - frames), None)
     assert (expected is not None) == (frames > 1)
-    found = session.search(prefix_of(given), options, AlignAtt(frames)).beam
+    found = session.search(prefix_of(given), options, opened(AlignAtt(frames))).beam
     assert [h.tokens for h in found] == [h.tokens[:expected] for h in whole]
 
 
@@ -652,15 +652,15 @@ def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, mon
     monkeypatch.setattr(whisper, "align", spy)
     session = whisper.session("es", "es")
     session.extend(sounds(3))
-    best = session.search((), BeamSearch(2), MaxTokens(9)).best
-    session.search((), BeamSearch(2), MaxWords(2).open(context_of(session)))
+    best = session.search((), BeamSearch(2), opened(MaxTokens(9))).best
+    session.search((), BeamSearch(2), MaxWords(2).open(context_in(session)))
     assert aligned == []
-    stop = AnyOf((MaxTokens(50), AlignAtt(10))).open(context_of(session))
+    stop = AnyOf((MaxTokens(50), AlignAtt(10))).open(context_in(session))
     session.search((), BeamSearch(2), stop)
     assert len(aligned) == 1 and aligned[0][: len(best)] == best[: len(aligned[0])]
     whole = session.search((), BeamSearch(2), None).best
-    session.search(whole, BeamSearch(2, max_tokens_per_second=1e-9), AlignAtt(10))
-    session.search((*whole, *prefix_of(POSITIONS)), BeamSearch(2), AlignAtt(10))  # no position is left
+    session.search(whole, BeamSearch(2, max_tokens_per_second=1e-9), opened(AlignAtt(10)))
+    session.search((*whole, *prefix_of(POSITIONS)), BeamSearch(2), opened(AlignAtt(10)))  # no position is left
     assert all(len(tokens) > len(whole) for tokens in aligned[1:])
 
 
@@ -674,7 +674,7 @@ def test_no_text_of_a_window_is_aligned_twice(endless: Whisper, monkeypatch: pyt
 
     monkeypatch.setattr(endless, "align", spy)
     session = endless.session("es", "en")
-    stop = AnyOf((MaxTokens(9), AlignAtt(10))).open(context_of(session))
+    stop = AnyOf((MaxTokens(9), AlignAtt(10))).open(context_in(session))
     session.extend(sounds(3))
     for _ in range(2):
         session.search((), BeamSearch(2), stop)
@@ -686,7 +686,7 @@ def test_no_text_of_a_window_is_aligned_twice(endless: Whisper, monkeypatch: pyt
     assert len(aligned) > before  # other audio
 
 
-def context_of(session: WhisperSession) -> Context:
+def context_in(session: WhisperSession) -> Context:
     return Context(Words(session.text), session.meter, RATE, session.block_end)
 
 
@@ -694,7 +694,7 @@ def test_align_att_in_a_stream(whisper: Whisper) -> None:
     """More frames write later, and at the end all is written; pushes do not matter."""
     audio, written = sounds(6), []
     for frames in (5, 100, 400):
-        how = Decoding(Chunk(1000), WholeWords(All()), AlignAtt(frames), BeamSearch(2))
+        how = Decoding(Chunk(1000), All(whole_words=True), AlignAtt(frames), BeamSearch(2))
         stream = run(whisper.session("es", "en"), how, audio)
         again = Stream(whisper.session("es", "en"), how)
         for start in range(0, audio.size, 7000):
@@ -719,15 +719,11 @@ def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
     given = prefix_of(2)
     asked: list[tuple[Tokens, list[float]]] = []
 
-    @dataclass(frozen=True)
-    class Asks(Stop):
-        needs = frozenset({Need.END_TIMES})
+    def ask(view: View) -> bool:
+        asked.append((view.tokens, list(view.end_times())))
+        return len(view.tokens) == 5
 
-        def ends(self, view: View) -> bool:
-            asked.append((view.tokens, list(view.end_times())))
-            return len(view.tokens) == 5
-
-    found = session.search(given, BeamSearch(1), Asks()).best
+    found = session.search(given, BeamSearch(1), opened(Asks(ask, frozenset({Need.END_TIMES})))).best
     whole = session._generated(given, BeamSearch(1), math.ceil(25.0 * 4) + 3)[0].tokens
     ends = [5 + 0.02 * frame for frame in session._begins(whole)[1:]]
     assert found == whole[:7] and len(asked) == 6

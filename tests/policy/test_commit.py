@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords, common_prefix
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, common_prefix
 from simulst.words import Words
 
 
@@ -86,17 +88,17 @@ def test_common_prefix(sequences: list[Tokens], expected: Tokens) -> None:
 
 
 def test_whole_words_has_its_own_label() -> None:
-    assert WholeWords(LocalAgreement(2)).label == "LA-2w"
-    assert WholeWords(Hold(3)).label == "hold-3w"
-    assert WholeWords(SharedPrefix(1)).label == "SP-1w"
-    assert WholeWords(All()).label == "allw"
+    assert LocalAgreement(2, whole_words=True).label == "LA-2w"
+    assert Hold(3, whole_words=True).label == "hold-3w"
+    assert SharedPrefix(1, whole_words=True).label == "SP-1w"
+    assert All(whole_words=True).label == "allw"
 
 
 @pytest.mark.parametrize("inner", [All(), Hold(2), LocalAgreement(2), SharedPrefix(1)])
 def test_whole_words_of_any_commit(inner: Commit) -> None:
-    """WholeWords finds the same tokens stable as the inner COMMIT, and releases the complete words."""
+    """It finds the same tokens stable, and releases the complete words."""
     words = Words(lambda tokens: "".join([" a", " b", "c", " d"][token] for token in tokens))
-    commit = WholeWords(inner)
+    commit = replace(inner, whole_words=True)
     assert (commit.window, commit.stable([A, B]), commit.ends_word) == (inner.window, inner.stable([A, B]), True)
     for new, released in (((0, 1), (0,)), ((0, 1, 2), (0,)), ((0, 1, 2, 3), (0, 1, 2)), ((0,), ()), ((), ())):
         assert commit.release(new, words) == released
@@ -106,4 +108,5 @@ def test_whole_words_of_any_commit(inner: Commit) -> None:
 def test_the_name_of_a_curve_has_no_number() -> None:
     for commit, curve, swept in ((Hold(6), "hold-n", 6), (LocalAgreement(3), "LA-n", 3), (All(), "all", None)):
         assert (commit.curve, commit.swept) == (curve, swept)
-        assert (WholeWords(commit).curve, WholeWords(commit).swept) == (curve + "w", swept)
+        whole = replace(commit, whole_words=True)
+        assert (whole.curve, whole.swept) == (curve + "w", swept)

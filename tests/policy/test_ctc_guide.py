@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fake import full_context
+from fake import context_of, full_context
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,8 +22,8 @@ from simulst.meter import Meter
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.vocabulary import Vocabulary
 from simulst.policy import ctc_guide
-from simulst.policy.commit import All, WholeWords, common_prefix
-from simulst.policy.context import Context, TokensView
+from simulst.policy.commit import All, common_prefix
+from simulst.policy.context import TokensView
 from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk
 from simulst.policy.stop import AnyOf, MaxTokens
@@ -52,8 +52,8 @@ def opened(
     kind: type[Guided], guide: ESPnetGuide, words: Words, options: CTCGuide, frames: int, committed: Tokens = ()
 ) -> Guided:
     """A guided stream that has heard `frames` frames."""
-    context = Context(words, Meter(), 16000, lambda n: math.nan, committed=lambda: committed)
-    stopping = kind(options, guide, context)
+    context = context_of(words=words, committed=lambda: committed)
+    stopping = kind(options, context, guide)
     stopping.hear(np.zeros(frames * FRAME, np.float32), False)
     return stopping
 
@@ -142,7 +142,7 @@ def test_a_step_writes_what_the_guide_has_heard(
     options = CTCGuide("exp/st", threshold, exact)
     stopping = opened(Guided, guide, words, options, frames, committed)
     kept = searched(stopping, new)
-    written = words.text(WholeWords(All()).release(kept, words)).strip()
+    written = words.text(All(whole_words=True).release(kept, words)).strip()
     expected = literal(
         words.text(new), words.text(committed), lambda more, n: enumerated(log_probs, more, n, exact), threshold
     )
@@ -231,7 +231,7 @@ def test_characters_are_written_as_the_guide_has_heard_them(
     options = CTCGuide("exp/st", threshold, exact)
     stopping = opened(GuidedCharacters, guide, words, options, frames, committed)
     kept = searched(stopping, new)
-    written = words.text(stopping.first(WholeWords(All()).release(kept, words)))
+    written = words.text(stopping.first(All(whole_words=True).release(kept, words)))
     expected = literal_characters(
         [CHARACTERS[token] for token in new],
         words.text(committed),
@@ -245,24 +245,20 @@ def test_characters_are_written_as_the_guide_has_heard_them(
 
 def test_a_word_that_never_completes_is_never_asked_about() -> None:
     words = Words(lambda tokens: "".join(LARGE[token] for token in tokens))
-    stopping = Guided(
-        CTCGuide("exp/st", -math.inf),
-        guide_of(posteriors(0, 3)),
-        Context(words, Meter(), 16000, lambda n: math.nan),
-    )
+    stopping = Guided(CTCGuide("exp/st", -math.inf), context_of(words=words), guide_of(posteriors(0, 3)))
     endless = (1, *[2, 4] * 20)
     assert not any(stopping.ends(TokensView(endless[:n])) for n in range(len(endless)))
-    assert WholeWords(All()).release(endless, words) == ()
+    assert All(whole_words=True).release(endless, words) == ()
     assert stopping.ends(TokensView((*endless, 1)))
 
 
 def test_words_without_tokens_pass_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     words = Words(lambda tokens: "".join(LARGE[token] for token in tokens))
-    context = Context(words, Meter(), 16000, lambda n: math.nan)
-    ctc_guide._TOLD.clear()
+    context = context_of(words=words)
+    ctc_guide._WARNED.clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            stopping = Guided(CTCGuide("exp/st", -math.inf), guide_of(posteriors(0, 3)), context)
+            stopping = Guided(CTCGuide("exp/st", -math.inf), context, guide_of(posteriors(0, 3)))
             assert not stopping.ends(TokensView((6, 6, 5, 6)))
             assert stopping.ends(TokensView((6, 0, 0)))
     assert [record.message for record in caplog.records] == [
@@ -279,7 +275,9 @@ def test_labels_and_options() -> None:
     }
     how = parse_decoding(raw, "here")
     assert (how.label, how.curve) == ("allw_guide-0.5_1000ms", ("allw_guide-0.5", 1000))
-    assert how.files == ("exp/st",) == Decoding(Chunk(1000), WholeWords(All()), AnyOf((how.stop, MaxTokens(3)))).files
+    assert (
+        how.files == ("exp/st",) == Decoding(Chunk(1000), All(whole_words=True), AnyOf((how.stop, MaxTokens(3)))).files
+    )
     assert CTCGuide("a", 1, True, "small").label == "guide-small-exact+1"
     assert CTCGuide("a", 1, True, "small").curve == "guide-small-exact-n"
     assert CTCGuide("exp/st", 0.0, checkpoint="chosen.pth").files == ("exp/st/chosen.pth",)

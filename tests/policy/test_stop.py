@@ -2,13 +2,13 @@ import math
 from collections.abc import Sequence
 
 import pytest
+from fake import Asks, opened
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
-from simulst.meter import Meter
 from simulst.needs import Need
-from simulst.policy.context import Context, TokensView, View
-from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
+from simulst.policy.context import TokensView, View
+from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping, end_of
 from simulst.search import BeamSearch
 from simulst.words import Words
 
@@ -17,7 +17,7 @@ PIECES = [" a", " b", "c", " d"]
 
 def open_stop(stop: Stop, layers: int = 2, heads: int = 4) -> Stopping:
     words = Words(lambda tokens: "".join(PIECES[token] for token in tokens))
-    return stop.open(Context(words, Meter(), 16000, lambda n: math.nan, layers, heads))
+    return opened(stop, words=words, layers=layers, heads=heads)
 
 
 class Known(View):
@@ -41,13 +41,13 @@ class Known(View):
 
 
 def test_end_of_sentence() -> None:
-    stop = EndOfSentence()
-    assert (stop.label, stop.enough_tokens, stop.ends(Known()), stop.first((1, 2))) == ("", None, False, (1, 2))
+    stop, open_ = EndOfSentence(), open_stop(EndOfSentence())
+    assert (stop.label, stop.enough_tokens, open_.ends(Known()), open_.first((1, 2))) == ("", None, False, (1, 2))
 
 
 def test_max_tokens() -> None:
-    stop = MaxTokens(3)
-    assert (stop.label, stop.enough_tokens, stop.first((1, 2, 3, 4))) == ("N3", 3, (1, 2, 3))
+    stop = open_stop(MaxTokens(3))
+    assert (stop.options.label, stop.options.enough_tokens, stop.first((1, 2, 3, 4))) == ("N3", 3, (1, 2, 3))
     assert [stop.ends(TokensView((0,) * n)) for n in range(5)] == [False] * 3 + [True] * 2
 
 
@@ -70,22 +70,22 @@ def test_max_words() -> None:
 
 
 def test_ctc() -> None:
-    stop = CTC(-0.5)
-    assert (stop.label, stop.needs, stop.discard) == ("CTC-0.5", {Need.CTC, Need.STEPS}, 1)
+    stop = open_stop(CTC(-0.5))
+    assert (stop.options.label, stop.options.needs, stop.discard) == ("CTC-0.5", {Need.CTC, Need.STEPS}, 1)
     assert CTC(2.0, exact=True).label == "CTC-exact+2"
     odds = [-math.inf, -0.6, -0.5, -0.4999, math.inf, math.nan]
     assert [stop.ends(Known(odds=x)) for x in odds] == [False, False, False, True, True, False]
     for exact in (False, True):
         view = Known(odds=1.0)
-        CTC(0.0, exact).ends(view)
+        open_stop(CTC(0.0, exact)).ends(view)
         assert view.asked == [exact]
     with pytest.raises(SimulstError, match="stop: threshold is not a number"):
         CTC(math.nan)
 
 
 def test_align_att() -> None:
-    stop = AlignAtt(4, (-1,), (0, 2))
-    assert (stop.label, stop.needs, stop.discard) == ("AlignAtt4-L-1-H0+2", {Need.ATTENTION}, 0)
+    stop = open_stop(AlignAtt(4, (-1,), (0, 2)))
+    assert (stop.options.label, stop.options.needs, stop.discard) == ("AlignAtt4-L-1-H0+2", {Need.ATTENTION}, 0)
     assert AlignAtt(4).label == "AlignAtt4"
     assert [stop.ends(Known(left=x)) for x in (0, 3, 4, 9, math.nan)] == [True, True, False, False, False]
     view = Known(left=1.0)
@@ -107,9 +107,9 @@ def test_layers_and_heads_that_are_not_there(stop: Stop, named: str) -> None:
 
 @pytest.mark.parametrize("stop", [EndOfSentence(), MaxTokens(2), MaxWords(2)])
 def test_the_plain_ones_look_at_tokens_alone(stop: Stop) -> None:
-    assert stop.needs == frozenset() and stop.discard == 0
-    view = Known()
-    assert not open_stop(stop).ends(view) and view.asked == []
+    view, asked = Known(), open_stop(stop)
+    assert stop.needs == frozenset() and asked.discard == 0
+    assert not asked.ends(view) and view.asked == []
 
 
 def test_any_of() -> None:
@@ -132,6 +132,19 @@ def test_any_of() -> None:
     assert opened.first((2,) * 12) == (2,) * 9
     with pytest.raises(SimulstError, match="stop: any_of names no STOP"):
         AnyOf(())
+
+
+def test_where_stop_would_have_ended_a_search() -> None:
+    """As if it had been asked before each token, and before <eos>."""
+    text = (0, 1, 2, 3)
+    assert end_of(open_stop(EndOfSentence()), text) is None
+    assert [end_of(open_stop(MaxTokens(n)), text) for n in (1, 3, 4, 5)] == [1, 3, 4, None]
+    left = (9.0, 7.0, 2.0, 8.0, 1.0)  # of each token, and of <eos>
+    stops = [AlignAtt(1), AlignAtt(2), AlignAtt(3), AlignAtt(8)]
+    assert [end_of(open_stop(stop), text, lambda: left) for stop in stops] == [None, 4, 2, 1]
+    for asked, kept in ((0, 0), (1, 0), (3, 2), (4, 3)):
+        stop = Asks(lambda view: len(view.tokens) == asked, discard=1)  # noqa: B023
+        assert end_of(open_stop(stop), text) == kept
 
 
 def test_what_was_not_declared_cannot_be_asked_for() -> None:

@@ -10,8 +10,8 @@ from tiny_search import EOS, SIZE, WIDTH, Tiny
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
-from simulst.models.espnet.batched_decoder import BatchDecoder, SharedSteps
-from simulst.models.espnet.decoder import CachedDecoder
+from simulst.models.espnet.network.batched_decoder import BatchDecoder, SharedSteps
+from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.prefix.align import Hopeless
 from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search

@@ -20,7 +20,7 @@ import torch
 import yaml
 
 from simulst.data.datadir import read_data_dir
-from simulst.log.instances import read_log
+from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes

@@ -13,7 +13,7 @@ import yaml
 from make_mini import make_mini
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
-from simulst.log.instances import read_log
+from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 

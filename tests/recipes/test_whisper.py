@@ -18,7 +18,7 @@ import soundfile
 import tiny_huggingface
 import yaml
 
-from simulst.log.instances import read_log
+from simulst.log import read_log
 from simulst.models.cascade import read_settings
 from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance
+from simulst.log.instance import Instance
 from simulst.report.choose import Regime, choose, parse_regime, report
 from simulst.report.difference import compare_runs
 from simulst.runs import score_run

@@ -10,7 +10,7 @@ from tiny_search import EOS, SIZE, Tiny
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis
-from simulst.models.espnet.decoder import CachedDecoder
+from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.search import JointBeamSearch, beam
 from simulst.search.beam import JointSearch, Running, Scored, joint_beam_search, ranked
 from simulst.search.calls import run_alone
@@ -183,10 +183,10 @@ def test_hypotheses_that_never_end_are_cut_and_told(caplog: pytest.LogCaptureFix
     def told() -> list[str]:
         return [record.getMessage() for record in caplog.records if record.name.startswith("simulst")]
 
-    beam._tell_of_no_end.cache_clear()
+    beam._warn_of_no_end.cache_clear()
     assert length(-50.0) == length(-50.0) == 7
     [said] = told()
     assert said.startswith("search: no hypothesis ended within max_length_ratio")
-    beam._tell_of_no_end.cache_clear()
+    beam._warn_of_no_end.cache_clear()
     assert length(50.0) == 0
     assert len(told()) == 1

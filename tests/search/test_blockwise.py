@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from fake import ScriptedSession
+from fake import Asks, ScriptedSession, opened
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scripted import END, A, B, C, D, Script
@@ -33,11 +33,9 @@ from simulst.hypotheses import (  # noqa: E402
     Hypothesis,
     Tokens,
 )
-from simulst.meter import Meter  # noqa: E402
-from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
+from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.needs import Need  # noqa: E402
 from simulst.policy.commit import All, Hold, LocalAgreement  # noqa: E402
-from simulst.policy.context import Context, View  # noqa: E402
 from simulst.policy.read import Chunk  # noqa: E402
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E402
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions  # noqa: E402
@@ -45,7 +43,6 @@ from simulst.search.beam import JointSearch, Running, joint_beam_search  # noqa:
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
 from simulst.search.calls import run_alone  # noqa: E402
 from simulst.stream import Stream  # noqa: E402
-from simulst.words import Words  # noqa: E402
 
 torch.set_num_threads(1)
 BLOCKS = [24, *[16] * 8]
@@ -218,6 +215,7 @@ class Run:
     def found(self, committed: Tokens = (), final: bool = False, stop: Any = None, ctc: Any = None) -> Found:
         """ctc: log posteriors of the block's frames, if there is more than one."""
         self.search.append(torch.zeros(1 if ctc is None else len(ctc), 1), ctc)
+        stop = opened(stop) if stop else None
         if self.blockwise is None:
             return Found(run_alone(joint_beam_search(self.search, committed, stop)))
         return run_alone(self.blockwise.step(committed, stop, final))
@@ -226,15 +224,9 @@ class Run:
         return [h.tokens for h in self.found(committed, final, stop, ctc).beam]
 
 
-@dataclass(frozen=True)
-class At(Stop):
+def at(count: int, discard: int = 0) -> Stop:
     """A STOP that ends the search at a given number of new tokens."""
-
-    count: int
-    discard: int = 0
-
-    def ends(self, view: View) -> bool:
-        return len(view.tokens) >= self.count
+    return Asks(lambda view: len(view.tokens) >= count, discard=discard)
 
 
 def options(beam: int = 2, step_back: int = 2, repetition: bool = False) -> IBWBS:
@@ -357,7 +349,7 @@ def test_the_last_two_tokens_are_held_back(step_back: int, ended: int, cut: int)
     """Line 20; <eos> is one of the held-back tokens. If STOP ended the search, nothing is held back."""
     found = Run(options(1, step_back), ABC).found()
     assert (found.best, found.held_back) == ((A, B, C), ended)
-    for stop in (MaxTokens(2), At(2), At(3, discard=1)):
+    for stop in (MaxTokens(2), at(2), at(3, discard=1)):
         found = Run(options(1, step_back), ABC).found(stop=stop)
         assert (found.best, found.held_back) == ((A, B), 0)
     found = Run(options(1, step_back), ABC).found(stop=MaxTokens(4))
@@ -394,11 +386,11 @@ def test_stop_gives_up_what_it_says(kind: JointOptions, discard: int, committed:
     again: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in ABC}
     run = Run(kind, ABC, again)
     kept = (A, B, C)[: max(len(committed), 3 - discard)]
-    found = run.found(committed, stop=At(3 - len(committed), discard))
+    found = run.found(committed, stop=at(3 - len(committed), discard))
     assert (found.best, found.held_back) == (kept, 0)
     # Only BWBS continues from its own beam. The others continue from the committed tokens.
     begun = kept if isinstance(kind, BWBS) else committed
-    assert run.block(committed, stop=At(len(kept) + 1 - len(committed))) == [(*begun, D)]
+    assert run.block(committed, stop=at(len(kept) + 1 - len(committed))) == [(*begun, D)]
 
 
 @pytest.mark.parametrize("kind", [JointBeamSearch, BWBS, IBWBS])
@@ -421,12 +413,12 @@ def test_what_stopped_before_competes_with_what_stop_ended() -> None:
         (B,): {C: -0.25},
         (B, C): {D: -0.25},
     }
-    assert Run(options(), script).block(stop=At(2)) == [(B, C), (A,)]
+    assert Run(options(), script).block(stop=at(2)) == [(B, C), (A,)]
     # Once seen, the worse one by score per token may be what STOP ends.
     script[()] = {A: -0.5, B: -2.0}
     run = Run(options(), script, script)
     assert run.block() == [(A,), (B, C)]
-    assert run.block(stop=At(3)) == [(A,), (B, C, D)]
+    assert run.block(stop=at(3)) == [(A,), (B, C, D)]
 
 
 BACK = BWBS(1, 0.0, max_length_ratio=9.0, repetition=True)
@@ -439,11 +431,11 @@ def test_bwbs_steps_back_by_one_token_but_not_the_first() -> None:
 
 def test_bwbs_does_not_step_back_behind_committed_tokens() -> None:
     """It does not step back into committed tokens, even if it could before they were committed."""
-    for stop, found in ((None, (A, B)), (At(3), (A, B, C)), (MaxTokens(3), (A, B, C))):
+    for stop, found in ((None, (A, B)), (at(3), (A, B, C)), (MaxTokens(3), (A, B, C))):
         run = Run(BACK, ABC, {found: {END: -0.1}}, {found: {D: -0.1}})
         assert run.block(stop=stop) == [found]
         assert run.block(found) == [found]
-        assert run.block(found, stop=At(1)) == [(*found, D)]
+        assert run.block(found, stop=at(1)) == [(*found, D)]
 
 
 def test_bwbs_gives_up_tokens_and_keeps_its_beam() -> None:
@@ -451,21 +443,21 @@ def test_bwbs_gives_up_tokens_and_keeps_its_beam() -> None:
     script: dict[Tokens, dict[int, float]] = {(): {A: -0.1, B: -0.2}, (A,): {C: -0.1}, (B,): {C: -0.1}}
     script |= {(A, C): {D: -0.1}, (B, C): {D: -0.1}, (A, C, D): {A: -0.1}, (B, C, D): {A: -0.1}}
     run = Run(replace(BACK, beam=2), script)
-    assert run.block(stop=At(3, discard=2)) == [(A,), (B,)]
+    assert run.block(stop=at(3, discard=2)) == [(A,), (B,)]
 
 
 def test_bwbs_steps_back_from_where_it_stepped_back_to() -> None:
     run = Run(BACK, ABC, ABC)
     assert run.block() == [(A, B)]
-    assert run.block(stop=At(2, discard=1)) == [(A,)]
+    assert run.block(stop=at(2, discard=1)) == [(A,)]
 
 
 def test_bwbs_gives_up_tokens_of_earlier_blocks_too() -> None:
     """When (A) is committed, the beams before (A B C) are dropped. The search starts again from the best hypothesis."""
     run = Run(BACK, ABC, ABC, {**ABC, (A, B): {D: -0.1}})
-    assert run.block(stop=At(3)) == [(A, B, C)]
-    assert run.block((A,), stop=At(2, discard=1)) == [(A, B)]
-    assert run.block((A,), stop=At(2)) == [(A, B, D)]
+    assert run.block(stop=at(3)) == [(A, B, C)]
+    assert run.block((A,), stop=at(2, discard=1)) == [(A, B)]
+    assert run.block((A,), stop=at(2)) == [(A, B, D)]
 
 
 @pytest.mark.parametrize("commit", [Hold(1), LocalAgreement(2), All()])
@@ -628,11 +620,12 @@ def test_the_odds_of_the_ctc_policy(seed: int, text: list[int]) -> None:
         # One append is one block to the script.
         odds = brute_odds(log_probs, tuple(text), favourite)
         seen: list[float] = []
-        run_alone(search.grow(running, Asks(lambda view: seen.append(view.odds_of_end(stop.exact)))))  # noqa: B023
+        look = Asks(lambda view: seen.append(view.odds_of_end(stop.exact)), frozenset({Need.CTC}))  # noqa: B023
+        run_alone(search.grow(running, opened(look)))
         assert seen == pytest.approx([odds], abs=1e-6)
         # The policy stops if the threshold is a little lower than the odds, and not if it is a little higher.
-        assert run_alone(search.grow(running, replace(stop, threshold=odds - 0.01))) is None
-        assert run_alone(search.grow(running, replace(stop, threshold=odds + 0.01))) is not None
+        assert run_alone(search.grow(running, opened(replace(stop, threshold=odds - 0.01)))) is None
+        assert run_alone(search.grow(running, opened(replace(stop, threshold=odds + 0.01)))) is not None
 
 
 @pytest.mark.parametrize("kind", [JointBeamSearch, BWBS, IBWBS])
@@ -645,7 +638,7 @@ def test_a_lower_threshold_stops_sooner(kind: Any, exact: bool) -> None:
         settings_ = kind(3, 0.3)
         search = JointSearch(CachedDecoder(model.decoder), settings_, EOS, EOS, with_ctc=True)
         search.append(memory, log_probs_of(model, memory))
-        stop = CTC(threshold, exact)
+        stop = opened(CTC(threshold, exact))
         if kind is JointBeamSearch:
             found = run_alone(joint_beam_search(search, (4,), stop))
         elif kind is BWBS:
@@ -698,30 +691,15 @@ def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> Non
     memory = model.memory(2, 40)
     search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(1, 0.0), EOS, EOS)
     search.append(memory)
-    whole = run_alone(joint_beam_search(search, (), MaxTokens(12)))[0].tokens
+    whole = run_alone(joint_beam_search(search, (), opened(MaxTokens(12))))[0].tokens
     positions: list[float] = []
-    asks = Asks(lambda view: positions.append(view.frames_left((-1,), (0,))), frozenset({Need.ATTENTION}))
+    look = Asks(lambda view: positions.append(view.frames_left((-1,), (0,))), frozenset({Need.ATTENTION}))
     for length in range(12):
-        run_alone(search.grow(search.start(whole[:length]), asks))
+        run_alone(search.grow(search.start(whole[:length]), opened(look)))
     for frames in (1, 5, 20, 40):
         first = next((i for i, left in enumerate(positions) if left < frames), 12)
-        stop = AnyOf((AlignAtt(frames, (-1,), (0,)), MaxTokens(12))).open(NO_CONTEXT)
+        stop = opened(AnyOf((AlignAtt(frames, (-1,), (0,)), MaxTokens(12))), layers=2, heads=2)
         assert run_alone(joint_beam_search(search, (), stop))[0].tokens == whole[:first]
-
-
-@dataclass(frozen=True)
-class Asks(Stop):
-    """A STOP that looks at the view and never stops."""
-
-    look: Callable[[View], Any]
-    needs: frozenset[Need] = frozenset({Need.CTC})
-
-    def ends(self, view: View) -> bool:
-        self.look(view)
-        return False
-
-
-NO_CONTEXT = Context(Words(lambda tokens: ""), Meter(), 16000, lambda n: math.nan, 2, 2)
 
 
 def test_broken_scores() -> None:

@@ -11,7 +11,7 @@ from tiny_search import EOS, Tiny
 
 from simulst.background import Background
 from simulst.hypotheses import Tokens
-from simulst.models.espnet.decoder import CachedDecoder
+from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.calls import run_alone

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from espnet2.asr.ctc import CTC
+from fake import opened
 
 logging.disable(logging.WARNING)
 from espnet.nets.batch_beam_search import BatchBeamSearch  # noqa: E402
@@ -17,7 +18,7 @@ from espnet2.asr.decoder.transformer_decoder import TransformerDecoder  # noqa: 
 logging.disable(logging.NOTSET)
 
 from simulst.hypotheses import Beam, Tokens  # noqa: E402
-from simulst.models.espnet.decoder import CachedDecoder  # noqa: E402
+from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.policy.stop import MaxTokens  # noqa: E402
 from simulst.search import JointBeamSearch  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
@@ -54,7 +55,7 @@ class Tiny:
         if len(memory):
             with torch.no_grad():
                 search.append(memory, self.ctc.log_softmax(memory[None])[0])
-        return run_alone(joint_beam_search(search, prefix, MaxTokens(max_new) if max_new else None))
+        return run_alone(joint_beam_search(search, prefix, opened(MaxTokens(max_new)) if max_new else None))
 
     def espnet(self, memory: torch.Tensor, options: JointBeamSearch, max_length_ratio: float = 0.0) -> list[Any]:
         """Texts and scores as ESPnet's st_inference finds them."""

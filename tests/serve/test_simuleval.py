@@ -20,15 +20,16 @@ from simulst.config import load_decoding
 from simulst.data.datadir import Utterance
 from simulst.data.simuleval_files import export_for_simuleval
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, read_log
+from simulst.log import read_log
+from simulst.log.instance import Instance
 from simulst.metrics.score import score_instances
-from simulst.models.base import Session
 from simulst.runs import decode_utterance
+from simulst.session import Session
 
 cli = pytest.importorskip("simuleval.cli")
 from simuleval.utils import EVALUATION_SYSTEM_LIST  # noqa: E402
 
-AGENT = Path(simulst.__file__).parent / "agents" / "simuleval.py"
+AGENT = Path(simulst.__file__).parent / "serve" / "simuleval.py"
 SAMPLES = (84807, 32000, 48001, 9000, 16000)  # with and without a rest; less than a chunk; chunks exactly
 LA2 = "read: {type: chunk, ms: 1000}\ncommit: {type: local_agreement, n: 2}\n"
 WAIT_K = "read: {type: test_time_wait_k, k: 3}\ncommit: {type: all, whole_words: true}\nstop: {type: max_words, n: 1}\n"

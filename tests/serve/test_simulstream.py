@@ -30,10 +30,11 @@ from simulst.commands.main import main
 from simulst.config import LIVE, load_decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, instance_of, read_log
-from simulst.models.base import Session
-from simulst.runs import decode_utterance
-from simulst.streams.open import open_stream
+from simulst.log import read_log
+from simulst.log.instance import Instance
+from simulst.runs import decode_utterance, instance_of
+from simulst.session import Session
+from simulst.streams import open_stream
 from simulst.streams.pauses import SegmentedStream
 
 pytest.importorskip("simulstream")

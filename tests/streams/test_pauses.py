@@ -21,12 +21,12 @@ from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, WholeWords
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.segment import History, Pause
 from simulst.runs import decode_utterance
 from simulst.stream import Stream
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from simulst.streams.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
 
 PAUSE = 0.2  # 7 chunks
@@ -104,7 +104,7 @@ def decode(stream: SegmentedStream, samples: np.ndarray, cuts: list[int]) -> lis
     st.lists(st.integers(1, 9000), min_size=1, max_size=12),
     st.lists(st.integers(1, 60000), max_size=8),
     st.sampled_from([Chunk(300), Chunk(50, 700), Block(2), Offline()]),
-    st.sampled_from([All(), Hold(2), LocalAgreement(2), WholeWords(Hold(1))]),
+    st.sampled_from([All(), Hold(2), LocalAgreement(2), Hold(1, whole_words=True)]),
     st.sampled_from([0.05, PAUSE, 0.5]),
 )
 def test_utterances_are_those_of_the_whole_audio(

@@ -22,10 +22,10 @@ from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
 from simulst.models import load_model
-from simulst.models.huggingface import HuggingFaceOptions
 from simulst.models.huggingface.loading import read
+from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.prefix.pairs import write_pairs
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from simulst.training import finetune as finetuning
 from simulst.training.ctc import EncoderCTC
 from simulst.training.finetune import finetune, read_options

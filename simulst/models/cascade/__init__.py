@@ -11,74 +11,13 @@ what the recogniser has heard, its unstable words too unless `unstable: false`. 
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
-
-from simulst.errors import SimulstError
-from simulst.files.lock import digest
-from simulst.files.yaml import read_yaml
 from simulst.models.base import Family
-from simulst.options import build_options
-
-if TYPE_CHECKING:
-    from simulst.config import Decoding
-    from simulst.models.cascade.session import Cascade
+from simulst.models.cascade.settings import CascadeOptions
+from simulst.session import Model
 
 SUFFIXES = (".yaml", ".yml")
-
-
-@dataclass(frozen=True)
-class CascadeOptions:
-    """A cascade has no options but those of its file."""
-
-
-@dataclass(frozen=True)
-class Recogniser:
-    """The recogniser of a cascade.
-
-    model: as on the command line; a path is relative to the cascade's file.
-    decoding: its decoding configuration, or the file that holds one.
-    options: of the model.
-    """
-
-    model: str
-    decoding: dict[str, Any] | str
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """A cascade's file.
-
-    recogniser: see `Recogniser`.
-    translator: its type and options, see translators.py.
-    unstable: whether words that the recogniser may still change are translated too.
-    most_words: a sentence is cut after so many words (characters of zh, ja, ...). This is for text without punctuation.
-    """
-
-    recogniser: dict[str, Any]
-    translator: dict[str, Any]
-    unstable: bool = True
-    most_words: Annotated[int, Field(ge=5)] = 80
-
-
-def read_settings(path: Path) -> tuple[Settings, Recogniser]:
-    """Raises SimulstError: a file that is not valid YAML, or lacks something."""
-    raw = read_yaml(path, "cascade")
-    settings = build_options(Settings, raw, str(path), "a cascade")
-    recogniser = build_options(Recogniser, settings.recogniser, str(path), "'recogniser'")
-    return settings, dataclasses.replace(recogniser, model=beside(path, recogniser.model))
-
-
-def beside(path: Path, name: str) -> str:
-    """A path relative to the cascade's file if such a file or folder exists, or else the name itself."""
-    place = path.parent / name
-    return str(place) if place.exists() else name
 
 
 def _recognises(path: Path) -> bool:
@@ -87,41 +26,16 @@ def _recognises(path: Path) -> bool:
     return any(line.startswith("recogniser:") for line in path.read_text("utf-8", errors="replace").splitlines())
 
 
-def _load(path: Path, options: CascadeOptions, cores: int) -> Cascade:
-    from simulst.models.cascade.session import Cascade
-    from simulst.models.cascade.translators import load_translator
-    from simulst.models.registry import load_model
+def _load(path: Path, options: CascadeOptions, cores: int) -> Model:
+    from simulst.models.cascade.loading import load
 
-    settings, part = read_settings(path)
-    decoding = _decoding_of(path, part)
-    if decoding.segment.pause_seconds:
-        raise SimulstError(f"{path}: a recogniser is not cut at pauses; write 'segment' in the run's configuration.")
-    recogniser = load_model(part.model, cores, **part.options)
-    return Cascade(recogniser, decoding, load_translator(path, settings.translator, cores), settings)
+    return load(path, options, cores)
 
 
-def _decoding_of(path: Path, recogniser: Recogniser) -> Decoding:
-    """The recogniser's decoding configuration, from the cascade's file or from its own."""
-    from simulst.config import load_decoding, parse_decoding
+def _files(path: Path, options: CascadeOptions) -> tuple[Path, ...]:
+    from simulst.models.cascade.loading import files
 
-    inner = recogniser.decoding
-    return parse_decoding(inner, str(path)) if isinstance(inner, dict) else load_decoding(beside(path, inner))
-
-
-def _digest(path: Path, options: CascadeOptions) -> str:
-    from simulst.models.registry import digest_of_weights
-
-    settings, part = read_settings(path)
-    # The decoding configuration may be a file of its own, whose content can change while its name stays.
-    decoding = json.dumps(_decoding_of(path, part).raw, sort_keys=True)
-    parts = [path.read_text(encoding="utf-8"), decoding, digest_of_weights(part.model, part.options)]
-    model, kind = settings.translator.get("model"), settings.translator.get("type")
-    if kind in ("huggingface", "llm", "ctranslate2") and isinstance(model, str):
-        from simulst.models.huggingface.folder import digest_of_files, digest_of_folder
-
-        place = Path(beside(path, model))
-        parts.append(digest_of_files([place / "model.bin"]) if kind == "ctranslate2" else digest_of_folder(place))
-    return digest(parts)
+    return files(path)
 
 
 family = Family(
@@ -130,5 +44,5 @@ family = Family(
     recognises=_recognises,
     options=CascadeOptions,
     load=_load,
-    digest=_digest,
+    files=_files,
 )

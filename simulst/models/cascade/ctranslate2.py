@@ -8,12 +8,12 @@ from typing import Any
 
 from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Beam, Hypothesis, Tokens
-from simulst.models.cascade import beside
 from simulst.models.cascade.huggingface import MORE_TOKENS, TOKENS_PER_TOKEN
-from simulst.models.cascade.translators import Opener, Past, Translation, Translator, stopped
-from simulst.policy.stop import Stopping
+from simulst.models.cascade.settings import beside
+from simulst.models.cascade.translators import Opener, Past, Translation, Translator
+from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Steps, run_alone
+from simulst.search.calls import Steps, ask
 from simulst.search.loops import without_loops
 
 
@@ -30,6 +30,17 @@ class CTranslate2Text(Translator):
     tokenizer: str = ""
     device: str = "cpu"
     compute_type: str = "int8"
+
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """See Translator. Raises SimulstError: no such tokeniser."""
+        from simulst.models.huggingface.folder import find_folder, settings_of_folder
+
+        place = Path(beside(path, self.model))
+        found = [place / "model.bin", *settings_of_folder(place)]
+        if self.tokenizer:
+            other = settings_of_folder(find_folder(Path(beside(path, self.tokenizer))))
+            found += [file for file in other if file.name != "generation_config.json"]
+        return tuple(dict.fromkeys(found))
 
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: no such model, no tokeniser."""
@@ -78,19 +89,18 @@ class CTranslate2Translation(Translation):
     def text(self, tokens: Tokens) -> str:
         return self._tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
-    def continued(
+    def search_steps(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
-    ) -> Beam:
+    ) -> Steps[Beam]:
         assert isinstance(options, BeamSearch)
+        beam = yield from without_loops(options, lambda used: ask(TranslateBatch(self, sentence, prefix, used)))
+        if stop is None:
+            return beam
+        new = [h.tokens[len(prefix) :] for h in beam]
+        return [replace(h, tokens=prefix + t[: end_of(stop, t)]) for h, t in zip(beam, new, strict=True)]
 
-        def search(used: BeamSearch) -> Steps[Beam]:
-            yield from ()  # the library searches by itself
-            return self._searched(sentence, prefix, used)
-
-        beam = run_alone(without_loops(options, search))
-        return [replace(h, tokens=prefix + stopped(h.tokens[len(prefix) :], stop)) for h in beam]
-
-    def _searched(self, sentence: str, prefix: Tokens, options: BeamSearch) -> Beam:
+    def translate(self, sentence: str, prefix: Tokens, options: BeamSearch) -> Beam:
+        """CTranslate2's own search. Raises SimulstError: the text is too long."""
         tokenizer = self._tokenizer
         ids = [*self._front, *tokenizer.encode(sentence, add_special_tokens=False), tokenizer.eos_token_id]
         begin = [*self._prompt, *prefix]
@@ -119,3 +129,16 @@ class CTranslate2Translation(Translation):
             tokens = tuple(tokenizer.convert_tokens_to_ids(names))[len(begin) :]
             beam.append(Hypothesis(prefix + tokens, score))
         return beam
+
+
+@dataclass(frozen=True)
+class TranslateBatch:
+    """A call: CTranslate2's own search. See `CTranslate2Translation.translate`."""
+
+    translation: CTranslate2Translation
+    sentence: str
+    prefix: Tokens
+    options: BeamSearch
+
+    def answer(self) -> Beam:
+        return self.translation.translate(self.sentence, self.prefix, self.options)

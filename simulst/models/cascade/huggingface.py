@@ -9,14 +9,14 @@ from typing import Any, Literal
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.base import check_device
-from simulst.models.cascade import beside
+from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import Opener, Past, Translation, Translator
-from simulst.models.window import tell_of_full_context
+from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import run_alone
+from simulst.search.calls import Steps, ask
 from simulst.search.loops import without_loops
 
 TOKENS_PER_TOKEN = 3.0  # the most that a translation may have of each of the source
@@ -36,16 +36,22 @@ class HuggingFaceText(Translator):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     trust_remote_code: bool = False
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """See Translator. Raises SimulstError: no such model."""
+        from simulst.models.huggingface.folder import files_of_folder
+
+        return files_of_folder(Path(beside(path, self.model)), self.trust_remote_code)
+
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: no such model, or none that turns text into text."""
         import torch
 
-        from simulst.models.huggingface import HuggingFaceOptions
         from simulst.models.huggingface.architectures import Architecture
         from simulst.models.huggingface.attention import attend_by_steps
         from simulst.models.huggingface.decoder import read_last_only
         from simulst.models.huggingface.folder import find_folder
         from simulst.models.huggingface.loading import quiet, read_model, read_tokenizer
+        from simulst.models.huggingface.options import HuggingFaceOptions
 
         check_device(self.device)
         place = Path(beside(path, self.model))
@@ -93,26 +99,28 @@ class TextTranslation(Translation):
     def text(self, tokens: Tokens) -> str:
         return self._parts.text(tokens)
 
-    def continued(
+    def search_steps(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
-    ) -> Beam:
+    ) -> Steps[Beam]:
         assert isinstance(options, JointBeamSearch)
         parts = self._parts
         if len(prefix) >= parts.positions - len(self._prompt):
-            tell_of_full_context(parts.path, parts.positions, "let sentences be shorter (most_words)")
+            warn_of_full_context(parts.path, parts.positions, "let sentences be shorter (most_words)")
             return [Hypothesis(prefix)]
-        found = without_loops(options, lambda used: joint_beam_search(self._over(sentence, used), prefix, stop))
-        return run_alone(found) or [Hypothesis(prefix)]
 
-    def _over(self, sentence: str, options: JointBeamSearch) -> JointSearch:
+        def search(used: JointBeamSearch) -> Steps[Beam]:
+            over = yield from self._over(sentence, used)
+            return (yield from joint_beam_search(over, prefix, stop))
+
+        return (yield from without_loops(options, search)) or [Hypothesis(prefix)]
+
+    def _over(self, sentence: str, options: JointBeamSearch) -> Steps[JointSearch]:
         """A sentence that has not grown keeps its encoding, and what the decoder has read of its translation."""
         if self._open is None or self._open[:2] != (sentence, options):
-            self._open = (sentence, options, self._search(sentence, options))
+            self._open = (sentence, options, (yield from self._search(sentence, options)))
         return self._open[2]
 
-    def _search(self, sentence: str, options: JointBeamSearch) -> JointSearch:
-        import torch
-
+    def _search(self, sentence: str, options: JointBeamSearch) -> Steps[JointSearch]:
         from simulst.models.huggingface.decoder import SteppedDecoder
 
         parts = self._parts
@@ -126,9 +134,7 @@ class TextTranslation(Translation):
                 f"{parts.path}: a text has {len(ids)} tokens, but the model reads {parts.positions}; let sentences be "
                 "shorter (most_words)."
             )
-        with torch.inference_mode():
-            source = torch.tensor([ids], device=parts.model.device)
-            frames = parts.model.get_encoder()(input_ids=source).last_hidden_state[0]
+        frames = yield from ask(EncodeText(parts.model, ids))
         decoder = SteppedDecoder(parts.model, self._prompt, parts.never, parts.never_first)
         most = min(options.length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
         terms = parts.terms(self.background, options, self._target)
@@ -136,3 +142,18 @@ class TextTranslation(Translation):
         search = JointSearch(decoder, bounded, parts.eos, parts.eos, terms=terms)
         search.append(frames)
         return search
+
+
+@dataclass(frozen=True)
+class EncodeText:
+    """A call: the encoder's frames of a text, (T, width). tokens: of the text."""
+
+    model: Any
+    tokens: list[int]
+
+    def answer(self) -> Any:
+        import torch
+
+        with torch.inference_mode():
+            source = torch.tensor([self.tokens], device=self.model.device)
+            return self.model.get_encoder()(input_ids=source).last_hidden_state[0]

@@ -10,16 +10,16 @@ from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.models.base import check_device
-from simulst.models.cascade import beside
 from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.huggingface import MORE_TOKENS, TOKENS_PER_TOKEN
+from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import Opener, Past, Translation
-from simulst.models.window import tell_of_full_context
+from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import run_alone
+from simulst.search.calls import Steps
 from simulst.search.loops import without_loops
 from simulst.search.terms import terms_of
 
@@ -41,6 +41,12 @@ class LLM(ChatOptions):
     device: str = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     trust_remote_code: bool = False
+
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """See Translator. Raises SimulstError: no such model."""
+        from simulst.models.huggingface.folder import files_of_folder
+
+        return files_of_folder(Path(beside(path, self.model)), self.trust_remote_code)
 
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: no such model, or none that chats."""
@@ -108,8 +114,8 @@ class Loaded:
             try:
                 text = self.tokenizer.apply_chat_template(messages, **options)
             except Exception:  # the template refuses the role `system`: the first message says it
-                [told, asked, *others] = messages
-                first = {"role": "user", "content": f"{told['content']}\n\n{asked['content']}"}
+                [system, asked, *others] = messages
+                first = {"role": "user", "content": f"{system['content']}\n\n{asked['content']}"}
                 text = self.tokenizer.apply_chat_template([first, *others], **options)
         except Exception as error:  # a template is a program, which may raise anything
             raise SimulstError(f"{self.path}: the chat template cannot be used ({first_line(error)}).") from error
@@ -134,17 +140,20 @@ class LLMTranslation(Translation):
     def text(self, tokens: Tokens) -> str:
         return self._loaded.text(tokens)
 
-    def continued(
+    def search_steps(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
-    ) -> Beam:
+    ) -> Steps[Beam]:
         assert isinstance(options, JointBeamSearch)
         chat = self._options.messages(*self._languages, sentence, past, self.background)
         prompt = self._loaded.prompt(chat)
         if len(prompt) < self._positions <= len(prompt) + len(prefix):
-            tell_of_full_context(self._loaded.path, self._positions, REMEDY)
+            warn_of_full_context(self._loaded.path, self._positions, REMEDY)
             return [Hypothesis(prefix)]
-        found = without_loops(options, lambda used: joint_beam_search(self._over(prompt, sentence, used), prefix, stop))
-        return run_alone(found) or [Hypothesis(prefix)]
+
+        def search(used: JointBeamSearch) -> Steps[Beam]:
+            return joint_beam_search(self._over(prompt, sentence, used), prefix, stop)
+
+        return (yield from without_loops(options, search)) or [Hypothesis(prefix)]
 
     def _over(self, prompt: Tokens, sentence: str, options: JointBeamSearch) -> JointSearch:
         if self._open is None or self._open[:2] != (prompt, options):

@@ -16,15 +16,16 @@ from simulst.config import Decoding
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.meter import Meter
-from simulst.models.base import Model, Session
-from simulst.models.cascade import Settings
 from simulst.models.cascade.sentences import split_sentences
+from simulst.models.cascade.settings import Settings
 from simulst.models.cascade.translators import Opener, Past, Translation
+from simulst.models.registry import load_model
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import SearchOptions
+from simulst.search.calls import Steps, run_alone
+from simulst.session import Model, Session, share_search
 from simulst.stream import Stream
-from simulst.words import plain_spaces
 
 
 class Cascade:
@@ -41,7 +42,7 @@ class Cascade:
         translation = self._translate(source, target)
         session = self._recogniser.session(source, source, meter.part("recogniser"))
         session.languages = source, source
-        stream = Stream(session, self._decoding, unit_of(source))
+        stream = Stream(session, self._decoding, unit_of(source), load_model=load_model)
         return CascadeSession(stream, translation, self._settings, meter)
 
 
@@ -58,48 +59,53 @@ class CascadeSession(Session):
         self.layers, self.heads = translation.layers, translation.heads
         self._length = 0
         self._final = False
-        self._gone: Tokens = ()  # committed tokens of sentences that have left
+        self._evicted: Tokens = ()  # committed tokens of sentences that have left
         self._heard = ""  # what the recogniser has written of later ones
         self._past: Past = ()  # the last sentences that have left
         # Characters and tokens of the sentences that ended in the last search, and what is past without them.
         self._ended: tuple[int, int, Past] = (0, 0, ())
 
-    def tell(self, background: Background) -> None:
-        """The recogniser is told what is in the source language, the translator everything."""
-        super().tell(background)
+    def prompt(self, background: Background) -> None:
+        """The recogniser gets what is in the source language, the translator everything."""
+        super().prompt(background)
         self._translation.background = background
-        self._stream.session.tell(background.spoken)
+        self._stream.session.prompt(background.spoken)
 
     @property
     def length(self) -> int:
         return self._length
 
     @property
-    def heard(self) -> int:
+    def available(self) -> int:
         """The length at which the recogniser has decoded: until it does so again, the text is the same."""
         return round(self._stream.reads[-1] * self.sample_rate / 1000) if self._stream.reads else 0
 
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        run_alone(self.extend_steps(samples, final))
+
+    def extend_steps(self, samples: np.ndarray, final: bool = False) -> Steps[None]:
         self._length += samples.size
         self._final = final
-        self._heard += "".join(word.text for word in self._stream.push(samples, final))
+        words = yield from self._stream.push_steps(samples, final)
+        self._heard += "".join(word.text for word in words)
 
     def text(self, tokens: Tokens) -> str:
         return self._translation.text(tokens)
 
-    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
+    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        """A search of several translations, each of which is shared by itself. So the whole has no `key`."""
         ended, rest = split_sentences(self._heard, self._settings.most_words, self._unit)
-        before, past = self._gone, self._past
-        prefix = committed[len(self._gone) :]
+        before, past = self._evicted, self._past
+        prefix = committed[len(self._evicted) :]
         for sentence in ended:
-            [best, *_] = self._translated(sentence, prefix, options, past)
+            [best, *_] = yield from self._translated(sentence, prefix, options, past)
             before += best.tokens + (self._translation.between if best.tokens else ())
             prefix = ()
             past = self._with(past, sentence, best.tokens)
         self._ended = sum(map(len, ended)), len(before), past
         # A STOP that listens may decide otherwise about the same text, once it has heard more.
         known = (self._length, committed) if stop is not None and Need.AUDIO in stop.options.needs else ()
-        beam = self._translated(rest + self._unstable(rest), prefix, options, past, stop, known)
+        beam = yield from self._translated(rest + self._unstable(rest), prefix, options, past, stop, known)
         return Found([Hypothesis(before + h.tokens, h.score) for h in beam])
 
     def _translated(
@@ -110,13 +116,17 @@ class CascadeSession(Session):
         past: Past,
         stop: Stopping | None = None,
         known: tuple[Any, ...] = (),
-    ) -> Beam:
+    ) -> Steps[Beam]:
         """known: what `stop` decides by, besides these."""
         sentence = sentence.strip()
         if not sentence:
             return [Hypothesis(prefix)]
-        key = ("translation", sentence, prefix, options, stop.options if stop else None, past, *known)
-        return self.meter.shared(key, lambda: self._translation.continued(sentence, prefix, options, stop, past))
+
+        def search(prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Beam]:
+            return self._translation.search_steps(sentence, prefix, options, stop, past)
+
+        key = sentence, past, known
+        return (yield from share_search(self.meter, key, search, prefix, options, stop))
 
     def _with(self, past: Past, sentence: str, tokens: Tokens) -> Past:
         """The last sentences, with one more."""
@@ -127,19 +137,17 @@ class CascadeSession(Session):
         """What follows in the recogniser's best hypothesis, up to the end of the sentence."""
         if self._final or not self._settings.unstable:
             return ""
-        whole = plain_spaces(self._stream.session.text(self._stream.best), self._unit)
-        written = "".join(word.text for word in self._stream.emissions)
-        if not whole.lstrip().startswith(written.lstrip()):
+        more = self._stream.unstable_text
+        if not more:
             return ""
-        more = whole.lstrip()[len(written.lstrip()) :]
         ended, last = split_sentences(rest + more, self._settings.most_words, self._unit)
         return (ended[0] if ended else last)[len(rest) :]
 
     # ---- what leaves: sentences, not audio ----
 
     @property
-    def gone(self) -> int:
-        return len(self._gone)
+    def evicted(self) -> int:
+        return len(self._evicted)
 
     def is_full(self) -> bool:
         return self._ended[0] > 0
@@ -150,5 +158,5 @@ class CascadeSession(Session):
     def slide(self, committed: Tokens) -> None:
         characters, tokens, self._past = self._ended
         self._heard = self._heard[characters:]
-        self._gone = committed[:tokens]
+        self._evicted = committed[:tokens]
         self._ended = 0, 0, self._past

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from simulst.background import NOTHING, Background
-from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.needs import Need
-from simulst.options import build_options
-from simulst.policy.context import TokensView
-from simulst.policy.stop import Stopping
+from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
+from simulst.search.calls import Steps, ask
 from simulst.words import split
 
 Past = tuple[tuple[str, str], ...]
@@ -25,7 +23,7 @@ Past = tuple[tuple[str, str], ...]
 
 
 class Translation(ABC):
-    """One language pair of a translator. The attributes are those of `simulst.models.base.Session`, and:
+    """One language pair of a translator. The attributes are those of `simulst.session.Session`, and:
 
     history: how many sentences before the one to translate it is shown.
     between: the tokens between two sentences.
@@ -41,9 +39,9 @@ class Translation(ABC):
     background: Background = NOTHING
 
     @abstractmethod
-    def continued(
+    def search_steps(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
-    ) -> Beam:
+    ) -> Steps[Beam]:
         """Translations of a sentence, or of its beginning, that begin with the prefix; at least one, best first.
 
         stop: ends the search; None: it runs to the end of the sentence.
@@ -67,6 +65,10 @@ class Translator(ABC):
     def load(self, path: Path, cores: int) -> Opener:
         """Load what is heavy. path: of the cascade's file, for errors. cores: processors that may be used."""
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """The files that it is made of, in a fixed order. Raises SimulstError: one is missing."""
+        return ()
+
 
 class PlainTranslation(Translation):
     """Of a translator that gives one text at a time: its words (characters for zh, ja, ...) are the tokens."""
@@ -84,12 +86,13 @@ class PlainTranslation(Translation):
         What follows must begin with whitespace where it begins a new word.
         """
 
-    def continued(
+    def search_steps(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
-    ) -> Beam:
-        text, follows = self.translate(sentence, self.text(prefix).strip(), past)
+    ) -> Steps[Beam]:
+        text, follows = yield from ask(Translate(self, sentence, self.text(prefix).strip(), past))
         tokens = self._tokens(text, joined=follows and bool(prefix) and not text[:1].isspace())
-        return [Hypothesis(prefix + stopped(tokens if follows else tokens[place_of(prefix, tokens) :], stop))]
+        new = tokens if follows else tokens[place_of(prefix, tokens) :]
+        return [Hypothesis(prefix + new[: end_of(stop, new) if stop else None])]
 
     def text(self, tokens: Tokens) -> str:
         return "".join(self.words[token] for token in tokens)
@@ -107,15 +110,17 @@ class PlainTranslation(Translation):
         return tuple(found)
 
 
-def stopped(new: Tokens, stop: Stopping | None) -> Tokens:
-    """The new tokens up to the place where STOP would have ended a search that it could not end.
+@dataclass(frozen=True)
+class Translate:
+    """A call: a translator that gives one text at a time does so. See `PlainTranslation.translate`."""
 
-    A search asks before each token, also before `<eos>`.
-    """
-    if stop is None:
-        return new
-    end = next((end for end in range(len(new) + 1) if stop.ends(TokensView(new[:end]))), None)
-    return new if end is None else new[: max(0, end - stop.discard)]
+    translation: PlainTranslation
+    sentence: str
+    begin: str
+    past: Past
+
+    def answer(self) -> tuple[str, bool]:
+        return self.translation.translate(self.sentence, self.begin, self.past)
 
 
 def place_of(prefix: Tokens, tokens: Tokens) -> int:
@@ -132,26 +137,3 @@ def place_of(prefix: Tokens, tokens: Tokens) -> int:
         costs = np.minimum.accumulate(row - steps) + steps  # insertions
     best = np.flatnonzero(costs == costs.min())
     return int(best[np.abs(best - len(prefix)).argmin()])
-
-
-def load_translator(path: Path, raw: dict[str, Any], cores: int) -> Opener:
-    """From what a cascade's file says. Raises SimulstError: no such type, wrong options, what `load` raises."""
-    from simulst.models.cascade.command import Command
-    from simulst.models.cascade.ctranslate2 import CTranslate2Text
-    from simulst.models.cascade.huggingface import HuggingFaceText
-    from simulst.models.cascade.llm import LLM
-    from simulst.models.cascade.server import Server
-
-    types: dict[str, type[Any]] = {
-        "command": Command,
-        "ctranslate2": CTranslate2Text,
-        "huggingface": HuggingFaceText,
-        "llm": LLM,
-        "server": Server,
-    }
-    kind = raw.get("type")
-    if kind not in types:
-        raise SimulstError(f"{path}: 'translator' has no type '{kind}'; choose from {', '.join(types)}.")
-    values = {name: value for name, value in raw.items() if name != "type"}
-    translator: Translator = build_options(types[kind], values, str(path), f"'translator' of type '{kind}'")
-    return translator.load(path, cores)

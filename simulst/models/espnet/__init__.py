@@ -5,38 +5,11 @@ Nothing heavy is imported before a model is loaded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import Field
-
-from simulst.errors import SimulstError
-from simulst.models.base import Family, Model
-
-LEAST_WINDOW = 5.0  # seconds
-
-
-@dataclass(frozen=True)
-class ESPnetOptions:
-    """Options of an ESPnet model.
-
-    device: the torch device, such as cpu or cuda.
-    threads: torch's threads, in the whole process. 0: as many as speed up a model of this width.
-    checkpoint: the name of the weights file in the directory. Empty: averaged weights if there are any, else the best.
-    window: seconds of speech that the decoder sees, for streams without end. 0: all of it. Blockwise encoders only.
-    precision: float32, bfloat16, or int8. int8 leaves the encoder in float32 (see linear.py).
-    """
-
-    device: str = "cpu"
-    threads: Annotated[int, Field(ge=0)] = 0
-    checkpoint: str = ""
-    window: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    precision: Literal["float32", "int8", "bfloat16"] = "float32"
-
-    def __post_init__(self) -> None:
-        if 0 < self.window < LEAST_WINDOW:
-            raise SimulstError(f"window: {self.window:g} s is too short; give {LEAST_WINDOW:g} or more, or 0 for all.")
+from simulst.models.base import Family
+from simulst.models.espnet.options import ESPnetOptions
+from simulst.session import Model
 
 
 def _recognises(path: Path) -> bool:
@@ -53,10 +26,10 @@ def _load(path: Path, options: ESPnetOptions, cores: int) -> Model:
     return load(path, options, cores)
 
 
-def _digest(path: Path, options: ESPnetOptions) -> str:
+def _files(path: Path, options: ESPnetOptions) -> tuple[Path, ...]:
     from simulst.models.espnet.experiment import Experiment
 
-    return Experiment(path, options.checkpoint).digest()
+    return Experiment(path, options.checkpoint).files()
 
 
 family = Family(
@@ -65,5 +38,5 @@ family = Family(
     recognises=_recognises,
     options=ESPnetOptions,
     load=_load,
-    digest=_digest,
+    files=_files,
 )

@@ -10,18 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from simulst.meter import Meter
-from simulst.models.espnet.blockwise_encoder import GROUP, EncoderState
-from simulst.search.calls import Steps, run_alone
-
-if TYPE_CHECKING:
-    from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.network.blockwise_encoder import GROUP, EncoderState
+from simulst.models.espnet.parts import Parts
+from simulst.search.calls import Steps, ask, run_alone
 
 PRICINGS = 3  # how often the time to encode some blocks is measured; the median counts
 
@@ -51,7 +49,7 @@ class Encoding(ABC):
     parts: the encoder frames, in order. The session removes the first parts when it no longer needs them.
     """
 
-    def __init__(self, model: ESPnet, meter: Meter) -> None:
+    def __init__(self, model: Parts, meter: Meter) -> None:
         self._model, self._meter = model, meter
         self._audio = np.zeros(0, dtype=np.float32)
         self._start = 0  # the number of the first sample in _audio
@@ -65,8 +63,8 @@ class Encoding(ABC):
 
     @property
     @abstractmethod
-    def heard(self) -> int:
-        """See `Session.heard`."""
+    def available(self) -> int:
+        """See `Session.available`."""
 
     @property
     def end(self) -> int:
@@ -91,7 +89,7 @@ class EncodeAll:
     The answer: encoder frames (t, width).
     """
 
-    model: ESPnet
+    model: Parts
     reduced: Tensor
 
     def answer(self) -> Tensor:
@@ -101,13 +99,13 @@ class EncodeAll:
 class FullContextEncoding(Encoding):
     """For full-context encoders. There is one part. Each step encodes it again, but for the encoder's first step."""
 
-    def __init__(self, model: ESPnet, meter: Meter) -> None:
+    def __init__(self, model: Parts, meter: Meter) -> None:
         super().__init__(model, meter)
         self._lasting: list[Tensor] = []  # of the first step, the rows that more audio does not change
         self._reduced = 0  # the length of audio of which they are
 
     @property
-    def heard(self) -> int:
+    def available(self) -> int:
         """How many frames the first step writes. Less audio than for one more of them makes no step."""
         return self._model.reduction.count(self.length)
 
@@ -120,7 +118,8 @@ class FullContextEncoding(Encoding):
         lasting, rest = self._meter.shared(name, self._reduce)
         self._lasting.append(lasting)
         self._reduced = self.length
-        frames = yield from self._meter.shared_steps(key, lambda: self._encoded(torch.cat([*self._lasting, rest])))
+        reduced = torch.cat([*self._lasting, rest])
+        frames = yield from self._meter.shared_steps(key, lambda: ask(EncodeAll(self._model, reduced)))
         self.parts = [Encoded(key, frames)]
 
     def _reduce(self) -> tuple[Tensor, Tensor]:
@@ -131,9 +130,6 @@ class FullContextEncoding(Encoding):
             return rest[:0], rest
         lasting = reduction.lasting(self._audio, known)
         return lasting, reduction.rest(self._audio, known + len(lasting))
-
-    def _encoded(self, reduced: Tensor) -> Steps[Tensor]:
-        return (yield EncodeAll(self._model, reduced))
 
 
 @dataclass(frozen=True)
@@ -146,7 +142,7 @@ class EncodeBlocks:
     The answer: new encoder frames (t, width), and the encoder's state after them.
     """
 
-    model: ESPnet
+    model: Parts
     features: Tensor
     state: EncoderState | None
     final: bool
@@ -186,7 +182,7 @@ class _Block:
 class BlockwiseEncoding(Encoding):
     """For blockwise encoders. Each step adds a part, and audio that is no longer needed is dropped."""
 
-    def __init__(self, model: ESPnet, meter: Meter) -> None:
+    def __init__(self, model: Parts, meter: Meter) -> None:
         super().__init__(model, meter)
         assert model.blockwise is not None
         self._encoder = model.blockwise
@@ -195,14 +191,14 @@ class BlockwiseEncoding(Encoding):
         self._flushed = False
 
     @property
-    def heard(self) -> int:
+    def available(self) -> int:
         """How many blocks can be encoded from the audio so far, whether they are written already or not."""
         ready = self._model.features.count(self.length, final=False) - self._encoder.first_features
         return 1 + ready // self._hop_features if ready >= 0 else 0
 
     def block_end(self, count: int) -> float:
         """The length (samples) at which the encoder will have written `count` more blocks than now."""
-        return self._model.features.samples(self._features_of(self.heard + count))
+        return self._model.features.samples(self._features_of(self.available + count))
 
     def length_of(self, frames: int) -> int:
         """The length of audio, in samples, with which the encoder has written `frames` frames."""
@@ -242,8 +238,8 @@ class BlockwiseEncoding(Encoding):
 
     def _due(self) -> list[Hashable]:
         """The names of the blocks that can be encoded now, and at the end also of the rest. Marks them as written."""
-        keys: list[Hashable] = [("block", number) for number in range(self._written, self.heard)]
-        self._written = self.heard
+        keys: list[Hashable] = [("block", number) for number in range(self._written, self.available)]
+        self._written = self.available
         if self.final and not self._flushed:
             self._flushed = True
             keys.append(self._rest)
@@ -290,12 +286,12 @@ class BlockwiseEncoding(Encoding):
             self._audio, self._start = self._audio[keep:], self._start + keep
 
 
-def open_encoding(model: ESPnet, meter: Meter) -> Encoding:
+def open_encoding(model: Parts, meter: Meter) -> Encoding:
     """Open a new utterance."""
     return BlockwiseEncoding(model, meter) if model.blockwise else FullContextEncoding(model, meter)
 
 
-def seconds_of_blocks(model: ESPnet, blocks: int) -> float:
+def seconds_of_blocks(model: Parts, blocks: int) -> float:
     """The seconds that it takes to encode `blocks` blocks at once. A stream that shares the blocks is charged them.
 
     The time is measured at the first call, and the model remembers it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,18 +10,16 @@ import torch
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.models.espnet.encoding import open_encoding
+from simulst.models.espnet.parts import Parts
 from simulst.search.beam import log_difference
 from simulst.search.calls import run_alone
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
-
-if TYPE_CHECKING:
-    from simulst.models.espnet.model import ESPnet
 
 
 class ESPnetGuide:
     """One utterance. language: unwritten tokens that every text begins with."""
 
-    def __init__(self, model: ESPnet, language: Tokens, meter: Meter) -> None:
+    def __init__(self, model: Parts, language: Tokens, meter: Meter) -> None:
         self._model, self._language, self._meter = model, language, meter
         self._encoding = open_encoding(model, meter)
         self._heard = 0  # parts of the encoding that the scorer has

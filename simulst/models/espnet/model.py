@@ -1,82 +1,17 @@
-"""A loaded ESPnet2 model. It opens sessions and computes what they ask for.
-
-Contextual-block encoders (Tsunoo et al. 2021) run incrementally. Each block is encoded as soon as its audio is there,
-so the output depends on the audio so far, and not on how it was cut into pushes. Full-context encoders (conformer,
-transformer, vgg_rnn) encode all audio again at each step. Only features and the convolution after them are kept.
-"""
+"""A loaded ESPnet2 model. It opens sessions, and guides for the sessions of other models."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
-from torch import Tensor
-
-from simulst.audio.features import LogMel, Normalize
-from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
-from simulst.models.espnet.blockwise_encoder import BlockwiseEncoder, EncoderState
-from simulst.models.espnet.decoder import CachedDecoder
-from simulst.models.espnet.full_context_encoder import FullContextEncoder, ReducedPrefixes, Reduction
 from simulst.models.espnet.guide import ESPnetGuide
-from simulst.models.espnet.recurrent_decoder import RecurrentDecoder
+from simulst.models.espnet.parts import Parts
 from simulst.models.espnet.session import ESPnetSession
-from simulst.models.espnet.vocabulary import Vocabulary
-from simulst.search import JointBeamSearch
 
 
-class ESPnet:
-    """A speech translation (or recognition) model. loading.py creates it from files.
-
-    path: the experiment, for errors.
-    vocabulary: the output tokens.
-    languages: the source and the target language; "" if it is not known, or if there are several.
-    features: computes the filterbank features.
-    normalize: normalises them.
-    encoder: blockwise or full-context.
-    decoder: reads one token at a time.
-    ctc_layer: predicts the output text from encoder frames (t, width); None: the model has no such layer.
-    window: seconds of speech that the decoder sees; 0: all of it.
-    device: the torch device.
-    search: used if a decoding configuration names none. It holds the search's weights that were chosen on dev, if any.
-    """
-
-    sample_rate = SAMPLE_RATE
-
-    def __init__(
-        self,
-        path: Path,
-        vocabulary: Vocabulary,
-        languages: tuple[str, str],
-        features: LogMel,
-        normalize: Normalize,
-        encoder: BlockwiseEncoder | FullContextEncoder,
-        decoder: CachedDecoder | RecurrentDecoder,
-        ctc_layer: torch.nn.Module | None,
-        window: float,
-        device: torch.device,
-        search: JointBeamSearch,
-    ) -> None:
-        self.path = path
-        self.search = search
-        self.vocabulary = vocabulary
-        self.languages = languages
-        self.features = features
-        self.encoder = encoder
-        self.decoder = decoder
-        self.no_frames = torch.zeros(0, encoder.width, device=device)
-        """No encoder frames: (0, width)."""
-        self.window_frames = 0
-        if isinstance(encoder, BlockwiseEncoder):
-            self.window_frames = round(window * SAMPLE_RATE / (features.hop * encoder.subsample))
-        self.seconds_of_blocks: dict[int, float] = {}
-        """Seconds that it takes to encode so many blocks at once, as far as measured (see encoding.py)."""
-        self._normalize = normalize
-        self._ctc_layer = ctc_layer
+class ESPnet(Parts):
+    """A speech translation (or recognition) model."""
 
     def session(self, source: str, target: str, meter: Meter | None = None) -> ESPnetSession:
         """Open a new utterance.
@@ -114,51 +49,3 @@ class ESPnet:
             return self.vocabulary.language_prefix(target)
         except SimulstError as error:
             raise SimulstError(f"{self.path}: {error}") from error
-
-    @property
-    def blockwise(self) -> BlockwiseEncoder | None:
-        """The encoder if it is blockwise, else None."""
-        return self.encoder if isinstance(self.encoder, BlockwiseEncoder) else None
-
-    @property
-    def full_context(self) -> FullContextEncoder:
-        """The encoder of a model that is not blockwise."""
-        assert isinstance(self.encoder, FullContextEncoder)
-        return self.encoder
-
-    @property
-    def has_ctc(self) -> bool:
-        """Whether there is a CTC layer that predicts the output text."""
-        return self._ctc_layer is not None
-
-    def text(self, tokens: Tokens) -> str:
-        """Plain text. A word is complete if a space follows it. An incomplete character becomes U+FFFD."""
-        return self.vocabulary.text(tokens)
-
-    def encode_blocks(self, features: Tensor, state: EncoderState | None, final: bool) -> tuple[Tensor, Any]:
-        """Encode more features (B, n, dims) → new encoder frames (B, t, width), and the state for the next call."""
-        assert self.blockwise is not None
-        return self.blockwise(self._normalize(features), state, final)
-
-    def encode(self, audio: np.ndarray) -> Tensor:
-        """Encode an utterance, (n,) float32, with a full-context encoder → encoder frames (t, width)."""
-        return self.full_context(self.reduction.all(audio)[None])[0]
-
-    @property
-    def reduction(self) -> Reduction:
-        """The part of a full-context encoder that needs no frame twice."""
-        return Reduction(self.features, self.full_context)
-
-    def reduced(self, audio: np.ndarray) -> ReducedPrefixes:
-        """The part of the encoder that all prefixes of an utterance, (n,) float32, share."""
-        return ReducedPrefixes(self.reduction, audio)
-
-    def encode_prefixes(self, utterances: list[ReducedPrefixes], samples: int) -> Tensor:
-        """Encode the first `samples` samples of each of B utterances → encoder frames (B, t, width)."""
-        return self.full_context(torch.stack([utterance(samples) for utterance in utterances]))
-
-    @torch.inference_mode()
-    def ctc(self, frames: Tensor) -> Tensor:
-        """Log posteriors (t, V) of encoder frames (t, width)."""
-        assert self._ctc_layer is not None
-        return torch.log_softmax(self._ctc_layer(frames), -1)

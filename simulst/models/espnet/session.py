@@ -5,30 +5,27 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
 
 from simulst.hypotheses import Found, Tokens
 from simulst.meter import Meter
-from simulst.models.base import Session
-from simulst.models.espnet.decoder import CachedDecoder
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
-from simulst.models.espnet.recurrent_decoder import Carried, RecurrentDecoder
+from simulst.models.espnet.network.decoder import CachedDecoder
+from simulst.models.espnet.network.recurrent_decoder import Carried, RecurrentDecoder
+from simulst.models.espnet.parts import Parts
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions, SearchOptions
+from simulst.search import BWBS, IBWBS, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
-from simulst.search.calls import Steps, run_alone
+from simulst.search.blockwise import KeptSearch
+from simulst.search.calls import Steps, ask
 from simulst.search.terms import Terms, terms_of
-
-if TYPE_CHECKING:
-    from simulst.models.espnet.model import ESPnet
+from simulst.session import Session
 
 LONG_SECONDS = 60  # of audio; a corpus's utterances are shorter
 
@@ -36,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 @functools.cache
-def tell_of_long_streams(path: Path, blockwise: bool) -> None:
+def warn_of_long_streams(path: Path, blockwise: bool) -> None:
     """Warn, once per model, that it has no window."""
     logger.warning(
         "%s: the audio is longer than %d s, and the model looks back on all of it, so each step takes longer "
@@ -69,7 +66,7 @@ class Posteriors:
     The answer: (t, V).
     """
 
-    model: ESPnet
+    model: Parts
     frames: Tensor
 
     def answer(self) -> Tensor:
@@ -84,16 +81,15 @@ class ESPnetSession(Session):
     meter: the clock of the stream.
     """
 
-    def __init__(self, model: ESPnet, language: Tokens, meter: Meter) -> None:
+    def __init__(self, model: Parts, language: Tokens, meter: Meter) -> None:
         super().__init__(meter)
         self._model, self._language = model, language
         self._encoding = open_encoding(model, meter)
         self._search: JointSearch | None = None
         self._terms: Terms | None = None
         self._searched = 0  # how many parts of the encoding it has
-        self._blockwise: BlockwiseBeamSearch | None = None
-        self._incremental: IncrementalBlockwiseBeamSearch | None = None
-        self._gone: Tokens = ()  # committed tokens that have left the window
+        self._kept = KeptSearch()
+        self._evicted: Tokens = ()  # committed tokens that have left the window
         self._steps: list[_Step] = []  # the steps whose frames are in the window; empty if there is no window
         self.gives = frozenset(
             {Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION}
@@ -112,8 +108,15 @@ class ESPnetSession(Session):
         return self._encoding.length
 
     @property
-    def heard(self) -> int:
-        return self._encoding.heard
+    def available(self) -> int:
+        return self._encoding.available
+
+    @property
+    def key(self) -> Hashable:
+        if isinstance(self._decoder, Carried):
+            return None  # what is found depends on the states that are carried on, and so on all steps before
+        parts = self._encoding.parts
+        return self.length, self._encoding.final, parts[0].first if parts else 0, self._evicted
 
     def extend(self, samples: np.ndarray, final: bool = False) -> None:
         self._encoding.extend(samples, final)
@@ -125,29 +128,32 @@ class ESPnetSession(Session):
         assert isinstance(self._encoding, BlockwiseEncoding)
         return self._encoding.block_end(count)
 
-    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        return run_alone(self.search_steps(committed, options, stop))
+    def encode_steps(self) -> Steps[None]:
+        return self._encoding.encode()
 
-    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
-        """Like `search`, but as steps whose calls the caller answers (see simulst/search/calls.py)."""
-        assert isinstance(options, JointOptions)
+    def find_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        """The window keeps count of what was found."""
         if not self._model.window_frames and self.length > LONG_SECONDS * self.sample_rate:
-            tell_of_long_streams(self._model.path, self._model.blockwise is not None)
-        yield from self._encoding.encode()
-        found = yield from self._search_window(self._language + committed[self.gone :], options, stop)
-        if self._gone or self._language:
-            cut = len(self._language)
-            found = replace(found, beam=[replace(h, tokens=self._gone + h.tokens[cut:]) for h in found.beam])
+            warn_of_long_streams(self._model.path, self._model.blockwise is not None)
+        found = yield from super().find_steps(committed, options, stop)
         if self._model.window_frames:
             best = len(found.best)
             self._steps.append(_Step(self._encoding.end, best, max(len(committed), best - found.held_back)))
         return found
 
+    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        assert isinstance(options, JointOptions)
+        found = yield from self._search_window(self._language + committed[self.evicted :], options, stop)
+        if self._evicted or self._language:
+            cut = len(self._language)
+            found = replace(found, beam=[replace(h, tokens=self._evicted + h.tokens[cut:]) for h in found.beam])
+        return found
+
     # ---- the window ----
 
     @property
-    def gone(self) -> int:
-        return len(self._gone)
+    def evicted(self) -> int:
+        return len(self._evicted)
 
     def limit(self) -> float:
         """The length at which half a window of frames is unsearched. A later step could lose frames unsearched."""
@@ -172,17 +178,16 @@ class ESPnetSession(Session):
     def slide(self, committed: Tokens) -> None:
         """Drop the older half of the window, and the tokens that were found in it."""
         edge = self._first_kept()
-        gone = max([self.gone, *(step.sure for step in self._steps if step.end <= edge)])
-        gone = min(gone, len(committed))  # what was sure need not have been committed
-        if self._incremental:
-            window = self._language + committed[self.gone :]
-            self._incremental.forget(window, len(self._language), gone - self.gone)
-        self._gone = committed[:gone]
+        leaving = max([self.evicted, *(step.sure for step in self._steps if step.end <= edge)])
+        leaving = min(leaving, len(committed))  # what was sure need not have been committed
+        window = self._language + committed[self.evicted :]
+        self._kept.slide(window, len(self._language), leaving - self.evicted)
+        self._evicted = committed[:leaving]
         self._steps = [step for step in self._steps if step.end > edge]
         parts = self._encoding.parts
         while parts[0].first < edge:
             parts.pop(0)
-        self._search = self._blockwise = None
+        self._search = None
 
     def _first_kept(self) -> int:
         """The first frame that stays when the window slides. With the next block, half of the window is used then."""
@@ -197,57 +202,35 @@ class ESPnetSession(Session):
     # ---- searches over what the window holds ----
 
     def _search_window(self, committed: Tokens, options: JointOptions, stop: Stopping | None) -> Steps[Found]:
-        if isinstance(options, JointBeamSearch) and isinstance(self._decoder, Carried):
-            # What is found depends on the states that are carried on, and so on all steps before: it is not shared.
-            return (yield from self._joint(committed, options, stop))
-        if isinstance(options, JointBeamSearch):
-            parts = self._encoding.parts
-            key = (
-                "search",
-                self.length,
-                self._encoding.final,
-                parts[0].first if parts else 0,
-                self._gone,
-                committed,
-                options,
-                stop.options if stop else None,
-            )
-            return (yield from self.meter.shared_steps(key, lambda: self._joint(committed, options, stop)))
         search = self._open_search(options, stop)
-        final = self._encoding.final
-        if isinstance(options, IBWBS):
-            yield from self._append_all(search)
-            if self._incremental is None:
-                self._incremental = IncrementalBlockwiseBeamSearch(search, options)
-            self._incremental.search = search
-            return (yield from self._incremental.step(committed, stop, final))
-        assert isinstance(options, BWBS)
-        self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
-        if not isinstance(self._encoding, BlockwiseEncoding):
-            yield from self._append_all(search)
-            self._blockwise.search = search
-            return (yield from self._blockwise.step(committed, stop, final))
-        # As in ESPnet, every block is searched, even if several blocks come at once. Blocks that were searched before
-        # the window slid are only context.
+        if isinstance(options, BWBS) and isinstance(self._encoding, BlockwiseEncoding):
+            return (yield from self._search_blocks(self._encoding, search, committed, options, stop))
+        yield from self._append_all(search)
+        if isinstance(options, BWBS | IBWBS):
+            return (yield from self._kept.step(search, options, committed, stop, self._encoding.final))
+        return Found((yield from joint_beam_search(search, committed, stop)))
+
+    def _search_blocks(
+        self, encoding: BlockwiseEncoding, search: JointSearch, committed: Tokens, options: BWBS, stop: Stopping | None
+    ) -> Steps[Found]:
+        """As in ESPnet, every block is searched, even if several blocks come at once.
+
+        Blocks that were searched before the window slid are only context.
+        """
         searched = self._steps[-1].end if self._steps else 0
         new = False  # whether `search` has frames that were not searched
         for part in self._new_parts():
             end = part.first
-            sizes = self._encoding.block_sizes(part)
+            sizes = encoding.block_sizes(part)
             log_probs = yield from self._log_probs(search, part)
             scores = [None] * len(sizes) if log_probs is None else log_probs.split(sizes)
             for frames, frame_scores in zip(part.frames.split(sizes), scores, strict=True):
                 if new:
-                    yield from self._blockwise.step(committed, stop, final=False)
+                    yield from self._kept.step(search, options, committed, stop, final=False)
                 search.append(frames, frame_scores)
                 end += len(frames)
                 new = end > searched
-        return (yield from self._blockwise.step(committed, stop, final))
-
-    def _joint(self, committed: Tokens, options: JointBeamSearch, stop: Stopping | None) -> Steps[Found]:
-        search = self._open_search(options, stop)
-        yield from self._append_all(search)
-        return Found((yield from joint_beam_search(search, committed, stop)))
+        return (yield from self._kept.step(search, options, committed, stop, encoding.final))
 
     def _open_search(self, options: JointOptions, stop: Stopping | None) -> JointSearch:
         """The search over the window's frames. With a full-context encoder all frames are new, and so is the search."""
@@ -276,7 +259,5 @@ class ESPnetSession(Session):
     def _log_probs(self, search: JointSearch, part: Encoded) -> Steps[Tensor | None]:
         if not search.with_ctc:
             return None
-        return (yield from self.meter.shared_steps(("ctc", part.key), lambda: self._posteriors(part)))
-
-    def _posteriors(self, part: Encoded) -> Steps[Tensor]:
-        return (yield Posteriors(self._model, part.frames))
+        call = Posteriors(self._model, part.frames)
+        return (yield from self.meter.shared_steps(("ctc", part.key), lambda: ask(call)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,13 +13,13 @@ from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
 from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
-from simulst.models.window import WindowedSession, tell_of_full_context
+from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
-from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch
-from simulst.search.calls import Steps, run_alone
+from simulst.search.blockwise import KeptSearch
+from simulst.search.calls import Steps, ask, run_alone
 from simulst.search.loops import without_loops
 from simulst.search.terms import Terms
 
@@ -63,11 +63,9 @@ class HuggingFaceSession(WindowedSession):
         ratio = architecture.tokens_per_frame
         self.default_search = JointBeamSearch(beam=BEAM, ctc_weight=0.0, max_length_ratio=ratio)
         self.layers, self.heads = sizes_of(architecture.model)
-        self._incremental: IncrementalBlockwiseBeamSearch | None = None
-        self._blockwise: BlockwiseBeamSearch | None = None
+        self._kept = KeptSearch()
         self._final = False
-        self._before: Tokens = ()  # text before the utterance
-        self._states: tuple[tuple[int, int], Encoded] | None = None  # of the encoder, and of which window they are
+        self._states: tuple[Hashable, Encoded] | None = None  # of the encoder, and of which audio they are
         self._terms: Terms | None = None
         # The last search, and over what and how it was.
         self._open: tuple[Encoded, tuple[JointOptions, Tokens], JointSearch] | None = None
@@ -81,79 +79,52 @@ class HuggingFaceSession(WindowedSession):
             self._before = self._model.tokens(text, self._languages[1])
 
     def _leave(self, tokens: int, samples: int, committed: Tokens) -> None:
-        if self._incremental is not None:
-            self._incremental.forget(self._in_window(committed), 0, tokens)
-        self._blockwise = None  # its decoder states have read what leaves
+        self._kept.slide(self._in_window(committed), 0, tokens)
         super()._leave(tokens, samples, committed)
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
 
-    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        return run_alone(self.search_steps(committed, options, stop))
-
-    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
-        """As `search`, but whoever drives it answers its calls (see simulst/search/calls.py)."""
-        prefix = self._in_window(committed)
-        if len(prefix) >= self._model.positions - len(self._prompt()):
-            tell_of_full_context(self._model.path, self._model.positions)
-            return Found([Hypothesis(committed)])
-        if isinstance(options, IBWBS | BWBS):
-            found = yield from self._by_blocks(prefix, options, stop)
-            return replace(found, beam=[replace(h, tokens=self._gone + h.tokens) for h in found.beam])
-        assert isinstance(options, JointBeamSearch)
-        key = (
-            "search",
-            self._key,
-            self._before,
-            self._shown,
-            self._gone,
-            prefix,
-            options,
-            stop.options if stop else None,
-        )
-        yield from self._encoded()  # not within the search: whoever takes that from the memo pays for both
-        beam = yield from self.meter.shared_steps(key, lambda: self._joint(prefix, options, stop))
-        return Found([Hypothesis(self._gone + h.tokens, h.score) for h in beam])
-
-    def _joint(self, prefix: Tokens, options: JointBeamSearch, stop: Stopping | None) -> Steps[Beam]:
-        encoded = yield from self._encoded()
-        if not encoded.heard:
-            return [Hypothesis(prefix)]
-        return (
-            yield from without_loops(
-                options, lambda used: joint_beam_search(self._search_over(encoded, used), prefix, stop)
-            )
-        )
-
-    def _by_blocks(self, prefix: Tokens, options: IBWBS | BWBS, stop: Stopping | None) -> Steps[Found]:
-        encoded = yield from self._encoded()
-        if not encoded.heard:
-            return Found([Hypothesis(prefix)])
-        search = self._search_over(encoded, options)
-        kept: IncrementalBlockwiseBeamSearch | BlockwiseBeamSearch
-        if isinstance(options, IBWBS):
-            kept = self._incremental = self._incremental or IncrementalBlockwiseBeamSearch(search, options)
-        else:
-            kept = self._blockwise = self._blockwise or BlockwiseBeamSearch(search, options)
-        kept.search = search
-        return (yield from kept.step(prefix, stop, self._final))
-
-    def _encoded(self) -> Steps[Encoded]:
+    def encode_steps(self) -> Steps[None]:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
-        if self._states is None or self._states[0] != self._key:
-            self._states = self._key, (yield from self.meter.shared_steps(("encode", self._key), self._encode))
+        if self._states is None or self._states[0] != self.audio_key:
+            call = Encode(self._model, self._audio)
+            encoded = yield from self.meter.shared_steps(("encode", self.audio_key), lambda: ask(call))
+            self._states = self.audio_key, encoded
+
+    @property
+    def _encoded(self) -> Encoded:
+        assert self._states is not None and self._states[0] == self.audio_key
         return self._states[1]
 
-    def _encode(self) -> Steps[Encoded]:
-        return (yield Encode(self._model, self._audio))
+    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        prefix = self._in_window(committed)
+        if len(prefix) >= self._model.positions - len(self._prompt()):
+            warn_of_full_context(self._model.path, self._model.positions)
+            return Found([Hypothesis(committed)])
+        found = yield from self._search_window(prefix, options, stop)
+        return replace(found, beam=[replace(h, tokens=self._evicted + h.tokens) for h in found.beam])
+
+    def _search_window(self, prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        encoded = self._encoded
+        if not encoded.heard:
+            return Found([Hypothesis(prefix)])
+        if isinstance(options, IBWBS | BWBS):
+            search = self._search_over(encoded, options)
+            return (yield from self._kept.step(search, options, prefix, stop, self._final))
+
+        def found(used: JointBeamSearch) -> Steps[Beam]:
+            return joint_beam_search(self._search_over(encoded, used), prefix, stop)
+
+        assert isinstance(options, JointBeamSearch)
+        return Found((yield from without_loops(options, found)))
 
     def _search_over(self, encoded: Encoded, options: JointOptions) -> JointSearch:
         """A search whose decoder knows what it has read of these frames before."""
         prompt = self._prompt()
         if self._open is None or self._open[0] is not encoded or self._open[1] != (options, prompt):
             model = self._model
-            never_first = () if self._gone or self._previous() else model.never_first
+            never_first = () if self._evicted or self._previous() else model.never_first
             decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
             most = max(1, model.positions - len(prompt)) / encoded.heard
             bounded = replace(options, max_length_ratio=min(options.length_ratio, most))
@@ -180,16 +151,12 @@ class HuggingFaceSession(WindowedSession):
         if not self._model.shows_previous:
             return ()
         known = self.background.target_text
-        told = self._model.tokens(known, self._languages[1]) if known else ()
-        return told + self._before + self._shown
-
-    @property
-    def _key(self) -> tuple[int, int]:
-        """What the window holds: the samples that have left it, and where it ends."""
-        return self._offset, self.length
+        prompt = self._model.tokens(known, self._languages[1]) if known else ()
+        return prompt + self._before + self._shown
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
-        encoded = run_alone(self._encoded())
+        run_alone(self.encode_steps())
+        encoded = self._encoded
         if not tokens or not encoded.heard:
             return [0.0] * len(tokens)
         model = self._model

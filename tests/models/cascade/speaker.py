@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import yaml
 
-from simulst.hypotheses import Found, Hypothesis, Tokens
+from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.meter import Meter
-from simulst.models.base import Session
+from simulst.models.cascade.translators import Translation
 from simulst.needs import Need
+from simulst.search.calls import run_alone
+from simulst.session import Session
 
 RATE = 16000
 STEP = RATE // 5
@@ -54,6 +56,11 @@ class SpeakerSession(Session):
 
     def text(self, tokens: Tokens) -> str:
         return "".join(self.speaker.words[t] if t < 1000 else " um" for t in tokens)
+
+
+def searched(translation: Translation, *about: Any) -> Beam:
+    """What the search of a translation finds. about: the arguments of `Translation.search_steps`."""
+    return run_alone(translation.search_steps(*about))
 
 
 def is_chinese(text: str) -> bool:

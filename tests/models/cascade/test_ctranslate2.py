@@ -8,6 +8,7 @@ import ctranslate2
 import pytest
 import speaker
 import tiny_huggingface
+from fake import opened as opened_stop
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
@@ -16,7 +17,7 @@ from simulst.models.cascade.ctranslate2 import CTranslate2Text
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.policy.stop import MaxTokens
 from simulst.search import BeamSearch, JointBeamSearch
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 SENTENCE = "the cat sat on the mat"
 SAY = "The cat sat. On the mat it sat and the dog"
@@ -49,8 +50,8 @@ def test_greedy_search_is_that_of_the_original(kind: str, folders: dict[str, tup
     greedy = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
     for sentence in (SENTENCE, "the dog"):
         for prefix in ((), (10, 11)):
-            [expected] = theirs.continued(sentence, prefix, greedy, None)
-            [found] = ours.continued(sentence, prefix, BeamSearch(beam=1), None)
+            [expected] = speaker.searched(theirs, sentence, prefix, greedy, None)
+            [found] = speaker.searched(ours, sentence, prefix, BeamSearch(beam=1), None)
             size = min(len(expected.tokens), len(found.tokens))  # they bound the length differently
             assert found.tokens[:size] == expected.tokens[:size] and size
             assert ours.text(found.tokens[:size]) == theirs.text(expected.tokens[:size])
@@ -58,10 +59,10 @@ def test_greedy_search_is_that_of_the_original(kind: str, folders: dict[str, tup
 
 def test_beams_and_stop(folders: dict[str, tuple[Path, Path]]) -> None:
     ours = opened(folders["m2m"][1])
-    beam = ours.continued(SENTENCE, (10, 11), BeamSearch(beam=4), None)
+    beam = speaker.searched(ours, SENTENCE, (10, 11), BeamSearch(beam=4), None)
     assert len(beam) == 4 and all(h.tokens[:2] == (10, 11) for h in beam)
     assert [h.score for h in beam] == sorted((h.score for h in beam), reverse=True)
-    assert len(ours.continued(SENTENCE, (10, 11), BeamSearch(beam=1), MaxTokens(3))[0].tokens) == 5
+    assert len(speaker.searched(ours, SENTENCE, (10, 11), BeamSearch(beam=1), opened_stop(MaxTokens(3)))[0].tokens) == 5
 
 
 @pytest.mark.parametrize("commit", [{"type": "local_agreement", "n": 2}, {"type": "shared_prefix", "n": 1}])
@@ -84,7 +85,7 @@ def test_bad_models(folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> No
     bare = Path(shutil.copytree(converted, tmp_path / "bare", ignore=shutil.ignore_patterns("tokenizer*")))
     short = Path(shutil.copytree(converted, tmp_path / "short"))
     (short / "model.bin").write_bytes((short / "model.bin").read_bytes()[:2000])
-    assert opened(bare, tokenizer=str(original)).continued(SENTENCE, (), BeamSearch(beam=1), None)
+    assert speaker.searched(opened(bare, tokenizer=str(original)), SENTENCE, (), BeamSearch(beam=1), None)
     for folder, options, words in (
         (original, {}, "no model.bin; convert a model with ct2-transformers-converter"),
         (bare, {}, "has no tokeniser; convert the model again with --copy_files"),
@@ -96,7 +97,7 @@ def test_bad_models(folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> No
             opened(folder, **options)
         assert "\n" not in str(caught.value)
     with pytest.raises(SimulstError, match=r"cannot translate a text of 83 tokens \(No position .*most_words"):
-        opened(converted).continued("cat " * 80, (), BeamSearch(beam=1), None)
+        speaker.searched(opened(converted), "cat " * 80, (), BeamSearch(beam=1), None)
     path = speaker.write(tmp_path, {"type": "ctranslate2", "model": str(converted)}, SAY)
     with pytest.raises(SimulstError, match="has no language 'fr'; it has de, en, zh"):
         load_model(path).session("en", "fr")

@@ -16,9 +16,9 @@ from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.causal import CausalDecoder
 from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.decoder import Memory
-from simulst.models.window import tell_of_full_context
+from simulst.models.window import warn_of_full_context
 from simulst.search import JointBeamSearch
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 KINDS = ("llama", "qwen3")
 SAY = "The cat sat on the mat. The dog sat by the cat."
@@ -49,7 +49,7 @@ def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> N
         eos_token_id=list(loaded.ends), bad_words_ids=[[token] for token in loaded.never],
     ).tolist()  # fmt: skip
     theirs = [token for token in theirs[len(prompt) :] if token not in loaded.ends]
-    [best] = ours.continued("the cat sat", (), GREEDY, None)
+    [best] = speaker.searched(ours, "the cat sat", (), GREEDY, None)
     assert list(best.tokens[: len(theirs)]) == theirs and len(theirs) > 3
 
 
@@ -84,9 +84,9 @@ def test_what_is_known_is_not_read_again(folders: dict[str, Path], monkeypatch: 
     model, read = ours._loaded.model, []
     forward = model.forward
     monkeypatch.setattr(model, "forward", lambda **k: read.append(k["input_ids"].shape[1]) or forward(**k))
-    ours.continued("the cat sat", (), GREEDY, None)
+    speaker.searched(ours, "the cat sat", (), GREEDY, None)
     first, read[:] = read[0], []
-    ours.continued("the cat sat on", (), GREEDY, None)
+    speaker.searched(ours, "the cat sat on", (), GREEDY, None)
     assert first > 20 and read[0] < 8
 
 
@@ -138,12 +138,12 @@ def test_a_template_without_the_systems_role(tmp_path: Path) -> None:
 
 
 def test_a_translation_that_fills_the_context(folders: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
-    tell_of_full_context.cache_clear()
+    warn_of_full_context.cache_clear()
     ours = translation(folders["llama"])
     room = 256 - len(ours._loaded.prompt(ours._options.messages("en", "de", SAY, ())))
     prefix = (5, 6) * room
     for size in (room - 1, room, room + 1):
-        found = ours.continued(SAY, prefix[:size], replace(GREEDY, max_length_ratio=99), None)
+        found = speaker.searched(ours, SAY, prefix[:size], replace(GREEDY, max_length_ratio=99), None)
         assert found[0].tokens[:size] == prefix[:size]
         assert len([record for record in caplog.records if "positions" in record.getMessage()]) == (size >= room)
     assert [h.tokens for h in found] == [prefix[:size]]

@@ -18,7 +18,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade.server import Server, after
 from simulst.search import BeamSearch
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 SAY = "The cat sat down. It was on the mat."
 
@@ -142,7 +142,7 @@ def test_a_word_may_go_on(server: Any, tmp_path: Path) -> None:
     prefix: tuple[int, ...] = ()
     for content in ("Die", " Katze", "n", ", die", "\n(Fertig.)"):
         server.answer = lambda body, content=content: saying(content)
-        prefix = translation.continued("x", prefix, BeamSearch(), None)[0].tokens
+        prefix = speaker.searched(translation, "x", prefix, BeamSearch(), None)[0].tokens
     assert translation.text(prefix) == " Die Katzen, die"
 
 
@@ -165,7 +165,7 @@ def test_the_answer_is_its_first_line(server: Any, tmp_path: Path, answer: str, 
     prefix: tuple[int, ...] = ()
     for content in (begun, answer.format(" so")) if begun else (answer.format(" so"),):
         server.answer = lambda body, content=content: saying(content)
-        prefix = translation.continued("x", prefix, BeamSearch(), None)[0].tokens
+        prefix = speaker.searched(translation, "x", prefix, BeamSearch(), None)[0].tokens
     text = translation.text(prefix)
     assert text == begun + (expected.format(" so") if not (begun and answer.startswith("\n")) else "")
     text.encode()
@@ -189,6 +189,18 @@ def test_a_key(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("MY_KEY")
     with pytest.raises(SimulstError, match="the environment has no MY_KEY"):
         opened(server, tmp_path, key="MY_KEY")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_key_is_not_sent_elsewhere(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """A redirect, be it to the same server, is not followed."""
+    monkeypatch.setenv("MY_KEY", "abc")
+    place = url_of(server).replace("127.0.0.1", "localhost") + "/elsewhere"
+    head = f"HTTP/1.0 {status} Moved\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode()
+    server.answer = lambda body: (0, [head])
+    with pytest.raises(SimulstError, match=f"redirects to '{place}', which is not followed; give the address"):
+        opened(server, tmp_path, key="MY_KEY").push(speaker.audio(SAY), finished=True)
+    assert {path for path, _, _ in server.asked} == {"/v1/chat/completions"}
 
 
 LATE = "no answer within 0.5 s; give it a longer 'timeout'"
@@ -227,6 +239,13 @@ def drops(begin: bytes) -> Iterator[bytes]:
         (lambda body: (200, b'{"choices": []}'), "the answer holds no text"),
         (lambda body: (200, b'{"choices": [{"message": {"content": null}}]}'), "the answer holds no text"),
         (lambda body: (200, b"[1]"), "the answer holds no text"),
+        (lambda body: (200, b"[" * 200_000), "the answer is not JSON"),
+        (lambda body: (200, b'{"choices": ' + b"[" * 200_000), "the answer is not JSON"),
+        (
+            lambda body: (200, b'{"choices": [{"message": {"content": "' + b"word " * 120_000 + b'"}}]}'),
+            "an answer of 600000 characters is far longer than 'max_tokens' allows",
+        ),
+        (lambda body: (302, b""), "the server redirects to '', which is not followed"),
     ],
 )
 def test_bad_answers(server: Any, tmp_path: Path, answer: Any, words: str) -> None:

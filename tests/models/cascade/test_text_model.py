@@ -18,9 +18,9 @@ from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
-from simulst.models.window import tell_of_full_context
+from simulst.models.window import warn_of_full_context
 from simulst.search import JointBeamSearch
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
 SENTENCE = "the cat sat on the mat"
@@ -66,7 +66,7 @@ def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> N
     ).tolist()
     theirs = theirs[2 if kind in FORCED else 1 :]
     theirs = tuple(theirs[: theirs.index(2)] if 2 in theirs else theirs)
-    [best] = ours.continued(SENTENCE, (), GREEDY, None)
+    [best] = speaker.searched(ours, SENTENCE, (), GREEDY, None)
     assert best.tokens[: len(theirs)] == theirs and len(theirs) > 3
 
 
@@ -74,10 +74,10 @@ def test_greedy_search_is_the_librarys(kind: str, folders: dict[str, Path]) -> N
 def test_a_translation_goes_on_from_its_beginning(kind: str, folders: dict[str, Path]) -> None:
     """Whether the sentence is new, or was translated before from another beginning."""
     ours = translation(folders[kind], kind)
-    whole = ours.continued(SENTENCE, (), GREEDY, None)[0].tokens
+    whole = speaker.searched(ours, SENTENCE, (), GREEDY, None)[0].tokens
     for prefix in (whole[:3], (10, 11), whole[:1], ()):
-        [again] = ours.continued(SENTENCE, prefix, GREEDY, None)
-        [fresh] = translation(folders[kind], kind).continued(SENTENCE, prefix, GREEDY, None)
+        [again] = speaker.searched(ours, SENTENCE, prefix, GREEDY, None)
+        [fresh] = speaker.searched(translation(folders[kind], kind), SENTENCE, prefix, GREEDY, None)
         assert again.tokens == fresh.tokens and again.tokens[: len(prefix)] == prefix
 
 
@@ -118,10 +118,10 @@ def test_a_text_that_is_too_long(folders: dict[str, Path], tmp_path: Path) -> No
 
 
 def test_a_translation_that_fills_the_positions(folders: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
-    tell_of_full_context.cache_clear()
+    warn_of_full_context.cache_clear()
     ours, prefix = translation(folders["marian"], "marian"), (10, 11) * 40
     for size in (78, 79, 80):
-        found = ours.continued(SENTENCE * 3, prefix[:size], GREEDY, None)
+        found = speaker.searched(ours, SENTENCE * 3, prefix[:size], GREEDY, None)
         assert found[0].tokens[:size] == prefix[:size]
     assert [h.tokens for h in found] == [prefix]
     [said] = [record.getMessage() for record in caplog.records if "positions" in record.getMessage()]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.models.espnet.blockwise_encoder import GROUP, BlockwiseEncoder, EncoderState
+from simulst.models.espnet.network.blockwise_encoder import GROUP, BlockwiseEncoder, EncoderState
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 DIMS, WIDTH = 34, 16

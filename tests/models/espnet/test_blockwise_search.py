@@ -19,18 +19,19 @@ from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, WholeWords
-from simulst.policy.read import Block, Chunk
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
+from simulst.policy.context import Context
+from simulst.policy.read import Block, Chunk, Reading, Schedule
 from simulst.policy.segment import Pause
 from simulst.policy.stop import CTC, AlignAtt, EndOfSentence, MaxTokens, Stop
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions
 from simulst.stream import Stream
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 from simulst.streams.pauses import SegmentedStream
 
 torch.set_num_threads(1)
 RATIO = 0.3  # random models do not end by themselves
-COMMITS = [All(), Hold(3), LocalAgreement(2), SharedPrefix(1), WholeWords(Hold(2))]
+COMMITS = [All(), Hold(3), LocalAgreement(2), SharedPrefix(1), Hold(2, whole_words=True)]
 STOPS = [EndOfSentence(), MaxTokens(2), CTC(-1.0), CTC(1.0, exact=True), AlignAtt(4), AlignAtt(8, (-1,), (0,))]
 SEARCHES: list[JointOptions] = [
     BWBS(3, max_length_ratio=RATIO),
@@ -155,10 +156,10 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
         assert len(session._steps) < 40 and encoding._audio.size < 2 * 16000
         written.append(len(stream.committed))
         if isinstance(search, IBWBS) and written[-1]:  # the scores of the tokens that stay are known in each window
-            assert session._incremental._attention(stream.committed[session.gone :]) is not None
+            assert session._kept._incremental._attention(stream.committed[session.evicted :]) is not None
     stream.push(noise(16000), finished=True)
     assert written[-1] > written[25] > written[10] > 0
-    assert session.gone > 0
+    assert session.evicted > 0
     short = noise(5 * 16000)
     how = Decoding(Block(), Hold(1), search=search)
     assert decode(model, how, short, []) == decode(blockwise, how, short, [])
@@ -168,6 +169,11 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
 class Never(Chunk):
     """As READ `boundary` while it finds no boundary."""
 
+    def open(self, context: Context) -> Reading:
+        return NeverReady(self, context, self.ms, self.ms)
+
+
+class NeverReady(Schedule):
     def ready(self) -> bool:
         return False
 

@@ -21,7 +21,7 @@ logging.disable(logging.NOTSET)
 from espnet.nets.pytorch_backend.transformer.embedding import ScaledPositionalEncoding  # noqa: E402
 
 from simulst.errors import SimulstError  # noqa: E402
-from simulst.models.espnet.decoder import CachedDecoder, Memory  # noqa: E402
+from simulst.models.espnet.network.decoder import CachedDecoder, Memory  # noqa: E402
 
 WIDTH, SIZE, SOS = 16, 20, 19
 torch.set_num_threads(1)  # on so little, threads only wait for each other

@@ -114,7 +114,7 @@ def test_audio_that_grows(both: tuple[ESPnet, Any], cuts: list[int], samples: in
             run_alone(encoding.encode())
         [part] = encoding.parts
         if model.full_context.factor > 1:  # READ makes no step without a new frame
-            assert encoding.heard == len(part.frames)
+            assert encoding.available == len(part.frames)
         torch.testing.assert_close(part.frames, model.encode(audio[:end]), atol=2e-5, rtol=1e-5)
         reach = model.full_context.least + model.features.n_fft // model.features.hop  # at each of the two ends
         computed = sum(max(0, call.args[3] - call.args[2]) for call in asked.call_args_list)

@@ -18,8 +18,8 @@ from tiny_espnet import frames_of
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
-from simulst.models.espnet.lagging import Lagging, lagging_of
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.network.lagging import Lagging, lagging_of
 from simulst.policy.commit import All
 from simulst.policy.read import Offline, WaitK
 from simulst.policy.stop import MaxTokens

@@ -11,6 +11,7 @@ import soundfile
 import tiny_espnet
 import torch
 import yaml
+from fake import opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
-from simulst.models.espnet.recurrent_decoder import Carried, RecurrentDecoder
+from simulst.models.espnet.network.recurrent_decoder import Carried, RecurrentDecoder
 from simulst.policy.stop import MaxTokens
 from simulst.search import JointBeamSearch
 from simulst.stream import Stream
@@ -218,7 +219,7 @@ def test_with_the_same_frames_a_carried_state_is_one_from_scratch(model: ESPnet,
     expected = whole.search((), GREEDY, None).best
     assert len(expected) > 3
     committed: tuple[int, ...] = ()
-    while committed != (committed := pieces.search(committed, GREEDY, MaxTokens(n)).best):
+    while committed != (committed := pieces.search(committed, GREEDY, opened(MaxTokens(n))).best):
         assert committed == expected[: len(committed)]
         if len(committed) in (3, len(expected) - 1):
             scores = [one.search(committed, GREEDY, None).beam[0].score for one in (again, pieces)]

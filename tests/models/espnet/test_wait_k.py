@@ -14,14 +14,14 @@ from simulst.config import Decoding
 from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
-from simulst.models.base import Model, Session
 from simulst.models.espnet.model import ESPnet
-from simulst.models.whisper import Whisper, WhisperSession
-from simulst.policy.commit import All, WholeWords
+from simulst.models.whisper import Whisper
+from simulst.policy.commit import All
 from simulst.policy.read import WaitKAtTestTime, WaitStride
 from simulst.policy.stop import MaxTokens, MaxWords
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch
 from simulst.search.beam import JointSearch
+from simulst.session import Model, Session
 from simulst.stream import Stream
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
@@ -94,7 +94,7 @@ def open_session(model: Model, meter: Meter | None = None) -> Session:
 
 def run(model: Model, audio: np.ndarray, options: Any, memo: Memo | None = None) -> list[tuple[float, Tokens]]:
     stream = Stream(
-        open_session(model, Meter(memo)), Decoding(WaitKAtTestTime(3), WholeWords(All()), MaxWords(1), options)
+        open_session(model, Meter(memo)), Decoding(WaitKAtTestTime(3), All(whole_words=True), MaxWords(1), options)
     )
     steps = []
     for end in [*STEPS, audio.size]:
@@ -124,7 +124,7 @@ def test_espnet_searches_no_further_than_the_next_word(
 ) -> None:
     model, audio = models["transformer"], noise(0)
     counts: list[int] = []
-    scored, search = JointSearch._scored, type(model.session("en", "de")).search
+    scored, search = JointSearch._scored, type(model.session("en", "de")).find_steps
 
     def counted(self: JointSearch, *args: Any) -> Any:
         counts[-1] += 1
@@ -135,7 +135,7 @@ def test_espnet_searches_no_further_than_the_next_word(
         return search(self, *args)
 
     monkeypatch.setattr(JointSearch, "_scored", counted)
-    monkeypatch.setattr(type(model.session("en", "de")), "search", begun)
+    monkeypatch.setattr(type(model.session("en", "de")), "find_steps", begun)
     written = [committed for _, committed in run(model, audio, GREEDY)]
     new = [len(b) - len(a) for a, b in zip([(), *written[:-1]], written, strict=True)]
     # The word, and the token that began the next.
@@ -154,7 +154,7 @@ def test_other_searches(models: dict[str, ESPnet], options: Any) -> None:
 def test_whisper(whisper: Whisper, endless: Whisper, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a word is longer than CTranslate2 is asked for at first, as random ones are."""
     # The language of a text is checked as far as it was searched, here not to its end.
-    monkeypatch.setattr(WhisperSession, "_is_translation", lambda *_: True)
+    monkeypatch.setattr("simulst.models.whisper.LEAST_TOKENS", 999)
     for model in (whisper, endless):
         audio, options = noise(seed), BeamSearch(1, no_repeat_ngram=3)
         expected = literal(model, audio, options)

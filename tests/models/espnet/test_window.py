@@ -17,7 +17,7 @@ from simulst.meter import Memo, Meter
 from simulst.models.espnet import session as module
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded
 from simulst.models.espnet.session import ESPnetSession
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, WholeWords
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, JointBeamSearch
@@ -41,7 +41,7 @@ class Oracle(BlockwiseEncoding):
         return self._samples
 
     @property
-    def heard(self) -> int:
+    def available(self) -> int:
         frames = self._samples // FRAME
         return 1 + (frames - FIRST) // HOP if frames >= FIRST else 0
 
@@ -107,7 +107,7 @@ def oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "open_encoding", Oracle)
     monkeypatch.setattr(module, "JointSearch", Frames)
     monkeypatch.setattr(module, "joint_beam_search", heard)
-    monkeypatch.setattr(module, "BlockwiseBeamSearch", HeardBlockwise)
+    monkeypatch.setattr("simulst.search.blockwise.BlockwiseBeamSearch", HeardBlockwise)
     Frames.pieces, HeardBlockwise.ends = [], []
 
 
@@ -136,7 +136,8 @@ def decode(
 
 @pytest.mark.parametrize("window", [5.0, 8.0, 30.0])
 @pytest.mark.parametrize(
-    "commit", [All(), Hold(6), Hold(12), Hold(20), Hold(60), LocalAgreement(2), LocalAgreement(9), WholeWords(Hold(12))]
+    "commit",
+    [All(), Hold(6), Hold(12), Hold(20), Hold(60), LocalAgreement(2), LocalAgreement(9), Hold(12, whole_words=True)],
 )
 @pytest.mark.parametrize("read", [Block(), Block(3), Chunk(250), Chunk(1280), Chunk(2000, 4000), Offline()])
 def test_nothing_is_lost(window: float, commit: Commit, read: Read) -> None:
@@ -144,7 +145,7 @@ def test_nothing_is_lost(window: float, commit: Commit, read: Read) -> None:
     stream = decode(window, read, commit)
     assert stream.committed == tuple(range(375))
     assert [int(e.text) for e in stream.emissions] == list(range(375))
-    assert stream.session.gone > 375 - 6.25 * (window + 2)
+    assert stream.session.evicted > 375 - 6.25 * (window + 2)
 
 
 def test_words_leave_before_their_audio() -> None:
@@ -175,7 +176,7 @@ def test_bwbs_searches_whole_blocks_in_every_window(read: Read) -> None:
 def test_bwbs_searches_each_block_once(read: Read) -> None:
     """Blocks that stay when the window slides are not searched again: by then, committed words lie in later ones."""
     stream = decode(5.0, read, All(), search=BWBS())
-    assert stream.session.gone > 0
+    assert stream.session.evicted > 0
     ends = HeardBlockwise.ends[:-1]  # without the last part, which may have nothing new
     assert ends == list(range(FIRST - 1, ends[-1] + 1, HOP))
 
@@ -215,15 +216,15 @@ def test_no_more_tokens_leave_than_were_committed(committed: Tokens) -> None:
     for _ in range(4):
         one.extend(np.zeros(RATE, np.float32))
         one.search((), JointBeamSearch(), None)
-    one._incremental = SimpleNamespace(forget=lambda window, first, count: counts.append(count))
+    one._kept = SimpleNamespace(slide=lambda window, first, count: counts.append(count))
     one.slide(committed)
-    assert counts == [one.gone] == [len(committed)]
+    assert counts == [one.evicted] == [len(committed)]
 
 
 @pytest.mark.parametrize(("window", "seconds", "warnings"), [(0.0, 59, 0), (0.0, 62, 1), (8.0, 62, 0)])
 def test_a_long_stream_without_a_window(
     window: float, seconds: float, warnings: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    module.tell_of_long_streams.cache_clear()
+    module.warn_of_long_streams.cache_clear()
     decode(window, Chunk(1000), All(), seconds)
     assert caplog.text.count("cut the stream at its pauses ('segment'), or give the model a window") == warnings

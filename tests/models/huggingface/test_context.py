@@ -23,11 +23,11 @@ def test_whispers_prompt(models: dict[str, HuggingFace], whisper: Whisper) -> No
     """The text stands where text before the window stands."""
     session: Any = models["whisper"].session(*PAIRS["whisper"])
     plain = session._prompt()
-    session.tell(KNOWN)
+    session.prompt(KNOWN)
     told = session._prompt()
     assert told[-len(plain) :] == plain and session.text(told).strip() == "the dog."
     other: Any = whisper.session("es", "en")
-    other.tell(KNOWN)
+    other.prompt(KNOWN)
     other.extend(noise(1))
     asked = []
     generate = whisper.generate
@@ -49,7 +49,7 @@ def test_text_before_the_utterance(models: dict[str, HuggingFace]) -> None:
         session.remember("and the cat")
         told = session._prompt()
         assert told[-len(plain) :] == plain and session.text(told[: -len(plain)]) == " and the cat" * shows
-        session.tell(Background("", "the dog."))
+        session.prompt(Background("", "the dog."))
         assert session.text(session._prompt()[: -len(plain)]) == " the dog. and the cat" * shows
 
 
@@ -61,9 +61,10 @@ def test_what_may_come_first_after_other_text(kind: str, folders: dict[str, Any]
     for before, told, free in (("", "", False), ("and the cat", "", True), ("", "the dog", True)):
         session = model.session(*PAIRS[kind])
         session.remember(before)
-        session.tell(Background("", told))
+        session.prompt(Background("", told))
         session.extend(noise(1))
-        search = session._search_over(run_alone(session._encoded()), GREEDY)
+        run_alone(session.encode_steps())
+        search = session._search_over(session._encoded, GREEDY)
         first = search.decoder.step(torch.tensor([0]), search.decoder.start(), search.memory)[0]
         assert first[0, 10:13].isneginf().all() == (not (free and kind == "whisper"))
 
@@ -87,7 +88,7 @@ def test_a_bonus_for_terms(models: dict[str, HuggingFace]) -> None:
         texts = {}
         for bonus, known in ((0.0, KNOWN), (20.0, KNOWN), (20.0, Background())):
             session: Any = models[kind].session(*PAIRS[kind])
-            session.tell(Background(terms=known.terms))
+            session.prompt(Background(terms=known.terms))
             session.extend(noise(2))
             options = JointBeamSearch(1, 0.0, max_length_ratio=0.3, terms_bonus=bonus)
             texts[bonus, bool(known.terms)] = session.text(session.search((), options, None).best)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fake import Asks, opened
 from tiny_huggingface import KINDS, PAIRS, noise
 
 from simulst import meter
@@ -21,11 +21,10 @@ from simulst.models import load_model
 from simulst.models.huggingface import decoder
 from simulst.models.huggingface.architectures import Architecture, Seamless, Whisper
 from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
-from simulst.models.window import tell_of_full_context
+from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
-from simulst.policy.stop import Stop
 from simulst.search import BWBS, IBWBS, JointBeamSearch
-from simulst.streams.open import open_stream
+from simulst.streams import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=4.0)
 
@@ -176,7 +175,7 @@ def test_text_that_restart_hides_is_not_shown(models: dict[str, HuggingFace], mo
     monkeypatch.setattr(session, "_end_times", lambda tokens: [1.0] * len(tokens))
     session.slide(committed)
     session.search(committed, GREEDY, None)
-    assert session.gone == len(committed) > 0
+    assert session.evicted == len(committed) > 0
     shown = session._open[2].decoder._prompt
     session.restart(committed, session.length)
     session.search(committed, GREEDY, None)
@@ -251,17 +250,13 @@ def test_only_the_heads_that_the_model_names_align(model: HuggingFace, monkeypat
     frames = session._model.encode(session._audio).heard
     asked: list[Any] = []
 
-    @dataclass(frozen=True)
-    class Asks(Stop):
-        needs = frozenset({Need.ATTENTION})
+    def ask(view: Any) -> bool:
+        asked.append(
+            [view.frames_left(), *(view.frames_left(*chosen) for chosen in (((0,),), ((), (1,)), ((-1,), (0,))))]
+        )
+        return True
 
-        def ends(self, view: Any) -> bool:
-            asked.append(
-                [view.frames_left(), *(view.frames_left(*chosen) for chosen in (((0,),), ((), (1,)), ((-1,), (0,))))]
-            )
-            return True
-
-    session.search((), GREEDY, Asks())
+    session.search((), GREEDY, opened(Asks(ask, frozenset({Need.ATTENTION}))))
     assert asked == [[frames - 4 if named else 0, 0, 0, frames - 4]]
     [end] = session._end_times((10,))
     assert end == pytest.approx((4 if named else frames) * 2 / frames)
@@ -293,7 +288,7 @@ def test_audio_beyond_the_window_slides(kind: str, search: str, folders: dict[st
         sizes.append(session._audio.size)
     stream.push(np.zeros(0, np.float32), finished=True)
     assert max(sizes) <= 5 * 16000 and session._offset > 5 * 16000
-    assert session.length == 13 * 16000 and session.gone > 0
+    assert session.length == 13 * 16000 and session.evicted > 0
 
 
 def test_a_search_from_the_memo_costs_what_it_costs_alone(
@@ -328,7 +323,7 @@ def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) 
     before = session._incremental._attention(committed)
     session._leave(3, 8000, committed)
     after = session._incremental._attention(committed[3:])
-    assert session.gone == 3
+    assert session.evicted == 3
     assert np.diff(after) == pytest.approx(np.diff(before)[3:], abs=1e-6)
     session._leave(1, 8000, committed)
     assert session._incremental._attention(()) == pytest.approx(before[:1])
@@ -342,7 +337,7 @@ def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) 
 def test_a_full_context_adds_nothing_and_is_told_once(
     model: HuggingFace, options: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tell_of_full_context.cache_clear()
+    warn_of_full_context.cache_clear()
     session = model.session(*pair_of(model))
     session.extend(noise(1.2))
     room = model.architecture.positions - len(session._prompt())
@@ -374,20 +369,16 @@ def test_a_stop_that_asks_when_tokens_end(model: HuggingFace, monkeypatch: pytes
     committed = (10, 11)
     asked: list[tuple[Tokens, list[float]]] = []
 
-    @dataclass(frozen=True)
-    class Asks(Stop):
-        needs = frozenset({Need.END_TIMES})
-
-        def ends(self, view: Any) -> bool:
-            asked.append((view.tokens, view.end_times()))
-            return len(view.tokens) == 3
+    def ask(view: Any) -> bool:
+        asked.append((view.tokens, view.end_times()))
+        return len(view.tokens) == 3
 
     encoded: list[int] = []
     encode = type(model.architecture).encode
     monkeypatch.setattr(
         type(model.architecture), "encode", lambda self, samples: encoded.append(1) or encode(self, samples)
     )
-    session.search(committed, GREEDY, Asks())
+    session.search(committed, GREEDY, opened(Asks(ask, frozenset({Need.END_TIMES}))))
     assert len(encoded) == 1
     assert [len(tokens) for tokens, _ in asked] == [0, 1, 2, 3]
     for tokens, times in asked:

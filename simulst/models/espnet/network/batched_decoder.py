@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from simulst.models.espnet.decoder import CachedDecoder
+from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.search.beam import DecoderStep, NextTokens
 
 MOST_LEFT = 0.9  # once at most this share of the searches is still running, the memory of the others is freed

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, read_log
+from simulst.log import read_log
+from simulst.log.instance import Instance
 from simulst.metrics.score import score_instances
 
 NAME = {"id": 1, "metadata": {"wav_name": "/audio/talk.wav"}}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from simulst.models.espnet.linear import Linear
+from simulst.models.espnet.network.linear import Linear
 
 
 class Layer:

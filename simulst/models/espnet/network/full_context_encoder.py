@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from simulst.audio.features import LogMel, Normalize
-from simulst.models.espnet.lagging import restrict_encoder
-from simulst.models.espnet.layers import Layers, Subsampling, is_swish
-from simulst.models.espnet.linear import dtype_of
+from simulst.models.espnet.network.lagging import restrict_encoder
+from simulst.models.espnet.network.layers import Layers, Subsampling, is_swish
+from simulst.models.espnet.network.linear import dtype_of
 
 POSITIONS = {  # ESPnet's kinds of attention that are computed here, and the positions that each of them takes
     "MultiHeadedAttention": "PositionalEncoding",

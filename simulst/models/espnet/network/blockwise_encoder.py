@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 
 from simulst.errors import SimulstError
-from simulst.models.espnet.layers import Layers, Subsampling
-from simulst.models.espnet.linear import dtype_of
+from simulst.models.espnet.network.layers import Layers, Subsampling
+from simulst.models.espnet.network.linear import dtype_of
 
 SUBSAMPLING = (4, 6, 8)
 GROUP = 16  # blocks computed at once; more would take more memory and no less time

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, check_units, read_log, read_unfinished
+from simulst.log import read_log
+from simulst.log.instance import Instance, check_units
+from simulst.log.simuleval import read_unfinished
 from simulst.metrics.score import score_instances
 
 ONE = Instance(
@@ -245,11 +247,10 @@ def test_elapsed_times_of_zero_were_not_measured(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "config.yaml").write_text("utterances: 3\n")
-    read_log(write(tmp_path, ONE, replace(ONE, index=1)))
+    read_log(write(tmp_path, ONE, replace(ONE, index=1)), utterances=3)
     assert "of the indices 0 to 2, 1 are missing, first 2" in caplog.text
     caplog.clear()
-    read_log(write(tmp_path, ONE, replace(ONE, index=1), replace(ONE, index=2)))
+    read_log(write(tmp_path, ONE, replace(ONE, index=1), replace(ONE, index=2)), utterances=3)
     assert not caplog.records
 
 

@@ -21,12 +21,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from simulst.errors import SimulstError
-from simulst.models.espnet.linear import Map, check_precision, dtype_of, joined
+from simulst.models.espnet.network.linear import Map, check_precision, dtype_of, joined
 
 if TYPE_CHECKING:
     from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 
-    from simulst.models.espnet.lagging import Lagging
+    from simulst.models.espnet.network.lagging import Lagging
 
 LEAST_SLOTS = 64  # the least capacity of a pool of tokens; smaller pools would be copied too often
 

@@ -1,0 +1,64 @@
+"""What a stream is to whoever drives it: a single utterance and a recording that is cut at its pauses are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from simulst.meter import Meter
+from simulst.search.calls import Steps
+from simulst.stream import Emission
+
+
+class OpenStream(Protocol):
+    """A stream of speech that is being translated. `open_stream` returns one.
+
+    unit: what is written at once, "word" or "char".
+    emissions: all words written so far.
+    reads: ms of source read at each decoding step, growing.
+    """
+
+    unit: str
+    emissions: list[Emission]
+    reads: list[float]
+
+    @property
+    def segments(self) -> Sequence[tuple[float, float]]:
+        """First and last ms of source of each utterance that has ended; none if the stream is one utterance."""
+
+    @property
+    def skipped(self) -> int:
+        """How many decoding steps were left out because computation was too slow (see simulst/policy/late.py)."""
+
+    @property
+    def meter(self) -> Meter:
+        """The stream's clock."""
+
+    @property
+    def committed_text(self) -> str:
+        """The text that was written. It never changes."""
+
+    @property
+    def unstable_text(self) -> str:
+        """What follows it in the best hypothesis of the last step. It may still change."""
+
+    def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
+        """Take in more audio and return the words that became final.
+
+        samples: (n,) float32, at the model's sample rate, n >= 0.
+        finished: whether the audio ends with these samples.
+
+        Raises SimulstError: audio after the end; samples that are not finite; COMMIT changed committed tokens.
+        """
+
+    def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
+        """`push` in steps: whoever takes them answers their calls, alone or with those of other streams.
+
+        The stream's clock counts the steps, and stands still in between; for the answers, charge it (`Meter.charge`).
+        Take all steps of a push before the next push.
+        """
+
+    def wait(self, seconds: float) -> None:
+        """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""
