@@ -76,14 +76,14 @@ def configurations(folder: Path, names: Mapping[str, str]) -> list[str]:
 def check(name: str, table: str) -> None:
     """The table of the script stands in docs/stages.md, or is written there."""
     page = PAGE.read_text(encoding="utf-8")
-    begin, end = f"<!-- stages: {name} -->\n", "\n<!-- end stages -->"
+    begin, end = f"<!-- stages: {name} -->\n", "<!-- end stages -->"
     assert begin in page, f"{PAGE} has no '{begin.strip()}'"
     before, _, rest = page.partition(begin)
     found, _, after = rest.partition(end)
     if os.environ.get("WRITE_STAGES"):
-        PAGE.write_text(f"{before}{begin}{table}{end}{after}", encoding="utf-8")
+        PAGE.write_text(f"{before}{begin}{table}\n{end}{after}", encoding="utf-8")
     else:
-        assert found == table, f"{PAGE} is stale; WRITE_STAGES=1 python -m pytest -n 0 tests/recipes writes it"
+        assert found == f"{table}\n", f"{PAGE} is stale; WRITE_STAGES=1 python -m pytest -n 0 tests/recipes writes it"
 
 
 @contextmanager

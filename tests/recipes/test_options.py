@@ -508,3 +508,11 @@ def test_training_without_a_gpu(tmp_path: Path) -> None:
 def test_variables_of_the_shell_are_no_options() -> None:
     for name in ("given", "name", "file", "stage_names", "PATH"):
         fails(run(ROOT, "mini", f"--{name}", "x"), f"unknown option --{name}; see")
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
+def test_shellcheck_finds_nothing() -> None:
+    listing = subprocess.run(["git", "-C", str(ROOT), "ls-files", "*.sh"], capture_output=True, text=True, check=True)
+    files = [name for name in listing.stdout.split() if "TEMPLATE" not in name]
+    done = subprocess.run(["shellcheck", *files], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
