@@ -30,15 +30,13 @@ from simulst.errors import SimulstError, reason_of
 from simulst.files.yaml import load_yaml, read_yaml
 from simulst.needs import Need
 from simulst.options import build_options
-from simulst.policy import commit, read, stop
 from simulst.policy.base import Options
-from simulst.policy.boundary import Boundary
 from simulst.policy.commit import Commit
-from simulst.policy.ctc_guide import CTCGuide
-from simulst.policy.late import Late, Skip, Wait
+from simulst.policy.late import Late, Wait
 from simulst.policy.read import Read
-from simulst.policy.segment import Pause, Segmentation, Whole
-from simulst.policy.stop import Stop
+from simulst.policy.segment import Segmentation, Whole
+from simulst.policy.stop import EndOfSentence, Stop
+from simulst.policy.types import COMMIT, LATE, READ, SEGMENT, STOP
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, SearchOptions
 
 KINDS: dict[str, type[Options]] = {
@@ -49,34 +47,13 @@ KINDS: dict[str, type[Options]] = {
     "segment": Segmentation,
     "late": Late,
 }
-TYPES: dict[str, dict[str, type[Options]]] = {
-    "read": {
-        "chunk": read.Chunk,
-        "block": read.Block,
-        "wait_k": read.WaitK,
-        "test_time_wait_k": read.WaitKAtTestTime,
-        "wait_stride": read.WaitStride,
-        "boundary": Boundary,
-        "offline": read.Offline,
-    },
-    "stop": {
-        "end_of_sentence": stop.EndOfSentence,
-        "max_tokens": stop.MaxTokens,
-        "max_words": stop.MaxWords,
-        "ctc": stop.CTC,
-        "align_att": stop.AlignAtt,
-        "ctc_guide": CTCGuide,
-        "any_of": stop.AnyOf,
-    },
-    "commit": {
-        "all": commit.All,
-        "hold": commit.Hold,
-        "local_agreement": commit.LocalAgreement,
-        "shared_prefix": commit.SharedPrefix,
-    },
+TYPES: dict[str, Mapping[str, type[Options]]] = {
+    "read": READ,
+    "stop": STOP,
+    "commit": COMMIT,
     "search": {"beam": BeamSearch, "joint_beam": JointBeamSearch, "bwbs": BWBS, "ibwbs": IBWBS},
-    "segment": {"none": Whole, "pause": Pause},
-    "late": {"wait": Wait, "skip": Skip},
+    "segment": SEGMENT,
+    "late": LATE,
 }
 NEEDED = ("read", "commit")
 REMEDIES = {
@@ -106,7 +83,7 @@ class Decoding:
 
     read: Read
     commit: Commit
-    stop: Stop = dataclasses.field(default_factory=stop.EndOfSentence)
+    stop: Stop = dataclasses.field(default_factory=EndOfSentence)
     search: SearchOptions | None = None
     segment: Segmentation = dataclasses.field(default_factory=Whole)
     late: Late = dataclasses.field(default_factory=Wait)
@@ -198,8 +175,7 @@ class Decoding:
 
 def _name_of(key: str, part: Any) -> str:
     """The type name of a part, as a configuration file writes it."""
-    names = {cls: name for name, cls in TYPES[key].items()}
-    return names.get(type(part), type(part).__name__)
+    return next((name for name, cls in TYPES[key].items() if cls is type(part)), type(part).__name__)
 
 
 def load_decoding(path: str | Path) -> Decoding:
@@ -370,12 +346,14 @@ def _find_class(key: str, name: str, where: str) -> type:
         )
     try:
         cls = getattr(importlib.import_module(module), attribute)
+    except SimulstError as error:
+        raise SimulstError(f"{where}: '{key}': '{name}': {error}") from error
     except Exception as error:  # of any kind, as importing runs the user's code
         raise SimulstError(
             f"{where}: '{key}': cannot import '{name}' ({reason_of(error)}); check the path, and PYTHONPATH."
         ) from error
     kind = KINDS[key]
-    if not (isinstance(cls, type) and issubclass(cls, kind) and dataclasses.is_dataclass(cls)):
+    if not (isinstance(cls, type) and issubclass(cls, kind) and _is_decorated(cls)):
         raise SimulstError(
             f"{where}: '{key}': '{name}' is not a dataclass derived from {kind.__module__}.{kind.__qualname__}; "
             "see docs/policy.md."
@@ -383,6 +361,12 @@ def _find_class(key: str, name: str, where: str) -> type:
     if missing := ["label"] * (not hasattr(cls, "template")) or sorted(getattr(cls, "__abstractmethods__", ())):
         raise SimulstError(f"{where}: '{key}': '{name}' has no '{missing[0]}'; write it, see docs/policy.md.")
     return cls
+
+
+def _is_decorated(cls: type) -> bool:
+    """Whether a class is a dataclass, and not only derived from one, with options of its own that are no fields."""
+    own = vars(cls).get("__annotations__", {})
+    return dataclasses.is_dataclass(cls) and own.keys() <= cls.__dataclass_fields__.keys()
 
 
 LIVE = parse_decoding(

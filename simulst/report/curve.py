@@ -70,7 +70,7 @@ def draw_rows(runs: Sequence[Row], out: Path, latencies: Sequence[str], title: s
         if run.offline:
             continue
         if any(run.scores.get(key) is None for key in (quality, *latencies)):
-            logger.warning("%s: has no %s or no lag; left out of the picture.", run.name, quality)
+            logger.warning("%s: has no %s or no lag; left out of the picture.", run.place, quality)
             continue
         lines.setdefault(run.curve, []).append(run)
     if not lines and not offline:

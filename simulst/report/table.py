@@ -80,12 +80,22 @@ class Row:
         """Whether it waits for the whole sentence."""
         return self.read == "offline"
 
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        return self.name
+
 
 @dataclass(frozen=True)
 class ScoredRun(Row):
     """A run that is decoded and scored, in its folder."""
 
     folder: Path
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        return str(self.folder)
 
 
 @dataclass(frozen=True)

@@ -298,8 +298,10 @@ def render(root: Path, names: Sequence[str] = ()) -> list[Path]:
 def publish(root: Path, recipe: str, name: str, section: Section) -> list[Path]:
     """Write a section into results/, and render what it changes.
 
-    Returns: the files that were written. Raises SimulstError: as `rendered`.
+    Returns: the files that were written. Raises SimulstError: as `rendered`; `root` has no such recipe.
     """
+    if not (root / "egs" / recipe).is_dir():
+        raise SimulstError(f"{root}: not the folder of simulst, as it has no egs/{recipe}; give that to --publish.")
     folder = root / "results" / recipe
     with locked(folder, root / "results" / ".lock", wait=True):  # another run may publish another section
         write_section(folder / f"{name}.json", section)

@@ -419,7 +419,7 @@ def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
         ("mini/paper_d", ["--offline-config", "a b.yaml"], "--offline-config 'a b.yaml': give a path without blanks"),
         ("must_c/paper_d", ["--prefix-pieces", "x"], "--prefix-pieces 'x' is not a whole number; see"),
         ("must_c/paper_d", ["--pairs", "en-de en-fr"], "'en-de en-fr': must_c/paper_d is for one pair of languages"),
-        ("voices", ["--train-options", "--max_epoch 1"], "--train-options: an option of ./run.sh --recipe voices/scratch"),
+        ("voices", ["--train-options", "--max_epoch 1"], "--train-options: an option of ./run.sh --recipe voices/s"),
     ],
 )
 def test_bad_options_end_in_a_sentence(name: str, options: list[str], message: str) -> None:
