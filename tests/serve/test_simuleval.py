@@ -165,7 +165,7 @@ def test_agent_class_and_a_silent_utterance(simuleval: SimulEval, tmp_path: Path
 def test_context(simuleval: SimulEval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each utterance is told the line `*`, as SimulEval names no recording."""
     told: list[Background] = []
-    monkeypatch.setattr(Session, "tell", lambda self, background: told.append(background))
+    monkeypatch.setattr(Session, "prompt", lambda self, background: told.append(background))
     make(tmp_path)
     (tmp_path / "context.tsv").write_text("recording\ttarget_text\n*\tA talk.\n")
     simuleval("--no-scoring", "--context", str(tmp_path / "context.tsv"))

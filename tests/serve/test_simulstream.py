@@ -378,7 +378,7 @@ def test_skipped_steps_of_a_client_that_leaves_are_told(caplog: pytest.LogCaptur
 def test_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All streams are told the line `*`; a client that changes the languages hears the side of its own."""
     told: list[Background] = []
-    monkeypatch.setattr(Session, "tell", lambda self, background: told.append(background))
+    monkeypatch.setattr(Session, "prompt", lambda self, background: told.append(background))
     write_wavs(tmp_path, SIZES)
     (tmp_path / "context.tsv").write_text("recording\tterms\ntalk0\tno\n*\tgato=cat\n")
     options = {**FAKE, "context": str(tmp_path / "context.tsv")}
