@@ -17,6 +17,7 @@ from make_mini import make_mini
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.log import read_log
+from simulst.results.section import read_section
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = "".join(block.text for block in pages.blocks("docs/new_pair.md", "sh"))
@@ -81,9 +82,10 @@ def test_the_curve_and_the_table_are_written(checkout: Path) -> None:
     labels = [run.parent.name for run in runs]
     assert labels == ["hold-4_IBWBS-beam2_1block", "hold-8_IBWBS-beam2_1block", "offline_beam2"]
     assert all(len(read_log(run)) == 3 for run in runs)
-    readme = (out / "README.md").read_text()
-    assert all(readme.count(f"| {label}") == 1 for label in labels)
-    assert (out / "en-de.svg").stat().st_size > 1000
+    page = (out / "RESULTS.md").read_text()
+    assert all(f"| {label} " in page for label in labels)
+    assert sorted(run.name for run in read_section(out / "results/en-de-test.json").runs) == labels
+    assert (out / "results/en-de-test.svg").stat().st_size > 1000
 
 
 def test_the_packed_model_translates_as_its_folder_does(checkout: Path) -> None:
