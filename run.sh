@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs a recipe, setting up the environment first:
-#   ./run.sh [--recipe mini] [--stage N] [--stop-stage N] [options of the recipe: ./run.sh --help]
+#   ./run.sh [--recipe mini] [--stage NAME] [--stop-stage NAME] [options of the recipe: ./run.sh --recipe mini --help]
+# A recipe is a folder of egs/, whose run.sh is run, or one of its other scripts: mini/paper_d, mini/extras/terms.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 recipe=mini
@@ -12,9 +13,17 @@ while [ $# -gt 0 ]; do
         *) arguments+=("$1"); shift ;;
     esac
 done
-if ! [[ $recipe =~ ^[^/.][^/]*$ && -x egs/$recipe/run.sh ]]; then
-    echo "error: no recipe '$recipe'; there are: $(cd egs && echo */run.sh | sed "s,/run.sh,,g")" >&2
+folder=${recipe%%/*}
+script=egs/$recipe.sh
+if [ "$folder" = "$recipe" ]; then script=egs/$recipe/run.sh; fi
+if ! [[ $recipe =~ ^[^/.]+(/[^/.]+)*$ && -x $script ]]; then
+    known=$(cd egs && echo */run.sh)
+    if [[ $folder =~ ^[^/.]+$ && -x egs/$folder/run.sh ]]; then
+        known=$(cd egs && find "$folder" -maxdepth 2 -name "*.sh" -executable | LC_ALL=C sort | paste -sd " ")
+    fi
+    known=${known//\/run.sh/}
+    echo "error: no recipe '$recipe'; there are: ${known//.sh/}" >&2
     exit 1
 fi
 tools/install.sh
-exec "egs/$recipe/run.sh" "${arguments[@]}"
+exec "$script" "${arguments[@]}"

@@ -9,7 +9,6 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["simulst", "simulst.*"]),
-    package_data={"simulst.corpora.voices": ["*.tsv"]},
     install_requires=[
         "av",
         "click",
@@ -31,7 +30,7 @@ setup(
     ],
     extras_require={
         "espnet": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio", "numba"],
-        "mini": ["espeakng-loader"],
+        "recipes": ["espeakng-loader"],
         "parallel": ["dask", "dask-jobqueue", "distributed"],
         "simuleval": ["simuleval"],
         "simulstream": ["simulstream"],
@@ -42,5 +41,5 @@ setup(
         "huggingface": ["accelerate", "huggingface_hub", "sentencepiece", "torch", "transformers"],
         "dev": ["hypothesis", "inotify-simple", "mypy", "psutil", "pytest", "pytest-xdist", "ruff"],
     },
-    entry_points={"console_scripts": ["simulst = simulst.cli:entry"]},
+    entry_points={"console_scripts": ["simulst = simulst.commands.main:entry"]},
 )

@@ -15,10 +15,10 @@ import sys
 import time
 
 import click
-from processor import processor
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.errors import SimulstError
+from simulst.machine.processor import processor
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")  # simulst sets them when it is imported
 BUSY = "while True: pass"

@@ -18,8 +18,9 @@ from typing import Any
 
 import click
 import torch
-from processor import processor
 from torch import Tensor
+
+from simulst.machine.processor import processor
 
 logging.disable(logging.WARNING)
 from espnet2.asr.encoder.contextual_block_conformer_encoder import (  # noqa: E402

@@ -15,9 +15,9 @@ from typing import Any
 
 import click
 import torch
-from processor import processor
 from torch import Tensor
 
+from simulst.machine.processor import processor
 from simulst.training.packed_lstm import padded_forward, torch_forward
 
 logging.disable(logging.WARNING)

@@ -20,9 +20,9 @@ from random import Random
 
 import numpy as np
 import soundfile
-from processor import processor
 
 from simulst.audio.units import SAMPLE_RATE
+from simulst.machine.processor import processor
 
 # Runs in a fresh process. VmHWM is its own peak memory; getrusage's would be at least the parent's.
 RUN = """

@@ -31,14 +31,14 @@ import click
 import numpy as np
 import torch
 import yaml
-from processor import processor
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
+from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.linear import PRECISIONS, Linear, dtype_of
@@ -124,7 +124,7 @@ def main(
         else:
             if not (experiment / "chosen.pth").is_file():
                 raise SimulstError(
-                    f"{experiment / 'chosen.pth'} is missing; run ./run.sh --recipe mini --stop-stage 7."
+                    f"{experiment / 'chosen.pth'} is missing; run ./run.sh --recipe mini --stop-stage choose."
                 )
             checkpoint = "chosen.pth"
             utterances = list(speech(data, seconds))

@@ -33,16 +33,16 @@ import click
 import numpy as np
 import psutil
 import yaml
-from processor import processor
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.command import Numbers, run_command
+from simulst.commands.common import Numbers, run_command
 from simulst.config import parse_decoding
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
+from simulst.machine.processor import processor
 from simulst.metrics.quality import bleu
 from simulst.models import load_model
 from simulst.runs import decode_utterance
@@ -88,7 +88,7 @@ def setting_of(family: str, experiment: Path | None, data: Path | None, window: 
             data or ROOT / "egs/mini/data/en-de/tst-COMMON",
             "tc.de",
             ("en", "de"),
-            "./run.sh --recipe mini --stop-stage 7",
+            "./run.sh --recipe mini --stop-stage choose",
         )
     whisper = experiment or ROOT / "egs/prompts/models/whisper-base"
     model = whisper
@@ -111,7 +111,7 @@ def setting_of(family: str, experiment: Path | None, data: Path | None, window: 
         data or ROOT / "egs/prompts/data/es-en/tst",
         "en",
         ("es", "en"),
-        "./run.sh --recipe prompts --stop-stage 2",
+        "./run.sh --recipe prompts --only pretrain",
     )
 
 

@@ -19,14 +19,14 @@ from unittest import mock
 
 import click
 import torch
-from processor import processor
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import FRAME
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.data.datadir import read_data_dir
 from simulst.hypotheses import Tokens
+from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.align import Question, Translator, align

@@ -12,11 +12,11 @@ import json
 import time
 from pathlib import Path
 
-from processor import processor
 from tqdm import tqdm
 
 from simulst.config import load_sweep
 from simulst.data.datadir import read_data_dir
+from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.policy.read import Chunk
 from simulst.runs import decode_utterance
@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=ROOT / "egs/prompts/models/whisper-base", type=Path)
     parser.add_argument("--data", default=ROOT / "egs/prompts/data/es-en/tst", type=Path)
-    parser.add_argument("--decodings", default=ROOT / "egs/prompts/conf/sweep_es.yaml", type=Path)
+    parser.add_argument("--decodings", default=ROOT / "egs/prompts/conf/paper_a_es.yaml", type=Path)
     parser.add_argument("--limit", type=int, default=10)
     parser.add_argument("--ms", nargs="+", type=float, default=[500, 1000, 2000])
     parser.add_argument("--threads", type=int, default=2)

@@ -1,6 +1,6 @@
 """Whisper on whole recordings: our policies beside two peers, ufal/whisper_streaming and ufal/SimulStreaming.
 
-    ./run.sh --recipe prompts --stop-stage 2 && ./run.sh --recipe prompts --stage 11 --stop-stage 11
+    ./run.sh --recipe prompts/extras/talks --stop-stage pretrain
     python benchmarks/whisper_talks.py --out OUT --whisper-streaming CHECKOUT --simulstreaming CHECKOUT
 
 All have the same weights. Sets of recordings: prompts (one by one), natural and long (egs/prompts' talks; long ones
@@ -30,19 +30,20 @@ import numpy as np
 import soundfile
 import yaml
 from peers import Peer, simulstreaming, whisper_streaming
-from processor import processor
 from tqdm import tqdm
 
 from simulst.audio.read import load_audio, seconds_of
 from simulst.audio.units import SAMPLE_RATE
-from simulst.command import Positive, Words, run_command
+from simulst.commands.common import Positive, Words, run_command
 from simulst.config import Decoding, load_sweep
 from simulst.data.datadir import Utterance, read_data_dir
 from simulst.data.gaps import KINDS, gap
 from simulst.data.talks import whole_recordings
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
-from simulst.log.instances import Instance, instance_of, read_unfinished
+from simulst.log.instance import Instance
+from simulst.log.simuleval import read_unfinished
+from simulst.machine.processor import processor
 from simulst.metrics.latency import real_time_factor
 from simulst.metrics.longform import (
     GAPS,
@@ -56,6 +57,7 @@ from simulst.metrics.longform import (
 )
 from simulst.models import load_model
 from simulst.models.huggingface.from_ctranslate2 import convert_whisper
+from simulst.runs import instance_of
 from simulst.session import Model
 from simulst.streams import open_stream
 from simulst.words import completed_by
@@ -96,7 +98,7 @@ class System(NamedTuple):
 @click.option("--data", default=RECIPE / "data", type=FOLDER, help="egs/prompts' data.")
 @click.option("--languages", default=("es", "fr", "it", "ru"), type=Words(), show_default=True)
 @click.option("--sets", default=SETS, type=Words(), show_default=True)
-@click.option("--decodings", default=RECIPE / "conf/sweep_talks.yaml", type=FOLDER, help="Our systems: a sweep.")
+@click.option("--decodings", default=RECIPE / "conf/talks.yaml", type=FOLDER, help="Our systems: a sweep.")
 @click.option("--whisper-streaming", type=FOLDER, help="Checkout of ufal/whisper_streaming.")
 @click.option("--simulstreaming", type=FOLDER, help="Checkout of ufal/SimulStreaming.")
 @click.option("--beam", default=5, type=click.IntRange(1), show_default=True, help="Of SimulStreaming.")
@@ -164,7 +166,7 @@ def recordings_of(kind: str, language: str, data: Path, made: Path, minutes: flo
     else:
         talks = data / pair / f"talks-{kind}"
         if not talks.is_dir():
-            raise SimulstError(f"{talks}: missing; run ./run.sh --recipe prompts --stage 11 --stop-stage 11.")
+            raise SimulstError(f"{talks}: missing; run ./run.sh --recipe prompts/extras/talks --stop-stage pretrain.")
     gaps = read_gaps(talks / GAPS) if kind == "long" else []
     whole = Recordings(read_data_dir(talks, "en"), gaps, talks)
     return shortened(whole, talks, minutes, made / f"{pair}-{kind}-{minutes:g}min") if minutes else whole

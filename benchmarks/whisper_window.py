@@ -13,12 +13,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from processor import processor
 from tqdm import tqdm
 
 from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
-from simulst.log.instances import Instance
+from simulst.log.instance import Instance
+from simulst.machine.processor import processor
 from simulst.metrics.score import compare, score_instances
 from simulst.models import load_model
 from simulst.policy.commit import All, LocalAgreement

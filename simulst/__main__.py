@@ -1,5 +1,5 @@
 """`python -m simulst` is `simulst`."""
 
-from simulst.cli import entry
+from simulst.commands.main import entry
 
 entry()

@@ -14,15 +14,11 @@ without `=` is the same in both languages, and one of the two may be empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simulst.errors import SimulstError
-
-if TYPE_CHECKING:
-    from simulst.data.datadir import Utterance
 
 COLUMNS = ("recording", "text", "target_text", "terms")
 ALL = "*"  # the recording's name in the line of all others
@@ -113,15 +109,3 @@ def known_of_all(path: str | Path) -> Background:
             f"{path}: has no line for the recording '{ALL}'; add it, as this program does not tell a recording's name."
         )
     return found
-
-
-def with_backgrounds(utterances: Sequence[Utterance], path: str | Path) -> list[Utterance]:
-    """The utterances with what a table says of them. Raises SimulstError: it names none of them; a broken table."""
-    known = read_backgrounds(path)
-    told = []
-    for utterance in utterances:
-        own = known_of(known, (utterance.name, utterance.wav.stem))
-        told.append(replace(utterance, background=own or NOTHING))
-    if told and not any(utterance.background != NOTHING for utterance in told):
-        raise SimulstError(f"{path}: names none of the utterances, such as '{told[0].name}'; check its first column.")
-    return told

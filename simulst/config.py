@@ -8,7 +8,8 @@
     late:    {type: wait}
 
 A sweep has lists in place of values: `read: [{...}, {...}]` and `ms: [500, 1000]` try each item. A list at the top
-level is a list of such grids.
+level is a list of such grids. `$NAME` in place of a value, such as the file of a boundary predictor, is given when the
+sweep is run (`--set NAME=VALUE`).
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ import importlib
 import itertools
 import sys
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from simulst.errors import SimulstError, reason_of
-from simulst.files.yaml import read_yaml
+from simulst.files.yaml import load_yaml, read_yaml
 from simulst.needs import Need
 from simulst.options import build_options
-from simulst.policy import commit, read, stop
 from simulst.policy.base import Options
-from simulst.policy.boundary import Boundary
 from simulst.policy.commit import Commit
-from simulst.policy.ctc_guide import CTCGuide
-from simulst.policy.late import Late, Skip, Wait
+from simulst.policy.late import Late, Wait
 from simulst.policy.read import Read
-from simulst.policy.segment import Pause, Segmentation, Whole
-from simulst.policy.stop import Stop
+from simulst.policy.segment import Segmentation, Whole
+from simulst.policy.stop import EndOfSentence, Stop
+from simulst.policy.types import COMMIT, LATE, READ, SEGMENT, STOP
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, SearchOptions
 
 KINDS: dict[str, type[Options]] = {
@@ -46,34 +47,13 @@ KINDS: dict[str, type[Options]] = {
     "segment": Segmentation,
     "late": Late,
 }
-TYPES: dict[str, dict[str, type[Options]]] = {
-    "read": {
-        "chunk": read.Chunk,
-        "block": read.Block,
-        "wait_k": read.WaitK,
-        "test_time_wait_k": read.WaitKAtTestTime,
-        "wait_stride": read.WaitStride,
-        "boundary": Boundary,
-        "offline": read.Offline,
-    },
-    "stop": {
-        "end_of_sentence": stop.EndOfSentence,
-        "max_tokens": stop.MaxTokens,
-        "max_words": stop.MaxWords,
-        "ctc": stop.CTC,
-        "align_att": stop.AlignAtt,
-        "ctc_guide": CTCGuide,
-        "any_of": stop.AnyOf,
-    },
-    "commit": {
-        "all": commit.All,
-        "hold": commit.Hold,
-        "local_agreement": commit.LocalAgreement,
-        "shared_prefix": commit.SharedPrefix,
-    },
+TYPES: dict[str, Mapping[str, type[Options]]] = {
+    "read": READ,
+    "stop": STOP,
+    "commit": COMMIT,
     "search": {"beam": BeamSearch, "joint_beam": JointBeamSearch, "bwbs": BWBS, "ibwbs": IBWBS},
-    "segment": {"none": Whole, "pause": Pause},
-    "late": {"wait": Wait, "skip": Skip},
+    "segment": SEGMENT,
+    "late": LATE,
 }
 NEEDED = ("read", "commit")
 REMEDIES = {
@@ -103,7 +83,7 @@ class Decoding:
 
     read: Read
     commit: Commit
-    stop: Stop = dataclasses.field(default_factory=stop.EndOfSentence)
+    stop: Stop = dataclasses.field(default_factory=EndOfSentence)
     search: SearchOptions | None = None
     segment: Segmentation = dataclasses.field(default_factory=Whole)
     late: Late = dataclasses.field(default_factory=Wait)
@@ -195,8 +175,7 @@ class Decoding:
 
 def _name_of(key: str, part: Any) -> str:
     """The type name of a part, as a configuration file writes it."""
-    names = {cls: name for name, cls in TYPES[key].items()}
-    return names.get(type(part), type(part).__name__)
+    return next((name for name, cls in TYPES[key].items() if cls is type(part)), type(part).__name__)
 
 
 def load_decoding(path: str | Path) -> Decoding:
@@ -204,14 +183,19 @@ def load_decoding(path: str | Path) -> Decoding:
     return parse_decoding(read_yaml(path), str(path))
 
 
-def load_sweep(path: str | Path) -> list[Decoding]:
+def load_sweep(path: str | Path, values: Mapping[str, Any] | None = None) -> list[Decoding]:
     """Read the configurations of a sweep, in order.
 
-    Raises SimulstError: an invalid configuration, or two with the same label.
+    values: what stands for `$NAME` in the file. A grid with a name whose value is an empty list is left out.
+
+    Raises SimulstError: an invalid configuration, two with the same label, or a name that has no value.
     """
     grids = read_yaml(path)
     decodings: dict[str, Decoding] = {}
     for grid in grids if isinstance(grids, list) else [grids]:
+        grid = _filled(grid, values or {}, str(path))
+        if grid is _NOTHING:
+            continue
         if not isinstance(grid, dict):
             raise SimulstError(f"{path}: a grid must be a mapping with the keys {', '.join(TYPES)}; found {grid!r}.")
         for key, value in grid.items():
@@ -226,6 +210,39 @@ def load_sweep(path: str | Path) -> list[Decoding]:
     if not decodings:
         raise SimulstError(f"{path}: an empty list; give at least one grid with the keys {', '.join(TYPES)}.")
     return list(decodings.values())
+
+
+_NOTHING = object()
+
+
+def _filled(raw: Any, values: Mapping[str, Any], where: str) -> Any:
+    """A part of a sweep with `values` in place of `$NAME`; _NOTHING if one of these is an empty list."""
+    if isinstance(raw, str) and raw.startswith("$"):
+        name = raw[1:]
+        if name not in values:
+            raise SimulstError(f"{where}: '{raw}' has no value; give it as --set {name}=VALUE.")
+        return _NOTHING if values[name] == [] else values[name]
+    if isinstance(raw, list):
+        parts = [_filled(part, values, where) for part in raw]
+        return _NOTHING if any(part is _NOTHING for part in parts) else parts
+    if isinstance(raw, dict):
+        parts = [_filled(part, values, where) for part in raw.values()]
+        return _NOTHING if any(part is _NOTHING for part in parts) else dict(zip(raw, parts, strict=True))
+    return raw
+
+
+def parse_values(pairs: Iterable[str]) -> dict[str, Any]:
+    """Parse values of a sweep's names, such as `k=[1, 3]`. Raises SimulstError: no name, or no YAML."""
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise SimulstError(f"--set {pair}: give it as NAME=VALUE.")
+        try:
+            values[name] = load_yaml(value)
+        except yaml.YAMLError:
+            raise SimulstError(f"--set {pair}: the value is no valid YAML.") from None
+    return values
 
 
 def _choices(key: Any, value: Any, where: str) -> list[Any]:
@@ -329,12 +346,14 @@ def _find_class(key: str, name: str, where: str) -> type:
         )
     try:
         cls = getattr(importlib.import_module(module), attribute)
+    except SimulstError as error:
+        raise SimulstError(f"{where}: '{key}': '{name}': {error}") from error
     except Exception as error:  # of any kind, as importing runs the user's code
         raise SimulstError(
             f"{where}: '{key}': cannot import '{name}' ({reason_of(error)}); check the path, and PYTHONPATH."
         ) from error
     kind = KINDS[key]
-    if not (isinstance(cls, type) and issubclass(cls, kind) and dataclasses.is_dataclass(cls)):
+    if not (isinstance(cls, type) and issubclass(cls, kind) and _is_decorated(cls)):
         raise SimulstError(
             f"{where}: '{key}': '{name}' is not a dataclass derived from {kind.__module__}.{kind.__qualname__}; "
             "see docs/policy.md."
@@ -342,6 +361,12 @@ def _find_class(key: str, name: str, where: str) -> type:
     if missing := ["label"] * (not hasattr(cls, "template")) or sorted(getattr(cls, "__abstractmethods__", ())):
         raise SimulstError(f"{where}: '{key}': '{name}' has no '{missing[0]}'; write it, see docs/policy.md.")
     return cls
+
+
+def _is_decorated(cls: type) -> bool:
+    """Whether a class is a dataclass, and not only derived from one, with options of its own that are no fields."""
+    own = vars(cls).get("__annotations__", {})
+    return dataclasses.is_dataclass(cls) and own.keys() <= cls.__dataclass_fields__.keys()
 
 
 LIVE = parse_decoding(

@@ -1,4 +1,4 @@
-"""Makes tests/fake.py importable here and in worker processes; fixtures of several tests."""
+"""Makes tests/fake.py and the recipes' modules importable here and in worker processes; fixtures of several tests."""
 
 import json
 import os
@@ -12,12 +12,14 @@ import pytest
 
 from simulst.machine.light_import import UNUSED, leave_out_unused, skip_type_checks
 
-SLOW = ("test_mini.py", "test_must_c.py", "test_new_pair.py", "test_machines.py", "test_recognise.py", "test_runs.py")
+SLOW = ("test_mini.py", "test_must_c.py", "test_new_pair.py", "test_machines.py", "test_recognise.py", "test_places.py")
 """Files whose tests take minutes, the slowest first: begun last, they would keep the other workers waiting."""
 
-HERE = str(Path(__file__).parent)
-sys.path.insert(0, HERE)
-os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(HERE).parent), HERE, os.environ.get("PYTHONPATH", "")]).rstrip(":")
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+PATHS = [str(path) for path in (HERE, ROOT, ROOT / "local", *sorted(ROOT.glob("egs/*/local")))]
+sys.path[:0] = PATHS
+os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
 # Several workers test at once (pytest-xdist); threads that wait for each other would only take processors from them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -227,8 +227,11 @@ class Asks(Stop):
 class Asking(Stopping):
     options: Asks
 
+    def __init__(self, options: Asks, context: Context) -> None:
+        super().__init__(options, context)
+        self.discard = options.discard
+
     def ends(self, view: View) -> bool:
-        self.discard = self.options.discard
         return bool(self.options.ask(view))
 
 

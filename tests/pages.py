@@ -12,6 +12,10 @@ PAGES = sorted(
     for pattern in ("README.md", "docs/*.md", "egs/*/*.md")
     for path in ROOT.glob(pattern)
 )
+NOTES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/experiments/*.md"))
+"""The dated notes on experiments. Their commands and figures are those of their day."""
+WRITTEN = ("docs/stages.md", *(page for page in PAGES if page.endswith("/RESULTS.md")))
+"""The pages that are wholly written by a program."""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -44,6 +48,13 @@ def blocks(page: str, language: str | None = None) -> list[Block]:
 def prose(page: str) -> str:
     """A page without its blocks."""
     return _BLOCK.sub("", read(page))
+
+
+def by_hand(page: str) -> str:
+    """The text of a page without what programs write into it: the tables of results."""
+    if page in WRITTEN:
+        return ""
+    return re.sub(r"<!-- (results|rows)\b.*?<!-- end \1 -->\n?", "", read(page), flags=re.DOTALL)
 
 
 def inline(page: str) -> list[str]:

@@ -9,9 +9,10 @@ import soundfile
 from click.testing import CliRunner
 from fake import FakeModel
 
-from simulst.background import NOTHING, Background, known_of_all, read_backgrounds, with_backgrounds
-from simulst.cli import main
+from simulst.background import NOTHING, Background, known_of_all, read_backgrounds
+from simulst.commands.main import main
 from simulst.config import parse_decoding
+from simulst.data.context import with_backgrounds
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.metrics.score import term_scores

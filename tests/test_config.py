@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulst.config import Decoding, load_decoding, load_sweep, parse_decoding
+from simulst.config import Decoding, load_decoding, load_sweep, parse_decoding, parse_values
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Tokens
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
@@ -296,3 +296,38 @@ def test_bad_sweeps(tmp_path: Path, text: str, parts: list[str]) -> None:
         load_sweep(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert [part for part in parts if part not in str(caught.value)] == []
+
+
+PLACES = """
+- read: {type: wait_k, k: $k, unit_ms: 280, name: $name}
+  stop: {type: max_tokens, n: 1}
+  commit: {type: all}
+- read: {type: chunk, ms: [500, $ms]}
+  commit: {type: all}
+"""
+
+
+def test_a_sweep_takes_values_when_it_is_run(tmp_path: Path) -> None:
+    path = write(tmp_path, PLACES)
+    decodings = load_sweep(path, parse_values(["k=[1, 3]", "name=both", "ms=1000"]))
+    assert [decoding.read.label for decoding in decodings] == ["wait-1-both", "wait-3-both", "500ms", "1000ms"]
+    written = load_sweep(
+        write(tmp_path, PLACES.replace("$k", "[1, 3]").replace("$name", "both").replace("$ms", "1000"))
+    )
+    assert decodings == written and [one.raw for one in decodings] == [one.raw for one in written]
+
+
+def test_an_empty_list_takes_its_grid_away(tmp_path: Path) -> None:
+    decodings = load_sweep(write(tmp_path, PLACES), parse_values(["k=[]", "name=both", "ms=1000"]))
+    assert [decoding.read.label for decoding in decodings] == ["500ms", "1000ms"]
+
+
+def test_values_that_are_missing_or_wrong(tmp_path: Path) -> None:
+    with pytest.raises(SimulstError, match=r"yaml: '\$k' has no value; give it as --set k=VALUE"):
+        load_sweep(write(tmp_path, PLACES), {"name": "x"})
+    for pair, message in (
+        ("k", "--set k: give it as NAME=VALUE"),
+        ("k=[1", r"--set k=\[1: the value is no valid YAML"),
+    ):
+        with pytest.raises(SimulstError, match=message):
+            parse_values([pair])

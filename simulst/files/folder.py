@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +104,34 @@ def written_whole(out: Path, made_of: Mapping[str, Any], force: bool = False) ->
             write_atomically(part / MADE_OF, json.dumps(made_of, indent=1, ensure_ascii=False))
 
 
-def digest_of_files(files: Iterable[Path]) -> str:
+def digest_of_texts(files: Iterable[Path]) -> str:
     """A digest of the contents of text files. A missing file counts as empty."""
     return digest(file.read_text(encoding="utf-8") if file.is_file() else "" for file in files)
 
 
+def digest_of_files(files: Iterable[Path]) -> str:
+    """A digest of files, 16 hexadecimal digits, which depends on their order. Raises as `sha256_of`."""
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(bytes.fromhex(sha256_of(file)))
+    return whole.hexdigest()[:16]
+
+
 def digest_of_file(path: Path) -> str:
-    """A digest of a file's bytes, 16 hexadecimal digits. Raises OSError: it can't be read."""
+    """A digest of a file's bytes, 16 hexadecimal digits. Raises as `sha256_of`."""
+    return sha256_of(path)[:16]
+
+
+def sha256_of(path: Path, remedy: str = "check the path") -> str:
+    """The SHA-256 of a file's bytes, 64 hexadecimal digits. Raises SimulstError: it can't be read."""
+    try:
+        status = path.stat()
+        return _sha256(path, status.st_mtime_ns, status.st_size)
+    except OSError as error:
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}); {remedy}.") from error
+
+
+@lru_cache(maxsize=64)  # the utterances of a recording share its file
+def _sha256(path: Path, changed: int, size: int) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulst.findings.declared import Finding, Paper, load_findings
-from simulst.findings.page import findings_page
+from simulst.findings.page import Decided, decided, findings_page
 from simulst.findings.verdict import Outcome, decide
 
-__all__ = ["Finding", "Outcome", "Paper", "decide", "findings_page", "load_findings"]
+__all__ = ["Decided", "Finding", "Outcome", "Paper", "decide", "decided", "findings_page", "load_findings"]

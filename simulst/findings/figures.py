@@ -16,31 +16,15 @@ import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
-from simulst.log.instances import Instance, check_units, read_log
+from simulst.log.instance import Instance, check_units
 from simulst.metrics.latency import computation_ms, instance_latency
 from simulst.metrics.quality import bleu_of_statistics, sentence_statistics
 from simulst.metrics.score import warn_of_recordings
-from simulst.options import read_fields
 from simulst.report.table import find_runs
-from simulst.runs import LOG, read_run_config
+from simulst.runs import CONFIG, LOG, RunConfig, read_run_config, read_run_log
 
 SEED = 12345
 BLOCK = 1000  # resamples at once, which bounds memory: 21 MB for 2641 sentences
-
-
-@dataclass
-class _Task:
-    target_language: str
-    unit: str = ""
-
-
-@dataclass
-class _Config:
-    """What is looked at in config.yaml."""
-
-    label: str
-    task: _Task
-    weights: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,14 +84,13 @@ def find_training(folder: Path) -> list[Run]:
     return runs
 
 
-def _read_config(place: Path) -> tuple[_Config, str]:
+def _read_config(place: Path) -> tuple[RunConfig, str]:
     """What a run's config.yaml says, and the unit of its texts. Raises SimulstError: what is wrong in the file."""
-    path = f"{place}/config.yaml"
-    config = read_fields(_Config, read_run_config(place), path, "give a folder that simulst evaluate made")
+    config = read_run_config(place)
     try:
         return config, config.task.unit or unit_of(config.task.target_language)
     except SimulstError as error:
-        raise SimulstError(f"{path}: {error}") from None
+        raise SimulstError(f"{place / CONFIG}: {error}") from None
 
 
 def figures_of(runs: Sequence[Run], lags: Sequence[str], samples: int) -> list[Figures]:
@@ -127,7 +110,7 @@ def figures_of(runs: Sequence[Run], lags: Sequence[str], samples: int) -> list[F
 
 
 def _read(run: Run) -> list[Instance]:
-    instances = read_log(run.folder, run.unit)
+    instances = read_run_log(run.folder, run.unit)
     check_units(instances, run.unit, run.folder / LOG)
     warn_of_recordings(instances, run.folder / LOG)
     if any(instance.reference is None for instance in instances):

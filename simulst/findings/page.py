@@ -1,72 +1,136 @@
-"""Findings with their verdicts, as a part of a page in Markdown."""
+"""Findings with their verdicts: as plain values, and as a part of a page in Markdown."""
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from simulst.findings.compare import AT
-from simulst.findings.declared import Finding
-from simulst.findings.verdict import LEVEL, Measured, Outcome
+from simulst.findings.declared import Kind
+from simulst.findings.verdict import LEVEL, Measured, Outcome, Verdict
+from simulst.report.difference import p_text
 
 WIDTH = 118
 DIGITS = {"quality": 1, "lag": 0, "cost": 0, "length": 2}
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A finding and what was found, as results keep it.
+
+    paper: its name. id, section, sentence, kind, a, b, direction, margin, lag, command: as in `Finding`.
+    verdict, reason, missing, trainings, p: as in `Outcome`. a_runs, b_runs: labels of the runs.
+    difference, low, high, each, levels: as in `Measured`; None or empty if there is no difference.
+    apart: whether the two sides' curves have no common range.
+    """
+
+    paper: str
+    id: str
+    section: str
+    sentence: str
+    verdict: Verdict
+    kind: Kind
+    direction: str
+    margin: float
+    lag: str
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    a_runs: tuple[str, ...]
+    b_runs: tuple[str, ...]
+    trainings: int
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    each: tuple[float, ...] = ()
+    levels: tuple[float, float] | None = None
+    apart: bool = False
+    reason: str = ""
+    missing: tuple[str, ...] = ()
+    command: str = ""
+
+
+def decided(papers: Mapping[str, Sequence[Outcome]]) -> Iterator[Decided]:
+    """What was found, as plain values. papers: outcomes by the name of the paper."""
+    for paper, outcomes in papers.items():
+        for outcome in outcomes:
+            finding, found = outcome.finding, outcome.measured
+            names = ("id", "section", "sentence", "kind", "direction", "margin", "lag", "a", "b", "command")
+            yield Decided(
+                paper,
+                **{name: getattr(finding, name) for name in names},
+                verdict=outcome.verdict,
+                a_runs=outcome.a,
+                b_runs=outcome.b,
+                trainings=outcome.trainings,
+                difference=_known(found, "difference"),
+                low=_known(found, "low"),
+                high=_known(found, "high"),
+                p=outcome.p,
+                each=found.each if found else (),
+                levels=found.levels if found else None,
+                apart=found is not None and found.bound is not None,
+                reason=outcome.reason,
+                missing=outcome.missing,
+            )
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def findings_page(papers: Mapping[str, Sequence[Outcome]]) -> str:
-    """A list of findings: verdict, difference with its 95 % interval, corrected p, and the runs.
+def _known(found: Measured | None, name: str) -> float | None:
+    value = getattr(found, name, math.nan)
+    return value if math.isfinite(value) else None
 
-    papers: outcomes by the name of the paper.
-    """
-    outcomes = [outcome for of_paper in papers.values() for outcome in of_paper]
-    tests = sum(outcome.p is not None for outcome in outcomes)
-    counts = Counter[str](outcome.verdict for outcome in outcomes)
+
+def findings_page(findings: Sequence[Decided]) -> str:
+    """A list of findings: verdict, difference with its 95 % interval, corrected p, and the runs."""
+    tests = sum(one.p is not None for one in findings)
+    counts = Counter[str](one.verdict for one in findings)
     verdicts = ["holds", "does not hold", "not decided", "runs missing"]
     verdicts += ["for other languages"] * ("for other languages" in counts)
     told = ", ".join(f"{verdict} {counts[verdict]}" for verdict in verdicts)
-    several = any(outcome.trainings > 1 for outcome in outcomes)
+    several = any(one.trainings > 1 for one in findings)
     lines = [
-        f"{_counted(len(outcomes), 'finding')}: {told}. Brackets hold 95 % intervals"
+        f"{_counted(len(findings), 'finding')}: {told}. Brackets hold 95 % intervals"
         + (" of the mean over the trainings; p is that of the least sure training. " if several else ". ")
         + f"p is corrected for {_counted(tests, 'test')}; a verdict needs p below {LEVEL:g}."
     ]
-    for paper, of_paper in papers.items():
+    for paper in dict.fromkeys(one.paper for one in findings):
+        of_paper = [one for one in findings if one.paper == paper]
         lines += ["", f"**{paper}**", ""]
         lines += [_line(one) for one in of_paper if one.verdict not in ("runs missing", "for other languages")]
         lines += _missing([one for one in of_paper if one.verdict == "runs missing"])
-        if others := [one.finding.id for one in of_paper if one.verdict == "for other languages"]:
+        if others := [one.id for one in of_paper if one.verdict == "for other languages"]:
             lines.append(f"* For other target languages: {', '.join(others)}.")
     return "\n".join(_wrapped(line) for line in lines)
 
 
-def _line(outcome: Outcome) -> str:
-    finding = outcome.finding
-    head = f"* **{finding.id} {outcome.verdict}** ({_place(finding.section)}). {finding.sentence.rstrip('.')}"
-    figures = f": {_difference(finding, outcome.measured)}" if outcome.measured else ""
-    if outcome.p is not None:
-        figures += f", p = {outcome.p:.3f}" if outcome.p >= 0.001 else ", p < 0.001"
-    runs = f"{_side(finding.a, outcome.a)} against {_side(finding.b, outcome.b)}"
-    if outcome.trainings > 1:
-        each = f" ({_each(finding, outcome.measured)})" if outcome.measured else ""
-        runs += f", in {outcome.trainings} trainings{each}"
-    reason = f" Not tested: {outcome.reason}." if outcome.reason else ""
-    return f"{head}{figures}. {runs}.{reason}"
+def _line(one: Decided) -> str:
+    figures = _difference(one)
+    if one.p is not None:
+        figures += f", {p_text(one.p)}"
+    runs = f"{_side(one.a, one.a_runs)} against {_side(one.b, one.b_runs)}"
+    if one.trainings > 1:
+        each = " and ".join(_signed(value, DIGITS[_figure(one)]) for value in one.each)
+        runs += f", in {one.trainings} trainings" + (f" ({each})" if each else "")
+    reason = f" Not tested: {one.reason}." if one.reason else ""
+    return f"* **{one.id} {one.verdict}** ({_place(one.section)}). {one.sentence.rstrip('.')}{figures}. {runs}.{reason}"
 
 
-def _missing(outcomes: Sequence[Outcome]) -> list[str]:
+def _missing(findings: Sequence[Decided]) -> list[str]:
     """A line for each command that makes the runs that are missing."""
-    commands = dict.fromkeys(outcome.finding.command for outcome in outcomes)
+    commands = dict.fromkeys(one.command for one in findings)
     lines = []
     for command in commands:
-        ones = [outcome for outcome in outcomes if outcome.finding.command == command]
-        patterns = dict.fromkeys(pattern for outcome in ones for pattern in outcome.missing)
+        ones = [one for one in findings if one.command == command]
+        patterns = dict.fromkeys(pattern for one in ones for pattern in one.missing)
         made_by = f"; `{command}`, with the options of the other runs, makes them" if command else ""
-        names = ", ".join(outcome.finding.id for outcome in ones)
+        names = ", ".join(one.id for one in ones)
         lines.append(f"* **{names}: runs missing**{made_by}: {', '.join(f'`{pattern}`' for pattern in patterns)}.")
     return lines
 
@@ -75,33 +139,30 @@ def _place(section: str) -> str:
     return f"section {section}" if section[0].isdigit() else section
 
 
-def _each(finding: Finding, found: Measured) -> str:
-    return " and ".join(_signed(value, DIGITS[_figure(finding)]) for value in found.each)
+def _figure(one: Decided) -> str:
+    return one.kind.split("_")[0]
 
 
-def _figure(finding: Finding) -> str:
-    return finding.kind.split("_")[0]
-
-
-def _difference(finding: Finding, found: Measured) -> str:
-    what = _figure(finding)
+def _difference(one: Decided) -> str:
+    if one.difference is None or one.low is None or one.high is None:
+        return ""
+    what = _figure(one)
     digits = DIGITS[what]
-    unit = {"quality": " BLEU", "lag": f" ms {finding.lag}", "cost": " % RTF", "length": " in length ratio"}[what]
-    if finding.kind.endswith("_range"):
+    unit = {"quality": " BLEU", "lag": f" ms {one.lag}", "cost": " % RTF", "length": " in length ratio"}[what]
+    if one.kind.endswith("_range"):
         unit += " of range"
-    low, high = (_signed(end, digits) for end in (found.low, found.high))
-    text = f"{_signed(found.difference, digits)}{unit} [{low}, {high}]"
-    if found.levels:
-        by_lag = AT[finding.kind] == "lag"
-        start, end = (f"{level:.{0 if by_lag else 1}f}" for level in found.levels)
+    text = f": {_signed(one.difference, digits)}{unit} [{_signed(one.low, digits)}, {_signed(one.high, digits)}]"
+    if one.levels:
+        by_lag = AT[one.kind] == "lag"
+        start, end = (f"{level:.{0 if by_lag else 1}f}" for level in one.levels)
         place = start if start == end else f"{start} to {end}"
-        text += f" at {finding.lag} {place} ms" if by_lag else f" at {place} BLEU"
-        if found.bound is not None:
+        text += f" at {one.lag} {place} ms" if by_lag else f" at {place} BLEU"
+        if one.apart:
             text += f" (no common {'lag: the faster runs are held back' if by_lag else 'BLEU: the worse runs count'})"
-    if finding.direction == "same":
-        text += f", claimed within ±{finding.margin:g}"
-    elif finding.margin:
-        text += f", claimed {finding.direction} than {finding.margin:+g}"
+    if one.direction == "same":
+        text += f", claimed within ±{one.margin:g}"
+    elif one.margin:
+        text += f", claimed {one.direction} than {one.margin:+g}"
     return text
 
 

@@ -1,1 +1,7 @@
-"""Logs of runs, in the forms of simulst, SimulEval and simulstream."""
+"""Logs: their entry, the forms of SimulEval and simulstream, and `read_log`, which reads both."""
+
+from __future__ import annotations
+
+from simulst.log.read import read_log
+
+__all__ = ["read_log"]

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, Text, Time, check_units
+from simulst.log.instance import Instance, Text, Time, check_units
 from simulst.words import completed_by, plain_spaces
 
 logger = logging.getLogger(__name__)

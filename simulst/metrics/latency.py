@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import fmean
 
-from simulst.log.instances import SAME_MS, Instance
+from simulst.log.instance import SAME_MS, Instance
 
 METRICS = ("AL", "AL_original", "AL_steps", "LAAL", "AP", "DAL")
 """Keys of `instance_latency`; `corpus_latency` has each of them with the suffix _CA too, and RTF."""

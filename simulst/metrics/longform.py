@@ -21,7 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from simulst.data.must_c import read_segments
 from simulst.errors import SimulstError, first_line
 from simulst.languages import code_of, unit_of
-from simulst.log.instances import Instance, Text, Time, check_units
+from simulst.log.instance import Instance, Text, Time, check_units
 from simulst.metrics.latency import real_time_factor
 from simulst.metrics.score import compare_texts, error_rates_if_recognised, quality_of, rounded, term_scores
 

@@ -14,7 +14,7 @@ import regex
 
 from simulst.errors import SimulstError
 from simulst.languages import code_of, unit_of
-from simulst.log.instances import Instance, check_units
+from simulst.log.instance import Instance, check_units
 from simulst.metrics.latency import LONG_METRICS, METRICS, corpus_latency
 
 logger = logging.getLogger(__name__)

@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from simulst.models.registry import digest_of_weights, load_model, option_names, parse_options
+from simulst.models.registry import (
+    digest_of_part,
+    digest_of_weights,
+    files_of_model,
+    files_of_part,
+    load_model,
+    option_names,
+    parse_options,
+)
 
-__all__ = ["digest_of_weights", "load_model", "option_names", "parse_options"]
+__all__ = [
+    "digest_of_part",
+    "digest_of_weights",
+    "files_of_model",
+    "files_of_part",
+    "load_model",
+    "option_names",
+    "parse_options",
+]

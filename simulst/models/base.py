@@ -23,7 +23,8 @@ class Family:
     recognises: whether a path is a model of this family.
     options: its options, a frozen dataclass.
     load: loads a model from its path, its options and the number of processors that it may use.
-    digest: a hash of what makes the output, from the path and the options. If the model is trained again, it changes.
+    files: the files that a model is made of, from its path and its options: all that `load` reads, in a fixed order.
+        Its digest derives from them. Raises SimulstError: one is missing.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Family:
     recognises: Callable[[Path], bool]
     options: type
     load: Callable[[Path, Any, int], Model]
-    digest: Callable[[Path, Any], str]
+    files: Callable[[Path, Any], tuple[Path, ...]]
 
 
 def check_device(device: str) -> None:

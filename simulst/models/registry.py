@@ -12,14 +12,16 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-import simulst.models
 from simulst.errors import SimulstError, reason_of
+from simulst.files.folder import digest_of_files, sha256_of
+from simulst.files.lock import digest
 from simulst.files.yaml import load_yaml
 from simulst.machine.threads import available_cores
 from simulst.models.base import Family
@@ -60,16 +62,39 @@ def option_names(path: str | Path) -> list[str]:
     return _parameters(_own(path)) if family is None else names_of(family.options)
 
 
-def digest_of_weights(path: str | Path, options: Mapping[str, Any]) -> str:
-    """A hash of a model's weights. It changes if the model is trained again. Empty for your own class.
+def files_of_model(path: str | Path, options: Mapping[str, Any]) -> tuple[Path, ...]:
+    """The files that a model is made of: all that loading reads, in a fixed order.
 
-    Raises SimulstError: no such model; wrong options; missing weights.
+    Of your own class they are the files of its module, and of the module that the path names. What these read is not
+    known.
+
+    Raises SimulstError: no such model; wrong options; a missing file.
     """
     family = _family(path)
-    if family is None:
-        _own(path)
-        return ""
-    return family.digest(Path(path), build_options(family.options, options, str(path), "the model"))
+    if family is not None:
+        return family.files(Path(path), build_options(family.options, options, str(path), "the model"))
+    modules = dict.fromkeys([str(path).partition(":")[0], _own(path).__module__])
+    names = (getattr(sys.modules.get(module), "__file__", None) for module in modules)
+    return tuple(Path(name) for name in names if name)
+
+
+def digest_of_weights(path: str | Path, options: Mapping[str, Any]) -> str:
+    """A hash of the files that a model is made of. It changes if the model is trained again.
+
+    Raises SimulstError: no such model; wrong options; a missing file.
+    """
+    found = digest_of_files(files_of_model(path, options))
+    return found if _family(path) else digest([found, str(path)])  # a module may have several classes
+
+
+def files_of_part(path: str | Path) -> tuple[Path, ...]:
+    """The files of what a policy reads: those of a model, or the file itself. Raises SimulstError: no such model."""
+    return files_of_model(path, {}) if Path(path).is_dir() else (Path(path),)
+
+
+def digest_of_part(path: str | Path) -> str:
+    """A hash of what a policy reads. Raises SimulstError: no such model, or a file that can't be read."""
+    return digest_of_weights(path, {}) if Path(path).is_dir() else sha256_of(Path(path))
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
@@ -92,8 +117,8 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
 def families() -> tuple[Family, ...]:
     """All families, sorted by name. Their libraries are imported only when a model is loaded."""
     found = []
-    for module in pkgutil.iter_modules(simulst.models.__path__):
-        content = importlib.import_module(f"{simulst.models.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
+        content = importlib.import_module(f"{__package__}.{module.name}")
         if "family" in vars(content):
             found.append(content.family)
     return tuple(sorted(found, key=lambda family: family.name))

@@ -14,11 +14,11 @@ is taken.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
+import re
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +32,7 @@ from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
 from simulst.meter import Meter
 from simulst.models.base import Family
+from simulst.models.ctranslate2_file import read_variables
 from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
 from simulst.options import read_fields
@@ -50,7 +51,9 @@ LEAST_P = 1e-9  # of a token; less is rounded to 0
 LEAST_TOKENS = 4  # of a text whose language is told
 TRANSLATED = 0.2  # log p per token by which a translation is more probable under its own prompt than under the other
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
-FILES = ("model.bin", "vocabulary.json", "tokenizer.json", "config.json")
+VOCABULARY, VOCABULARY_LINES = "vocabulary.json", "vocabulary.txt"
+FILES = ("model.bin", VOCABULARY, "tokenizer.json", "config.json")
+_LAYER = re.compile(r"decoder/layer_\d+/ffn/linear_0/weight")
 
 Seconds = Annotated[float, Field(ge=0, le=WINDOW_SECONDS)]
 
@@ -96,14 +99,12 @@ class Whisper:
 
         self.path, self._options = path, options
         for name in FILES:
-            if not (path / name).is_file():
+            if not (path / name).is_file() and not (name == VOCABULARY and (path / VOCABULARY_LINES).is_file()):
                 raise SimulstError(f"{path}: the file {name} is missing; fetch the model again.")
         again = "fetch the model again"
         config = _read_json(path / "config.json")
         self._config = read_fields(_Config, config, f"{path}: config.json is broken", again)
-        vocabulary = _read_json(path / "vocabulary.json")
-        if not (isinstance(vocabulary, list) and all(isinstance(token, str) for token in vocabulary)):
-            raise SimulstError(f"{path}: vocabulary.json is broken (it is another file); {again}.")
+        vocabulary = _vocabulary(path)
         try:
             self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # the library has no class of its own for it
@@ -113,7 +114,7 @@ class Whisper:
         self._eos = self._special("<|endoftext|>")
         for token in ("<|startoftranscript|>", "<|endoftext|>"):
             if vocabulary[self._special(token) : self._special(token) + 1] != [token]:
-                raise SimulstError(f"{path}: vocabulary.json and tokenizer.json do not fit; {again}.")
+                raise SimulstError(f"{path}: its vocabulary and tokenizer.json do not fit; {again}.")
         try:
             self._model = ctranslate2.models.Whisper(
                 str(path),
@@ -124,6 +125,7 @@ class Whisper:
         except (RuntimeError, ValueError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise SimulstError(f"{path}: CTranslate2 cannot load the model ({reason}).") from error
+        self._config.check(path)
         # Here, not at the first window: no utterance is charged for it.
         self._filters = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
         frames = WINDOW_SECONDS * SAMPLE_RATE // FRAME
@@ -495,9 +497,54 @@ class Aligned:
 
 @dataclass
 class _Config:
-    """What is used here of config.json. lang_ids: the tokens of the languages."""
+    """What is used here of config.json, by us and by CTranslate2.
+
+    lang_ids: the tokens of the languages.
+    alignment_heads: layers and heads that show when a token was spoken.
+    suppress_ids, suppress_ids_begin: tokens that no text has, and that none begins with.
+    """
 
     lang_ids: list[int]
+    alignment_heads: list[tuple[int, int]] = field(default_factory=list)
+    suppress_ids: list[int] = field(default_factory=list)
+    suppress_ids_begin: list[int] = field(default_factory=list)
+
+    def check(self, path: Path) -> None:
+        """Raise SimulstError unless it fits model.bin: CTranslate2 reads beyond its arrays."""
+        variables = read_variables(path / "model.bin")
+        heads = int(variables.get("decoder/num_heads", variables["encoder/num_heads"]))
+        layers = sum(bool(_LAYER.fullmatch(name)) for name in variables)
+        size = len(variables["decoder/embeddings/weight"])
+        if not self.alignment_heads:
+            raise SimulstError(
+                f"{path}: config.json names no alignment_heads, by which times of tokens are found; convert the model "
+                "again with a newer CTranslate2, or copy them from the generation_config.json of the original model."
+            )
+        for layer, head in self.alignment_heads:
+            if not (0 <= layer < layers and 0 <= head < heads):
+                raise SimulstError(
+                    f"{path}: config.json does not fit model.bin: alignment_heads names head {head} of layer {layer}, "
+                    f"but the decoder has {layers} layers of {heads} heads; copy both from one model."
+                )
+        for name in ("lang_ids", "suppress_ids", "suppress_ids_begin"):
+            if beyond := [token for token in getattr(self, name) if not 0 <= token < size]:
+                raise SimulstError(
+                    f"{path}: config.json does not fit model.bin: {name} names the token {beyond[0]}, but there are "
+                    f"{size} tokens; copy both from one model."
+                )
+
+
+def _vocabulary(path: Path) -> list[str]:
+    """The tokens, in order: vocabulary.json or, in older models, vocabulary.txt with a token a line."""
+    if (path / VOCABULARY).is_file():
+        tokens = _read_json(path / VOCABULARY)
+        if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
+            raise SimulstError(f"{path}: {VOCABULARY} is broken (it is another file); fetch the model again.")
+        return tokens
+    try:
+        return (path / VOCABULARY_LINES).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: {VOCABULARY_LINES} is broken ({error}); fetch the model again.") from error
 
 
 def _read_json(path: Path) -> Any:
@@ -507,20 +554,13 @@ def _read_json(path: Path) -> Any:
         raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); fetch the model again.") from error
 
 
-def _digest(path: Path, options: WhisperOptions) -> str:
-    whole = hashlib.sha256()
-    for name in FILES:
-        if (path / name).is_file():
-            with (path / name).open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()[:16]
-
-
 family = Family(
     name="whisper",
     looks_like="a CTranslate2 Whisper (model.bin, vocabulary.json)",
-    recognises=lambda path: (path / "model.bin").is_file() and (path / "vocabulary.json").is_file(),
+    recognises=lambda path: (
+        (path / "model.bin").is_file() and any((path / name).is_file() for name in (VOCABULARY, VOCABULARY_LINES))
+    ),
     options=WhisperOptions,
     load=Whisper,
-    digest=_digest,
+    files=lambda path, options: tuple(path / name for name in (*FILES, VOCABULARY_LINES) if (path / name).is_file()),
 )

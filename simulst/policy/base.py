@@ -28,7 +28,9 @@ class Options(ABC):
         super().__init_subclass__()
         label = vars(cls).get("label", "")
         if not isinstance(label, str):
-            raise TypeError(f"{cls.__name__}.label is no text; write options in braces, as in label = 'LA-{{n}}'")
+            raise SimulstError(
+                f"the label of {cls.__name__} is no text; write one with options in braces, as label = 'LA-{{n}}'."
+            )
         if "label" in vars(cls):
             cls.template = label
             delattr(cls, "label")

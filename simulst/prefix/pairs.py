@@ -99,7 +99,7 @@ def write_pairs(
         spaces, as in Table 4, per target token.
     whole: add the whole utterances with their references.
     force: write the directory again.
-    tokens: the model's tokens (stage 3), which `max_ratio` needs for languages written without spaces.
+    tokens: the model's tokens, which `max_ratio` needs for languages written without spaces.
 
     Raises SimulstError: `data` lacks an utterance; no pair is left; `tokens` is needed or cannot be read; what
         `read_data_dir`, `read_prefixes` and `written_whole` raise.
@@ -148,7 +148,7 @@ def _limit(max_ratio: float | None, target: str, tokens: Path | None) -> _Keeps:
     split: Callable[[str], Sequence[Any]] = str.split
     if unit_of(target) == "char":
         if tokens is None:
-            raise SimulstError(f"--max-ratio: counts tokens of the model for '{target}'; give --tokens (stage 3).")
+            raise SimulstError(f"--max-ratio: counts tokens of the model for '{target}'; give --tokens.")
         split = _pieces(tokens / "bpe.model")
     return lambda pair: pair["frames"] <= max_ratio * max(1, len(split(pair["text"])))
 
@@ -159,7 +159,7 @@ def _pieces(model: Path) -> Callable[[str], list[int]]:
     try:
         encode: Callable[[str], list[int]] = SentencePieceProcessor(model_proto=model.read_bytes()).encode
     except (OSError, RuntimeError):
-        raise SimulstError(f"{model}: no SentencePiece model; give the folder of tokens that stage 3 wrote.") from None
+        raise SimulstError(f"{model}: no SentencePiece model; name a folder of 'simulst train tokens'.") from None
     return encode
 
 

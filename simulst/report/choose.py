@@ -135,7 +135,7 @@ def choose(
 def _data_of(run: ScoredRun) -> tuple[Any, ...]:
     """Which sentences a run has translated, and into which language."""
     config = read_run_config(run.folder)
-    return run.scores.get("sentences"), config.get("names"), (config.get("task") or {}).get("target_language")
+    return run.scores.get("sentences"), config.names, config.task.target_language
 
 
 def report(choices: Sequence[Choice], metric: str, quality: str = "BLEU") -> str:

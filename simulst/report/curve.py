@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulst.errors import SimulstError
-from simulst.report.table import ScoredRun, check_metric, check_quality, load_runs
+from simulst.report.table import Row, check_metric, check_quality, load_runs
 
 logger = logging.getLogger(__name__)
 
@@ -48,24 +48,31 @@ def draw_curve(
     Raises SimulstError: the suffix is another one; there is no such quality; a run lacks a metric; there is nothing to
         draw; matplotlib is missing.
     """
-    kind = out.suffix.lower().lstrip(".")
-    if kind not in METADATA:
-        raise SimulstError(f"{out}: pictures are .{', .'.join(METADATA)}; give --out one of these suffixes.")
+    _kind(out)
     if not latencies:
         raise SimulstError(f"{out}: no latency metric to draw over; name one, such as AL.")
     check_quality(quality)
     runs = load_runs(folders)
     for run, metric in itertools.product(runs, latencies):
         check_metric(run, metric)
+    draw_rows(runs, out, latencies, title, quality)
+
+
+def draw_rows(runs: Sequence[Row], out: Path, latencies: Sequence[str], title: str = "", quality: str = "BLEU") -> None:
+    """The same of rows that are loaded. One without the quality or a lag is left out.
+
+    Raises SimulstError: the suffix is another one; there is nothing to draw; matplotlib is missing.
+    """
+    kind = _kind(out)
     offline = [run for run in runs if run.offline and run.scores.get(quality) is not None]
-    lines: dict[str, list[ScoredRun]] = {}
+    lines: dict[str, list[Row]] = {}
     for run in runs:
         if run.offline:
             continue
         if any(run.scores.get(key) is None for key in (quality, *latencies)):
-            logger.warning("%s: has no %s or no lag; left out of the picture.", run.folder, quality)
+            logger.warning("%s: has no %s or no lag; left out of the picture.", run.place, quality)
             continue
-        lines.setdefault(run.line, []).append(run)
+        lines.setdefault(run.curve, []).append(run)
     if not lines and not offline:
         raise SimulstError(f"{out}: none of the runs has both {quality} and a latency; there is nothing to draw.")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -74,9 +81,16 @@ def draw_curve(
     temporary.replace(out)
 
 
+def _kind(out: Path) -> str:
+    kind = out.suffix.lower().lstrip(".")
+    if kind not in METADATA:
+        raise SimulstError(f"{out}: pictures are .{', .'.join(METADATA)}; give --out one of these suffixes.")
+    return kind
+
+
 def _draw(
-    lines: dict[str, list[ScoredRun]],
-    offline: list[ScoredRun],
+    lines: dict[str, list[Row]],
+    offline: list[Row],
     latencies: Sequence[str],
     quality: str,
     title: str,
@@ -111,13 +125,14 @@ def _draw(
         handles, labels = panels[0].get_legend_handles_labels()
         widest = 0.5 + 0.075 * max(map(len, labels))  # inches
         columns = min(len(labels), max(1, int(figure.get_figwidth() / widest)))
+        numbered = any(run.value is not None for run in itertools.chain(*lines.values()))
         legend = figure.legend(
             handles,
             labels,
             loc="outside lower center",
             ncols=columns,
             frameon=False,
-            title="numbers at the points: READ's chunk in ms, k or λ, or n" if lines else None,
+            title="numbers at the points: READ's chunk in ms, k or λ, or n" if numbered else None,
             title_fontsize=8,
         )
         for text in legend.get_texts():
@@ -136,13 +151,13 @@ def _in_legend(name: str) -> str:
     return f"./{name}" if name.startswith("_") else name
 
 
-def _bound(run: ScoredRun, quality: str, side: str) -> float:
+def _bound(run: Row, quality: str, side: str) -> float:
     """The end of the interval on one side; the score if there is none."""
     bound: float | None = run.scores.get(f"{quality}_{side}")
     return run.scores[quality] if bound is None else bound
 
 
-def _draw_line(panel: Any, metric: str, quality: str, name: str, runs: list[ScoredRun], number: int) -> None:
+def _draw_line(panel: Any, metric: str, quality: str, name: str, runs: list[Row], number: int) -> None:
     """Draw one strategy. `load_runs` has sorted its points from the smallest value to the largest."""
     colour = COLOURS[number % len(COLOURS)]
     x = [run.scores[metric] for run in runs]
@@ -168,7 +183,7 @@ def _label_points(
     panel: Any,
     metric: str,
     quality: str,
-    lines: dict[str, list[ScoredRun]],
+    lines: dict[str, list[Row]],
     levels: Sequence[float],
     renderer: Any,
 ) -> None:

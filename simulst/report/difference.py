@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.log.instances import read_log
 from simulst.metrics.quality import holm
 from simulst.metrics.score import compare
-from simulst.report.table import load_runs, markdown, read_scores
-from simulst.runs import SCORES, read_run_config
+from simulst.report.table import Table, load_runs
+from simulst.runs import SCORES, read_run_config, read_run_log, read_scores
 
 
 def compare_runs(
@@ -25,9 +26,9 @@ def compare_runs(
         `compare` raises.
     """
     scores = read_scores(system / SCORES)
-    language = (read_run_config(system).get("task") or {}).get("target_language") or "en"
+    language = read_run_config(system).task.target_language or "en"
     unit, paths = scores.get("unit"), (baseline, system)
-    first, second = (read_log(folder, unit or "word") for folder in paths)
+    first, second = (read_run_log(folder, unit or "word") for folder in paths)
     if "recordings" not in scores:
         return compare(first, second, language, unit=unit, paths=paths)
     if segmentation is None or references is None:
@@ -37,41 +38,73 @@ def compare_runs(
     return compare_recordings(first, second, segmentation, references, language, unit, paths)
 
 
-def differences_text(tests: Sequence[tuple[str, str, dict[str, Any]]]) -> str:
-    """What `compare_runs` found, a sentence for each test in Markdown. p is corrected for the tests by Holm's method.
+@dataclass(frozen=True)
+class Comparison:
+    """A paired test of two runs in one metric.
 
-    tests: the baseline's name, the system's, and what was found.
+    baseline, system: their names. metric: BLEU or chrF.
+    difference, low, high: the system minus the baseline, with its 95 % interval.
+    p: two-sided, corrected for all tests of the section by Holm's method. sentences: how many were compared.
     """
+
+    baseline: str
+    system: str
+    metric: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    sentences: int
+
+
+def comparisons_of(found: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Comparison]:
+    """What `compare_runs` found, with corrected p. found: the baseline's name, the system's, and what was found."""
     metrics = ("BLEU", "chrF")
-    corrected = iter(holm([found[f"{name}_p"] for _, _, found in tests for name in metrics]))
+    corrected = iter(holm([one[f"{metric}_p"] for _, _, one in found for metric in metrics]))
+    comparisons = []
+    for baseline, system, one in found:
+        for metric in metrics:
+            difference, low, high = (one[f"{metric}_{key}"] for key in ("difference", "low", "high"))
+            comparisons.append(
+                Comparison(baseline, system, metric, difference, low, high, next(corrected), one["sentences"])
+            )
+    return comparisons
+
+
+def comparisons_text(tests: Sequence[Comparison]) -> str:
+    """What tests found, a sentence for each two runs in Markdown."""
     sentences = []
-    for baseline, system, found in tests:
-        figures = []
-        for name in metrics:
-            difference, low, high = (found[f"{name}_{key}"] for key in ("difference", "low", "high"))
-            p = next(corrected)
-            chance = f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
-            figures.append(f"{name} {difference:+.1f} [{low:+.1f}, {high:+.1f}], {chance}")
+    for (baseline, system), group in itertools.groupby(tests, lambda test: (test.baseline, test.system)):
+        of_two = list(group)
+        figures = [
+            f"{one.metric} {one.difference:+.1f} [{one.low:+.1f}, {one.high:+.1f}], {p_text(one.p)}" for one in of_two
+        ]
         sentences.append(
             f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals, paired randomisation over "
-            f"{found['sentences']} sentences, p corrected for {len(metrics) * len(tests)} tests)."
+            f"{of_two[0].sentences} sentences, p corrected for {len(tests)} tests)."
         )
     return "\n\n".join(sentences)
 
 
-def equal_texts_table(folders: Sequence[Path]) -> str:
-    """How many texts of each two offline runs are equal, case and spaces included, as a Markdown table.
+def p_text(p: float) -> str:
+    """A p-value in a sentence."""
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+
+
+def equal_texts_table(folders: Sequence[Path]) -> Table:
+    """How many texts of each two offline runs are equal, case and spaces included.
 
     Raises SimulstError: fewer than two of the runs are offline; they are of different utterances; as `load_runs`.
     """
     runs = [run for run in load_runs(folders) if run.offline]
     if len(runs) < 2:
         raise SimulstError(f"{folders[0].parent}: has not two offline runs, so no texts can be compared.")
-    texts = [{i.name or str(i.index): i.prediction for i in read_log(run.folder)} for run in runs]
+    texts = [{i.name or str(i.index): i.prediction for i in read_run_log(run.folder)} for run in runs]
     for run, those in zip(runs, texts, strict=True):
         if those.keys() != texts[0].keys():
             raise SimulstError(f"{run.folder}: is of other utterances than {runs[0].folder}; decode the same ones.")
-    rows = [[f"Equal texts of {len(texts[0])}", *(run.name for run in runs)]]
-    for run, those in zip(runs, texts, strict=True):
-        rows.append([run.name, *(str(sum(others[name] == those[name] for name in those)) for others in texts)])
-    return markdown(rows)
+    rows: list[tuple[str | int, ...]] = [
+        (run.name, *(sum(others[name] == those[name] for name in those) for others in texts))
+        for run, those in zip(runs, texts, strict=True)
+    ]
+    return Table((f"Equal texts of {len(texts[0])}", *(run.name for run in runs)), tuple(rows))

@@ -1,10 +1,8 @@
-"""Find finished runs, write a table of their scores, and keep the table in a README."""
+"""Find finished runs, and tables of their scores in Markdown."""
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 import os
 import re
 from collections import Counter
@@ -16,11 +14,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from simulst.errors import SimulstError
-from simulst.files.folder import write_atomically
-from simulst.files.lock import locked
 from simulst.metrics.latency import LONG_METRICS, METRICS
 from simulst.options import option_names
-from simulst.runs import SCORES, read_run_config
+from simulst.runs import SCORES, RunConfig, read_run_config, read_scores
+from simulst.runs.scores import is_number
 
 logger = logging.getLogger(__name__)
 
@@ -57,24 +54,24 @@ PAPER_B = ("AL_original", "AL_steps")
 """Lags of Nguyen et al. 2021 (equations 5 and 6). Only tables with runs of that paper's READ show them."""
 
 
+Cell = str | int | float | None
+
+
 @dataclass(frozen=True)
-class ScoredRun:
-    """A run that is decoded and scored.
+class Row:
+    """A line of a table of runs, and a point of a curve.
 
     name: the configuration's label; if labels repeat, the run's folder (see `load_runs`).
-    line: name of its curve: the strategy and the initial wait; if labels repeat, with the folder before it.
+    curve: name of its curve: the strategy and the initial wait; if labels repeat, with the folder before it.
     value: what changes along the curve: READ's chunk in ms, k or threshold, or else the number of STOP or COMMIT; None
         if there is none.
-    wait_ms: READ's initial wait.
     read: the type of READ.
     scores: content of scores.json.
     """
 
-    folder: Path
     name: str
-    line: str
+    curve: str
     value: float | None
-    wait_ms: float
     read: str
     scores: dict[str, Any]
 
@@ -82,6 +79,43 @@ class ScoredRun:
     def offline(self) -> bool:
         """Whether it waits for the whole sentence."""
         return self.read == "offline"
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class ScoredRun(Row):
+    """A run that is decoded and scored, in its folder."""
+
+    folder: Path
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        return str(self.folder)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures that are not of runs, such as how many prefix pairs there are.
+
+    rows: texts and numbers below `head`; None is shown as a dash.
+    digits: decimals of numbers that are no integers.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    digits: int = 3
+
+    def markdown(self) -> str:
+        """The table in Markdown."""
+        return markdown([self.head, *(list(map(self._cell, row)) for row in self.rows)])
+
+    def _cell(self, value: Cell) -> str:
+        return _number(value, self.digits) if value is None or isinstance(value, float) else str(value)
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
@@ -116,14 +150,14 @@ def _check_one_version(folders: Iterable[Path]) -> None:
             config = read_run_config(folder)
         except SimulstError:
             continue  # who reads the run will say so
-        task, weights = config.get("task") or {}, config.get("weights")
-        if not weights or not task.get("model"):
+        task = config.task
+        if not config.weights or not task.model:
             continue
-        key = folder.parent, f"{task['model']} {task.get('options')}"
-        first, other = seen.setdefault(key, (weights, folder))
-        if weights != first:
+        key = folder.parent, f"{task.model} {task.options}"
+        first, other = seen.setdefault(key, (config.weights, folder))
+        if config.weights != first:
             raise SimulstError(
-                f"{other} and {folder} are runs of {task['model']} with different weights, as it was trained again in "
+                f"{other} and {folder} are runs of {task.model} with different weights, as it was trained again in "
                 "between; move the older ones away, or decode them again with --force."
             )
 
@@ -140,36 +174,29 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
         raise SimulstError("there is no run to report; give a run's folder or one that holds runs.")
     configs = [read_run_config(folder) for folder in folders]
     resolved = [folder.resolve() for folder in folders]
-    repeated = max(Counter(str(config["label"]) for config in configs).values()) > 1 or _is_mixed(resolved, configs)
+    repeated = max(Counter(config.label for config in configs).values()) > 1 or _is_mixed(resolved, configs)
     root = Path(os.path.commonpath(resolved))
     runs = []
     for folder, place, config in zip(folders, resolved, configs, strict=True):
-        read = config["decoding"]["read"]
+        read = config.read
         wait = float(read.get("initial_wait_ms", 0))
-        line, value = _line_of(config)
+        line, value = config.curve
         line += f", wait {wait:g} ms" if wait else ""
         group = place.relative_to(root).parent
         runs.append(
             ScoredRun(
                 folder=folder,
-                name=str(place.relative_to(root)) if repeated else str(config["label"]),
-                line=f"{group}/{line}" if repeated and group.parts else line,
+                name=str(place.relative_to(root)) if repeated else config.label,
+                curve=f"{group}/{line}" if repeated and group.parts else line,
                 value=value,
-                wait_ms=wait,
                 read=read["type"],
                 scores=read_scores(folder / SCORES),
             )
         )
-    return sorted(runs, key=lambda run: (not run.offline, _natural(run.line), run.value or 0, _natural(run.name)))
+    return sorted(runs, key=lambda run: (not run.offline, _natural(run.curve), run.value or 0, _natural(run.name)))
 
 
-def _line_of(config: Mapping[str, Any]) -> tuple[str, float | None]:
-    """A run's curve, and its number on it."""
-    line, value = config.get("curve", (str(config["strategy"]), None))
-    return line, value
-
-
-def _is_mixed(folders: Sequence[Path], configs: Sequence[Mapping[str, Any]]) -> bool:
+def _is_mixed(folders: Sequence[Path], configs: Sequence[RunConfig]) -> bool:
     """Whether one curve has runs of other systems in other folders.
 
     Several models in one folder may be meant to be a curve, such as those that were trained for wait-k.
@@ -177,18 +204,16 @@ def _is_mixed(folders: Sequence[Path], configs: Sequence[Mapping[str, Any]]) -> 
     first: dict[str, tuple[Path, tuple[Any, ...]]] = {}
     for folder, config in zip(folders, configs, strict=True):
         system = _system_of(config)
-        place, other = first.setdefault(_line_of(config)[0], (folder.parent, system))
+        place, other = first.setdefault(config.curve[0], (folder.parent, system))
         if folder.parent != place and system != other:
             return True
     return False
 
 
-def _system_of(config: Mapping[str, Any]) -> tuple[Any, ...]:
+def _system_of(config: RunConfig) -> tuple[Any, ...]:
     """A run's model and languages."""
-    task = config.get("task") or {}
-    return config.get("weights") or task.get("model"), *(
-        task.get(key) for key in ("options", "source_language", "target_language")
-    )
+    task = config.task
+    return config.weights or task.model, task.options, task.source_language, task.target_language
 
 
 def check_quality(quality: str) -> None:
@@ -210,21 +235,30 @@ def runs_table(folders: Sequence[Path]) -> str:
 
     Raises SimulstError: as `load_runs`.
     """
-    runs = load_runs(folders)
-    shown = {"BLEU", *(key for run in runs for key in run.scores)}
-    if not any(run.read == "wait_stride" for run in runs):
+    return rows_table(load_runs(folders))
+
+
+def rows_table(rows: Sequence[Row]) -> str:
+    """The same of rows that are loaded. A column is there if a row has a score for it."""
+    shown = {"BLEU", *(key for row in rows for key in row.scores)}
+    if not any(row.read == "wait_stride" for row in rows):
         shown -= {*PAPER_B}
-    columns = {key: column for key, column in COLUMNS.items() if key in shown}
-    head, *rows = [["Configuration"], *([run.name] for run in runs)]
-    for key, (heading, digits) in columns.items():
+    return scores_table(rows, [key for key in COLUMNS if key in shown])
+
+
+def scores_table(rows: Sequence[Row], keys: Sequence[str], what: str = "Configuration") -> str:
+    """A Markdown table of these scores. keys: of `COLUMNS`. what: heads the column of the names."""
+    head, *lines = [[what], *([row.name] for row in rows)]
+    for key in keys:
+        heading, digits = COLUMNS[key]
         with_interval = key in ("BLEU", "chrF")
         head += [heading, "95 %"] if with_interval else [heading]
-        for row, run in zip(rows, runs, strict=True):
-            row.append(_number(run.scores.get(key), digits))
+        for line, row in zip(lines, rows, strict=True):
+            line.append(_number(row.scores.get(key), digits))
             if with_interval:
-                low, high = run.scores.get(f"{key}_low"), run.scores.get(f"{key}_high")
-                row.append("–" if low is None or high is None else f"[{low:.1f}, {high:.1f}]")
-    return markdown([head, *rows])
+                low, high = row.scores.get(f"{key}_low"), row.scores.get(f"{key}_high")
+                line.append("–" if low is None or high is None else f"[{low:.1f}, {high:.1f}]")
+    return markdown([head, *lines])
 
 
 @dataclass(frozen=True)
@@ -254,20 +288,18 @@ class PredictorScores:
     pieces: dict[str, Measures]
 
 
-def pairs_table(counts: Mapping[str, PairCounts]) -> str:
+def pairs_table(counts: Mapping[str, PairCounts]) -> Table:
     """How many prefix pairs each maxratio leaves (NAIST at IWSLT 2022, Table 4). counts: by the filter's name."""
-    rows = [["Filter", "Pairs", "Left out", "%"]]
-    for name, found in counts.items():
-        rows.append([name, str(found.kept), str(found.filtered), f"{100 * found.filtered / found.pairs:.0f}"])
-    return markdown(rows)
+    rows = [(name, one.kept, one.filtered, round(100 * one.filtered / one.pairs)) for name, one in counts.items()]
+    return Table(("Filter", "Pairs", "Left out", "%"), tuple(rows))
 
 
-def predictor_table(scores: PredictorScores) -> str:
+def predictor_table(scores: PredictorScores) -> Table:
     """A boundary predictor on held-out prefixes (NAIST at IWSLT 2022, Table 3), of each output and of each piece."""
     names = option_names(Measures)
     named = {"outputs, λ 0.5": scores.frames} | {f"pieces, λ {name}": row for name, row in scores.pieces.items()}
-    rows = [[name, *(_number(getattr(row, key), 3) for key in names)] for name, row in named.items()]
-    return markdown([["Boundaries", *(name.capitalize() for name in names)], *rows])
+    rows = [(name, *(getattr(row, key) for key in names)) for name, row in named.items()]
+    return Table(("Boundaries", *(name.capitalize() for name in names)), tuple(rows))
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -279,79 +311,6 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def write_results(page: Path, section: str, table: str, command: str, picture: str = "") -> list[str]:
-    """Put a table, and the command that made it, between a page's markers for `section`.
-
-        <!-- results: SECTION -->
-        <!-- end results: SECTION -->
-
-    The text between the markers is replaced. If both markers are missing, they are added at the end, under a
-    heading and the picture. A missing page is created.
-
-    page: Markdown file.
-    section: name of the markers.
-    picture: a picture's file name, relative to the page; "" for none.
-
-    Returns: the figures in the page's prose that were in the old table but are in none of the page's tables now. The
-        author has to revise these sentences.
-    Raises SimulstError: a marker is repeated or lacks its partner; the markers are in the wrong order.
-    """
-    with locked(page, page.with_name(f".{page.name}.lock"), wait=True):  # another run may write another section
-        return _write_section(page, section, table, command, picture)
-
-
-def _write_section(page: Path, section: str, table: str, command: str, picture: str) -> list[str]:
-    try:
-        text = page.read_text(encoding="utf-8") if page.is_file() else "# Results\n"
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{page}: not UTF-8 (byte {error.start}); convert it.") from error
-    begin, end = f"<!-- results: {section} -->", f"<!-- end results: {section} -->"
-    if begin not in text and end not in text:
-        curve = f"![BLEU over latency]({picture})\n\n" if picture else ""
-        text = f"{text.rstrip()}\n\n## {section}\n\n{curve}{begin}\n{end}\n"
-    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise SimulstError(f"{page}: needs the markers '{begin}' and '{end}', each once, in this order; fix that.")
-    before, _, rest = text.partition(begin)
-    old, _, after = rest.partition(end)
-    body = f"{begin}\n\n{table.strip()}\n\nMade by:\n\n```sh\n{command.strip()}\n```\n\n{end}"
-    write_atomically(page, before + body + after)
-    tables, prose = _figures(table), set()
-    for place, part in enumerate(re.split(r"<!-- (?:end )?results: .* -->", before + after)):
-        if place % 2:
-            tables |= _figures(part)
-        else:
-            prose |= _figures(part)
-    return sorted((prose & _figures(old)) - tables, key=float)
-
-
-def _figures(text: str) -> set[str]:
-    """The numbers in a text that look like a result: with decimals, or of three digits and more."""
-    return set(re.findall(r"(?<![\w.-])(?:\d+\.\d+|\d{3,})(?![\w.]*\w)", text))
-
-
-def read_scores(path: Path) -> dict[str, Any]:
-    """A run's scores.json. Raises SimulstError: it is missing or broken."""
-    try:
-        scores = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SimulstError(f"{path}: no such file; let simulst evaluate finish the run.") from None
-    except ValueError as error:
-        raise SimulstError(f"{path}: not valid JSON ({error}); remove it and run simulst evaluate again.") from error
-    if not isinstance(scores, dict):
-        raise SimulstError(f"{path}: not the scores of a run; remove it and run simulst evaluate again.")
-    for key in ("BLEU_low", "BLEU_high", "chrF_low", "chrF_high", *COLUMNS):
-        if scores.get(key) is not None and not is_number(scores[key]):
-            raise SimulstError(
-                f"{path}: {key} is {scores[key]!r}, which is no number; remove it and run simulst evaluate again."
-            )
-    return scores
-
-
-def is_number(value: Any) -> bool:
-    """Whether a score can be tabulated and drawn."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _number(value: float | None, digits: int) -> str:

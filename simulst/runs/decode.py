@@ -22,7 +22,7 @@ from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
-from simulst.log.instances import Instance, instance_of
+from simulst.log.instance import Instance
 from simulst.machine.cluster import HERE, Cluster, Map, mapper
 from simulst.machine.threads import waited_seconds, waits
 from simulst.meter import Memo, Meter
@@ -30,7 +30,8 @@ from simulst.models import digest_of_weights
 from simulst.runs.folder import RunFolder, audio_digest
 from simulst.runs.task import Task, model_of
 from simulst.session import Model
-from simulst.streams import open_stream
+from simulst.streams import OpenStream, open_stream
+from simulst.words import completed_by
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +99,35 @@ def _decode(
             yield error
 
 
+def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms: float, audio: str = "") -> Instance:
+    """The log entry of an utterance whose stream has ended.
+
+    A word that was written in several pieces has one delay, that of its last piece.
+
+    index: number of the utterance in its data.
+    source_ms: duration of the audio, in ms.
+    audio: digest of the audio.
+    """
+    pieces = [emission.text for emission in stream.emissions]
+    last = [stream.emissions[number] for number in completed_by(pieces, stream.unit)]
+    return Instance(
+        index=index,
+        prediction="".join(pieces),
+        delays=[emission.delay_ms for emission in last],
+        elapsed=[emission.elapsed_ms for emission in last],
+        prediction_length=len(last),
+        reference=utterance.reference,
+        source=[str(utterance.wav)],
+        source_length=source_ms,
+        name=utterance.name,
+        reads=stream.reads,
+        compute_ms=stream.meter.seconds * 1000,
+        terms=list(utterance.background.target_terms),
+        segments=[list(segment) for segment in stream.segments],
+        skipped=stream.skipped,
+    )
+
+
 def run(
     task: Task,
     utterances: Sequence[Utterance],
@@ -162,8 +192,8 @@ def _run(
                 progress.update()
     for state in states:
         state.write_log()
-        _tell_of_silence(state)
-        _tell_of_disturbance(state)
+        _warn_of_silence(state)
+        _warn_of_disturbance(state)
     if failures:
         where = states[0].path if len(states) == 1 else states[0].path.parent
         raise SimulstError(
@@ -232,7 +262,7 @@ def _keep(states: Sequence[RunFolder], results: Sequence[Instance | str], name: 
     return errors
 
 
-def _tell_of_silence(state: RunFolder) -> None:
+def _warn_of_silence(state: RunFolder) -> None:
     """Warn if nothing was written before the end of any utterance. A bad threshold causes that, and BLEU hides it."""
     asked = [instance for instance in state.done.values() if len(instance.reads or ()) > 1 and instance.delays]
     if asked and all(instance.delays[0] >= instance.source_length for instance in asked):
@@ -257,7 +287,7 @@ def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
     return index, [str(one) if isinstance(one, SimulstError) else one for one in found]
 
 
-def _tell_of_disturbance(state: RunFolder) -> None:
+def _warn_of_disturbance(state: RunFolder) -> None:
     """Warn if other work slowed down the computation, as computation-aware figures do not show that."""
     waited = sum(instance.waited_ms or 0.0 for instance in state.done.values())
     computed = sum(instance.compute_ms or 0.0 for instance in state.done.values())

@@ -5,13 +5,21 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from simulst.languages import unit_of
 from simulst.machine.cluster import worker_threads
 from simulst.machine.threads import available_cores
 from simulst.models import load_model
 from simulst.session import Model
+
+# A file has them as a mapping.
+Options = Annotated[
+    tuple[tuple[str, Any], ...],
+    BeforeValidator(lambda found: tuple(found.items()) if isinstance(found, dict) else found),
+]
 
 
 @dataclass(frozen=True)
@@ -26,8 +34,8 @@ class Task:
     model: str
     source_language: str
     target_language: str
-    options: tuple[tuple[str, Any], ...] = ()
-    unit: str = ""
+    options: Options = ()
+    unit: Annotated[str, Field(pattern="^(|word|char)$")] = ""
 
     def portable(self) -> Task:
         """The same task with absolute paths, as a cluster's workers may run in another folder."""

@@ -13,7 +13,7 @@ from simulst.audio.read import as_int16, load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, text_file, write_table
 from simulst.errors import SimulstError
-from simulst.files.folder import digest_of_files, written_whole
+from simulst.files.folder import digest_of_texts, written_whole
 
 ARCHIVE = "audio.ark"
 
@@ -45,7 +45,7 @@ def dump_audio(
         check_has(files.get(name, data / name), table, (utterance.name for utterance in utterances))
     made_of = {"texts": list(texts), "speeds": sorted(speeds)}
     files |= {name: data / name for name in ("wav.scp", "segments", "utt2spk")}
-    made_of["data"] = digest_of_files(files[name] for name in ("wav.scp", "segments", *tables))
+    made_of["data"] = digest_of_texts(files[name] for name in ("wav.scp", "segments", *tables))
     with written_whole(out, made_of, force) as part:
         if part is not None:
             _write(part, out, utterances, tables, speeds)

@@ -1,4 +1,4 @@
-"""Stages 4 to 6: run ESPnet's statistics and trainer as programs, and show a progress bar that follows their logs."""
+"""Run ESPnet's statistics and trainer as programs, and show a progress bar that follows their logs."""
 
 from __future__ import annotations
 

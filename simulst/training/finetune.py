@@ -16,105 +16,33 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch.utils.data import DataLoader
 
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.files.folder import replaced, write_atomically
+from simulst.files.folder import digest_of_files, replaced, write_atomically
 from simulst.files.lock import digest, locked, read_record
-from simulst.files.yaml import read_yaml
 from simulst.hypotheses import Tokens
 from simulst.models.huggingface.architectures import Architecture, Whisper
-from simulst.models.huggingface.folder import digest_of_folder, find_folder
+from simulst.models.huggingface.folder import files_of_folder, find_folder
 from simulst.models.huggingface.loading import quiet, read
 from simulst.models.huggingface.options import HuggingFaceOptions
-from simulst.options import build_options
 from simulst.training.average import average_checkpoints
+from simulst.training.configuration import FineTuning, read_options
 from simulst.training.ctc import Pieces, add_ctc, read_transcripts
 from simulst.training.freezing import change_settings, freeze, read_short_windows
-from simulst.training.new_model import NewModel, make_model
+from simulst.training.new_model import make_model
 from simulst.training.speech_text import Batches, Collator, Part, examples_of, read_parts
 
 RECORD, BEGIN, MODEL, AVERAGE = "simulst.json", "begin", "model", "average.pth"
 TRANSCRIPTS = "transcripts.json"
 TRAINED = (MODEL, "epochs.json", "*epoch.pth", "checkpoint-*")  # what it writes after its record
 OWN = {"config.json", "generation_config.json", "model.safetensors.index.json"}  # what the library writes itself
-
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
-
-
-@dataclass(frozen=True)
-class FineTuning:
-    """How to train.
-
-    epochs: passes over the data.
-    learning_rate: of AdamW, at its peak.
-    updates: end after so many updates, even within an epoch. None: as many as the epochs have.
-    schedule: of the learning rate after the warm-up.
-    warmup: updates over which the learning rate rises.
-    batch_seconds: seconds of audio in a batch, padding included.
-    accumulate: batches whose gradients make one update.
-    most_seconds: leave out longer utterances.
-    padding_seconds: silence after the longest utterance of a batch, for Whisper alone; 30 fills the 30 s that it was
-        trained on. Short windows take less time.
-    train_features: train the encoder's first convolutions, too.
-    encoder_layers: train only so many of the encoder's last layers. None: all of them.
-    settings: changes to the model's config.json, such as {decoder_layerdrop: 0.1, dropout: 0.1}; those of a part of
-        the model are in a mapping: {encoder: {layerdrop: 0.1}}.
-    label_smoothing: weight of the uniform distribution in the loss.
-    weight_decay: of AdamW.
-    clip: the gradient's greatest norm.
-    dtype: of the arithmetic; the weights are in float32.
-    average: numbers of checkpoints to average; the average with the lowest loss on dev is the result.
-    save_minutes: the most minutes of work that an interruption can cost.
-    seed: of the order of batches, dropout and new weights.
-    new_model: describes a model to begin with, see `NewModel`. None: --model names one.
-    """
-
-    epochs: Count
-    learning_rate: Positive
-    updates: Count | None = None
-    schedule: Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup"] = "linear"
-    warmup: Annotated[int, Field(ge=0)] = 0
-    batch_seconds: Positive = 60.0
-    accumulate: Count = 1
-    most_seconds: Annotated[float, Field(gt=0, le=60)] = 30.0
-    padding_seconds: Annotated[float, Field(ge=0, le=30)] = 1.0
-    train_features: bool = False
-    encoder_layers: Annotated[int, Field(ge=0)] | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    label_smoothing: Share = 0.0
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    clip: Positive = 1.0
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    average: tuple[Count, ...] = (1, 2, 3, 5)
-    save_minutes: Annotated[float, Field(ge=0)] = 10.0
-    seed: int = 0
-    new_model: dict[str, Any] | None = None
-
-
-def read_options(config: Path) -> tuple[FineTuning, NewModel | None]:
-    """The configuration, and the new model that it describes.
-
-    Raises SimulstError: an unknown key, a value of the wrong type or out of bounds.
-    """
-    content = read_yaml(config, "training configuration")
-    if not isinstance(content, dict):
-        raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")
-    options = build_options(FineTuning, content, str(config), "the training")
-    if not options.average:
-        raise SimulstError(f"{config}: 'average' is empty; give numbers of checkpoints, such as [1, 3].")
-    if options.new_model is None:
-        return options, None
-    return options, build_options(NewModel, options.new_model, str(config), "'new_model'")
 
 
 def finetune(
@@ -137,7 +65,7 @@ def finetune(
         raise SimulstError(f"{config}: give either --model or 'new_model' in the configuration, not both or neither.")
     heard, held_out = read_parts(train), read_parts(valid)
     wanted = json.loads(json.dumps(asdict(options)))
-    wanted["model"] = None if model is None else digest_of_folder(model)
+    wanted["model"] = None if model is None else digest_of_files(files_of_folder(model))
     transcripts = read_transcripts(train) if new and new.ctc_weight else []
     wanted["data"] = digest(map(str, (train, heard, valid, held_out, *transcripts)))
     with locked(out):

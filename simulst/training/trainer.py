@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -18,10 +18,8 @@ from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArgumen
 
 from simulst.errors import SimulstError, first_line
 from simulst.files.folder import save_atomically, write_atomically
+from simulst.training.configuration import FineTuning
 from simulst.training.speech_text import IGNORED
-
-if TYPE_CHECKING:
-    from simulst.training.finetune import FineTuning
 
 EPOCHS, WHOLE = "epochs.json", "whole"
 

@@ -13,12 +13,12 @@ from simulst.audio import vad
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK, Hearing, start_of_stream
 from simulst.config import Decoding
-from simulst.corpora.speech import espeak, in_a_room
 from simulst.errors import SimulstError
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause
 from simulst.streams import open_stream
+from speech import espeak, in_a_room
 
 
 def segments(samples: np.ndarray, pause: float = 0.25) -> list[tuple[int, int]]:

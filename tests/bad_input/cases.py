@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from simulst.command import run_command
+from simulst.commands.common import run_command
 from simulst.errors import SimulstError
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,9 @@ class Case:
     status: int = 1
 
     def __str__(self) -> str:
-        return re.sub(r"[^\w=.-]+", " ", f"{self.command.split('/')[-1].split()[0]} {self.words}")[:70]
+        program, *more = self.command.split()
+        names = more[:2] if program == "simulst" else [program.split("/")[-1]]
+        return re.sub(r"[^\w=.-]+", " ", " ".join([*names, self.words]))[:70]
 
     def in_a_process(self) -> Case:
         """The same, but with a process of its own."""
@@ -119,7 +121,7 @@ def run(command: str) -> int:
 
 def _start(program: str) -> None:
     if program == "simulst":
-        from simulst.cli import entry
+        from simulst.commands.main import entry
 
         entry()
     elif program == "simuleval":

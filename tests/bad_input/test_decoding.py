@@ -62,6 +62,27 @@ FILES: list[tuple[str, Change]] = [
             conf(READ + "commit: {type: unready_policy.Mine}"),
         ),
     ),
+    (
+        "'commit': 'old_policy.Mine': the label of Mine is no text; write one with options in braces",
+        all_of(
+            written(
+                "old_policy.py",
+                "from dataclasses import dataclass\nfrom simulst.policy.commit import All\n"
+                "@dataclass(frozen=True)\nclass Mine(All):\n    @property\n    def label(self): return 'mine'\n",
+            ),
+            conf(READ + "commit: {type: old_policy.Mine}"),
+        ),
+    ),
+    (
+        "'commit': 'bare_policy.Mine' is not a dataclass derived from simulst.policy.commit.Commit",
+        all_of(
+            written(
+                "bare_policy.py",
+                "from simulst.policy.commit import All\nclass Mine(All):\n    n: int = 1\n    label = 'mine-{n}'\n",
+            ),
+            conf(READ + "commit: {type: bare_policy.Mine}"),
+        ),
+    ),
     ("'hold' has no option 'm'; it has n, whole_words", conf(READ + "commit: {type: hold, m: 2}")),
     ("'all' has no option 'n'; it has last_word", conf(READ + "commit: {type: all, n: 2}")),
     ("'hold' has no option '2'", conf(READ + "commit: {type: hold, n: 2, 2: n}")),

@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cases import Case, Change, Check, all_of, cut, removed, replaced, table, written
+from cases import ROOT, Case, Change, Check, all_of, cut, removed, replaced, table, written
 
 YAML, DE = "corpus/en-de/data/dev/txt/dev.yaml", "corpus/en-de/data/dev/txt/dev.de"
 MUST_C = table(
-    "local/prepare_must_c.py --root corpus --out prepared --splits 'train dev'",
+    "simulst data must-c --root corpus --out prepared --splits 'train dev'",
     ("--root nowhere", "nowhere: no such folder; --root is the folder that holds en-de/data"),
     ("--root corpus/en-de", "corpus/en-de: no en-de/data in it; give --root"),
     ("--pairs en-fr", "corpus: no language pair 'en-fr'; it has en-de"),
@@ -65,7 +65,7 @@ MUST_C = table(
     ("--out la2.yaml", "la2.yaml", lambda: None),
 )
 TSV = table(
-    "local/prepare_tsv.py --pair en-de --out prepared",
+    "simulst data tsv --pair en-de --out prepared",
     ("", "Missing argument 'SPLIT=TSV...'", lambda: None, 2),
     ("table.tsv", "'table.tsv': give SPLIT=TSV"),
     ("train=", "'train=': give SPLIT=TSV"),
@@ -117,7 +117,7 @@ TSV = table(
     ("train=table.tsv --audio data --max-seconds inf --min-seconds inf", "--min-seconds inf"),
 )
 PAIRS = table(
-    "local/combine_pairs.py --data corpora --split train --out both",
+    "simulst data combine --data corpora --split train --out both",
     ("", "Missing argument 'PAIRS...'", lambda: None, 2),
     ("en-de", "pairs en-de: give two or more pairs with the same source language"),
     ("en-de en-de", "pairs en-de en-de: give two or more pairs"),
@@ -138,7 +138,7 @@ def debs(*names: str) -> Change:
 
 SOUNDS = [f"asterisk-core-sounds-{name}" for name in ("en", "es", "es-wav")]
 PROMPTS = table(
-    "local/prepare_prompts.py --downloads downloads --out prompts --languages es",
+    "egs/prompts/local/prepare_prompts.py --downloads downloads --out prompts --languages es",
     ("--languages xx", "--languages: 'xx' is not offered; choose from es, fr, it, ru"),
     ("--languages ''", "'--languages': give at least one word", lambda: None, 2),
     ("--min-words many", "'--min-words'", lambda: None, 2),
@@ -156,7 +156,7 @@ PROMPTS = table(
 GAMES = ["beneath-a-steel-sky", "drascula", "drascula-spanish"]
 VOICES = [
     *table(
-        "local/prepare_voices.py --downloads downloads --out voices --model whisper --heard heard",
+        "egs/voices/local/prepare_voices.py --downloads downloads --out voices --model whisper --heard heard",
         ("", "downloads: apt-get could not get beneath-a-steel-sky, drascula, drascula-spanish (there is no apt-get)"),
         ("", "beneath-a-steel-sky_1_all.deb: cannot be unpacked", debs(*GAMES)),
         ("", "has no beneath-a-steel-sky/sky.dnr, so it is another version of the game; delete", lambda: unpacked()),
@@ -167,7 +167,7 @@ VOICES = [
         ),
     ),
     *table(
-        "local/derive_sky_code.py --downloads downloads --heard heard.jsonl",
+        "egs/voices/local/derive_sky_code.py --downloads downloads --heard heard.jsonl",
         ("", "downloads: apt-get could not get"),
         ("--lines 0", "'--lines'", lambda: None, 2),
     ),
@@ -197,7 +197,7 @@ def unpacked(*files: str) -> None:
 
 
 MINI = table(
-    "local/make_mini.py --out mini --train 3 --dev 2 --tst-common 2 --tst-he 2",
+    "egs/mini/local/make_mini.py --out mini --train 3 --dev 2 --tst-common 2 --tst-he 2",
     ("--pairs en-fr", "--pairs: 'en-fr' is not offered; choose from en-de, en-ja"),
     ("--pairs ''", "'--pairs': give at least one word", lambda: None, 2),
     ("--train 0", "'--train': 0 is not in the range", lambda: None, 2),
@@ -208,7 +208,7 @@ MINI = table(
     ("--out la2.yaml", "la2.yaml"),
 )
 NEW = table(
-    "local/new_recipe.py",
+    f"simulst data new-recipe --recipes {ROOT / 'egs'}",
     ("", "Missing argument 'NAME'", lambda: None, 2),
     ("mine", "Missing option '--pair'", lambda: None, 2),
     ("mini --pair de-en", "egs/mini: is there already"),
@@ -217,12 +217,13 @@ NEW = table(
     ("mine --pair de", "'de' is no language pair"),
     ("mine --pair DE-EN", "'DE-EN' is no language pair"),
     ("mine --pair de-en --template csv", "there is no template 'csv'; choose from tsv"),
+    ("mine --pair de-en --recipes nowhere", "nowhere/TEMPLATE: no such folder"),
 )
 
 
 CONTEXT = [
     *table(
-        "local/write_context.py --data data --target-lang en --out context.tsv",
+        "simulst data context --data data --target-lang en --out context.tsv",
         ("--counted nowhere", "nowhere: cannot be read"),
         ("--counted data", "data: cannot be read"),
         ("--counted words", "words: cannot be read", written("words", b"u0 \xff")),
@@ -231,7 +232,7 @@ CONTEXT = [
         ("--counted data/text.en --others -1", "'--others'", lambda: None, 2),
     ),
     *table(
-        "local/write_cascades.py --model whisper --decodings sweep.yaml --out cascades",
+        "egs/voices/local/write_cascades.py --model whisper --decodings sweep.yaml --out cascades",
         ("--command ''", "--command '': not a command"),
         ("--command '\"'", "not a command; give a program"),
         ("--command cat --decodings nowhere.yaml", "nowhere.yaml"),

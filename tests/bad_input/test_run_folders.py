@@ -18,6 +18,7 @@ def link(name: str) -> Change:
     return lambda: Path(name).symlink_to("/nowhere/at/all")
 
 
+SECTION = '{"title": "t", "command": "c"}'
 CONFIGS: list[tuple[str, Change]] = [
     ("run/config.yaml: no such file; give a folder that simulst evaluate made", removed("run/config.yaml")),
     (NOT_OURS, written("run/config.yaml", "")),
@@ -138,22 +139,31 @@ REPORTS = [
     ),
     Case("simulst plot nowhere --out x.svg", "nowhere: no such folder"),
     *table(
-        "local/write_results.py run --section s --command c",
-        ("", "Missing option '--page'", lambda: None, 2),
-        ("--page README.md", "README.md: needs the markers", written("README.md", "<!-- results: s -->\n")),
+        "simulst results write run --recipe mini --section s --out exp --command c",
+        ("--section a/b", "section 'a/b': give a name of letters, digits"),
+        ("--recipe ..", "recipe '..': give a name of letters, digits"),
+        ("", "run/config.yaml: no such file", removed("run/config.yaml")),
+        ("--curve --x ALL", "run: its scores have no 'ALL'; choose from AL, LAAL"),
+        ("--table t.json", "t.json: no such file; give a list of tables in JSON"),
+        ("--table t.json", "t.json: not valid JSON", written("t.json", "[")),
+        ("--table t.json", "t.json: 0.rows: Field required; give a list", written("t.json", '[{"head": ["a"]}]')),
         (
-            "--page README.md",
-            "README.md: needs the markers",
-            written("README.md", "<!-- end results: s --><!-- results: s -->\n"),
+            "--table t.json",
+            "t.json: below a, b, a row has another number of cells",
+            written("t.json", '[{"head": ["a", "b"], "rows": [[1]]}]'),
         ),
-        ("--page README.md", "README.md: not UTF-8", written("README.md", b"\xff\xfe")),
-        ("--page README.md", "run/config.yaml: no such file", removed("run/config.yaml")),
+        ("--text nowhere.txt", "File 'nowhere.txt' does not exist", lambda: None, 2),
+        ("--equal-texts", "has not two offline runs"),
+        ("--publish nowhere", "nowhere: not the folder of simulst, as it has no egs/mini"),
     ),
-    Case("local/write_results.py nowhere --section s --command c --page README.md", "nowhere: no such folder"),
+    Case("simulst results write nowhere --recipe r --section s --out exp --command c", "nowhere: no such folder"),
+    Case(
+        "simulst results write --recipe r --section s --out exp --command c",
+        "s: there is nothing to write; give folders",
+    ),
     *table(
-        "local/write_prefix_tables.py --pairs pairs --filters all --predictor predictor --page README.md "
-        "--section s --command c",
-        ("", "pairs/all/train/pairs.json: no such file; run stages 13 and 14"),
+        "simulst results write --recipe r --section s --out exp --command c --pairs pairs/all --predictor predictor",
+        ("", "pairs/all/train/pairs.json: no such file; run the recipe's stage train first"),
         ("", "pairs/all/train/pairs.json: not valid JSON", written("pairs/all/train/pairs.json", "{")),
         ("", "pairs/all/train/pairs.json: another kind of file", written("pairs/all/train/pairs.json", "[]")),
         ("", "pairs/all/train/pairs.json: ", written("pairs/all/train/pairs.json", '{"kept": "x", "pairs": 0}')),
@@ -165,7 +175,35 @@ REPORTS = [
                 written("pairs/all/train/pairs.json", '{"kept": 1, "pairs": 2}'), written("predictor/scores.json", "{}")
             ),
         ),
-        ("--filters ''", "'--filters': give at least one word", lambda: None, 2),
+    ),
+    Case("simulst results render", "results: has no results; give the folder of simulst as --root"),
+    *table(
+        "simulst results render mini",
+        ("", "results/mini: has no results; recipes with results are none yet"),
+        ("", "results/mini/s.json: not valid JSON", written("results/mini/s.json", "{")),
+        (
+            "",
+            "results/mini/s.json: command: Field required; write it again",
+            written("results/mini/s.json", '{"title": ""}'),
+        ),
+        ("../x", "recipe '../x': give a name of letters, digits", written("results/mini/s.json", SECTION)),
+        *(
+            (
+                "",
+                f"results/mini/page.yaml: {words}",
+                all_of(written("results/mini/s.json", SECTION), written("results/mini/page.yaml", text)),
+            )
+            for words, text in [
+                ("not a mapping", "[]"),
+                ("the page has no option 'sektions'", "sektions: []"),
+                ("there is no section t; name one of s", "sections: [{section: t}]"),
+                ("names the section s twice", "sections: [{section: s}, {section: s}]"),
+                ("a section is not a mapping", "sections: [s]"),
+                ("readme needs the option 'rows'", "readme: {curve: s, columns: [BLEU]}"),
+                ("there is no score 'BLEW'", "readme: {curve: s, columns: [BLEW], rows: []}"),
+                ("s has no run 'r'", "readme: {curve: s, columns: [BLEU], rows: [{section: s, run: r, name: n}]}"),
+            ]
+        ),
     ),
 ]
 
@@ -196,7 +234,7 @@ def test_runs(case: Case, check: Check) -> None:
 
 STRANGER = "does not answer as a Dask scheduler does"
 ANSWERS = {"silent": None, "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n", "zeros": bytes(64), "noise": bytes(range(256))}
-EXTRACT = "local/extract_prefixes.py --data data --model offline --source-lang en --target-lang de --out pairs"
+EXTRACT = "simulst prefix extract --data data --model offline --source-lang en --target-lang de --out pairs"
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

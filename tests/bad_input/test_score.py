@@ -146,7 +146,7 @@ AGAINST = table(
 )
 RUNS = [
     *table(
-        "local/score_runs.py --target-lang en",
+        "simulst runs score --target-lang en",
         ("", "Missing argument 'FOLDERS...'", lambda: None, 2),
         ("nowhere", "no instances.log below nowhere; run the decoding stage first"),
         ("data", "no instances.log below data"),
@@ -167,9 +167,9 @@ RUNS = [
         ("run --references x.en --segmentation x.yaml", "x.yaml: cannot be read (No such file or directory)"),
         ("run", "run/instances.log, line 3: not an entry", cut("run/instances.log", -40)),
     ),
-    Case("local/score_runs.py run", "Missing option '--target-lang'", status=2),
-    Case("local/score_runs.py --target-lang xx run", "'xx' is not the code of a language"),
-    Case("local/score_runs.py --target-lang zh run", "run/instances.log, index 0: ... chars but"),
+    Case("simulst runs score run", "Missing option '--target-lang'", status=2),
+    Case("simulst runs score --target-lang xx run", "'xx' is not the code of a language"),
+    Case("simulst runs score --target-lang zh run", "run/instances.log, index 0: ... chars but"),
 ]
 
 

@@ -6,7 +6,7 @@ import pytest
 from cases import Case, Change, Check, all_of, audio, cut, removed, replaced, table, written
 
 DUMP = table(
-    "local/dump_audio.py data dump --texts 'en lc.rm.en'",
+    "simulst data dump --data data --out dump --texts 'en lc.rm.en'",
     ("--texts ''", "'--texts': give at least one word", lambda: None, 2),
     ("--texts fr", "data: no text in language 'fr'; it has de, en"),
     ("--speeds fast", "'--speeds': 'fast'", lambda: None, 2),
@@ -33,7 +33,7 @@ DUMP = table(
     ("", "dump/made_of.json: damaged; use --force", written("dump/made_of.json", "{")),
 )
 TOKENS = table(
-    "local/train_tokens.py data/text.en --out tokens --size 20",
+    "simulst train tokens data/text.en --out tokens --size 20",
     ("--kind words", "'--kind': 'words' is not one of", lambda: None, 2),
     ("--size 0", "'--size': 0 is not in the range", lambda: None, 2),
     ("--size 3", "data/text.en: 3 unigram pieces are too few"),
@@ -47,8 +47,8 @@ TOKENS = table(
 TRAIN = "--config conf.yaml --train dump --valid dump --text tc.de --tokens tokens --out exp"
 ESPNET = [
     *table(
-        f"local/train.py train {TRAIN}",
-        ("", "--stats is missing"),
+        f"simulst train espnet {TRAIN}",
+        ("", "Missing option '--stats'", lambda: None, 2),
         ("--stats stats", "conf.yaml: no such training configuration"),
         ("--stats stats --encoder no.pth", "no.pth: no such weights to begin with; do the ASR pre-training first"),
         ("--stats stats --model no.pth", "no.pth: no such weights to begin with; train that model first"),
@@ -93,14 +93,14 @@ ESPNET = [
             all_of(written("conf.yaml", "a: 1"), written("exp/simulst.json", "[]")),
         ),
     ),
-    Case(f"local/train.py decode {TRAIN}", "'{stats|train}': 'decode' is not one of", status=2),
-    Case("local/train.py stats --config conf.yaml", "Missing option", status=2),
-    Case(f"local/train.py stats {TRAIN} --writes 2", "belong to --wait-k"),
-    Case(f"local/train.py stats {TRAIN} --unit-ms 280", "belong to --wait-k"),
-    Case(f"local/train.py stats {TRAIN} --unidirectional", "belong to --wait-k"),
+    Case(f"simulst train decode {TRAIN}", "No such command 'decode'", status=2),
+    Case("simulst train stats --config conf.yaml", "Missing option", status=2),
+    Case(f"simulst train stats {TRAIN} --writes 2", "belong to --wait-k"),
+    Case(f"simulst train stats {TRAIN} --unit-ms 280", "belong to --wait-k"),
+    Case(f"simulst train stats {TRAIN} --unidirectional", "belong to --wait-k"),
 ]
 AVERAGE = table(
-    "local/average.py espnet --data data --text de --target-lang de",
+    "simulst train average espnet --data data --text de --target-lang de",
     ("", "espnet/simulst.log: no such file; train the model first"),
     ("", "espnet: no checkpoint of a finished epoch", written("espnet/simulst.log", "")),
     ("", "espnet: no checkpoint of a finished epoch", written("espnet/simulst.log", "1epoch results: [valid] acc=0.5")),
@@ -166,7 +166,7 @@ BROKEN: list[tuple[str, Change]] = [
     ("prefixes.jsonl: 'u9' is not in data", line(utterance="u9")),
 ]
 PAIRS = table(
-    "local/write_pairs.py --data data --prefixes prefixes.jsonl --target-lang de --out pairs",
+    "simulst prefix pairs --data data --prefixes prefixes.jsonl --target-lang de --out pairs",
     ("--max-ratio 0", "'--max-ratio'", lambda: None, 2),
     ("--max-ratio nan", "'--max-ratio'", lambda: None, 2),
     ("--max-ratio 1", "no pair is left of 6; raise --max-ratio"),
@@ -178,7 +178,7 @@ PAIRS = table(
     *(("", words, change) for words, change in BROKEN),
 )
 PREDICTOR = table(
-    "local/train_predictor.py --data data --prefixes prefixes.jsonl --valid-data data --valid-prefixes prefixes.jsonl "
+    "simulst prefix predictor --data data --prefixes prefixes.jsonl --valid-data data --valid-prefixes prefixes.jsonl "
     "--out p",
     ("--mels 0", "boundary predictor: mels is 0"),
     ("--hidden -5", "boundary predictor: hidden is -5"),
@@ -199,7 +199,7 @@ PREDICTOR = table(
     *(("", words, change) for words, change in BROKEN),
 )
 EXTRACT = table(
-    "local/extract_prefixes.py --data data --model offline --source-lang en --target-lang de --out pairs",
+    "simulst prefix extract --data data --model offline --source-lang en --target-lang de --out pairs",
     ("--tau 0", "--tau 0, --beam 10, --limit 0: give 1 or more"),
     ("--beam 0", "--tau 100, --beam 0"),
     ("--beam 1000000000", "beam is 1000000000"),

@@ -15,7 +15,7 @@ import pytest
 import soundfile
 import yaml
 
-from simulst.corpora.mini.corpus import make_mini
+from make_mini import make_mini
 from simulst.data.corpus import Choice, count_table
 from simulst.data.datadir import read_data_dir, read_table
 from simulst.data.must_c import BATCH, check_version, prepare_must_c, read_lines, read_segments
@@ -409,9 +409,9 @@ def test_last_lines(tmp_path: Path) -> None:
         assert read_lines(tmp_path / "x") == lines
 
 
-def test_the_script(corpus: Corpus) -> None:
-    script = Path(__file__).parents[2] / "local" / "prepare_must_c.py"
-    command = [sys.executable, str(script), "--root", str(corpus.root), "--out", str(corpus.out), "--splits"]
+def test_the_command(corpus: Corpus) -> None:
+    program = [sys.executable, "-m", "simulst", "data", "must-c"]
+    command = [*program, "--root", str(corpus.root), "--out", str(corpus.out), "--splits"]
     done = subprocess.run([*command, "dev"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("en-de, in the form of MuST-C version 2 or 3, segments:\n")
     assert "dropped" not in done.stdout

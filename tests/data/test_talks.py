@@ -164,9 +164,9 @@ def test_gaps(kind: str) -> None:
     assert np.sqrt(np.mean(np.square(audio))) == pytest.approx(level, rel=1e-3) and np.abs(audio).max() < 0.9
 
 
-def test_the_script(prompts: Path, tmp_path: Path) -> None:
-    script = Path(__file__).parents[2] / "local/write_talks.py"
-    command = [sys.executable, str(script), "--data", str(prompts), "--source-lang", "es", "--target-lang", "en"]
+def test_the_command(prompts: Path, tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "simulst", "data", "talks"]
+    command = [*program, "--data", str(prompts), "--source-lang", "es", "--target-lang", "en"]
     for join_options in ([], ["--join", "long"]):
         out = tmp_path / f"talks{len(join_options)}"
         subprocess.run([*command, "--out", str(out), *join_options], check=True)

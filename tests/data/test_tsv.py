@@ -13,8 +13,8 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from make_mini import make_mini
 from simulst.audio.read import load_audio
-from simulst.corpora.mini.corpus import make_mini
 from simulst.data.corpus import Choice
 from simulst.data.datadir import read_data_dir, read_table
 from simulst.data.must_c import prepare_must_c
@@ -291,9 +291,8 @@ def test_names_of_common_voice(corpus: Corpus) -> None:
     assert _name("f" * 128) == "f" * 24 + "." + _name("f" * 128)[-10:]
 
 
-def test_the_script(corpus: Corpus) -> None:
-    script = Path(__file__).parents[2] / "local" / "prepare_tsv.py"
-    command = [sys.executable, str(script), "--pair", "de-en", "--out", str(corpus.out)]
+def test_the_command(corpus: Corpus) -> None:
+    command = [sys.executable, "-m", "simulst", "data", "tsv", "--pair", "de-en", "--out", str(corpus.out)]
     command += ["--audio", str(corpus.root / "clips"), "--speaker-column", "client_id"]
     done = subprocess.run([*command, f"dev={corpus.path}"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("de-en, segments:"), done.stderr

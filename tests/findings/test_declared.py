@@ -44,16 +44,16 @@ def test_our_own() -> None:
 @pytest.mark.parametrize(
     ("name", "sweeps"),
     [
-        ("paper_a", ["egs/prompts/conf/sweep_es.yaml"]),
-        ("paper_a", ["conf/decode/sweep_a.yaml"]),
-        ("paper_b", ["conf/decode/paper_b_grid.yaml"]),
-        ("paper_b_pieces", ["conf/decode/paper_b_grid.yaml"]),
-        ("paper_c_full_context", ["conf/decode/sweep_full_context.yaml"]),
-        ("paper_c", [f"conf/decode/sweep{name}.yaml" for name in ("", "_repetition", "_guide")]),
+        ("paper_a", ["egs/prompts/conf/paper_a_es.yaml"]),
+        ("paper_a", ["conf/decode/paper_a.yaml"]),
+        ("paper_b", ["conf/decode/paper_b.yaml"]),
+        ("paper_b_pieces", ["conf/decode/paper_b.yaml"]),
+        ("paper_c_full_context", ["conf/decode/paper_c_full_context.yaml"]),
+        ("paper_c", [f"conf/decode/paper_c{name}.yaml" for name in ("", "_repetition", "_guided")]),
     ],
 )
 def test_our_sweeps_have_the_runs(name: str, sweeps: list[str]) -> None:
-    labels = {decoding.label for sweep in sweeps for decoding in load_sweep(ROOT / sweep)}
+    labels = {decoding.label for sweep in sweeps for decoding in load_sweep(ROOT / sweep, {"guide": "m"})}
     [findings] = load_findings([ROOT / f"conf/findings/{name}.yaml"]).values()
     for finding in findings:
         for pattern in (*finding.a, *finding.b):

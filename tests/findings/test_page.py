@@ -1,16 +1,18 @@
-"""The page of findings, and the command that writes it."""
+"""The list of findings, and the command that prints it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import nan
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from fake_runs import references, write_run
 
-from simulst.cli import main
+from simulst.commands.main import main
 from simulst.errors import SimulstError
-from simulst.findings import Finding, Outcome, findings_page
+from simulst.findings import Finding, Outcome, decided, findings_page
 from simulst.findings.verdict import Measured
 
 X1 = Finding("X1", "3.4", "A is better than B.", "quality_at_lag", ("a_*",), ("b",), "more", 1.5, command="./run.sh")
@@ -32,7 +34,7 @@ def test_lines() -> None:
         Outcome(X1, "not decided", "it rains", a=("a_1",), b=("b",), trainings=1, measured=FOUND),
         Outcome(X1, "for other languages"),
     ]
-    page = " ".join(findings_page({"P": outcomes}).split())
+    page = " ".join(findings_page(list(decided({"P": outcomes}))).split())
     assert page.startswith(
         "4 findings: holds 1, does not hold 0, not decided 1, runs missing 1, for other languages 1."
     )
@@ -49,19 +51,24 @@ def call(*arguments: object) -> str:
     return done.stdout
 
 
-def test_the_command_writes_between_markers(tmp_path: Path) -> None:
-    declared, page = tmp_path / "mine.yaml", tmp_path / "page.md"
+def test_a_difference_that_is_not_known() -> None:
+    outcome = Outcome(
+        X1, "not decided", "it rains", a=("a_1",), b=("b",), trainings=1, measured=replace(FOUND, low=nan)
+    )
+    [one] = decided({"P": [outcome]})
+    assert one.low is None and one.difference == 3.4567
+    assert "A is better than B. `a_1` against `b`. Not tested" in " ".join(findings_page([one]).split())
+
+
+def test_the_command(tmp_path: Path) -> None:
+    declared = tmp_path / "mine.yaml"
     declared.write_text(FINDINGS)
     write_run(tmp_path / "runs/deep", "good", references(), 0.1)
     write_run(tmp_path / "runs/deep", "bad", references(), 0.6)
     options = ["--findings", declared, "--runs", tmp_path / "runs", "--samples", 1000]
-    page.write_text("Mine.\n<!-- results: f -->\nstale\n<!-- end results: f -->\nStays.\n")
     before = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()}
-    printed = call(*options, "--out", page, "--out", tmp_path / "new.md", "--section", "f", "--command", "make")
+    printed = call(*options)
     assert "**M1 holds**" in printed and "**M2: runs missing**; `./run.sh --recipe mini`, with the" in printed
-    text = page.read_text()
-    assert printed.strip() in text and "stale" not in text and text.endswith("Stays.\n") and "make\n```" in text
-    assert printed.strip() in (tmp_path / "new.md").read_text()
     assert call(*options) == printed
     assert {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()} == before
 

@@ -19,7 +19,7 @@ from simulst.errors import SimulstError
 from simulst.findings import Finding, decide
 from simulst.findings.figures import Figures, Run, figures_of, find_training
 from simulst.findings.verdict import _wild, measure, one_sided
-from simulst.log.instances import read_log
+from simulst.log import read_log
 from simulst.metrics.latency import corpus_latency
 
 BETTER = Finding("X1", "1", "a is better than b", "quality", ("a",), ("b",), "more")

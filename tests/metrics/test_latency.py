@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simuleval.evaluator.instance import LogInstance
 from simuleval.evaluator.scorers.latency_scorer import ALScorer, APScorer, DALScorer, LAALScorer
 
-from simulst.log.instances import Instance
+from simulst.log.instance import Instance
 from simulst.metrics.latency import (
     average_lagging,
     average_lagging_steps,

@@ -17,9 +17,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from simulst.cli import main
+from simulst.commands.main import main
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, read_log
+from simulst.log import read_log
+from simulst.log.instance import Instance
 from simulst.log.simulstream import write_simulstream
 from simulst.metrics.longform import Gap, read_gaps, score_recordings, words_in_gaps
 from simulst.metrics.score import score_instances

@@ -13,7 +13,8 @@ from simuleval.evaluator.instance import LogInstance
 from simuleval.evaluator.scorers.latency_scorer import ALScorer, APScorer, DALScorer, LAALScorer
 
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, read_log
+from simulst.log import read_log
+from simulst.log.instance import Instance
 from simulst.metrics.score import compare, format_scores, score_instances
 
 TEXTS = ["the cat sees the big dog", "it was a small house under the tree", "the dog runs quickly and it sees a cat"]

@@ -35,18 +35,18 @@ def test_a_family_that_is_put_there_is_found(tmp_path: Path) -> None:
         "    size: int = 3\n"
         "family = Family('mine', 'a folder with a file mine', lambda path: (path / 'mine').is_file(), Options,\n"
         "                lambda path, options, cores: ('loaded', path.name, options.size),\n"
-        "                lambda path, options: 'digest')\n"
+        "                lambda path, options: (path / 'mine',))\n"
     )
     (tmp_path / "model").mkdir()
     (tmp_path / "model/mine").touch()
     code = (
         f"import simulst.models; simulst.models.__path__.append({str(tmp_path)!r})\n"
-        "from simulst.models import digest_of_weights, load_model, option_names\n"
+        "from simulst.models import files_of_model, load_model, option_names\n"
         f"model = {str(tmp_path / 'model')!r}\n"
-        "print(load_model(model, size=5), option_names(model), digest_of_weights(model, {}))\n"
+        "print(load_model(model, size=5), option_names(model), [file.name for file in files_of_model(model, {})])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "('loaded', 'model', 5) ['size'] digest"
+    assert done.stdout.strip() == "('loaded', 'model', 5) ['size'] ['mine']"
 
 
 class Named:

@@ -19,12 +19,12 @@ from simulst import meter
 from simulst.config import LIVE, Decoding, load_decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.log.instances import instance_of
 from simulst.meter import Meter
 from simulst.policy.commit import All
 from simulst.policy.late import Skip
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause
+from simulst.runs import instance_of
 from simulst.stream import Stream
 from simulst.streams import open_stream
 

@@ -152,8 +152,8 @@ def test_a_killed_worker_of_a_scheduler_changes_nothing(
     tables = {"wav.scp": {"a": str(corpus / "a.wav")}, "utt2spk": dict.fromkeys(names, "a")}
     tables["segments"] = {name: f"a {i / 50:.2f} {i / 50 + 1.5:.2f}" for i, name in enumerate(names)}
     write_data_dir(tmp_path / "train", {**tables, "text.tc.de": dict.fromkeys(names, "ein Satz")})
-    script = Path(__file__).parents[2] / "local" / "extract_prefixes.py"
-    command = [sys.executable, script, "--data", tmp_path / "train", "--model", corpus / "exp" / "st", "--tau", 20]
+    command: list[object] = [sys.executable, "-m", "simulst", "prefix", "extract", "--data", tmp_path / "train"]
+    command += ["--model", corpus / "exp" / "st", "--tau", 20]
     command += ["--beam", 20, "--source-lang", "en", "--target-lang", "de", "--out", tmp_path / "out"]
     run = subprocess.Popen([*map(str, command), "--scheduler", address], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120

@@ -291,12 +291,21 @@ def test_the_papers_options() -> None:
 
 
 def test_the_command(data: Data, tmp_path: Path) -> None:
-    script = Path(__file__).parents[2] / "local" / "train_predictor.py"
     names = ("--data", "--prefixes", "--valid-data", "--valid-prefixes")
 
     def run(files: tuple[Path, ...], *options: str) -> subprocess.CompletedProcess[str]:
         given = [str(part) for pair in zip(names, files, strict=True) for part in pair]
-        command = [sys.executable, str(script), *given, "--out", str(tmp_path / "out"), *options]
+        command = [
+            sys.executable,
+            "-m",
+            "simulst",
+            "prefix",
+            "predictor",
+            *given,
+            "--out",
+            str(tmp_path / "out"),
+            *options,
+        ]
         return subprocess.run(command, capture_output=True, text=True)
 
     sizes = ("--mels", "20", "--channels", "4", "--embedding", "8", "--hidden", "12")
@@ -306,4 +315,4 @@ def test_the_command(data: Data, tmp_path: Path) -> None:
     assert load_predictor(tmp_path / "out" / PREDICTOR).sizes == SMALL
     refused = run((data[0], tmp_path / "none.jsonl", *data[2:]))
     assert refused.returncode == 1
-    assert refused.stderr.strip().splitlines()[-1].startswith("error: ") and "Traceback" not in refused.stderr
+    assert refused.stderr.strip().splitlines()[-1].startswith("simulst: error: ") and "Traceback" not in refused.stderr

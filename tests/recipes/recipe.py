@@ -19,12 +19,19 @@ SWEEP = """
 LABELS = ["hold-2_IBWBS-beam2_1block", "offline_beam2"]
 
 
+def script(name: str) -> Path:
+    """The file of a script that `./run.sh --recipe NAME` runs."""
+    return EGS / f"{name}.sh" if "/" in name else EGS / name / "run.sh"
+
+
 def start(name: str, folder: Path, options: Sequence[str]) -> subprocess.Popen[str]:
-    """A recipe with everything that it writes in `folder`, in a process group of its own."""
+    """A script with everything that it writes in `folder`, in a process group of its own."""
     (folder / "sweep.yaml").write_text(SWEEP)
-    places = ["--data", str(folder / "data"), "--exp", str(folder / "exp")]
+    command = [str(script(name)), "--data", str(folder / "data"), "--exp", str(folder / "exp"), "--jobs", "1"]
+    if "--decodings" not in options:
+        command += ["--decodings", str(folder / "sweep.yaml")]
     return subprocess.Popen(
-        [str(EGS / name / "run.sh"), *places, "--decodings", str(folder / "sweep.yaml"), "--jobs", "1", *options],
+        [*command, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,14 +20,15 @@ import torch
 import yaml
 
 from simulst.data.datadir import read_data_dir
-from simulst.log.instances import read_log
+from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes
 from simulst.search.calls import run_alone
 
-SIZES = {"train": 40, "dev": 3, "test": 4, "he": 2, "pieces": 100, "source-pieces": 80}
-OPTIONS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
+SIZES = {"train": 40, "dev": 3, "test": 4, "he": 2}
+CORPUS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
+OPTIONS = [*CORPUS, "--pieces", "100", "--source-pieces", "80"]
 OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 --use_matplotlib false {recipe.TINY}"]
 OPTIONS += ["--counts", "1 2"]
 
@@ -35,9 +37,9 @@ OPTIONS += ["--counts", "1 2"]
 def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All stages; the training is interrupted after its first epoch and goes on."""
     folder = tmp_path_factory.mktemp("mini")
-    before = tracked_pages()
-    recipe.run("mini", folder, [*OPTIONS, "--stop-stage", "5"])
-    process = recipe.start("mini", folder, [*OPTIONS, "--stage", "6", "--stop-stage", "6"])
+    before = tracked_results()
+    recipe.run("mini", folder, [*OPTIONS, "--stop-stage", "stats"])
+    process = recipe.start("mini", folder, [*OPTIONS, "--only", "train"])
     deadline = time.monotonic() + 300
     while not (folder / "exp/en-de/st/checkpoint.pth").is_file() and process.poll() is None:
         assert time.monotonic() < deadline
@@ -45,13 +47,13 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     (folder / "output").write_text(recipe.run("mini", folder, OPTIONS))
-    assert tracked_pages() == before
+    assert tracked_results() == before
     return folder
 
 
-def tracked_pages() -> dict[str, bytes]:
-    """The recipe's pages and curves, which git tracks."""
-    files = (path for pattern in ("*.md", "*.svg") for path in (recipe.EGS / "mini").glob(pattern))
+def tracked_results() -> dict[str, bytes]:
+    """The recipe's page and results, which git tracks."""
+    files = [*(recipe.EGS / "mini").glob("*.md"), *(recipe.EGS.parent / "results/mini").glob("*")]
     return {path.name: path.read_bytes() for path in files}
 
 
@@ -79,10 +81,11 @@ def test_every_configuration_is_decoded_and_scored(mini: Path) -> None:
 
 
 def test_an_offline_model_is_guided_by_ctc(mini: Path) -> None:
-    """The recipe's own guide; in the place of stage 11's model."""
+    """The recipe's own guide; in the place of the offline model."""
     offline = mini / "exp/en-de/offline"
     offline.symlink_to("st")
-    recipe.run("mini", mini, [*OPTIONS, "--stage", "8", "--stop-stage", "8", "--tests", "tst-HE", "--guided"])
+    sweep = str(recipe.EGS.parent / "conf/decode/paper_c_guided.yaml")
+    recipe.run("mini/extras/guided", mini, [*CORPUS, "--only", "decode", "--tests", "tst-HE", "--decodings", sweep])
     offline.unlink()
     runs = mini / "exp/en-de/decode/en-de/tst-HE"
     guided = [read_log(run / "instances.log") for run in runs.glob("allw_guide*")]
@@ -92,45 +95,49 @@ def test_an_offline_model_is_guided_by_ctc(mini: Path) -> None:
 
 
 def test_decoding_is_done_again_by_force(mini: Path) -> None:
-    """Without `--force`, stage 8 keeps the logs that are there."""
+    """Without `--force`, decoding keeps the logs that are there."""
     log = mini / "exp/en-de/decode/en-de/tst-HE" / recipe.LABELS[0] / "instances.log"
     before = log.read_bytes()
     log.write_bytes(before.replace(b'"prediction": "', b'"prediction": "stale '))
-    recipe.run("mini", mini, [*OPTIONS, "--stage", "8", "--stop-stage", "8", "--tests", "tst-HE", "--force"])
+    recipe.run("mini", mini, [*OPTIONS, "--only", "decode", "--tests", "tst-HE", "--force"])
     assert [i.prediction for i in read_log(log)] == [json.loads(line)["prediction"] for line in before.splitlines()]
 
 
 def test_results_are_written(mini: Path) -> None:
-    readme = (mini / "exp/README.md").read_text()
-    assert all(readme.count(f"| {label}") == 2 for label in recipe.LABELS)
-    assert (mini / "exp/en-de.svg").stat().st_size > 1000
-    assert (mini / "exp/en-de/en-de.png").stat().st_size > 1000
+    page = (mini / "exp/RESULTS.md").read_text()
+    assert all(page.count(f"| {label}") == 2 for label in recipe.LABELS)
+    written = {path.name for path in (mini / "exp/results").iterdir()}
+    assert {"en-de-tst-COMMON.json", "en-de-tst-HE.json", "en-de-tst-COMMON.svg"} <= written
+    assert "en-de-tst-HE.svg" not in written
 
 
 def test_the_recall_of_rare_words_is_measured(mini: Path) -> None:
-    recipe.run("mini", mini, [*OPTIONS, "--stage", "24", "--stop-stage", "24"])
+    sweep = str(recipe.EGS.parent / "conf/decode/terms.yaml")
+    recipe.run("mini/extras/terms", mini, [*CORPUS, "--decodings", sweep])
     assert (mini / "data/en-de/context.tsv").read_text().startswith("recording\t")
     runs = [json.loads(path.read_text()) for path in (mini / "exp/en-de/terms/en-de").rglob("scores.json")]
     assert len(runs) == 4 and all(0 <= run["term_recall"] <= 1 for run in runs)
-    assert "| Terms |" in (mini / "exp/TERMS.md").read_text()
+    assert "| Terms |" in (mini / "exp/RESULTS.md").read_text()
 
 
-def test_the_recipes_own_page_is_written_when_asked_for(mini: Path, tmp_path: Path) -> None:
-    """In a copy of the recipe; the tables' prose stays."""
+def test_the_recipes_own_results_are_written_when_asked_for(mini: Path, tmp_path: Path) -> None:
+    """In a copy of what git tracks; the prose stays."""
     copy = tmp_path / "egs/mini"
-    shutil.copytree(recipe.EGS / "mini", copy, ignore=shutil.ignore_patterns("data", "exp"))
-    for name in ("local", ".venv", "conf"):
+    for name in ("conf", "local", ".venv"):
         (tmp_path / name).symlink_to(recipe.EGS.parent / name)
+    for name in ("egs/mini", "docs", "results"):
+        shutil.copytree(
+            recipe.EGS.parent / name, tmp_path / name, ignore=shutil.ignore_patterns("data", "exp", "__pycache__")
+        )
     shutil.copytree(mini / "exp", copy / "exp")
-    shutil.copytree(recipe.EGS.parent / "docs", tmp_path / "docs")
-    command = [str(copy / "run.sh"), "--stage", "10", "--stop-stage", "10", "--exp", "exp", "--publish"]
-    subprocess.run([*command, "--tests", "tst-COMMON"], check=True, capture_output=True)
+    command = [str(copy / "run.sh"), "--only", "results", "--exp", "exp", "--publish", "--tests", "tst-COMMON"]
+    subprocess.run(command, check=True, capture_output=True)
     before, after = (recipe.EGS / "mini/README.md").read_text(), (copy / "README.md").read_text()
-    assert all(after.count(f"| {label} ") > before.count(f"| {label} ") for label in recipe.LABELS)
-    assert after[: after.index("<!--")] == before[: before.index("<!--")] and "## How long it takes" in after
-    assert (copy / "en-de.svg").read_bytes() == (mini / "exp/en-de.svg").read_bytes()
-    verdicts = (tmp_path / "docs/papers.md").read_text()
-    assert "mini en-de" in verdicts and "prompts es-en" not in verdicts  # of the recipes that are here
+    assert after[: after.index("<!--")] == before[: before.index("<!--")]
+    assert (tmp_path / "results/mini/en-de-tst-COMMON.json").read_bytes() == (
+        mini / "exp/results/en-de-tst-COMMON.json"
+    ).read_bytes()
+    assert all(f"| {label}" in (copy / "RESULTS.md").read_text() for label in recipe.LABELS)
 
 
 def test_the_encoder_equals_espnets_own_streaming(mini: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,21 +172,30 @@ def test_espnets_own_streaming_class_decodes_the_model(mini: Path, monkeypatch: 
     assert isinstance(results[0][0], str)
 
 
-PREFIX = ["--tau", "48", "--prefix-beam", "2", "--ratios", "5000"]
-PREFIX += ["--trained-waits", "2", "--wait-encoders", "unidirectional", "--full-context-options", recipe.TINY]
-PREFIX += ["--waits", "1 9", "--thresholds", "0.0 0.5", "--units", "48", "--predictor-options"]
+PREFIX = [*CORPUS, "--pieces", "100", "--source-pieces", "80", "--counts", "1 2", "--tau", "48", "--prefix-beam", "2"]
+PREFIX += ["--ratios", "5000", "--trained-waits", "2", "--wait-encoders", "bidirectional"]
+PREFIX += [
+    "--model-options",
+    recipe.TINY,
+    "--offline-options",
+    "--max_epoch 2 --batch_bins 500000",
+    "--predictor-options",
+]
 PREFIX += ["--mels 40 --channels 4 --embedding 16 --hidden 16 --max-epochs 1"]
-PREFIX += ["--offline-options", "--max_epoch 2 --batch_bins 500000"]
 for part in ("prefix", "wait"):
     PREFIX += [f"--{part}-options", "--max_epoch 1 --batch_bins 500000"]
 
 
 def test_prefix_alignment(mini: Path) -> None:
-    """Stages 11 to 16: pairs are extracted and trained on, the predictor too, and all systems are compared."""
-    options = [*OPTIONS, *PREFIX]
-    names = {"offline": "mini_transformer", "prefix": "mini_prefix", "wait": "mini_wait"}
-    options += stages.configurations(mini, {f"--{kind}-config": f"{name}.yaml" for kind, name in names.items()})
-    _, table = stages.run("mini", mini, options, range(11, 17))
+    """Paper D: pairs are extracted and trained on, the predictor too, and all systems are compared."""
+    names = {"offline": "mini_offline", "prefix": "mini_prefix", "wait": "mini_wait"}
+    options = PREFIX + stages.configurations(mini, {f"--{kind}-config": f"{name}.yaml" for kind, name in names.items()})
+    for option, name in (("--decodings", "paper_d"), ("--prefix-decodings", "paper_d_prefix")):  # of fewer thresholds
+        text = (recipe.EGS.parent / f"conf/decode/{name}.yaml").read_text()
+        text = re.sub(r"threshold: \[.*?\], frames: \[.*?\]", "threshold: [0.0, 0.5], frames: 48", text)
+        (mini / f"conf/{name}.yaml").write_text(re.sub(r"k: \[1, 3, .*?\]", "k: [1, 9]", text))
+        options += [option, str(mini / f"conf/{name}.yaml")]
+    _, table = stages.run("mini/paper_d", mini, options, ("pretrain", "train", "decode", "score", "results"))
     found = read_prefixes(mini / "exp/en-de/prefix/train/prefixes.jsonl")
     assert len(found) == SIZES["train"] and all(one["tau"] == 48 for one in found)
     kept = sum(len(one["pairs"]) for one in found)
@@ -191,12 +207,13 @@ def test_prefix_alignment(mini: Path) -> None:
     models = ("maxratio5000", "offline")
     boundaries = [f"boundary-T48-{name}-{t}_beam2-ctc0" for name in models for t in ("0", "0.5")]
     others = ["offline", "offline-maxratio5000", "test-time-wait-1", "test-time-wait-9"]
-    others += ["test-time-wait-2-N1_all", "wait-2-unidirectional"]
+    others += ["test-time-wait-2-N1_all", "wait-2-bidirectional"]
     assert runs == sorted([*boundaries, *(f"{name}_beam2-ctc0" for name in others)])
-    readme = (mini / "exp/PREFIX.md").read_text()
-    assert readme.count("| test-time-wait-9") == 1 and "| outputs, λ 0.5" in readme
-    assert (mini / "exp/en-de-prefix.svg").stat().st_size > 1000
-    stages.check(table, mini)
+    page = (mini / "exp/RESULTS.md").read_text()
+    assert page.count("| test-time-wait-9") == 1 and "| outputs, λ 0.5" in page
+    assert (mini / "exp/results/paper_d-en-de-tst-COMMON.svg").stat().st_size > 1000
+    stages.check("mini/paper_d", table)
+    assert "complete; --force does it again" in recipe.run("mini/paper_d", mini, [*options, "--stop-stage", "stats"])
 
 
 def both_models(mini: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ESPnet, torch.nn.Module, np.ndarray]:

@@ -13,10 +13,10 @@ import pytest
 import soundfile
 import yaml
 
+from make_mini import make_mini
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.corpora.mini.corpus import make_mini
-from simulst.log.instances import read_log
+from simulst.log import read_log
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = "".join(block.text for block in pages.blocks("docs/new_pair.md", "sh"))

@@ -1,4 +1,4 @@
-"""The options of the recipes: what --help prints, and where defaults come from."""
+"""The options and stages of the recipes' scripts: what --help prints, where defaults come from, what is refused."""
 
 from __future__ import annotations
 
@@ -12,374 +12,487 @@ from pathlib import Path
 
 import pytest
 
-from simulst.config import load_sweep
-from simulst.corpora.scaffold import new_recipe
+from simulst.config import load_sweep, parse_values
 from simulst.findings import load_findings
 from simulst.policy.ctc_guide import CTCGuide
 
 ROOT = Path(__file__).parents[2]
-SHARED = {"local/st_options.sh", "local/prefix_options.sh", "local/paper_a_options.sh"}
-RECIPES = sorted(path.parent.name for path in ROOT.glob("egs/*/run.sh"))
+SCRIPTS = sorted(
+    str(path.relative_to(ROOT / "egs")).removesuffix(".sh").removesuffix("/run")
+    for pattern in ("*/*.sh", "*/extras/*.sh")
+    for path in ROOT.glob(f"egs/{pattern}")
+    if os.access(path, os.X_OK)
+)
+STAGES = ("data", "audio", "tokens", "stats", "pretrain", "train", "choose", "decode", "score", "results")
+LINES, COLUMNS = 45, 120
 
 
-def run(recipe: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def script(root: Path, name: str) -> Path:
+    return root / "egs" / (f"{name}.sh" if "/" in name else f"{name}/run.sh")
+
+
+def run(root: Path, name: str, *options: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run([str(recipe / "run.sh"), *options], capture_output=True, text=True, env=environment)
+    return subprocess.run([str(script(root, name)), *options], capture_output=True, text=True, env=environment)
 
 
-def scaffolded(folder: Path) -> Path:
-    (folder / "local").symlink_to(ROOT / "local")
-    (folder / "egs").mkdir()
-    return new_recipe(folder / "egs", ROOT / "egs/TEMPLATE", "tsv", "new", "de-en")
+def shown(name: str, *options: str, root: Path = ROOT) -> str:
+    done = run(root, name, *options, "--help", "all")
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout
 
 
-@pytest.mark.parametrize("name", [*RECIPES, "new"])
-def test_help_shows_every_option_and_its_default(tmp_path: Path, name: str) -> None:
-    recipe = scaffolded(tmp_path) if name == "new" else ROOT / "egs" / name
-    shown = run(recipe, "--help")
-    assert shown.returncode == 0 and not shown.stderr
-    assert "[$" not in shown.stdout and "[]" not in shown.stdout
-    text = (recipe / "run.sh").read_text().split(". ../../local/parse_options.sh")[0]
-    text += "".join((ROOT / file).read_text() for file in SHARED if file in text)
-    for variable in re.findall(r"^([a-z_]+)=", text, flags=re.MULTILINE):
-        assert f"--{variable.replace('_', '-')}" in shown.stdout
+def default_of(option: str, text: str) -> str:
+    """The default of an option, as --help shows it."""
+    found = re.search(rf"^  --{option} .*?(?=^  --|^\S|\Z)", text, flags=re.DOTALL | re.MULTILINE)
+    assert found, f"no --{option}"
+    values = re.search(r"\[([^\[\]]*)\]\s*\Z", found[0])
+    return " ".join(values[1].split()) if values else ""
+
+
+def sources(name: str) -> str:
+    """A script with all that it sources."""
+    texts, files = "", [script(ROOT, name)]
+    while files:
+        file = files.pop()
+        text = file.read_text()
+        texts += text
+        folder = ROOT / "egs" / name.split("/")[0]
+        files += [folder / sourced for sourced in re.findall(r"^\. (\S+\.sh)$", text, flags=re.MULTILINE)]
+    return texts
+
+
+@pytest.fixture(scope="module")
+def scaffolded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with a recipe made of the template."""
+    root = tmp_path_factory.mktemp("new")
+    (root / "local").symlink_to(ROOT / "local")
+    shutil.copytree(ROOT / "egs/TEMPLATE/tsv", root / "egs/new")
+    for file in (root / "egs/new").iterdir():
+        text = file.read_text()
+        for key, value in {"name": "new", "source": "de", "target": "en"}.items():
+            text = text.replace(f"{{{{{key}}}}}", value)
+        file.write_text(text)
+    return root
+
+
+def test_there_are_scripts() -> None:
+    systems = {"mini", "mini/paper_a", "mini/paper_b", "mini/paper_d", "must_c", "must_c/paper_a", "must_c/paper_b"}
+    assert systems | {"must_c/paper_d", "mini/extras/terms", "prompts", "voices/scratch"} <= {*SCRIPTS}
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS, "new"])
+def test_help_fits_on_a_screen(name: str, scaffolded: Path) -> None:
+    done = run(scaffolded if name == "new" else ROOT, name, "--help")
+    assert done.returncode == 0 and not done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) <= LINES and max(map(len, lines)) <= COLUMNS + 12
+    assert f"Stages of ./run.sh --recipe {name}:" in lines
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS, "new"])
+def test_a_number_means_the_same_stage_everywhere(name: str, scaffolded: Path) -> None:
+    text = shown(name, root=scaffolded if name == "new" else ROOT)
+    stages = re.findall(r"^ {2,3}(\d+) (\w+) +\S", text, flags=re.MULTILINE)
+    assert stages and [*stages] == [(str(STAGES.index(stage) + 1), stage) for _, stage in stages]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_option_is_used_and_every_stage_is_there(name: str) -> None:
+    """Options are declared by `option`, and read as variables; a default belongs to an option of some script."""
+    text = sources(name)
+    for option in re.findall(r"^  --([a-z-]+)", shown(name), flags=re.MULTILINE):
+        variable = option.replace("-", "_")
+        assert re.search(rf"\$\{{?{variable}\b|if !? ?\${variable}\b|\$\(\${variable} ", text), (
+            f"--{option} is not used"
+        )
+    for stage in re.findall(r"^stage (\w+) ", text, flags=re.MULTILINE):
+        assert f"stage_{stage}()" in text, stage
+
+
+def test_every_default_is_of_an_option() -> None:
+    texts = [path.read_text() for pattern in ("egs/**/*.sh", "local/**/*.sh") for path in ROOT.glob(pattern)]
+    options = {name for text in texts for name in re.findall(r"^ *option (\w+) ", text, flags=re.MULTILINE)}
+    for text in texts:
+        assert {*re.findall(r"^ *(?:if .* then )?default (\w+) ", text, flags=re.MULTILINE)} <= options
 
 
 def test_a_size_sets_defaults_that_options_override() -> None:
-    recipe = ROOT / "egs/mini"
-    small, large = (run(recipe, *options, "--help").stdout for options in ((), ("--size", "large")))
-    assert "[../../conf/train/mini_st.yaml]" in small and "[../../conf/train/paper_c_st.yaml]" in large
-    assert "encoder [false]" in small and "encoder [true]" in large
-    assert run(recipe, "--help", "--size", "large").stdout == large
-    overridden = run(recipe, "--size", "large", "--asr", "false", "--train", "7", "--help").stdout
-    assert "encoder [false]" in overridden and "training sentences [7]" in overridden
-    assert run(recipe, "--train", "7", "--asr", "false", "--size", "large", "--help").stdout == overridden
-    assert "[none 29 23]" in run(recipe, "--pair", "en-ja", "--help").stdout
+    small, large = shown("mini"), shown("mini", "--size", "large")
+    for option, values in {
+        "config": ("../../conf/train/mini_st.yaml", "../../conf/train/paper_c_st.yaml"),
+        "asr": ("false", "true"),
+        "train": ("5000", "20000"),
+        "exp": ("exp", "exp/large"),
+    }.items():
+        assert (default_of(option, small), default_of(option, large)) == values
+    overridden = shown("mini", "--size", "large", "--asr", "false", "--train", "7")
+    assert (default_of("asr", overridden), default_of("train", overridden)) == ("false", "7")
+    assert shown("mini", "--train", "7", "--asr", "false", "--size", "large") == overridden
+    assert default_of("ratios", shown("mini/paper_d", "--pair", "en-ja")) == "none 29 23"
+    assert default_of("stats-config", shown("mini/paper_d", "--size", "large")) == "../../conf/train/paper_c_st.yaml"
 
 
 def test_a_style_has_its_own_folders_and_size() -> None:
-    recipe = ROOT / "egs/mini"
-    talk, both = (run(recipe, "--style", "talk", *more, "--help").stdout for more in ((), ("--size", "large")))
-    assert "[data/talk] [exp/talk]" in talk and "training sentences [4300]" in talk
-    assert "[data/large-talk] [exp/large-talk]" in both and "training sentences [20000]" in both
-
-
-NOTES = """#!/bin/sh
-echo "$@"
-if [ "$1" = plot ]; then
-    while [ $# -gt 1 ]; do
-        if [ "$1" = --out ]; then mkdir -p "$(dirname "$2")"; : > "$2"; fi
-        shift
-    done
-fi
-"""
-
-
-def noted(folder: Path) -> None:
-    """Copies of mini, must_c and voices whose programs only print how they were called. Pictures are empty."""
-    for name in ("local", "conf"):
-        (folder / name).symlink_to(ROOT / name)
-    for program in ("python", "simulst"):
-        path = folder / ".venv/bin" / program
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(NOTES)
-        path.chmod(0o755)
-    for name in ("mini", "must_c", "voices"):
-        shutil.copytree(ROOT / "egs" / name, folder / "egs" / name, ignore=shutil.ignore_patterns("data", "exp"))
-
-
-def test_prefix_stages_have_their_own_tokens(tmp_path: Path) -> None:
-    """The shared BPE of paper D in must_c, the tokens of stage 3 in mini."""
-    noted(tmp_path)
-    called = {}
-    for name in ("mini", "must_c"):
-        done = run(tmp_path / "egs" / name, "--ngpu", "0", "--stage", "11", "--stop-stage", "13", "--ratios", "40")
-        assert done.returncode == 0, done.stderr
-        called[name] = done.stdout
-    assert "train_tokens" not in called["mini"] and "shared" not in called["mini"]
-    assert called["mini"].count("--tokens data/en-de/tokens --source-tokens data/en-de/source_tokens") == 1
-    (tokens,) = re.findall(r".*train_tokens.py (.*)", called["must_c"])
-    assert tokens == (
-        "data/en-de/dump/train/text.tc.de data/en-de/dump/train/text.lc.rm.en "
-        "--out data/en-de/shared_tokens --size 20000 --kind bpe"
-    )
-    assert {*re.findall(r"tokens (data\S+)", called["must_c"])} == {"data/en-de/shared_tokens"}
-    fails(
-        run(tmp_path / "egs/must_c", "--stage", "11", "--stop-stage", "11", "--prefix-pieces", "x"),
-        "error: --prefix-pieces 'x' is not a whole number; see",
-    )
-
-
-def test_models_of_several_pairs_have_sections_of_their_own(tmp_path: Path) -> None:
-    noted(tmp_path)
-    for pair, more in (("en-de", ""), ("en-de en-ja", "en-de+en-ja-")):
-        sections = []
-        for stage in ("10", "19", "23", "24"):
-            done = run(tmp_path / "egs/mini", "--pair", pair, "--stage", stage, "--stop-stage", stage)
-            assert done.returncode == 0, done.stderr
-            sections += re.findall(r"--section (\S*en-de-(?:tst-HE|repetition|a-tst-COMMON|terms)) ", done.stdout)
-        names = ["en-de-tst-HE", "en-de-repetition", "en-de-a-tst-COMMON", "en-de-terms"]
-        assert sections == [more + name for name in names]
-
-
-def test_systems_of_voices_have_folders_and_sections_of_their_own(tmp_path: Path) -> None:
-    noted(tmp_path)
-    options = ["--training", "scratch", "--stage", "13", "--stop-stage", "13", "--pairs", "en-de", "--system", "small"]
-    done = run(tmp_path / "egs/voices", *options)
-    assert done.returncode == 0, done.stderr
-    assert "--model exp/small/en-de/st " in done.stdout and "--section scratch-small-en-de-all-lines" in done.stdout
-    assert "--out exp/scratch/small/en-de/all-lines/en-de/tst/lines" in done.stdout
-
-
-def test_findings_of_a_cascade_and_none(tmp_path: Path) -> None:
-    noted(tmp_path)
-    stage = ["--stage", "10", "--stop-stage", "10"]
-    options = ["--training", "cascade", *stage, "--findings", "../../conf/findings/paper_a.yaml"]
-    assert "findings --findings ../../conf/findings/paper_a.yaml" in run(tmp_path / "egs/voices", *options).stdout
-    for number, option in (("16", "--prefix-findings"), ("23", "--a-findings")):
-        done = run(tmp_path / "egs/mini", "--stage", number, "--stop-stage", number, option, "")
-        assert done.returncode == 0 and "write_results" in done.stdout and "--runs" not in done.stdout
-
-
-def test_options_that_take_several_numbers(tmp_path: Path) -> None:
-    """Also if the default, or the value before, is one whole number."""
-    noted(tmp_path)
-    options = [
-        "--stage",
-        "7",
-        "--stop-stage",
-        "7",
-        "--counts",
-        "3",
-        "--counts",
-        "1 3",
-        "--speeds",
-        "1",
-        "--speeds",
-        "0.9 1",
-    ]
-    done = run(tmp_path / "egs/mini", *options)
-    assert done.returncode == 0 and "--counts 1 3" in done.stdout, done.stderr
-
-
-def test_full_context_models_are_conformers(tmp_path: Path) -> None:
-    """The offline model and those that begin with its weights have the same encoder."""
-    noted(tmp_path)
-    options = ["--stage", "11", "--stop-stage", "13", "--ratios", "none", "--trained-waits", "1 5"]
-    options += ["--offline-options", "--seed 2"]
-    for style, more, encoder in (
-        ("sentences", [], ["conformer"]),
-        ("talk", [], ["conformer"]),
-        ("sentences", ["--full-context-options", ""], []),
-        ("talk", ["--full-context-options", "--encoder transformer"], ["transformer"]),
-    ):
-        called = run(tmp_path / "egs/mini", "--style", style, *options, *more).stdout
-        trainings = re.findall(r"train\.py train .*? --(?: (.*))?$", called, flags=re.MULTILINE)
-        assert [re.findall(r"--encoder (\w+)", given) for given in trainings] == [encoder] * 4
-        assert [given.endswith("--seed 2") for given in trainings] == [True, False, False, False]
-
-
-def test_options_of_the_predictor_add_to_its_size(tmp_path: Path) -> None:
-    noted(tmp_path)
-    options = ["--predictor-options", "--seed 2", "--stage", "14", "--stop-stage", "14"]
-    called = run(tmp_path / "egs/mini", *options).stdout
-    assert " --hidden 128 " in called and " --seed 2" in called
-
-
-def test_kinds_of_wait_and_boundaries_may_be_left_out(tmp_path: Path) -> None:
-    noted(tmp_path)
-    (tmp_path / "egs/mini/exp/en-de/prefix").mkdir(parents=True)
-    run(tmp_path / "egs/mini", "--stage", "15", "--stop-stage", "15", "--waits", "", "--thresholds", "")
-    labels = [decoding.label for decoding in load_sweep(tmp_path / "egs/mini/exp/en-de/prefix/offline.yaml")]
-    assert labels[0].startswith("offline") and not any("boundary" in label for label in labels)
-
-
-@pytest.mark.parametrize(
-    ("name", "pair"), [("mini", "en-de"), ("mini", "en-ja"), ("must_c", "en-de"), ("must_c", "en-ja")]
-)
-def test_stage_15_decodes_what_paper_ds_findings_compare(tmp_path: Path, name: str, pair: str) -> None:
-    noted(tmp_path)
-    recipe = tmp_path / "egs" / name
-    (recipe / "exp" / pair / "prefix").mkdir(parents=True)
-    option = "--pair" if name == "mini" else "--pairs"
-    assert run(recipe, option, pair, "--stage", "15", "--stop-stage", "15").returncode == 0
-    labels = {one.label for file in (recipe / "exp" / pair / "prefix").glob("*.yaml") for one in load_sweep(file)}
-    [findings] = load_findings([ROOT / "conf/findings/paper_d.yaml"]).values()
-    for finding in findings:
-        for pattern in (*finding.a, *finding.b) if finding.is_for(pair[-2:]) else ():
-            assert any(fnmatchcase(label, pattern) for label in labels), f"{finding.id}: {pattern}"
-
-
-def test_findings_of_paper_c_are_not_those_of_other_systems(tmp_path: Path) -> None:
-    """Stage 10 tests them on the recipe's own model, and on that of `--system` only if it is told to."""
-    noted(tmp_path)
-    for folder, options, tested in (
-        ("en-de", [], True),
-        ("b/en-de", ["--system", "b"], False),
-        ("b/en-de", ["--system", "b", "--findings", "f.yaml"], True),
-    ):
-        place = tmp_path / "egs/mini/exp" / folder
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "en-de.svg").touch()  # the curve
-        done = run(tmp_path / "egs/mini", "--stage", "10", *options)
-        assert done.returncode == 0, done.stderr
-        assert ("findings --section" in done.stdout) == tested
-
-
-def test_paper_bs_models_begin_with_one_recognition_model(tmp_path: Path) -> None:
-    """Stage 25 trains three models, with their own tokens and configuration, and tests the findings over all seeds."""
-    noted(tmp_path)
-    for name in ("b-char", "b-bpe400", "b-bpe2000"):
-        place = tmp_path / "egs/mini/other" / name / "en-ja"
-        place.mkdir(parents=True)
-        (place / "en-ja.svg").touch()
-    given = ["--pair", "en-ja", "--exp", "other", "--train-options", "--seed 2", "--seeds", "more", "--counts", "1 2"]
-    done = run(tmp_path / "egs/mini", *given, "--stage", "25", "--stop-stage", "25")
-    assert done.returncode == 0, done.stderr
-    called = done.stdout.splitlines()
-    tokens = [line for line in called if "train_tokens.py" in line and "text.tc.ja" in line]
-    kinds = [re.sub(".* --size (.*)", r"\1", line) for line in tokens]
-    assert kinds == ["700 --kind char", "400 --kind bpe", "2000 --kind bpe"]
-    trainings = [line for line in called if "train.py train" in line]
-    asr, *translations = (line.partition(" --out ")[2] for line in trainings)
-    assert asr.startswith("other/b-char/en-ja/asr ") and "--task asr" in trainings[0]
-    for name, line in zip(("b-char", "b-bpe400", "b-bpe2000"), translations, strict=True):
-        assert line.startswith(f"other/{name}/en-ja/st ") and line.endswith(" -- --seed 2")
-        assert " --encoder other/b-char/en-ja/asr/valid.acc.best.pth " in line
-    assert sum("paper_b_grid.yaml" in line for line in called if line.startswith("sweep")) == 6
-    findings = [line for line in called if line.startswith("findings")]
-    assert findings == [
-        f"findings --section {section}-en-ja-findings --command ./run.sh --recipe mini --pair en-ja "
-        '--train-options "--seed 2" --counts "1 2" --stage 25 --stop-stage 25 --seeds "more" --out other/FINDINGS.md '
-        f"--runs other/b-*/en-ja --runs more/b-*/en-ja --findings ../../conf/findings/{file}.yaml"
-        for section, file in (("b", "paper_b"), ("b-pieces", "paper_b_pieces"))
-    ]
-
-
-def test_a_guide_of_another_system(tmp_path: Path) -> None:
-    noted(tmp_path)
-    place = tmp_path / "egs/mini/exp/en-de"
-    place.mkdir(parents=True)
-    for guide in ("exp/en-de/st", "exp/guide/en-de/st", "exp/R&D#1/en-de/st"):
-        options = ["--guide", guide] if guide != "exp/en-de/st" else []
-        done = run(tmp_path / "egs/mini", "--stage", "8", "--stop-stage", "8", "--guided", *options)
-        assert done.returncode == 0, done.stderr
-        stops = [decoding.stop for decoding in load_sweep(place / "guided.yaml")]
-        assert {stop.model for stop in stops if isinstance(stop, CTCGuide)} == {guide}
+    talk, both = (shown("mini", "--style", "talk", *more) for more in ((), ("--size", "large")))
+    assert [default_of(name, talk) for name in ("data", "exp", "train")] == ["data/talk", "exp/talk", "4300"]
+    assert default_of("data", both) == "data/large-talk" and default_of("train", both) == "20000"
 
 
 @pytest.mark.parametrize("name", ["mini", "prompts"])
 def test_all_cores_decode_whatever_the_number_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cores = len(os.sched_getaffinity(0))
     monkeypatch.setenv("OMP_NUM_THREADS", str(cores + 1))
-    assert re.search(rf"--jobs N .*\[{cores}\]", run(ROOT / "egs" / name, "--help").stdout)
+    assert default_of("jobs", shown(name)) == str(cores)
 
 
-def test_some_of_paper_bs_models(tmp_path: Path) -> None:
-    """Without characters, their recognition model is still the one that the others begin with."""
-    noted(tmp_path)
-    place = tmp_path / "egs/mini/exp/b-bpe400/en-de"
-    place.mkdir(parents=True)
-    (place / "en-de.svg").touch()
-    done = run(tmp_path / "egs/mini", "--b-models", "bpe400", "--stage", "25", "--stop-stage", "25")
+NOTES = """#!/bin/sh
+echo "$(basename "$0") $@"
+"""
+
+
+@pytest.fixture
+def noted(tmp_path: Path) -> Path:
+    """Copies of the recipes whose programs only print how they were called."""
+    for name in ("local", "conf"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for program in ("python", "simulst"):
+        path = tmp_path / ".venv/bin" / program
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(NOTES)
+        path.chmod(0o755)
+    for name in ("mini", "must_c", "voices", "prompts"):
+        ignored = shutil.ignore_patterns("data", "exp", "models", "downloads", "__pycache__")
+        shutil.copytree(ROOT / "egs" / name, tmp_path / "egs" / name, ignore=ignored)
+    return tmp_path
+
+
+def called(root: Path, name: str, *options: str) -> list[str]:
+    """The programs that a script calls."""
+    done = run(root, name, *options)
     assert done.returncode == 0, done.stderr
-    trained = [line.partition(" --out ")[2].split()[0] for line in done.stdout.splitlines() if "train.py train" in line]
-    assert trained == ["exp/b-char/en-de/asr", "exp/b-bpe400/en-de/st"]
-    assert "findings --section" not in done.stdout and "--b-models" not in done.stdout
+    return [line for line in done.stdout.splitlines() if not line.startswith("== stage")]
 
 
-def test_paper_bs_models_without_recognition(tmp_path: Path) -> None:
-    noted(tmp_path)
-    for name in ("b-char", "b-bpe400", "b-bpe2000"):
-        place = tmp_path / f"egs/mini/exp/{name}/en-de"
-        place.mkdir(parents=True)
-        (place / "en-de.svg").touch()
-    done = run(tmp_path / "egs/mini", "--asr", "false", "--stage", "25", "--stop-stage", "25")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("train.py train") == 3
-    assert "--task asr" not in done.stdout and "--encoder" not in done.stdout
+def touch(*paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def test_stages_have_names_and_numbers(noted: Path) -> None:
+    for options in (("--only", "tokens"), ("--only", "3"), ("--stage", "tokens", "--stop-stage", "3")):
+        lines = called(noted, "mini", *options)
+        assert len(lines) == 2 and all(line.startswith("simulst train tokens ") for line in lines)
+    done = run(noted, "mini", "--stage", "stats", "--stop-stage", "train")
+    assert re.findall(r"^== stage (.*?):", done.stdout, flags=re.MULTILINE) == ["4, stats", "6, train"]
+
+
+def test_a_script_does_everything(noted: Path) -> None:
+    """On a fresh checkout: the corpus, tokens and statistics are those of the recipe's own model."""
+    places = noted / "egs/mini/exp/en-de"
+    touch(places / "prefix/predictor/predictor.pth")
+    own = called(noted, "mini", "--stop-stage", "stats")
+    for name in ("mini/paper_d", "mini/extras/full_context"):
+        assert called(noted, name, "--stop-stage", "stats") == own
+    assert called(noted, "mini/paper_a", "--stop-stage", "data") == own[:2]
+    assert [line.split()[1:3] for line in called(noted, "mini/paper_a")[2:]] == [
+        ["train", "finetune"],
+        ["sweep", "--data"],
+        ["runs", "score"],
+        ["results", "write"],
+    ]
+
+
+def test_offline_models_have_their_own_tokens(noted: Path) -> None:
+    """The shared BPE of paper D in must_c, the tokens of stage 3 in mini."""
+    lines = {
+        name: called(
+            noted, f"{name}/paper_d", "--ngpu", "0", "--stage", "tokens", "--stop-stage", "train", "--ratios", "40"
+        )
+        for name in ("mini", "must_c")
+    }
+    assert not any("shared" in line for line in lines["mini"])
+    shared = "--tokens data/en-de/tokens --source-text lc.rm.en --source-tokens data/en-de/source_tokens"
+    assert sum(f"{shared} --" in line for line in lines["mini"]) == 4  # statistics, the offline model, two for wait-k
+    (tokens,) = [line for line in lines["must_c"] if "shared_tokens --size" in line]
+    assert tokens == (
+        "simulst train tokens data/en-de/dump/train/text.tc.de data/en-de/dump/train/text.lc.rm.en "
+        "--out data/en-de/shared_tokens --size 20000 --kind bpe"
+    )
+    trainings = [line for line in lines["must_c"] if line.startswith(("simulst train espnet", "simulst prefix pairs"))]
+    assert {*re.findall(r"tokens (data\S+)", "".join(trainings))} == {"data/en-de/shared_tokens"}
+
+
+def test_models_of_several_pairs_have_sections_of_their_own(noted: Path) -> None:
+    for pair, more in (("en-de", ""), ("en-de en-ja", "en-de+en-ja-")):
+        sections = []
+        for name in ("mini", "mini/extras/repetition", "mini/paper_a", "mini/extras/terms"):
+            lines = called(noted, name, "--pair", pair, "--only", "results")
+            sections += re.findall(r"--section (\S*en-de-(?:tst-HE|dev|tst-COMMON)) ", "\n".join(lines))
+        expected = [f"{part}{more}en-de-tst-COMMON" for part in ("", "paper_a-", "terms-")]
+        assert {*sections} == {*expected, f"{more}en-de-tst-HE", f"repetition-{more}en-de-dev"}
+
+
+def test_variants_and_systems_have_sections_of_their_own(noted: Path) -> None:
+    for options, section in (
+        ([], "en-de-tst-COMMON"),
+        (["--style", "talk"], "talk-en-de-tst-COMMON"),
+        (["--size", "large", "--style", "talk"], "large-talk-en-de-tst-COMMON"),
+        (["--system", "small"], "small-en-de-tst-COMMON"),
+    ):
+        line = called(noted, "mini", *options, "--only", "results")[0]
+        assert f"--section {section} " in line and "--curve" in line
+        out = "exp" + {"--style": "/talk", "--size": "/large-talk"}.get("".join(options[:1]), "")
+        assert f"--out {out} " in line and "--publish" not in line
+    publishing = called(noted, "mini", "--publish", "--only", "results")
+    assert all(line.endswith(" --publish ../..") for line in publishing) and len(publishing) == 2
+
+
+def test_systems_of_voices_have_folders_and_sections_of_their_own(noted: Path) -> None:
+    options = ["--pairs", "en-de", "--system", "small", "--compare"]
+    decoding, _, written = called(noted, "voices/scratch", *options, "--stage", "decode", "--tests", "tst")
+    assert "--model exp/small/en-de/st " in decoding and "--draw" not in decoding
+    assert "--out exp/scratch/small/en-de/all-lines/en-de/tst/lines" in decoding
+    assert "--section scratch-small-en-de-all-lines" in written
+    decoding = called(noted, "voices/scratch", "--readings", "2", "--compare", "--only", "decode", "--tests", "tst")[0]
+    assert "--data data/readings2/en-de/tst " in decoding and "/all-lines/en-de/tst/readings2 " in decoding
+
+
+def test_findings(noted: Path) -> None:
+    """They are tested on the runs of the first split, and of other seeds; none is tested if none is given."""
+    options = ["--only", "results", "--seeds", "exp2 exp3"]
+    first, second = called(noted, "mini", *options)
+    assert "--findings ../../conf/findings/paper_c.yaml" in first and "--findings" not in second
+    trainings = [f"{exp}/en-de/decode/en-de/tst-COMMON" for exp in ("exp", "exp2", "exp3")]
+    assert re.findall(r"--training (\S+)", first) == trainings
+    for name in ("mini", "mini/paper_a", "mini/paper_d", "mini/extras/full_context"):
+        assert not any("--training" in line for line in called(noted, name, *options[:2], "--findings", ""))
+    for system, more, tested in (("b", [], False), ("b", ["--findings", "f.yaml"], True)):  # paper C's are not others'
+        line = called(noted, "mini", "--system", system, *more, "--only", "results")[0]
+        assert ("--findings" in line) == tested
+    cascade = called(noted, "voices/cascade", "--only", "results", "--findings", "f.yaml")
+    assert "--findings f.yaml" in cascade[-1]
+
+
+def test_numbers_of_checkpoints_may_be_several(noted: Path) -> None:
+    """Of options that are given twice, the last one counts."""
+    assert "--counts 1 3" in called(noted, "mini", "--only", "choose", "--counts", "3", "--counts", "1 3")[0]
+
+
+def test_models_that_begin_with_the_offline_models_weights_have_its_encoder(noted: Path) -> None:
+    options = ["--stage", "pretrain", "--stop-stage", "train", "--ratios", "none", "--trained-waits", "1 5"]
+    options += ["--offline-options", "--seed 2", "--model-options", "--encoder_conf num_blocks=2"]
+    trainings = [line for line in called(noted, "mini/paper_d", *options) if line.startswith("simulst train espnet")]
+    extra = [line.split(" -- ")[1] for line in trainings]
+    assert extra == ["--encoder_conf num_blocks=2 --seed 2", *["--encoder_conf num_blocks=2"] * 3]
+    encoders = []
+    for training in trainings:
+        text = (noted / "egs/mini" / re.search(r"--config (\S+)", training)[1]).read_text()  # type: ignore[index]
+        encoders.append(re.search(r"^encoder: .*?^decoder:", text, flags=re.DOTALL | re.MULTILINE)[0])  # type: ignore[index]
+    assert encoders[0].startswith("encoder: conformer\n") and encoders == [encoders[0]] * 4
+
+
+def test_options_of_the_predictor_add_to_its_size(noted: Path) -> None:
+    lines = called(noted, "mini/paper_d", "--predictor-options", "--seed 2", "--only", "train")
+    assert " --hidden 128 " in lines[-1] and " --seed 2" in lines[-1] and "prefix predictor" in lines[-1]
+
+
+def decoded(root: Path, name: str, *options: str) -> set[str]:
+    """The labels of all configurations that paper D's script decodes."""
+    pair = options[1] if options[0].startswith("--pair") else "en-de"
+    touch(root / f"egs/{name}/exp/{pair}/prefix/predictor/predictor.pth")
+    labels = set()
+    for line in called(root, f"{name}/paper_d", *options, "--only", "decode"):
+        values = parse_values(re.findall(r"--set (.*?)(?= --|$)", line))
+        [sweep] = re.findall(r"--decodings (\S+)", line)
+        labels |= {decoding.label for decoding in load_sweep(root / "egs" / name / sweep, values)}
+    return labels
+
+
+def test_kinds_of_wait_may_be_left_out(noted: Path) -> None:
+    everything = decoded(noted, "mini", "--pair", "en-de")
+    without = decoded(noted, "mini", "--pair", "en-de", "--trained-waits", "")
+    assert {"wait-5-bidirectional_beam5-ctc0", "test-time-wait-5-N1_all_beam5-ctc0"} <= everything - without
+    assert "test-time-wait-5_beam5-ctc0" in without
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--sise", "large"], "error: unknown option --sise; see"),
-        (["--size", "huge"], "error: no size 'huge'; there are small and large"),
-        (["--style", "song"], "error: no style 'song'; there are sentences and talk"),
-        (["--stage", "25", "--stop-stage", "25", "--b-models", "bpe"], "error: --b-models 'bpe': give char, or"),
-        (["--stage", "25", "--stop-stage", "25", "--token-kind", "char"], "error: --token-kind: stage 25 sets it for"),
-        (["--stage", "8", "--guide", "exp/st"], "error: --guide 'exp/st': stage 8 takes a guide with --guided only;"),
-        (["--tests"], "error: --tests needs a value"),
-        (["en-de"], "error: unexpected argument 'en-de'"),
-        (["--stage", "foo"], "error: --stage 'foo' is no stage's number; see"),
-        (["--stop-stage", ""], "error: --stop-stage '' is no stage's number; see"),
-        (["--stage", "-1"], "error: --stage '-1' is no stage's number; see"),
-        (["--stage", "12"], "error: there is no stage from 12 to 10 in this recipe; see"),
-        (["--stage", "5", "--stop-stage", "5"], "error: there is no stage from 5 to 5 in this recipe; see"),  # no ASR
-        (["--data", "my data"], "error: --data 'my data': give a path without blanks"),
-        (["--offline-config", "a b.yaml"], "error: --offline-config 'a b.yaml': give a path without blanks"),
-    ],
+    ("name", "pair"), [("mini", "en-de"), ("mini", "en-ja"), ("must_c", "en-de"), ("must_c", "en-ja")]
 )
-def test_bad_options_end_in_a_sentence(options: list[str], message: str) -> None:
-    fails(run(ROOT / "egs/mini", *options), message)
+def test_paper_ds_script_decodes_what_its_findings_compare(noted: Path, name: str, pair: str) -> None:
+    labels = decoded(noted, name, "--pair" if name == "mini" else "--pairs", pair)
+    [findings] = load_findings([ROOT / "conf/findings/paper_d.yaml"]).values()
+    for finding in findings:
+        for pattern in (*finding.a, *finding.b) if finding.is_for(pair[-2:]) else ():
+            assert any(fnmatchcase(label, pattern) for label in labels), f"{finding.id}: {pattern}"
+
+
+def test_paper_bs_models_begin_with_one_recognition_model(noted: Path) -> None:
+    """Three models, with their own tokens and configuration, and the findings over all seeds."""
+    given = ["--pair", "en-ja", "--exp", "other", "--train-options", "--seed 2", "--seeds", "more", "--counts", "1 2"]
+    lines = called(noted, "mini/paper_b", *given)
+    tokens = [line for line in lines if "train tokens" in line and "text.tc.ja" in line]
+    kinds = [re.sub(".* --size (.*)", r"\1", line) for line in tokens]
+    assert kinds == ["700 --kind char", "400 --kind bpe", "2000 --kind bpe"]
+    trainings = [line for line in lines if "train espnet" in line]
+    assert "--task asr" in trainings[0] and " --out other/b-char/en-ja/asr " in trainings[0]
+    for name, line in zip(("b-char", "b-bpe400", "b-bpe2000"), trainings[1:], strict=True):
+        assert f" --out other/{name}/en-ja/st " in line and line.endswith(" -- --seed 2")
+        assert " --encoder other/b-char/en-ja/asr/valid.acc.best.pth " in line
+    assert sum("decode/paper_b.yaml" in line for line in lines) == 6
+    findings = [line for line in lines if "--findings" in line]
+    assert findings == [
+        f"simulst results write --findings ../../conf/findings/{file}.yaml --training other/b-*/en-ja "
+        f"--training more/b-*/en-ja --recipe mini --section {section}-findings-en-ja --out other "
+        '--command ./run.sh --recipe mini/paper_b --pair en-ja --train-options "--seed 2" --seeds more --counts "1 2"'
+        for section, file in (("paper_b", "paper_b"), ("paper_b-pieces", "paper_b_pieces"))
+    ]
+
+
+def test_some_of_paper_bs_models(noted: Path) -> None:
+    """Without characters, their recognition model is still the one that the others begin with."""
+    lines = called(noted, "mini/paper_b", "--tokens", "bpe400")
+    trained = [re.findall(r" --out (\S+)", line)[0] for line in lines if "train espnet" in line]
+    assert trained == ["exp/b-char/en-de/asr", "exp/b-bpe400/en-de/st"]
+    assert not any("--findings" in line for line in lines)
+
+
+def test_paper_bs_models_without_recognition(noted: Path) -> None:
+    lines = called(noted, "mini/paper_b", "--asr", "false")
+    trainings = [line for line in lines if "train espnet" in line]
+    assert len(trainings) == 3 and not any("--task asr" in line or "--encoder " in line for line in trainings)
+
+
+def test_a_guide_of_another_system(noted: Path) -> None:
+    recipe = noted / "egs/mini"
+    for guide in ("exp/en-de/st", "exp/guide/en-de/st", "exp/R&D#1/en-de/st"):
+        touch(recipe / guide / "chosen.pth", recipe / "exp/en-de/offline/chosen.pth")
+        options = ["--guide", guide] if guide != "exp/en-de/st" else []
+        line = called(noted, "mini/extras/guided", "--only", "decode", *options)[0]
+        [value] = re.findall(r"--set (.*?)(?= --|$)", line)
+        decodings = load_sweep(ROOT / "conf/decode/paper_c_guided.yaml", parse_values([value]))
+        assert {one.stop.model for one in decodings if isinstance(one.stop, CTCGuide)} == {guide}
+        assert "--model exp/en-de/offline " in line and "--out exp/en-de/decode/en-de/tst-COMMON " in line
+
+
+def test_must_c_prepares_all_splits_that_are_named(noted: Path) -> None:
+    for options, splits in (([], "train dev tst-COMMON"), (["--tests", "tst-COMMON own"], "train dev tst-COMMON own")):
+        for name in ("must_c", "must_c/paper_a", "must_c/paper_d"):
+            assert f"--splits {splits} --out" in called(noted, name, "--only", "data", *options)[0]
+
+
+def test_results_name_the_options_that_made_them(noted: Path) -> None:
+    """All that change results, as they were given; not those that say where and how to run."""
+    options = ["--pair", "en-de en-ja", "--counts", "1 2", "--asr", "--limits", "", "--train-options", "--seed=2"]
+    lines = called(noted, "mini", *options, "--stage", "10", "--stop-stage", "10", "--jobs", "1", "--exp", "exp")
+    expected = '--pair "en-de en-ja" --counts "1 2" --asr --limits "" --train-options --seed=2'
+    assert all(line.endswith(f"--command ./run.sh --recipe mini {expected}") for line in lines) and len(lines) == 4
+    line = called(noted, "mini/paper_a", "--prefixes", "all", "--only", "results")[0]
+    assert line.endswith("--command ./run.sh --recipe mini/paper_a --prefixes all")
 
 
 def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
-    assert result.returncode == 1 and result.stderr.startswith(message) and result.stderr.count("\n") == 1
+    assert (
+        result.returncode == 1 and result.stderr.startswith(f"error: {message}") and result.stderr.count("\n") == 1
+    ), result.stderr
 
 
-def test_options_of_another_training(tmp_path: Path) -> None:
-    message = "error: --train-options is only for --training scratch, and this is --training finetune"
-    fails(run(ROOT / "egs/voices", "--training", "finetune", "--train-options", "--max_epoch 1"), message)
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mini", ["--sise", "large"], "unknown option --sise; see"),
+        ("mini", ["--size", "huge"], "--size 'huge': give small or large"),
+        ("mini", ["--style", ""], "--style '': give sentences or talk"),
+        ("mini", ["--tests"], "--tests needs a value"),
+        ("mini", ["en-de"], "unexpected argument 'en-de'"),
+        ("mini", ["--train", "5e3"], "--train '5e3' is not a whole number; see"),
+        ("mini", ["--data", "my data"], "--data 'my data': give a path without blanks"),
+        ("mini", ["--stage", "foo"], "--stage 'foo': there is no such stage; mini has 1 data, 2 audio,"),
+        ("mini", ["--stop-stage", ""], "--stop-stage '': there is no such stage"),
+        ("mini", ["--only", "-1"], "--only '-1': there is no such stage"),
+        ("mini", ["--only", "decode", "--stage", "3"], "--only stands alone, without --stage and --stop-stage"),
+        ("mini", ["--stage", "train", "--stop-stage", "3"], "--stage train comes after --stop-stage tokens"),
+        ("mini", ["--stage", "5", "--stop-stage", "5"], "--stage 5: there is no training for recognition with"),
+        ("mini/paper_d", ["--only", "choose"], "--only choose: mini/paper_d needs no stage 7, choose; it has 1 data,"),
+        ("mini/paper_b", ["--tokens", "bpe"], "--tokens 'bpe': give char, or bpe and the number of pieces"),
+        ("mini/paper_d", ["--offline-config", "a b.yaml"], "--offline-config 'a b.yaml': give a path without blanks"),
+        ("must_c/paper_d", ["--prefix-pieces", "x"], "--prefix-pieces 'x' is not a whole number; see"),
+        ("must_c/paper_d", ["--pairs", "en-de en-fr"], "'en-de en-fr': must_c/paper_d is for one pair of languages"),
+        ("voices", ["--train-options", "--max_epoch 1"], "--train-options: an option of ./run.sh --recipe voices/s"),
+    ],
+)
+def test_bad_options_end_in_a_sentence(name: str, options: list[str], message: str) -> None:
+    fails(run(ROOT, name, *options), message)
 
 
-def test_stage_1_prepares_all_splits_that_are_named(tmp_path: Path) -> None:
-    noted(tmp_path)
-    for options, splits in (
-        ([], "train dev tst-COMMON"),
-        (["--prefix-tests", "tst-COMMON tst-HE", "--a-tests", "own"], "train dev tst-COMMON tst-HE own"),
-    ):
-        done = run(tmp_path / "egs/must_c", "--root", "corpus", "--stage", "1", "--stop-stage", "1", *options)
-        assert f"--splits {splits} --out" in done.stdout
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mini", ["--stage", "11"], "--stage 11: stages 11 to 16 are now ./run.sh --recipe mini/paper_d"),
+        ("must_c", ["--stage", "12"], "--stage 12: stages 11 to 16 are now ./run.sh --recipe must_c/paper_d"),
+        ("mini", ["--stage", "17"], "--stage 17: stage 17 is now ./run.sh --recipe mini/extras/talks"),
+        ("must_c", ["--stage", "18"], "--stage 18: stage 18 is now ./run.sh --recipe must_c/extras/full_context"),
+        ("mini", ["--stage", "19"], "--stage 19: stage 19 is now ./run.sh --recipe mini/extras/repetition"),
+        ("mini", ["--stop-stage", "23"], "--stop-stage 23: stages 21 to 23 are now ./run.sh --recipe mini/paper_a"),
+        ("mini", ["--stage", "24"], "--stage 24: stage 24 is now ./run.sh --recipe mini/extras/terms"),
+        ("mini", ["--stage", "25"], "--stage 25: stage 25 is now ./run.sh --recipe mini/paper_b"),
+        ("mini", ["--guided"], "--guided: now ./run.sh --recipe mini/extras/guided"),
+        ("mini", ["--tau", "48"], "--tau: an option of ./run.sh --recipe mini/paper_d now"),
+        ("must_c", ["--a-model", "x"], "--a-model: now --model of ./run.sh --recipe must_c/paper_a"),
+        ("mini", ["--waits", "1 3"], "--waits: now stands in conf/decode/paper_d.yaml; copy it and give the copy to"),
+        ("mini", ["--b-models", "char"], "--b-models: now --tokens of ./run.sh --recipe mini/paper_b"),
+        ("prompts", ["--stop-stage", "2"], "--stop-stage 2: fetching the model is now --only pretrain; end there by"),
+        ("prompts", ["--stage", "15"], "--stage 15: stage 15 is now ./run.sh --recipe prompts/extras/regimes"),
+        ("voices", ["--training", "scratch"], "--training: each training has a script of its own now: ./run.sh"),
+        ("voices/finetune", ["--only", "7"], "--only 7: the conversion to CTranslate2 belongs to --only train"),
+        (
+            "voices/finetune",
+            ["--only", "13"],
+            "--only 13: stage 13 is now --compare of ./run.sh --recipe voices/finetune",
+        ),
+    ],
+)
+def test_what_moved_is_named(name: str, options: list[str], message: str) -> None:
+    fails(run(ROOT, name, *options), message)
 
 
-def test_a_stage_that_a_recipe_has_not(tmp_path: Path) -> None:
-    message = "error: there is no stage from {} in this recipe; see"
-    fails(run(scaffolded(tmp_path), "--stage", "12", "--stop-stage", "16"), message.format("12 to 16"))
-    fails(run(ROOT / "egs/prompts", "--stage", "3", "--stop-stage", "7"), message.format("3 to 7"))
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "mini/paper_d",
+            "exp/en-de/prefix/predictor: missing; ./run.sh --recipe mini/paper_d --stop-stage train makes it",
+        ),
+        ("mini/extras/guided", "exp/en-de/st/chosen.pth: missing; ./run.sh --recipe mini --stop-stage choose makes it"),
+        ("mini/extras/terms", "exp/en-de/st/chosen.pth: missing; ./run.sh --recipe mini --stop-stage choose makes it"),
+        ("mini/extras/repetition", "exp/en-de/st/chosen.pth: missing; ./run.sh --recipe mini --stop-stage choose"),
+    ],
+)
+def test_what_is_missing_names_the_command_that_makes_it(noted: Path, name: str, message: str) -> None:
+    fails(run(noted, name, "--only", "decode"), message)
+
+
+def test_prefix_pairs_that_are_missing(noted: Path) -> None:
+    message = "exp/en-de/prefix/pairs/all/train: missing; ./run.sh --recipe mini/paper_d makes it"
+    fails(run(noted, "mini/paper_a", "--prefixes", "all", "--stage", "train"), message)
 
 
 def test_training_without_a_gpu(tmp_path: Path) -> None:
     places = ["--data", str(tmp_path / "data"), "--exp", str(tmp_path)]
-    message = "error: --ngpu 1: no GPU here; give --ngpu 0"
-    fails(run(ROOT / "egs/must_c", "--stage", "5", "--stop-stage", "5", *places), message)
-    options = ["--stage", "6", "--stop-stage", "6", *places]
+    message = "--ngpu 1: no GPU here; give --ngpu 0"
+    fails(run(ROOT, "must_c", "--stop-stage", "pretrain", *places), message)
+    options = ["--only", "train", *places]
     # A complete training needs none; this one was another, as the trainer says.
     folder = tmp_path / "en-de/st"
     folder.mkdir(parents=True)
     (tmp_path / "en-de/asr").mkdir(exist_ok=True)
     (tmp_path / "en-de/asr/valid.acc.best.pth").touch()
     (folder / "simulst.json").write_text(json.dumps({"complete": True}, indent=1))
-    assert "was begun with other options" in run(ROOT / "egs/must_c", *options).stderr
-    fails(run(ROOT / "egs/must_c", *options, "--force"), message)
-
-
-def test_results_name_the_options_that_made_them(tmp_path: Path) -> None:
-    """All that change results, as they were given; not those that say where and how to run."""
-    noted(tmp_path)
-    options = ["--pair", "en-de en-ja", "--counts", "1 2", "--asr", "--a-prefixes", "", "--train-options", "--seed=2"]
-    place = tmp_path / "egs/mini/exp/en-de+en-ja"
-    place.mkdir(parents=True)
-    for pair in ("en-de", "en-ja"):
-        (place / f"{pair}.svg").touch()
-    done = run(tmp_path / "egs/mini", *options, "--stage", "10", "--stop-stage", "10", "--jobs", "1", "--exp", "exp")
-    assert done.returncode == 0, done.stderr
-    shown = '--pair "en-de en-ja" --counts "1 2" --asr --a-prefixes "" --train-options --seed=2'
-    assert {*re.findall(r"--command (\./run.sh .*?) --(?:picture|out)", done.stdout)} == {
-        f"./run.sh --recipe mini {shown}"
-    }
+    assert "was begun with other options" in run(ROOT, "must_c", *options).stderr
+    fails(run(ROOT, "must_c", *options, "--force"), message)
 
 
 def test_variables_of_the_shell_are_no_options() -> None:
-    for name in ("given", "name", "file"):
-        fails(run(ROOT / "egs/mini", f"--{name}", "x"), f"error: unknown option --{name}; see")
+    for name in ("given", "name", "file", "stage_names", "PATH"):
+        fails(run(ROOT, "mini", f"--{name}", "x"), f"unknown option --{name}; see")

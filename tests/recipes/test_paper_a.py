@@ -1,4 +1,4 @@
-"""Stages 21 to 23 of mini: a tiny wav2vec 2.0 with mBART is fine-tuned on noise, decoded, and findings are tested."""
+"""mini/paper_a: a tiny wav2vec 2.0 with mBART is fine-tuned on noise, decoded, and findings are tested."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import recipe
 import soundfile
+import stages
 import tiny_huggingface
 import yaml
 
 from simulst.report.table import find_runs
+from simulst.results.section import Section, read_section
 
 TEXTS = ["der Hund", "die Katze und der Hund", "ein Café"]
 CONFIG = {"epochs": 1, "learning_rate": 1e-5, "batch_seconds": 2.0}
@@ -41,16 +43,21 @@ def exp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny_huggingface.write(folder / "tiny", "mbart")
     (folder / "a.yaml").write_text(yaml.safe_dump(CONFIG))
     (folder / "sweep_a.yaml").write_text(SWEEP)
-    options = ["--a-config", str(folder / "a.yaml"), "--a-model", str(folder / "tiny"), "--a-prefixes", "all"]
-    options += ["--a-decodings", str(folder / "sweep_a.yaml"), "--stage", "21", "--stop-stage", "23"]
-    (folder / "exp/printed").write_text(recipe.run("mini", folder, options))
-    recipe.run("mini", folder, [*options, "--pair", "en-de en-ja"])
+    options = ["--config", str(folder / "a.yaml"), "--model", str(folder / "tiny"), "--prefixes", "all"]
+    options += ["--decodings", str(folder / "sweep_a.yaml")]
+    printed, table = stages.run("mini/paper_a", folder, options, ("train", "decode", "score", "results"))
+    (folder / "exp/printed").write_text(printed)
+    (folder / "exp/table").write_text(table)
+    recipe.run("mini/paper_a", folder, [*options, "--stage", "train", "--pair", "en-de en-ja"])
     return folder / "exp"
 
 
-def section(exp: Path, name: str) -> str:
-    page = (exp / "PAPER_A.md").read_text()
-    return page.split(f"<!-- results: {name} -->")[1].split("<!-- end results")[0]
+def section(exp: Path, name: str) -> Section:
+    return read_section(exp / f"results/{name}.json")
+
+
+def test_the_page_says_what_each_stage_reads_and_writes(exp: Path) -> None:
+    stages.check("mini/paper_a", (exp / "table").read_text())
 
 
 def test_it_learns_from_whole_utterances_and_prefix_pairs(exp: Path) -> None:
@@ -63,22 +70,22 @@ def test_it_learns_from_whole_utterances_and_prefix_pairs(exp: Path) -> None:
 def test_strategies_are_decoded_and_compared(exp: Path) -> None:
     runs = [found.name for found in find_runs([exp / "en-de/paper_a-all/decode/en-de/tst-COMMON"])]
     assert runs == ["LA-2_1000ms", "LA-2_500ms", "offline"]
-    table = section(exp, "en-de-a-all-tst-COMMON")
-    assert all(table.count(f"| {name} ") == 1 for name in runs)
-    assert (exp / "en-de-a-all.svg").stat().st_size > 1000
+    found = section(exp, "paper_a-all-en-de-tst-COMMON")
+    assert sorted(run.name for run in found.runs) == runs and found.command.startswith(
+        "./run.sh --recipe mini/paper_a "
+    )
+    assert (exp / "results/paper_a-all-en-de-tst-COMMON.svg").stat().st_size > 1000
 
 
 def test_findings_of_paper_a_are_tested(exp: Path) -> None:
-    text = (exp / "FINDINGS.md").read_text()
-    assert "<!-- results: en-de-a-all-findings -->" in text and "**A: CUNI-KIT at IWSLT 2022**" in text
-    assert "runs missing" in text and "hold-6" in text
+    assert section(exp, "paper_a-all-en-de-tst-COMMON").findings
+    page = (exp / "RESULTS.md").read_text()
+    assert "A: CUNI-KIT at IWSLT 2022" in page and "runs missing" in page and "hold-6" in page
 
 
 def test_one_model_of_two_pairs_is_compared_with_one_of_a_single_pair(exp: Path) -> None:
-    text = section(exp, "en-de+en-ja-en-de-a-all-single-tst-COMMON")
-    runs = [f"{pairs}/paper_a-all/decode/en-de/tst-COMMON/offline" for pairs in ("en-de", "en-de+en-ja")]
-    assert all(text.count(f"| {run} ") == 1 for run in runs)
-    assert f"{runs[1]}` against `" in text and f"{runs[0]}`: BLEU" in text
-    assert section(exp, "en-de+en-ja-en-ja-a-all-tst-COMMON")
-    page = (exp / "PAPER_A.md").read_text()
-    assert "en-ja-a-all-single" not in page  # no model of en-ja alone has been decoded
+    found = section(exp, "paper_a-all-single-en-de+en-ja-en-de-tst-COMMON")
+    names = [f"{pairs}/paper_a-all/decode/en-de/tst-COMMON/offline" for pairs in ("en-de", "en-de+en-ja")]
+    assert [run.name for run in found.runs] == names and len(found.comparisons) == 1
+    assert section(exp, "paper_a-all-en-de+en-ja-en-ja-tst-COMMON")
+    assert not list((exp / "results").glob("*single*en-ja-tst*"))  # no model of en-ja alone has been decoded

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -19,10 +18,11 @@ import soundfile
 import tiny_huggingface
 import yaml
 
-from simulst.log.instances import read_log
+from simulst.log import read_log
 from simulst.models.cascade import read_settings
 from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 from simulst.report.table import find_runs
+from simulst.results.section import read_section
 from simulst.runs import score_run
 
 SWEEP = "- {read: {type: chunk, ms: 500}, commit: {type: hold, n: 1}}\n"
@@ -40,6 +40,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         place = folder / "egs" / name
         shutil.copytree(recipe.EGS / name, place, ignore=shutil.ignore_patterns("data", "exp", "models", "downloads"))
         to_ctranslate2(model, place / "models/whisper-base")
+        if name == "voices":
+            shutil.copytree(model, place / "models/whisper-base-hf")
         for split in ("train", "dev", "tst"):
             data = place / "data" / pair / split
             data.mkdir(parents=True)
@@ -51,21 +53,23 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             for language in pair.split("-"):
                 (data / f"text.{language}").write_text("u0 the cats sat\nu1 on their mats\n")
     offline = "- {read: {type: offline}, commit: {type: all}}\n"
-    for file in ("prompts/conf/sweep_forms", "prompts/conf/sweep_forms_huggingface"):
+    for file in ("prompts/conf/forms", "prompts/conf/forms_huggingface"):
         (folder / f"egs/{file}.yaml").write_text(SWEEP + offline)
     searches = "[{type: ibwbs, beam: 2, ctc_weight: 0.0}, {type: bwbs, beam: 2, ctc_weight: 0.0}]"
-    (folder / "egs/prompts/conf/sweep_full_context.yaml").write_text(
+    (folder / "egs/prompts/conf/paper_c.yaml").write_text(
         f"- {{read: {{type: chunk, ms: 500}}, commit: {{type: hold, n: 1}}, search: {searches}}}\n"
     )
-    for file in ("prompts/conf/sweep_terms", "prompts/conf/sweep_terms_in_text", "voices/conf/sweep_cascade"):
+    for file in ("prompts/conf/terms", "prompts/conf/terms_in_text", "voices/conf/cascade"):
         (folder / f"egs/{file}.yaml").write_text(SWEEP)
-    (folder / "egs/voices/conf/recognisers.yaml").write_text(SWEEP + "- {read: {type: offline}, commit: {type: all}}\n")
+    (folder / "egs/voices/conf/cascade_recognisers.yaml").write_text(
+        SWEEP + "- {read: {type: offline}, commit: {type: all}}\n"
+    )
     yield folder
 
 
 def run(folder: Path, name: str, *options: str) -> str:
     done = subprocess.run(
-        [str(folder / "egs" / name / "run.sh"), "--jobs", "1", *options],
+        [str(folder / recipe.script(name).relative_to(recipe.EGS.parent)), "--jobs", "1", *options],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -80,25 +84,26 @@ def runs(folder: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def prompts(checkout: Path) -> Path:
-    """The folder of the results of stages 13, 14 and 16."""
+    """The folder of the results of three extras."""
     (checkout / "egs/prompts/data/es-en/dev/text.en").write_text("u0 the the the sat on\n")
-    run(checkout, "prompts", "--stage", "13", "--stop-stage", "14")
-    run(checkout, "prompts", "--stage", "16", "--stop-stage", "16")
+    for name in ("forms", "terms", "paper_c"):  # the model is there, in CTranslate2's form
+        run(checkout, f"prompts/extras/{name}", "--stage", "pretrain", "--model", "models/whisper-base")
     return checkout / "egs/prompts/exp"
 
 
 def test_the_same_weights_in_two_forms(prompts: Path) -> None:
     forms = {found.split("/")[0] for found in runs(prompts / "forms")}
     assert {"ctranslate2-int8", "ctranslate2-float32", "huggingface-float32"} <= forms
-    page = (prompts / "README.md").read_text()
-    assert all(f"| {form}/hold-1_500ms " in page for form in forms) and " processor" in page
-    assert "| Equal texts of 2 " in page and "| huggingface-float32/offline " in page.split("Equal texts")[1]
+    names = {run.name for run in read_section(prompts / "results/forms-es-en-tst.json").runs}
+    assert names == {f"{form}/{label}" for form in forms for label in ("hold-1_500ms", "offline")}
+    page = (prompts / "RESULTS.md").read_text()
+    assert "Equal texts of 2 " in page and "huggingface-float32/offline " in page.split("Equal texts")[1]
 
 
 def test_recall_of_rare_words(prompts: Path) -> None:
     """All runs are scored on the same terms; one was told them as terms, and one as a text."""
     assert runs(prompts / "terms") == {"in_text/hold-1_500ms", "with/hold-1_500ms", "without/LA-2w_1000ms"}
-    assert " Terms |" in (prompts / "README.md").read_text()
+    assert " Terms |" in (prompts / "RESULTS.md").read_text()
     terms = {found.parent.name: read_log(found)[0].terms for found in find_runs([prompts / "terms"])}
     assert sorted(terms["with"]) == ["cats", "mats", "their"] and not terms["without"] and not terms["in_text"]
     text = (prompts.parent / "data/es-en/context_text.tsv").read_text()
@@ -110,14 +115,15 @@ def test_recall_of_rare_words(prompts: Path) -> None:
 def test_paper_cs_searches(prompts: Path) -> None:
     """Whisper by BWBS and IBWBS: a table, and findings, which these two runs alone leave undecided or missing."""
     assert runs(prompts / "full-context") == {"hold-1_BWBS-beam2-ctc0_500ms", "hold-1_IBWBS-beam2-ctc0_500ms"}
-    assert "| hold-1_BWBS-beam2-ctc0_500ms " in (prompts / "README.md").read_text()
-    page = (prompts / "FINDINGS.md").read_text()
-    assert "es-en-full-context-findings" in page and "runs missing 3" in page
+    section = read_section(prompts / "results/paper_c-es-en-tst.json")
+    assert len(section.runs) == 2 and section.findings
+    page = (prompts / "RESULTS.md").read_text()
+    assert "| hold-1_BWBS-beam2-ctc0_500ms " in page and "runs missing" in page
 
 
 def test_cascades_that_show_unstable_words(checkout: Path) -> None:
     """Both kinds have names and files of their own."""
-    script, place = checkout / "local/write_cascades.py", checkout / "cascades"
+    script, place = checkout / "egs/voices/local/write_cascades.py", checkout / "cascades"
     place.mkdir()
     (checkout / "recogniser.yaml").write_text(SWEEP)
     options = [
@@ -145,15 +151,14 @@ def test_a_translator_in_python_keeps_its_environment(checkout: Path, monkeypatc
     monkeypatch.setenv("PATH", f"{python.parent}{os.pathsep}{os.environ['PATH']}")
     (checkout / "python.yaml").write_text(SWEEP)
     options = ["--model", checkout / "m", "--decodings", checkout / "python.yaml", "--command", "python translate.py"]
-    script = checkout / "local/write_cascades.py"
+    script = checkout / "egs/voices/local/write_cascades.py"
     subprocess.run([sys.executable, script, *options, "--out", checkout], check=True)
     assert f"command: {python} translate.py" in (checkout / "hold-1_500ms.yaml").read_text()
 
 
 def test_cascades(checkout: Path) -> None:
     """A cascade for each policy of the recogniser; a command that writes `uno` for each word translates."""
-    options = ("--training", "cascade", "--translator", r"sed -uzE 's/[^[:space:]]+/uno/g'", "--stage", "8")
-    run(checkout, "voices", *options)
+    run(checkout, "voices/cascade", "--translator", r"sed -uzE 's/[^[:space:]]+/uno/g'", "--stage", "decode")
     exp = checkout / "egs/voices/exp"
     assert runs(exp / "cascade") == {
         "decode/en-es/tst/hold-1_500ms/hold-1_500ms",
@@ -162,54 +167,55 @@ def test_cascades(checkout: Path) -> None:
     for found in find_runs([exp / "cascade"]):
         written = [word for instance in read_log(found) for word in instance.prediction.split()]
         assert set(written) == {"uno"}
-    assert "| offline " in (exp / "README.md").read_text()
-    assert (exp / "cascade-en-es-tst.svg").is_file() and not (exp / "FINDINGS.md").exists()
+    section = read_section(exp / "results/cascade-en-es-tst.json")
+    assert len(section.runs) == 2 and not section.findings
+    assert (exp / "results/cascade-en-es-tst.svg").is_file()
 
 
 def test_talks(checkout: Path) -> None:
-    """Of one language alone: the prompts are joined, decoded and scored, with a curve over the lag of recordings."""
-    recipe = checkout / "egs/prompts/run.sh"
-    text = recipe.read_text()
-    recipe.write_text(text.replace('pairs="es-en fr-en it-en ru-en"', "pairs=es-en"))
-    (checkout / "egs/prompts/conf/sweep_talks.yaml").write_text(SWEEP)
-    run(checkout, "prompts", "--stage", "11", "--stop-stage", "12", "--exp", "exp-talks")
-    recipe.write_text(text)
+    """The prompts are joined, decoded and scored, with a curve over the lag of recordings."""
+    (checkout / "sweep.yaml").write_text(SWEEP)
+    options = ("--pairs", "es-en", "--decodings", str(checkout / "sweep.yaml"), "--exp", "exp-talks")
+    run(checkout, "prompts/extras/talks", *options, "--only", "audio")
+    run(checkout, "prompts/extras/talks", *options, "--stage", "decode")
     exp = checkout / "egs/prompts/exp-talks"
     assert runs(exp / "talks") == {"es-en-long/hold-1_500ms", "es-en-natural/hold-1_500ms"}
-    page = (exp / "README.md").read_text()
-    assert page.count("| LongYAAL |") == 2 and "(talks-es-en-long.svg)" in page
-    assert "LongYAAL" in (exp / "talks-es-en-long.svg").read_text()
+    for pauses in ("natural", "long"):
+        assert "LongYAAL" in read_section(exp / f"results/talks-es-en-{pauses}.json").runs[0].scores
+        assert "LongYAAL" in (exp / f"results/talks-es-en-{pauses}.svg").read_text()
 
 
 def test_choice_by_regime(checkout: Path) -> None:
     """The dev prompts are joined, decoded and scored; the page names the best configuration of each regime."""
     (checkout / "egs/prompts/data/es-en/dev/text.en").write_text("u0 the cats sat\nu1 on their mats\n")
-    (checkout / "egs/prompts/conf/sweep_regimes.yaml").write_text(SWEEP.replace("500", "[500, 1000]"))
-    said = run(checkout, "prompts", "--stage", "15", "--stop-stage", "15", "--exp", "exp-regimes")
+    (checkout / "egs/prompts/conf/regimes.yaml").write_text(SWEEP.replace("500", "[500, 1000]"))
+    run(checkout, "prompts/extras/regimes", "--only", "audio", "--exp", "exp-regimes")
+    said = run(checkout, "prompts/extras/regimes", "--stage", "decode", "--exp", "exp-regimes")
     exp = checkout / "egs/prompts/exp-regimes"
     assert runs(exp / "regimes") == {"hold-1_1000ms", "hold-1_500ms"}
     choice = (exp / "regimes.txt").read_text()
     assert choice.startswith("LongYAAL 0 to 2000 ms: ") and "\n\nLongYAAL 2000 to 4000 ms: " in choice
-    assert choice in said and f"```\n{choice.strip()}\n```" in (exp / "README.md").read_text()
+    assert choice in said and read_section(exp / "results/regimes-es-en-dev.json").text.strip() == choice.strip()
 
 
 def test_whisper_is_fine_tuned(checkout: Path) -> None:
-    """Stages 6 to 10 of voices, all lines in stage 13, and the talks of stage 17."""
+    """Fine-tuning, conversion, decoding; all lines; the talks of the corpus."""
     place = checkout / "egs/voices"
-    for name in ("sweep_other", "offline"):
+    for name in ("others", "offline"):
         (place / f"conf/{name}.yaml").write_text("- {read: {type: offline}, commit: {type: all}}\n")
     config = {"epochs": 1, "learning_rate": 1e-4, "batch_seconds": 4, "padding_seconds": 1}
     (checkout / "finetune.yaml").write_text(yaml.safe_dump(config))
-    options = ("--training", "finetune", "--pairs", "en-es", "--tests", "tst", "--exp", "exp-real")
-    run(checkout, "voices", *options, "--config", str(checkout / "finetune.yaml"), "--stage", "6")
+    options = ("--pairs", "en-es", "--tests", "tst", "--exp", "exp-real", "--config", str(checkout / "finetune.yaml"))
+    run(checkout, "voices/finetune", *options, "--stage", "train")
     exp = place / "exp-real"
     assert (exp / "finetuned/ctranslate2/model.bin").is_file()
     assert runs(exp / "finetuned") == {f"decode/en-es/tst/{name}/offline" for name in ("base", "finetuned")}
-    page = (exp / "README.md").read_text()
-    assert "| finetuned/offline |" in page and "`finetuned/offline` against `base/offline`: BLEU " in page
-    run(checkout, "voices", *options, "--stage", "13", "--stop-stage", "13")
-    assert "`en-es/tst/finetuned/offline` against `en-es/tst/base/offline`: BLEU " in (exp / "README.md").read_text()
-    run(checkout, "voices", *options, "--stage", "17", "--stop-stage", "17")
+    section = read_section(exp / "results/finetune-en-es-tst.json")
+    assert [(one.a, one.b) for one in section.comparisons] == [("base/offline", "finetuned/offline")]
+    run(checkout, "voices/finetune", *options, "--compare", "--stage", "decode")
+    [compared] = read_section(exp / "results/finetune-all-lines.json").comparisons
+    assert (compared.a, compared.b) == ("base/offline", "finetuned/offline")
+    run(checkout, "voices/extras/talks", "--pairs", "en-es", "--only", "audio")
     assert (place / "data/en-es/talks-tst/talks.es").read_text() == "the cats sat\non their mats\n"
 
 
@@ -221,9 +227,10 @@ def test_fine_tuned_runs_are_tested_against_those_before(checkout: Path) -> None
             folder = exp / "finetuned/decode/en-de" / split / model
             label = "offline" if (split, model) != ("tst-other", "base") else "LA-2_1000ms"
             score_run(fake_runs.write_run(folder, label, fake_runs.references(), wrong), "de", bootstrap=0)
-    printed = run(checkout, "voices", "--training", "finetune", "--pairs", "en-de", "--exp", exp.name, "--stage", "10")
-    [tst, other] = re.findall(r"<!-- results: en-de-tst\S* -->(.*?)<!-- end", (exp / "README.md").read_text(), re.S)
-    assert "\n`finetuned/offline` against `base/offline`: BLEU +" in tst and "against" not in other
+    options = ("--pairs", "en-de", "--exp", exp.name, "--only", "results")
+    printed = run(checkout, "voices/finetune", *options)
+    tst, other = (read_section(exp / f"results/finetune-en-de-{split}.json") for split in ("tst", "tst-other"))
+    assert len(tst.comparisons) == 1 and not other.comparisons
     assert "exp-finetuned/finetuned/decode/en-de/tst-other: has not both runs" in printed
 
 
@@ -233,28 +240,22 @@ def test_a_model_from_scratch_has_results_of_its_own(checkout: Path) -> None:
     for part, wrong in (("decode", 0.6), ("decode-full", 0.1)):
         folder = exp / "en-de" / part / "en-de/tst"
         score_run(fake_runs.write_run(folder, "offline", fake_runs.references(), wrong), "de", bootstrap=0)
-    options = ("--training", "scratch", "--pairs", "en-de", "--tests", "tst", "--exp", exp.name, "--stage", "9")
-    bleu = []
+    options = ("--pairs", "en-de", "--tests", "tst", "--exp", exp.name, "--stage", "score")
     for more in ((), ("--full",)):
-        run(checkout, "voices", *options, *more, "--stop-stage", "10")
-    page = (exp / "README.md").read_text()
-    for section in ("scratch-en-de-tst", "scratch-full-en-de-tst"):
-        [table] = re.findall(f"<!-- results: {section} -->(.*?)<!-- end", page, re.S)
-        bleu.append(float(re.search(r"^\| offline +\| +([\d.]+) ", table, re.M).group(1)))  # type: ignore[union-attr]
-    assert bleu[0] < bleu[1]
+        run(checkout, "voices/scratch", *options, *more)
+    part, full = (read_section(exp / f"results/scratch{name}-en-de-tst.json").runs[0] for name in ("", "-full"))
+    assert part.scores["BLEU"] < full.scores["BLEU"]
 
 
 def test_another_model_has_results_of_its_own(checkout: Path) -> None:
     place = checkout / "egs/voices"
     (place / "models/small").symlink_to("whisper-base")
     (place / "data/en-de").symlink_to("en-es")
-    (place / "conf/sweep.yaml").write_text(SWEEP)
+    (place / "conf/paper_a.yaml").write_text(SWEEP)
     for model in ("", "somewhere/small"):
         options = ("--pairs", "en-en", "--exp", "exp-models", "--findings", "", *(("--model", model) if model else ()))
-        run(checkout, "voices", *options, "--stage", "8")
+        run(checkout, "voices", *options, "--stage", "decode")
     exp = place / "exp-models"
     assert runs(exp) == {f"{model}/decode/en-en/tst/hold-1_500ms" for model in ("whisper", "whisper-small")}
-    page = (exp / "README.md").read_text()
-    assert "<!-- results: en-en-tst -->" in page and "<!-- results: en-en-tst-small -->" in page
-    assert "Whisper base" in (exp / "en-en-tst.svg").read_text()
-    assert "small put online" in (exp / "en-en-tst-small.svg").read_text()
+    titles = [read_section(exp / f"results/en-en-tst{name}.json").title for name in ("", "-small")]
+    assert titles == ["Whisper base put online, acted speech, en→en", "small put online, acted speech, en→en"]

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from simulst import cli
+from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance
+from simulst.log.instance import Instance
 from simulst.report.choose import Regime, choose, parse_regime, report
 from simulst.report.difference import compare_runs
 from simulst.runs import score_run
@@ -67,7 +67,7 @@ def test_the_best_of_each_regime(sweep: list[Path]) -> None:
 
 
 def test_what_is_said(sweep: list[Path], tmp_path: Path) -> None:
-    said = CliRunner().invoke(cli.choose, [str(tmp_path), "--regimes", "0-2000", "2000-4000", "4000-9000"]).stdout
+    said = CliRunner().invoke(main, ["choose", str(tmp_path), "--regimes", "0-2000", "2000-4000", "4000-9000"]).stdout
     low, high, none = said.strip().split("\n\n")
     first, second = scores(sweep[1]), scores(sweep[0])
     assert low.startswith("LAAL 0 to 2000 ms: LA-2_700ms (best of 2)\n")
@@ -78,7 +78,7 @@ def test_what_is_said(sweep: list[Path], tmp_path: Path) -> None:
     assert "the difference is no chance (p = 0.0" in low and "over 20 sentences" in low
     assert "the difference may be chance (p = 1.000" in high
     assert none == "LAAL 4000 to 9000 ms: no configuration lies there."
-    alone = CliRunner().invoke(cli.choose, [str(tmp_path), "--regimes", "0-1200"]).stdout
+    alone = CliRunner().invoke(main, ["choose", str(tmp_path), "--regimes", "0-1200"]).stdout
     assert "LA-2_500ms (the only one there)" in alone and "next" not in alone
     assert "it can't keep up" not in said
 
@@ -99,7 +99,7 @@ def test_other_qualities(sweep: list[Path], caplog: pytest.LogCaptureFixture) ->
     said = report([low, high], "LAAL", "COMET")
     assert "COMET 0.750 at" in said and "0.250 COMET more than the next" in said
     assert "no test of the difference: scores.json has no COMET of single sentences" in said
-    wrong = CliRunner().invoke(cli.choose, [str(sweep[0]), "--quality", "TER"])
+    wrong = CliRunner().invoke(main, ["choose", str(sweep[0]), "--quality", "TER"])
     assert wrong.exit_code and "'TER' is no quality to compare runs by; choose from BLEU" in str(wrong.exception)
 
 

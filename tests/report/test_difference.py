@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from simulst.errors import SimulstError
-from simulst.report.difference import compare_runs, differences_text, equal_texts_table
+from simulst.report.difference import compare_runs, comparisons_of, comparisons_text, equal_texts_table
 from simulst.runs import score_run
 
 
@@ -29,7 +29,7 @@ def test_a_better_run(runs: Path) -> None:
     for name in ("BLEU", "chrF"):
         assert 0 < found[f"{name}_low"] < found[f"{name}_difference"] < found[f"{name}_high"]
         assert found[f"{name}_p"] < 0.05 and turned[f"{name}_high"] == -found[f"{name}_low"]
-    text = differences_text([("base", "finetuned", {**found, "BLEU_p": 0.0004, "chrF_p": 0.0312})])
+    text = comparisons_text(comparisons_of([("base", "finetuned", {**found, "BLEU_p": 0.0004, "chrF_p": 0.0312})]))
     assert text.startswith(f"`finetuned` against `base`: BLEU {found['BLEU_difference']:+.1f} [+")
     assert "], p < 0.001; chrF +" in text and "], p = 0.031 (" in text and "40 sentences" in text
 
@@ -37,7 +37,7 @@ def test_a_better_run(runs: Path) -> None:
 def test_p_is_corrected_for_all_tests_of_a_section(runs: Path) -> None:
     found = compare_runs(runs / "base/offline", runs / "finetuned/offline")
     first, second = {**found, "BLEU_p": 0.01, "chrF_p": 0.02}, {**found, "BLEU_p": 0.03, "chrF_p": 0.04}
-    text = differences_text([("base", "a", first), ("base", "b", second)])
+    text = comparisons_text(comparisons_of([("base", "a", first), ("base", "b", second)]))
     assert re.findall(r"p = (\S+)[; ]", text) == ["0.040;", "0.060", "0.060;", "0.060"]
     assert text.count("p corrected for 4 tests") == 2 and "\n\n`b` against `base`" in text
 
@@ -65,9 +65,9 @@ def test_equal_texts(tmp_path: Path) -> None:
     }
     folders = [offline_run(tmp_path / name, rows) for name, rows in texts.items()]
     folders.append(offline_run(tmp_path / "d", texts["a"], "chunk"))
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in equal_texts_table(folders).splitlines()]
-    assert rows[0] == ["Equal texts of 3", "a/run", "b/run", "c/run"]
-    assert rows[2:] == [["a/run", "3", "2", "2"], ["b/run", "2", "3", "1"], ["c/run", "2", "1", "3"]]
+    table = equal_texts_table(folders)
+    assert table.head == ("Equal texts of 3", "a/run", "b/run", "c/run")
+    assert table.rows == (("a/run", 3, 2, 2), ("b/run", 2, 3, 1), ("c/run", 2, 1, 3))
 
 
 def test_texts_that_cannot_be_compared(tmp_path: Path) -> None:

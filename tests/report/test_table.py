@@ -1,9 +1,8 @@
-"""Tables of runs, and their place in a README."""
+"""Tables of runs."""
 
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from simulst.report.table import (
     pairs_table,
     predictor_table,
     runs_table,
-    write_results,
 )
 
 SCORES = {
@@ -115,12 +113,12 @@ def test_the_lags_of_paper_b_stand_beside_its_schedule(tmp_path: Path) -> None:
 
 def test_tables_of_prefix_alignment() -> None:
     counts = {"all": PairCounts(pairs=40, kept=40), "maxratio20": PairCounts(pairs=40, filtered=31, kept=9)}
-    assert pairs_table(counts).splitlines()[2:] == [
+    assert pairs_table(counts).markdown().splitlines()[2:] == [
         "| all        |    40 |        0 |  0 |",
         "| maxratio20 |     9 |       31 | 78 |",
     ]
     row = Measures(accuracy=0.75, precision=1 / 3, recall=0.0, f1=1.0)
-    table = predictor_table(PredictorScores(row, {"0.5": replace(row, f1=0.5)})).splitlines()
+    table = predictor_table(PredictorScores(row, {"0.5": replace(row, f1=0.5)})).markdown().splitlines()
     assert table[2:] == [
         "| outputs, λ 0.5 |    0.750 |     0.333 |  0.000 | 1.000 |",
         "| pieces, λ 0.5  |    0.750 |     0.333 |  0.000 | 0.500 |",
@@ -141,7 +139,7 @@ def test_curves_that_are_called_after_their_read(tmp_path: Path) -> None:
         commit = {"type": "all", **words.get(read["type"], {})}
         folders.append(make_run(tmp_path / str(i), read, commit, stop))
     runs = load_runs(folders)
-    assert [(run.line, run.name, run.value) for run in runs] == [
+    assert [(run.curve, run.name, run.value) for run in runs] == [
         ("boundary-T100", "boundary-T100-0", 0.0),
         ("boundary-T100", "boundary-T100-0.5", 0.5),
         ("k-s10-N2", "k100-s10-N2", 100.0),
@@ -154,7 +152,7 @@ def test_curves_that_are_called_after_their_read(tmp_path: Path) -> None:
 def test_equal_labels_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     runs = load_runs([chunk(tmp_path / f"{pair}/LA-2_{ms}ms", ms) for pair in ("fr-en", "es-en") for ms in (2000, 500)])
     assert [run.name for run in runs] == [f"{p}/LA-2_{ms}ms" for p in ("es-en", "fr-en") for ms in (500, 2000)]
-    assert [run.line for run in runs] == ["es-en/LA-2"] * 2 + ["fr-en/LA-2"] * 2
+    assert [run.curve for run in runs] == ["es-en/LA-2"] * 2 + ["fr-en/LA-2"] * 2
 
 
 def test_one_curve_has_one_model(tmp_path: Path) -> None:
@@ -162,9 +160,9 @@ def test_one_curve_has_one_model(tmp_path: Path) -> None:
     for place, weights in (("a/500", "x"), ("a/700", "y"), ("b/1000", "z")):
         config = chunk(tmp_path / place, float(place[2:])) / "config.yaml"
         config.write_text(config.read_text() + f"weights: {weights}\n")
-    assert {run.line for run in load_runs(find_runs([tmp_path / "a"]))} == {"LA-2"}
+    assert {run.curve for run in load_runs(find_runs([tmp_path / "a"]))} == {"LA-2"}
     runs = load_runs(find_runs([tmp_path]))
-    assert [(run.name, run.line) for run in runs] == [(p, f"{p[0]}/LA-2") for p in ("a/500", "a/700", "b/1000")]
+    assert [(run.name, run.curve) for run in runs] == [(p, f"{p[0]}/LA-2") for p in ("a/500", "a/700", "b/1000")]
 
 
 def test_runs_of_a_model_that_was_trained_again_are_not_mixed(tmp_path: Path) -> None:
@@ -213,72 +211,6 @@ def test_bad_runs(tmp_path: Path) -> None:
         runs_table([])
 
 
-def test_results_are_replaced_between_their_markers(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    other = "<!-- results: es -->\n<!-- end results: es -->\nend\n"
-    readme.write_text(f"# Ü\n<!-- results: es-en -->\nold\n<!-- end results: es-en -->\n{other}", encoding="utf-8")
-    write_results(readme, "es-en", "| a |\n", "simulst table exp")
-    once = readme.read_text(encoding="utf-8")
-    body = "| a |\n\nMade by:\n\n```sh\nsimulst table exp\n```"
-    assert once == f"# Ü\n<!-- results: es-en -->\n\n{body}\n\n<!-- end results: es-en -->\n{other}"
-    write_results(readme, "es-en", "| a |", "simulst table exp")
-    assert readme.read_text(encoding="utf-8") == once
-    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
-
-
-def test_two_runs_write_one_page(tmp_path: Path) -> None:
-    """Each writes its section, whichever comes first."""
-    sections = [f"s{n}" for n in range(12)]
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda section: write_results(tmp_path / "README.md", section, "| a |", "c"), sections))
-    text = (tmp_path / "README.md").read_text()
-    assert all(f"<!-- end results: {section} -->" in text for section in sections)
-
-
-def test_a_section_that_is_missing_is_added(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("# A\n\ntext\n")
-    write_results(readme, "x", "| old |", "c")
-    write_results(readme, "x", "| a |", "c")
-    body = "<!-- results: x -->\n\n| a |\n\nMade by:\n\n```sh\nc\n```\n\n<!-- end results: x -->\n"
-    assert readme.read_text() == f"# A\n\ntext\n\n## x\n\n{body}"
-
-
-def test_figures_of_the_prose_that_the_table_no_longer_has_are_told(tmp_path: Path) -> None:
-    page = tmp_path / "README.md"
-    page.write_text("LA-2 has 74.0 BLEU at 2590 ms, and 1.5 s; hold-2: 63.8, in 250 ms, on other speech 55.5.\n")
-    assert write_results(page, "x", "| 74.0 | 2590 | 63.8 |", "c") == []
-    assert write_results(page, "y", "| 63.8 |", "c") == []
-    assert write_results(page, "x", "| 74.1 | 2590 | 63.9 |", "c") == ["74.0"]
-    assert write_results(page, "x", "| 74.1 | 2591 | 63.9 |", "c") == ["2590"]
-    assert write_results(page, "y", "| 63.9 |", "c") == ["63.8"]
-
-
-def test_a_page_that_is_missing_is_begun_with_the_curve(tmp_path: Path) -> None:
-    write_results(tmp_path / "new.md", "x", "| a |", "c", "x.svg")
-    assert (
-        (tmp_path / "new.md")
-        .read_text()
-        .startswith("# Results\n\n## x\n\n![BLEU over latency](x.svg)\n\n<!-- results: x")
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<!-- results: x -->\n",
-        "<!-- end results: x -->\n<!-- results: x -->\n",
-        "<!-- results: x -->\n<!-- results: x -->\n<!-- end results: x -->\n",
-    ],
-)
-def test_bad_markers(tmp_path: Path, text: str) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(text)
-    with pytest.raises(SimulstError, match=r"README\.md: needs the markers '<!-- results: x -->'"):
-        write_results(readme, "x", "t", "c")
-    assert readme.read_text() == text
-
-
 def test_a_curve_of_blockwise_runs_is_told_by_the_policys_number(tmp_path: Path) -> None:
     block = {"read": {"type": "block"}, "search": {"type": "ibwbs"}}
     policies: list[dict[str, Any]] = [
@@ -298,7 +230,7 @@ def test_a_curve_of_blockwise_runs_is_told_by_the_policys_number(tmp_path: Path)
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         (folder / "scores.json").write_text(json.dumps(SCORES))
         folders.append(folder)
-    assert [(run.line, run.value) for run in load_runs(folders)] == [
+    assert [(run.curve, run.value) for run in load_runs(folders)] == [
         ("all_CTC-n_IBWBS", -0.5),
         ("all_CTC-n_IBWBS", 2.0),
         ("all_IBWBS", None),

@@ -20,7 +20,8 @@ from simulst.config import load_decoding
 from simulst.data.datadir import Utterance
 from simulst.data.simuleval_files import export_for_simuleval
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, read_log
+from simulst.log import read_log
+from simulst.log.instance import Instance
 from simulst.metrics.score import score_instances
 from simulst.runs import decode_utterance
 from simulst.session import Session
@@ -164,7 +165,7 @@ def test_agent_class_and_a_silent_utterance(simuleval: SimulEval, tmp_path: Path
 def test_context(simuleval: SimulEval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each utterance is told the line `*`, as SimulEval names no recording."""
     told: list[Background] = []
-    monkeypatch.setattr(Session, "tell", lambda self, background: told.append(background))
+    monkeypatch.setattr(Session, "prompt", lambda self, background: told.append(background))
     make(tmp_path)
     (tmp_path / "context.tsv").write_text("recording\ttarget_text\n*\tA talk.\n")
     simuleval("--no-scoring", "--context", str(tmp_path / "context.tsv"))

@@ -24,14 +24,15 @@ import pytest
 from fake import FakeModel, Loudness
 
 import simulst
-from simulst import cli
 from simulst.audio.read import load_audio
 from simulst.background import Background
+from simulst.commands.main import main
 from simulst.config import LIVE, load_decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.log.instances import Instance, instance_of, read_log
-from simulst.runs import decode_utterance
+from simulst.log import read_log
+from simulst.log.instance import Instance
+from simulst.runs import decode_utterance, instance_of
 from simulst.session import Session
 from simulst.streams import open_stream
 from simulst.streams.pauses import SegmentedStream
@@ -185,7 +186,7 @@ def test_scores_from_the_audio_on(
     (tmp_path / "talks.en").write_text("".join(f"{line}\n" for line in lines))
     files = (tmp_path / "talks.yaml", tmp_path / "talks.en")
     command = ["score", str(log), "--segmentation", str(files[0]), "--references", str(files[1]), "--json"]
-    mine = json.loads(CliRunner().invoke(cli.main, [*command, "--target-lang", "en"], catch_exceptions=False).stdout)
+    mine = json.loads(CliRunner().invoke(main, [*command, "--target-lang", "en"], catch_exceptions=False).stdout)
     simulstream = ("--hypothesis_format", "simulstream", "--simulstream_config_file", str(config))
     options_ = ("--word_level", "--lang", "en", "--hypothesis_file", str(log), *simulstream)
     close(mine, omnisteval_scores(monkeypatch, *files, *options_))
@@ -221,7 +222,7 @@ def test_the_same_words_at_the_same_delays_in_all_programs(tmp_path: Path, monke
     (data / "wav.scp").write_text("".join(f"{Path(n).stem} {tmp_path / n}\n" for n in names))
     (data / "text.en").write_text("".join(f"{Path(n).stem} the cat\n" for n in names))
     options = ["--model", "fake:FakeModel", "--source-lang", "es", "--target-lang", "en", "--decoding", str(decoding)]
-    cli.main(["evaluate", "--data", str(data), "--out", str(tmp_path / "run"), *options], standalone_mode=False)
+    main(["evaluate", "--data", str(data), "--out", str(tmp_path / "run"), *options], standalone_mode=False)
     (tmp_path / "source.txt").write_text("".join(f"{tmp_path / name}\n" for name in names))
     (tmp_path / "target.txt").write_text("the cat\n" * len(names))
     files = ["--source", str(tmp_path / "source.txt"), "--target", str(tmp_path / "target.txt")]
@@ -377,7 +378,7 @@ def test_skipped_steps_of_a_client_that_leaves_are_told(caplog: pytest.LogCaptur
 def test_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All streams are told the line `*`; a client that changes the languages hears the side of its own."""
     told: list[Background] = []
-    monkeypatch.setattr(Session, "tell", lambda self, background: told.append(background))
+    monkeypatch.setattr(Session, "prompt", lambda self, background: told.append(background))
     write_wavs(tmp_path, SIZES)
     (tmp_path / "context.tsv").write_text("recording\tterms\ntalk0\tno\n*\tgato=cat\n")
     options = {**FAKE, "context": str(tmp_path / "context.tsv")}

@@ -125,10 +125,10 @@ def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_the_script_wants_its_options_in_threes(tmp_path: Path) -> None:
-    script = Path(__file__).parents[2] / "local" / "average.py"
+def test_the_command_wants_its_options_in_threes(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "simulst", "train", "average"]
     options = ["--data", "de", "--data", "ja", "--text", "tc.de", "--target-lang", "de"]
-    done = subprocess.run([sys.executable, script, tmp_path, *options], capture_output=True, text=True, check=False)
+    done = subprocess.run([*program, tmp_path, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "error: --data, --text, --target-lang: give them equally often" in done.stderr
 
 

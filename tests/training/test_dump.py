@@ -94,13 +94,15 @@ def test_a_missing_text_is_named(data: Path, tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_nothing_and_the_same_command_goes_on(data: Path, small_disk: Path) -> None:
     out = small_disk / "dump"
-    command = [sys.executable, Path(__file__).parents[2] / "local/dump_audio.py", data, out, "--texts", "tc.de"]
+    program = [sys.executable, "-m", "simulst", "data", "dump"]
+    command = [*program, "--data", data, "--out", out, "--texts", "tc.de"]
     (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 40_000))
     for _ in range(2):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 1
         sentence = done.stderr.replace("\r", "\n").strip().split("\n")[-1]
-        assert sentence.startswith(f"error: {out}: cannot be written (No space left on device); fix that and run")
+        said = f"simulst: error: {out}: cannot be written (No space left on device); fix that and run"
+        assert sentence.startswith(said)
         assert "Traceback" not in done.stderr
         assert [path.name for path in small_disk.iterdir()] == ["filler"]
     (small_disk / "filler").unlink()

@@ -11,12 +11,10 @@ what the recogniser has heard, its unstable words too unless `unstable: false`. 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from simulst.files.lock import digest
 from simulst.models.base import Family
-from simulst.models.cascade.settings import CascadeOptions, beside, decoding_of, read_settings
+from simulst.models.cascade.settings import CascadeOptions
 from simulst.session import Model
 
 SUFFIXES = (".yaml", ".yml")
@@ -34,20 +32,10 @@ def _load(path: Path, options: CascadeOptions, cores: int) -> Model:
     return load(path, options, cores)
 
 
-def _digest(path: Path, options: CascadeOptions) -> str:
-    from simulst.models.registry import digest_of_weights
+def _files(path: Path, options: CascadeOptions) -> tuple[Path, ...]:
+    from simulst.models.cascade.loading import files
 
-    settings, part = read_settings(path)
-    # The decoding configuration may be a file of its own, whose content can change while its name stays.
-    decoding = json.dumps(decoding_of(path, part).raw, sort_keys=True)
-    parts = [path.read_text(encoding="utf-8"), decoding, digest_of_weights(part.model, part.options)]
-    model, kind = settings.translator.get("model"), settings.translator.get("type")
-    if kind in ("huggingface", "llm", "ctranslate2") and isinstance(model, str):
-        from simulst.models.huggingface.folder import digest_of_files, digest_of_folder
-
-        place = Path(beside(path, model))
-        parts.append(digest_of_files([place / "model.bin"]) if kind == "ctranslate2" else digest_of_folder(place))
-    return digest(parts)
+    return files(path)
 
 
 family = Family(
@@ -56,5 +44,5 @@ family = Family(
     recognises=_recognises,
     options=CascadeOptions,
     load=_load,
-    digest=_digest,
+    files=_files,
 )

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import subprocess
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
+from weakref import WeakValueDictionary
 
 from pydantic import Field
 
 from simulst.errors import SimulstError
-from simulst.models.cascade.open_command import OpenCommand
+from simulst.models.cascade.open_command import OpenCommand, run_once
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation, Translation, Translator
+
+KEPT_OPEN = 4  # processes that no stream uses
 
 
 @dataclass(frozen=True)
@@ -33,23 +36,39 @@ class Command(Translator):
 
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: there is no such program."""
-        try:
-            words = shlex.split(self.command)
-        except ValueError as error:
-            raise SimulstError(f"{path}: 'command' cannot be read ({error}): {self.command}") from error
-        if not words or shutil.which(words[0]) is None:
-            raise SimulstError(f"{path}: there is no program '{self.command}'; install it, or check its name and PATH.")
-        running: dict[tuple[str, str], OpenCommand] = {}  # all streams of a language pair share a process
+        words, _ = self._found(path)
+        # Streams share a process. It ends when no stream uses it and others were used since: a server's clients may
+        # name any number of languages.
+        running: WeakValueDictionary[tuple[str, ...], OpenCommand] = WeakValueDictionary()
+        recent: deque[OpenCommand] = deque(maxlen=KEPT_OPEN)
 
         def opened(source: str, target: str) -> Translation:
             named = [word.replace("{source}", source).replace("{target}", target) for word in words]
             if self.answers == "once":
-                return CommandTranslation(lambda text: run(named, text, self.timeout), target)
-            if (source, target) not in running:
-                running[source, target] = OpenCommand(named, self.answers, self.timeout)
-            return CommandTranslation(running[source, target].ask, target)
+                return CommandTranslation(lambda text: run_once(named, text, self.timeout), target)
+            process = running.get(tuple(named)) or OpenCommand(named, self.answers, self.timeout)
+            running[tuple(named)] = process
+            if process not in recent:
+                recent.append(process)
+            return CommandTranslation(process.ask, target)
 
         return opened
+
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """The program, and the files that the command names, such as a script. Raises SimulstError: no such program."""
+        words, program = self._found(path)
+        return (program, *(Path(word) for word in words[1:] if Path(word).is_file()))
+
+    def _found(self, path: Path) -> tuple[list[str], Path]:
+        """The command's words, and its program. Raises SimulstError: there is no such program."""
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            raise SimulstError(f"{path}: 'command' cannot be read ({error}): {self.command}") from error
+        program = shutil.which(words[0]) if words else None
+        if program is None:
+            raise SimulstError(f"{path}: there is no program '{self.command}'; install it, or check its name and PATH.")
+        return words, Path(program)
 
 
 class CommandTranslation(PlainTranslation):
@@ -61,19 +80,3 @@ class CommandTranslation(PlainTranslation):
 
     def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
         return " ".join(self._ask(" ".join(sentence.split())).split()), False
-
-
-def run(words: list[str], text: str, timeout: float) -> str:
-    """The answer of a command that is run for this text. Raises SimulstError: there is none."""
-    name = shlex.join(words)
-    try:
-        done = subprocess.run(words, input=text.encode() + b"\n", capture_output=True, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise SimulstError(f"'{name}' gave no translation within {timeout:g} s; give it a longer 'timeout'.") from error
-    except OSError as error:
-        raise SimulstError(f"'{name}' cannot be run ({error.strerror}); check the command.") from error
-    answer = done.stdout.decode("utf-8", errors="replace").strip()
-    if done.returncode or not answer:
-        reason = done.stderr.decode("utf-8", errors="replace").strip().splitlines()[-1:] or ["it wrote nothing"]
-        raise SimulstError(f"'{name}' failed with status {done.returncode} ({reason[0]}); try it in a shell.")
-    return answer

@@ -31,6 +31,17 @@ class CTranslate2Text(Translator):
     device: str = "cpu"
     compute_type: str = "int8"
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """See Translator. Raises SimulstError: no such tokeniser."""
+        from simulst.models.huggingface.folder import find_folder, settings_of_folder
+
+        place = Path(beside(path, self.model))
+        found = [place / "model.bin", *settings_of_folder(place)]
+        if self.tokenizer:
+            other = settings_of_folder(find_folder(Path(beside(path, self.tokenizer))))
+            found += [file for file in other if file.name != "generation_config.json"]
+        return tuple(dict.fromkeys(found))
+
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: no such model, no tokeniser."""
         import ctranslate2

@@ -36,6 +36,12 @@ class HuggingFaceText(Translator):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     trust_remote_code: bool = False
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """See Translator. Raises SimulstError: no such model."""
+        from simulst.models.huggingface.folder import files_of_folder
+
+        return files_of_folder(Path(beside(path, self.model)), self.trust_remote_code)
+
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: no such model, or none that turns text into text."""
         import torch

@@ -12,9 +12,9 @@ from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.cascade.llm import LLM
 from simulst.models.cascade.server import Server
 from simulst.models.cascade.session import Cascade
-from simulst.models.cascade.settings import CascadeOptions, decoding_of, read_settings
+from simulst.models.cascade.settings import CascadeOptions, beside, decoding_of, read_settings
 from simulst.models.cascade.translators import Opener, Translator
-from simulst.models.registry import load_model
+from simulst.models.registry import files_of_model, files_of_part, load_model
 from simulst.options import build_options
 
 TRANSLATORS: dict[str, type[Any]] = {
@@ -36,11 +36,26 @@ def load(path: Path, options: CascadeOptions, cores: int) -> Cascade:
     return Cascade(recogniser, decoding, load_translator(path, settings.translator, cores), settings)
 
 
+def files(path: Path) -> tuple[Path, ...]:
+    """The cascade's file and those of its parts. Raises SimulstError: as `load`, or a file is missing."""
+    settings, part = read_settings(path)
+    policies = [file for name in decoding_of(path, part).files for file in files_of_part(name)]
+    inner = [] if isinstance(part.decoding, dict) else [Path(beside(path, part.decoding))]
+    translator = read_translator(path, settings.translator)
+    whole = (path, *inner, *policies, *files_of_model(part.model, part.options), *translator.files(path))
+    return tuple(dict.fromkeys(whole))
+
+
 def load_translator(path: Path, raw: dict[str, Any], cores: int) -> Opener:
     """From what a cascade's file says. Raises SimulstError: no such type, wrong options, what `load` raises."""
+    return read_translator(path, raw).load(path, cores)
+
+
+def read_translator(path: Path, raw: dict[str, Any]) -> Translator:
+    """From what a cascade's file says. Raises SimulstError: no such type, wrong options."""
     kind = raw.get("type")
     if kind not in TRANSLATORS:
         raise SimulstError(f"{path}: 'translator' has no type '{kind}'; choose from {', '.join(TRANSLATORS)}.")
     values = {name: value for name, value in raw.items() if name != "type"}
     translator: Translator = build_options(TRANSLATORS[kind], values, str(path), f"'translator' of type '{kind}'")
-    return translator.load(path, cores)
+    return translator

@@ -1,4 +1,4 @@
-"""A command that stays open and answers text after text."""
+"""Commands that answer texts: one that is run for each text, and one that stays open."""
 
 from __future__ import annotations
 
@@ -12,16 +12,56 @@ import tempfile
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from typing import IO, Literal
 
 from simulst.errors import SimulstError
 
 # After a text, and at the end of an answer. Apertium's programs flush a null byte only once something follows it.
 ENDS = {"line": (b"\n", b"\n"), "null_byte": (b"\0\n", b"\0")}
+MOST_BYTES = 1 << 20
+"""Of an answer, and of messages beside it. A program that writes more than that floods."""
+PROBE_SECONDS = 1.0
+"""How long a further answer is waited for, if a program answers one text in two ways."""
 
 
 class _Gone(Exception):
     """The process has ended before its answer."""
+
+
+class _Late(Exception):
+    """There was no answer within the time limit."""
+
+
+class _Flood(Exception):
+    """The process writes without end."""
+
+
+def run_once(words: list[str], text: str, timeout: float) -> str:
+    """The answer of a command that is run for this text.
+
+    Raises SimulstError: there is no such program; it fails, or answers with nothing, too late or without end.
+    """
+    name = shlex.join(words)
+    with tempfile.TemporaryFile() as errors:
+        process = _started(words, errors)
+        try:
+            answer = _exchange(process, text.encode() + b"\n", errors, time.monotonic() + timeout, None)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout)
+        except _Late:
+            raise SimulstError(
+                f"'{name}' gave no translation within {timeout:g} s; give it a longer 'timeout'."
+            ) from None
+        except _Flood:
+            raise _floods(name) from None
+        finally:
+            _end(process)
+        if process.returncode or not answer.strip():
+            raise SimulstError(
+                f"'{name}' failed with status {process.returncode} ({_last_line(errors)}); try it in a shell."
+            )
+    return answer.decode("utf-8", errors="replace").strip()
 
 
 class OpenCommand:
@@ -42,7 +82,7 @@ class OpenCommand:
     def ask(self, text: str) -> str:
         """The answer to a text. A process that has ended is started again, once.
 
-        Raises SimulstError: there is no such program; no answer; none within the time limit.
+        Raises SimulstError: there is no such program; no answer; none within the time limit; more than one answer.
         """
         with self._lock:
             try:
@@ -66,55 +106,59 @@ class OpenCommand:
         return shlex.join(self._words)
 
     def _answer(self, text: str) -> str:
-        until = time.monotonic() + self._timeout
-        process = self._process or self._start()
-        assert process.stdin is not None and process.stdout is not None
-        # No answer to an earlier text is left: after a failure, the process is ended.
-        unsent, answer = memoryview(text.encode() + self._after), b""
-        with selectors.DefaultSelector() as ready:
-            ready.register(process.stdin, selectors.EVENT_WRITE)
-            ready.register(process.stdout, selectors.EVENT_READ)
-            while self._end not in answer:
-                events = ready.select(max(0.0, until - time.monotonic()))
-                if not events:
-                    self._stop(gone=False)
-                    raise SimulstError(
-                        f"'{self._name}' gave no translation within {self._timeout:g} s; give it a longer 'timeout', "
-                        "or another value of 'answers'."
-                    )
-                for key, _ in events:
-                    if key.fileobj is process.stdin:
-                        try:
-                            unsent = unsent[os.write(key.fd, unsent) :]
-                        except OSError as error:
-                            raise _Gone from error
-                        if not unsent:
-                            ready.unregister(process.stdin)
-                    else:
-                        more = os.read(key.fd, 1 << 16)
-                        if not more:
-                            raise _Gone
-                        answer += more
-        return answer.split(self._end, 1)[0].decode("utf-8", errors="replace")
-
-    def _start(self) -> subprocess.Popen[bytes]:
+        if self._process is not None:
+            return self._said(text)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads would fill up
+        self._process = _started(self._words, self._errors)
+        self._ending = weakref.finalize(self, _end, self._process)
+        # A program that greets, or answers a text twice, would give each text the answer of another one. It then
+        # answers the first text in two ways, and a further answer is left over.
+        first = self._said(text)
         try:
-            # In a group of its own, so that all of a pipeline ends with it.
-            process = subprocess.Popen(
-                self._words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise SimulstError(f"'{self._name}' cannot be run ({error.strerror}); check the command.") from error
-        assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)
-        self._process, self._ending = process, weakref.finalize(self, _end, process)
-        return process
+            second = self._said(text)
+        except _Gone:  # it is one that answers a single text
+            self._stop()
+            return first
+        if first != second and self._is_left_over():
+            raise self._several()
+        return second
+
+    def _said(self, text: str) -> str:
+        """The answer of the process that runs."""
+        process, errors = self._process, self._errors
+        assert process is not None and errors is not None
+        if _readable(process, 0.0):  # or it has ended, and is started again
+            if os.read(_output(process), 1):
+                raise self._several()
+            raise _Gone
+        try:
+            until = time.monotonic() + self._timeout
+            answer = _exchange(process, text.encode() + self._after, errors, until, lambda read: self._end in read)
+        except _Late:
+            self._stop(gone=False)
+            raise SimulstError(
+                f"'{self._name}' gave no translation within {self._timeout:g} s; give it a longer 'timeout', "
+                "or another value of 'answers'."
+            ) from None
+        except _Flood:
+            self._stop(gone=False)
+            raise _floods(self._name) from None
+        answer, rest = answer.split(self._end, 1)
+        if rest.strip():
+            raise self._several()
+        return answer.decode("utf-8", errors="replace")
+
+    def _is_left_over(self) -> bool:
+        assert self._process is not None
+        return _readable(self._process, PROBE_SECONDS) and bool(os.read(_output(self._process), 1))
+
+    def _several(self) -> SimulstError:
+        """End the process: whatever it writes next belongs to another text."""
+        self._stop(gone=False)
+        return SimulstError(
+            f"'{self._name}' writes more answers than it gets texts, such as a greeting or a second line; make it "
+            "write one answer for each text, or check 'answers'."
+        )
 
     def _stop(self, gone: bool = True) -> int:
         """End the process, which is gone already or hangs; its status."""
@@ -128,9 +172,90 @@ class OpenCommand:
 
     def _last_error(self) -> str:
         assert self._errors is not None
-        self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it wrote nothing"
+        return _last_line(self._errors)
+
+
+def _started(words: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a command, in a group of its own, so that all of a pipeline ends with it."""
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=errors, bufsize=0, start_new_session=True)
+    except OSError as error:
+        raise SimulstError(f"'{shlex.join(words)}' cannot be run ({error.strerror}); check the command.") from error
+    assert process.stdin is not None
+    os.set_blocking(process.stdin.fileno(), False)
+    return process
+
+
+def _exchange(
+    process: subprocess.Popen[bytes],
+    data: bytes,
+    errors: IO[bytes],
+    until: float,
+    is_whole: Callable[[bytes], bool] | None,
+) -> bytes:
+    """Write to a process, and return what it writes until then.
+
+    until: the end of the time limit, by time.monotonic.
+    is_whole: whether the answer has come. None: it ends with the process, whose input ends with `data`.
+
+    Raises _Late, _Flood, _Gone: the process has ended before its answer.
+    """
+    assert process.stdin is not None
+    unsent, answer = memoryview(data), b""
+    output = _output(process)
+    with selectors.DefaultSelector() as ready:
+        ready.register(process.stdin, selectors.EVENT_WRITE)
+        ready.register(output, selectors.EVENT_READ)
+        while is_whole is None or not is_whole(answer):
+            if len(answer) > MOST_BYTES or os.fstat(errors.fileno()).st_size > MOST_BYTES:
+                raise _Flood
+            left = until - time.monotonic()
+            if left <= 0:
+                raise _Late
+            for key, _ in ready.select(min(left, 0.5)):
+                if key.fileobj is process.stdin:
+                    try:
+                        unsent = unsent[os.write(key.fd, unsent) :]
+                    except OSError as error:
+                        if is_whole is not None:
+                            raise _Gone from error
+                        unsent = unsent[:0]  # a program may answer before it has read all
+                    if not unsent:
+                        ready.unregister(process.stdin)
+                        if is_whole is None:
+                            process.stdin.close()
+                elif more := os.read(output, 1 << 16):
+                    answer += more
+                elif is_whole is None:
+                    return answer
+                else:
+                    raise _Gone
+    return answer
+
+
+def _output(process: subprocess.Popen[bytes]) -> int:
+    assert process.stdout is not None
+    return process.stdout.fileno()
+
+
+def _readable(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether there is something to read within so many seconds, be it the end."""
+    with selectors.DefaultSelector() as ready:
+        ready.register(_output(process), selectors.EVENT_READ)
+        return bool(ready.select(seconds))
+
+
+def _floods(name: str) -> SimulstError:
+    return SimulstError(
+        f"'{name}' wrote more than {MOST_BYTES >> 20} MiB for one text; try it in a shell, or check 'answers'."
+    )
+
+
+def _last_line(errors: IO[bytes]) -> str:
+    errors.seek(0)
+    lines = errors.read(MOST_BYTES).decode("utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it wrote nothing"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -140,4 +265,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            pipe.close()
+            with contextlib.suppress(OSError):
+                pipe.close()

@@ -25,6 +25,7 @@ from simulst.models.cascade.translators import Opener, Past, PlainTranslation
 from simulst.words import is_letter
 
 MOST_BYTES = 1 << 20  # of an answer
+MOST_CHARACTERS = 64  # of a token; more are an error of the server
 CLOSING = frozenset(",.;:!?…%)]}»”’'-")  # no space stands before them
 
 logger = logging.getLogger(__name__)
@@ -107,6 +108,11 @@ class ServerTranslation(PlainTranslation):
             )
         if not isinstance(text, str):
             raise SimulstError(f"{server.url}: the answer holds no text; the server must have OpenAI's interface.")
+        if len(text) > MOST_CHARACTERS * int(body["max_tokens"]):
+            raise SimulstError(
+                f"{server.url}: an answer of {len(text)} characters is far longer than 'max_tokens' allows; check the "
+                "server."
+            )
         if cut:
             warn_of_cut_answers(server.url, server.max_tokens)
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -132,7 +138,7 @@ class ServerTranslation(PlainTranslation):
             raise SimulstError(f"{server.url}: {_reason(answer, server.timeout)}") from answer
         try:
             return json.loads(answer)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SimulstError(
                 f"{server.url}: the answer is not JSON; give the address of a server with OpenAI's interface."
             ) from error
@@ -161,10 +167,20 @@ def warn_of_cut_answers(url: str, most: int) -> None:
     logger.warning("%s: an answer was cut after %d tokens; give it a larger 'max_tokens'.", url, most)
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error: the server that it names would get the key of the server that was asked."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
+
+
 def _ask(request: urllib.request.Request, timeout: float, answers: queue.SimpleQueue[bytes | Exception]) -> None:
     """Put the body of the answer, or the error, into `answers`."""
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
+        with _OPENER.open(request, timeout=timeout) as answer:
             body = answer.read(MOST_BYTES)
             if len(body) == MOST_BYTES:
                 raise OverflowError
@@ -181,6 +197,9 @@ def _ask(request: urllib.request.Request, timeout: float, answers: queue.SimpleQ
 
 def _reason(error: Exception, timeout: float) -> str:
     """Why no answer came, and the remedy."""
+    if isinstance(error, urllib.error.HTTPError) and 300 <= error.code < 400:
+        place = error.headers.get("Location", "") if error.headers else ""
+        return f"the server redirects to '{place[:100]}', which is not followed; give the address that answers."
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answered with status {error.code} ({error.msg}); see its log."
     cause = getattr(error, "reason", error)

@@ -65,6 +65,10 @@ class Translator(ABC):
     def load(self, path: Path, cores: int) -> Opener:
         """Load what is heavy. path: of the cascade's file, for errors. cores: processors that may be used."""
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """The files that it is made of, in a fixed order. Raises SimulstError: one is missing."""
+        return ()
+
 
 class PlainTranslation(Translation):
     """Of a translator that gives one text at a time: its words (characters for zh, ja, ...) are the tokens."""

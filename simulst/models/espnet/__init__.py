@@ -26,10 +26,10 @@ def _load(path: Path, options: ESPnetOptions, cores: int) -> Model:
     return load(path, options, cores)
 
 
-def _digest(path: Path, options: ESPnetOptions) -> str:
+def _files(path: Path, options: ESPnetOptions) -> tuple[Path, ...]:
     from simulst.models.espnet.experiment import Experiment
 
-    return Experiment(path, options.checkpoint).digest()
+    return Experiment(path, options.checkpoint).files()
 
 
 family = Family(
@@ -38,5 +38,5 @@ family = Family(
     recognises=_recognises,
     options=ESPnetOptions,
     load=_load,
-    digest=_digest,
+    files=_files,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import zipfile
@@ -23,8 +22,8 @@ CHECKPOINTS = (
     *("latest.pth", "*epoch.pth", "model.pth"),
 )
 """File names of weights, in order of preference: chosen on dev, averaged, best, newest."""
-SEARCH = "search.yaml"
-"""The search's weights that were chosen on dev, if there are any: `ctc_weight` and `length_bonus`."""
+CONFIG, SEARCH = "config.yaml", "search.yaml"
+"""ESPnet's configuration; the search's weights that were chosen on dev, if any: `ctc_weight` and `length_bonus`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +63,7 @@ class Experiment:
                 config, weights = self._packed(self._archive)
                 self.checkpoint = checkpoint or weights
             else:
-                config = "config.yaml"
+                config = CONFIG
                 self.checkpoint = checkpoint or self._newest()
             self.config = _yaml(self.read(config))
         except (zipfile.BadZipFile, KeyError, AttributeError, TypeError, StopIteration) as error:
@@ -87,10 +86,14 @@ class Experiment:
             if found:
                 return self._archive.read(found[0])
             raise SimulstError(f"{self.path}: the zip does not contain {name}; pack the model with --option {name}.")
+        return self._place(name).read_bytes()
+
+    def _place(self, name: str) -> Path:
+        """The file in a directory that the configuration names. Raises SimulstError: it is missing."""
         places = [self.path, *self.path.resolve().parents, Path()]
         for file in [place / name for place in places] + [self.path / Path(name).name]:
             if file.is_file():
-                return file.read_bytes()
+                return file
         raise SimulstError(f"{self.path}: the file {name} is missing; put it into the experiment's folder.")
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -134,16 +137,13 @@ class Experiment:
         file = self.path / SEARCH
         return file.read_bytes() if file.is_file() else b"{}"
 
-    def digest(self) -> str:
-        """A hash of everything that determines the output: weights, configuration, SentencePiece model, search."""
-        whole = hashlib.sha256(self.read(self.checkpoint))
-        if (chosen := self._chosen()) != b"{}":
-            whole.update(chosen)
-        whole.update(yaml.safe_dump(self.config).encode())
-        for name in (self.config.get("bpemodel"), self.config["token_list"]):
-            if isinstance(name, str):
-                whole.update(self.read(name))
-        return whole.hexdigest()[:16]
+    def files(self) -> tuple[Path, ...]:
+        """All that determines the output: the zip, or weights, configuration, vocabulary and search."""
+        if self._archive is not None:
+            return (self.path,)
+        names = [self.checkpoint, CONFIG, self.config.get("bpemodel"), self.config["token_list"]]
+        found = [self._place(name) for name in names if isinstance(name, str)]
+        return (*dict.fromkeys(found), *(file for file in [self.path / SEARCH] if file.is_file()))
 
     def tokens(self) -> list[str]:
         """The vocabulary, in order."""

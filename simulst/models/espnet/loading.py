@@ -35,6 +35,11 @@ ENCODERS = {
 }
 DECODERS = {"transformer": "transformer_decoder:TransformerDecoder", "rnn": "rnn_decoder:RNNDecoder"}
 FRONTENDS = {"default": LogMel, "log_mel_pitch": LogMelPitch}
+NOT_IMPLEMENTED = (
+    *("preencoder", "postencoder", "hier_encoder", "md_encoder", "input_size"),
+    "speech_volume_normalize",  # of the whole utterance, so it can't be streamed
+)
+"""Keys of ESPnet's configuration that change decoding."""
 LEAST_WIDTH = 192  # narrower layers are not faster with a second thread, see docs/benchmarks.md
 Weights = dict[str, torch.Tensor]
 
@@ -74,7 +79,7 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
     config = experiment.config
     _check_supported(config, options)
     vocabulary = read_vocabulary(experiment)
-    weights = {name: tensor.to(options.device) for name, tensor in experiment.weights().items()}
+    weights = {name: _whole_precision(tensor).to(options.device) for name, tensor in experiment.weights().items()}
     lagging = lagging_of(config)
     mel, kind = _take(weights, "frontend.logmel.melmat"), FRONTENDS[config["frontend"]]
     features = log_mel_of(config.get("frontend_conf") or {}, mel, SAMPLE_RATE, kind)
@@ -136,6 +141,10 @@ def _ctc_layer(
     # In an ST model, `ctc` predicts the source language and `st_ctc` the target. In an ASR model, `ctc` is the one.
     name = "st_ctc.ctc_lo." if "src_token_list" in config else "ctc.ctc_lo."
     if name + "weight" not in weights:
+        losses = config.get("model_conf") or {}
+        share = losses.get("st_mtlalpha", 0.0) if "src_token_list" in config else losses.get("ctc_weight", 0.5)
+        if share:
+            raise SimulstError(f"the weights lack '{name}weight', but the model was trained with CTC; give them all.")
         return None
     return _filled(torch.nn.Linear(width, len(vocabulary)), weights, name).to(options.device)
 
@@ -152,9 +161,12 @@ def _check_supported(config: dict[str, Any], options: ESPnetOptions) -> None:
         raise SimulstError("decoder: rnn is implemented with full-context encoders only; train with 'transformer'.")
     if config["decoder"] == "rnn" and options.precision != "float32":
         raise SimulstError(f"precision: '{options.precision}' is not implemented for decoder rnn; give float32.")
-    for name in ("preencoder", "postencoder", "hier_encoder", "md_encoder", "input_size"):
+    for name in NOT_IMPLEMENTED:
         if config.get(name) is not None:
             raise SimulstError(f"{name}: '{config[name]}' is not implemented; train without it.")
+    for name, usual in (("preprocessor", "default"), ("model", "espnet")):
+        if config.get(name) not in (None, usual):
+            raise SimulstError(f"{name}: '{config[name]}' is not implemented; train with '{usual}'.")
     if options.window and not _is_blockwise(config):
         raise SimulstError(f"window: {options.window:g} s, but only blockwise encoders have a window; give 0.")
     if _is_blockwise(config) and config.get("normalize") == "utterance_mvn":
@@ -174,6 +186,11 @@ def _normalization(config: dict[str, Any], weights: Weights) -> Normalize:
     if kind == "utterance_mvn" and conf.get("norm_means", True) and not conf.get("norm_vars", False):
         return lambda features: features - features.mean(-2, keepdim=True)
     raise SimulstError(f"normalize: '{kind}' with {conf} is not implemented; use global_mvn.")
+
+
+def _whole_precision(tensor: torch.Tensor) -> torch.Tensor:
+    """Weights in float32, however they were saved; numbers of another kind as they are."""
+    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _class(name: str) -> Any:

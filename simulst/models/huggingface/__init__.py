@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simulst.models.base import Family
-from simulst.models.huggingface.folder import digest_of_folder, is_hub_name, model_type
+from simulst.models.huggingface.folder import files_of_folder, is_hub_name, model_type
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.session import Model
 
@@ -29,5 +29,5 @@ family = Family(
     recognises=_recognises,
     options=HuggingFaceOptions,
     load=_load,
-    digest=lambda path, options: digest_of_folder(path),
+    files=lambda path, options: files_of_folder(path, options.trust_remote_code),
 )

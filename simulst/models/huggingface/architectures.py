@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,15 @@ from simulst.languages import code_of, unit_of
 from simulst.models.huggingface.decoder import sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.huggingface.options import HuggingFaceOptions
-from simulst.models.whisper import ENGLISH_VOCABULARY, PREVIOUS_TOKENS, SILENCE, check_english, log_mel, whisper_task
+from simulst.models.whisper import (
+    ENGLISH_VOCABULARY,
+    FFT,
+    PREVIOUS_TOKENS,
+    SILENCE,
+    check_english,
+    log_mel,
+    whisper_task,
+)
 from simulst.search import JointOptions
 from simulst.search.beam import HeadPairs
 from simulst.search.terms import Terms, terms_of
@@ -54,6 +62,8 @@ class Architecture:
 
     def __init__(self, path: Any, model: Any, extractor: Any, tokenizer: Any, options: HuggingFaceOptions) -> None:
         self.path, self.model, self.extractor, self.tokenizer, self.options = path, model, extractor, tokenizer, options
+        channels = getattr(model.config, "input_feat_per_channel", None)
+        self._check_features({"sampling_rate": SAMPLE_RATE} | ({"num_mel_bins": channels} if channels else {}))
         self.languages = LanguageTokens(tokenizer, path)
         ends = self._setting("eos_token_id")
         if ends is None:
@@ -63,6 +73,15 @@ class Architecture:
         never = [*(self._setting("suppress_tokens") or []), *other_ends, *(w[0] for w in bad_words if len(w) == 1)]
         self.never: Tokens = tuple(token for token in never if 0 <= token != self.eos)
         self.never_first: Tokens = tuple(self._setting("begin_suppress_tokens") or ())
+
+    def _check_features(self, wanted: Mapping[str, int]) -> None:
+        """Raise SimulstError unless the extractor's features are these."""
+        for name, value in wanted.items():
+            if (found := getattr(self.extractor, name, value)) != value:
+                raise SimulstError(
+                    f"{self.path}: preprocessor_config.json has {name} {found}, but the model needs {value}; copy the "
+                    "model's own file."
+                )
 
     @property
     def window_seconds(self) -> float:
@@ -165,6 +184,7 @@ class Whisper(Architecture):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
+        self._check_features({"hop_length": FRAME, "n_fft": FFT, "feature_size": self.model.config.num_mel_bins})
         special = range(self.eos + 1, self.model.config.vocab_size)  # languages, tasks, times
         self.never = tuple({*self.never, *special})
         pairs = tuple((layer, head) for layer, head in self._setting("alignment_heads") or ())

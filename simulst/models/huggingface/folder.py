@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
 from simulst.errors import SimulstError, first_line
+from simulst.files.folder import MADE_OF
 
 SETTINGS = ["*.json", "*.model", "*.txt", "*.spm", "*.jinja", "*.py"]
 PATTERNS = [*SETTINGS, "*.safetensors"]
@@ -55,30 +55,37 @@ def find_folder(path: Path) -> Path:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of weights. Raises SimulstError: there are none."""
-    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
-    if not files:
-        raise SimulstError(f"{folder}: has no weights (model.safetensors); copy the whole model again.")
-    return files
+    """The files of weights that the library reads, with their index. Raises SimulstError: there are none."""
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        index = folder / f"{name}.index.json"
+        if (folder / name).is_file():
+            return [folder / name]
+        if index.is_file():
+            return [*sorted(folder / shard for shard in _shards(index)), index]
+    raise SimulstError(f"{folder}: has no weights (model.safetensors); copy the whole model again.")
 
 
-def digest_of_folder(path: Path) -> str:
-    """A short name of a model in a folder or on the hub: of its weights, configuration and tokeniser.
+def _shards(index: Path) -> set[str]:
+    try:
+        return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SimulstError(f"{index}: not an index of weights; copy the whole model again.") from error
+
+
+def files_of_folder(path: Path, code: bool = False) -> tuple[Path, ...]:
+    """The files of a model in a folder or on the hub: its weights, configuration and tokeniser.
+
+    code: whether its Python files are run.
 
     Raises SimulstError: it has no weights.
     """
     folder = find_folder(path)
-    settings = {file for pattern in SETTINGS for file in folder.glob(pattern)}
-    return digest_of_files([*weight_files(folder), *sorted(settings)])
+    return (*weight_files(folder), *settings_of_folder(folder, code))
 
 
-def digest_of_files(files: list[Path]) -> str:
-    """A short name of what these files hold. Raises SimulstError: one cannot be read."""
-    whole = hashlib.sha256()
-    for part in files:
-        try:
-            with part.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            raise SimulstError(f"{part}: cannot be read ({error.strerror}); copy the whole model again.") from error
-    return whole.hexdigest()[:16]
+def settings_of_folder(folder: Path, code: bool = False) -> list[Path]:
+    """The files of configuration and tokeniser. code: whether Python files are run."""
+    patterns = [pattern for pattern in SETTINGS if code or pattern != "*.py"]
+    found = {file for pattern in patterns for file in folder.glob(pattern)}
+    # These two are an index of weights, and the record of a command that made the folder.
+    return sorted(file for file in found if not file.name.endswith(".index.json") and file.name != MADE_OF)

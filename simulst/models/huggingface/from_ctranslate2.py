@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,7 @@ from torch import Tensor
 
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_file, written_whole
-
-VERSION = 6  # of the form of model.bin
-TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
-Variables = dict[str, np.ndarray]
+from simulst.models.ctranslate2_file import Variables, read_variables
 
 
 def convert_whisper(folder: Path, out: Path, force: bool = False) -> None:
@@ -70,47 +66,6 @@ def _write(folder: Path, part: Path) -> None:
     tokens = {f"{name}_token": "<|endoftext|>" for name in ("bos", "eos", "unk", "pad")}
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **tokens}
     (part / "tokenizer_config.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
-
-
-def read_variables(path: Path) -> Variables:
-    """The variables of a model.bin. Those that are equal are one array.
-
-    Raises SimulstError: another version, or a file that ends too early.
-    """
-    data = memoryview(path.read_bytes())
-    place = 0
-
-    def number(form: str) -> int:
-        nonlocal place
-        [value] = struct.unpack_from("<" + form, data, place)
-        place += struct.calcsize(form)
-        return value
-
-    def text() -> str:
-        nonlocal place
-        size = number("H")
-        place += size
-        return bytes(data[place - size : place]).rstrip(b"\0").decode()
-
-    try:
-        version = number("I")
-        if version != VERSION:
-            raise SimulstError(f"{path}: version {version} of CTranslate2's form; give one of version {VERSION}.")
-        text(), number("I")  # the kind of model, and its revision
-        variables: Variables = {}
-        for _ in range(number("I")):
-            name = text()
-            shape = [number("I") for _ in range(number("B"))]
-            kind, size = TYPES[number("B")], number("I")
-            count = size // np.dtype(kind).itemsize
-            variables[name] = np.frombuffer(data, kind, count, place).reshape(shape)
-            place += size
-        for _ in range(number("I")):
-            alias = text()
-            variables[alias] = variables[text()]
-    except (struct.error, KeyError, ValueError, UnicodeDecodeError) as error:
-        raise SimulstError(f"{path}: broken, or not CTranslate2's ({error}); bring the model again.") from error
-    return variables
 
 
 def _config(variables: Variables) -> Any:

@@ -15,6 +15,7 @@ from simulst.models.base import check_device
 from simulst.models.huggingface.folder import find_folder, model_type, weight_files
 from simulst.models.huggingface.options import HuggingFaceOptions
 
+_OF_A_LAYER = re.compile(r"(?:layers?|blocks?|h)\.\d+\.")
 NO_CODE = {"trust_remote_code": False}  # else the library asks on the terminal
 
 
@@ -115,6 +116,12 @@ def read_weights(
         raise SimulstError(
             f"{path}: the weights lack '{missing[0]}' ({len(missing)} in all); the checkpoint is of another kind of "
             "model, or not whole."
+        )
+    # The library drops them. Other weights that it drops belong to heads that are not used here.
+    if dropped := sorted(filter(_OF_A_LAYER.search, report["unexpected_keys"])):
+        raise SimulstError(
+            f"{path}: the weights hold '{dropped[0]}' ({len(dropped)} in all), which the model of config.json does not "
+            "have; copy the configuration that belongs to the weights."
         )
     return model
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from simulst.errors import SimulstError, first_line
-from simulst.files.folder import written_whole
-from simulst.models.huggingface.folder import digest_of_folder, find_folder, model_type
+from simulst.files.folder import digest_of_files, written_whole
+from simulst.models.huggingface.folder import files_of_folder, find_folder, model_type
 from simulst.models.huggingface.loading import quiet
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16")
@@ -27,7 +27,7 @@ def to_ctranslate2(model: Path, out: Path, quantization: str = "float32", force:
         )
     if not (folder / "tokenizer.json").is_file():
         raise SimulstError(f"{model}: tokenizer.json is missing; copy the whole model.")
-    made_of = {"weights": digest_of_folder(folder), "quantization": quantization}
+    made_of = {"weights": digest_of_files(files_of_folder(folder)), "quantization": quantization}
     with written_whole(out, made_of, force) as part:
         if part is None:
             return

@@ -1,17 +1,19 @@
 """Commands that stay open, good ones and bad ones."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import speaker
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
-from simulst.models.cascade.command import Command
-from simulst.models.cascade.open_command import OpenCommand
+from simulst.models.cascade.command import KEPT_OPEN, Command
+from simulst.models.cascade.open_command import OpenCommand, run_once
 from simulst.streams import open_stream
 
 LOUD = "echo started >> {log}; while IFS= read -r line; do echo $line | tr a-z A-Z; done"
@@ -51,6 +53,57 @@ def test_it_is_started_again(tmp_path: Path) -> None:
     asked = command(tmp_path, "echo started >> {log}; read line; echo $line")
     assert [asked.ask(text) for text in ("a", "b", "c")] == ["a", "b", "c"]
     assert starts(tmp_path) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "answers"),
+    [
+        pytest.param("echo model loaded; while read text; do echo $text $text; done", "line", id="a greeting"),
+        pytest.param("echo model loaded; sleep 0.2; while read text; do sleep 0.05; echo $text $text; done", "line",
+                     id="a greeting of a slow program"),
+        pytest.param("while read text; do echo $text; echo more of $text; done", "line", id="a second line"),
+        pytest.param("while read text; do echo $text; sleep 0.05; echo more of $text; done", "line",
+                     id="a second line that comes late"),
+        pytest.param("while IFS= read -rd '' text; do printf \"$text\\0more\\0\"; done", "null_byte",
+                     id="a second null byte"),
+        pytest.param("n=0; while read text; do echo $text; n=$((n+1)); [ $n != 4 ] || echo a warning; done", "line",
+                     id="a line more in the middle"),
+    ],
+)  # fmt: skip
+def test_more_answers_than_texts(tmp_path: Path, code: str, answers: str) -> None:
+    """No text ever gets the answer of another one."""
+    asked = command(tmp_path, code, answers, timeout=10.0)
+    texts = iter("abcdefgh")
+    with pytest.raises(SimulstError, match="writes more answers than it gets texts"):
+        for text in texts:
+            assert asked.ask(text).split()[0] == text
+    assert text < "e"
+
+
+def test_a_translator_that_answers_differently_each_time(tmp_path: Path) -> None:
+    asked = command(tmp_path, "n=0; while read text; do n=$((n+1)); echo $text $n; done")
+    assert [asked.ask(text).split()[0] for text in "abc"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("code", ["cat /dev/zero", "yes no end >&2 & cat", "cat /dev/zero & cat /dev/zero & wait"])
+@pytest.mark.parametrize("answers", ["line", "null_byte", "once"])
+def test_floods_end_in_a_sentence(tmp_path: Path, code: str, answers: str) -> None:
+    if code == "cat /dev/zero" and answers == "null_byte":
+        code = "yes"
+    with pytest.raises(SimulstError, match=r"wrote more than 1 MiB for one text|writes more answers"):
+        if answers == "once":
+            run_once(["bash", "-c", code + "; sleep 9"], "a", 60.0)
+        else:
+            asked = command(tmp_path, code + "; sleep 9", answers, timeout=60.0)
+            for _ in range(100):
+                asked.ask("a")
+
+
+def test_all_of_a_pipeline_ends_with_it(tmp_path: Path) -> None:
+    mark = 7000 + os.getpid() / 1e6  # seconds: tells this test's process from others
+    with pytest.raises(SimulstError, match=r"no translation within 0\.2 s"):
+        run_once(["bash", "-c", f"sleep {mark} | cat"], "a", 0.2)
+    assert not [p for p in psutil.process_iter(["cmdline"]) if str(mark) in " ".join(p.info["cmdline"] or [])]
 
 
 def test_bad_commands(tmp_path: Path) -> None:
@@ -97,6 +150,21 @@ def test_streams_of_a_pair_share_it(tmp_path: Path) -> None:
         stream.push(speaker.audio(say), finished=True)
         assert "".join(e.text for e in stream.emissions) == say.upper()
     assert starts(tmp_path) == 1
+
+
+def test_processes_that_no_stream_uses_end(tmp_path: Path) -> None:
+    """Clients of a server may name any number of languages."""
+    (tmp_path / "program.sh").write_text("while read -r line; do echo $line; done")
+    options = Command(f"bash {tmp_path / 'program.sh'} {{source}} {{target}}", "line")
+    opener = options.load(tmp_path, 1)
+    used = opener("en", "de")
+    assert used.translate("a", "")[0] == "a"
+    for number in range(20):
+        assert opener("en", f"en-x-a{number}").translate("a", "")[0] == "a"
+    place = str(tmp_path / "program.sh")
+    running = [p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if place in (p.info["cmdline"] or [])]
+    assert len(running) == KEPT_OPEN + 1 and [*running[0][-2:]] == ["en", "de"]
+    assert used.translate("b", "")[0] == "b"
 
 
 @pytest.mark.skipif(not MODE.is_file(), reason="apertium-eng-spa is not installed")

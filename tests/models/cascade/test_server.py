@@ -191,6 +191,18 @@ def test_a_key(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         opened(server, tmp_path, key="MY_KEY")
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_key_is_not_sent_elsewhere(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """A redirect, be it to the same server, is not followed."""
+    monkeypatch.setenv("MY_KEY", "abc")
+    place = url_of(server).replace("127.0.0.1", "localhost") + "/elsewhere"
+    head = f"HTTP/1.0 {status} Moved\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode()
+    server.answer = lambda body: (0, [head])
+    with pytest.raises(SimulstError, match=f"redirects to '{place}', which is not followed; give the address"):
+        opened(server, tmp_path, key="MY_KEY").push(speaker.audio(SAY), finished=True)
+    assert {path for path, _, _ in server.asked} == {"/v1/chat/completions"}
+
+
 LATE = "no answer within 0.5 s; give it a longer 'timeout'"
 
 
@@ -227,6 +239,13 @@ def drops(begin: bytes) -> Iterator[bytes]:
         (lambda body: (200, b'{"choices": []}'), "the answer holds no text"),
         (lambda body: (200, b'{"choices": [{"message": {"content": null}}]}'), "the answer holds no text"),
         (lambda body: (200, b"[1]"), "the answer holds no text"),
+        (lambda body: (200, b"[" * 200_000), "the answer is not JSON"),
+        (lambda body: (200, b'{"choices": ' + b"[" * 200_000), "the answer is not JSON"),
+        (
+            lambda body: (200, b'{"choices": [{"message": {"content": "' + b"word " * 120_000 + b'"}}]}'),
+            "an answer of 600000 characters is far longer than 'max_tokens' allows",
+        ),
+        (lambda body: (302, b""), "the server redirects to '', which is not followed"),
     ],
 )
 def test_bad_answers(server: Any, tmp_path: Path, answer: Any, words: str) -> None:

@@ -498,6 +498,7 @@ def test_a_broken_checkpoint(copy: Path) -> None:
         ("encoder.after_norm.bias", "encoder.*do not fit"),
         ("normalize.mean", "lack 'normalize.mean'"),
         ("frontend.logmel.melmat", "lack 'frontend.logmel.melmat'"),
+        ("st_ctc.ctc_lo.weight", "lack 'st_ctc.ctc_lo.weight', but the model was trained with CTC"),
     ):
         torch.save({key: value for key, value in weights.items() if key != name}, copy / "4epoch.pth")
         with pytest.raises(SimulstError, match=words):
@@ -505,6 +506,21 @@ def test_a_broken_checkpoint(copy: Path) -> None:
     torch.save({"model": weights, "epoch": 3}, copy / "4epoch.pth")
     with pytest.raises(SimulstError, match="more than weights"):
         load_model(copy, checkpoint="4epoch.pth")
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])
+def test_weights_of_another_precision(copy: Path, kind: torch.dtype) -> None:
+    """They are decoded in float32."""
+    weights = torch.load(copy / "3epoch.pth")
+    narrowed = {name: value.to(kind) if value.is_floating_point() else value for name, value in weights.items()}
+    torch.save(narrowed, copy / "4epoch.pth")
+    rounded = {name: value.to(weights[name].dtype) for name, value in narrowed.items()}
+    torch.save(rounded, copy / "5epoch.pth")
+    texts = []
+    for checkpoint in ("4epoch.pth", "5epoch.pth"):
+        stream = Stream(load_model(copy, checkpoint=checkpoint).session("en", "de"), Decoding(Offline(), All()))
+        texts.append([emission.text for emission in stream.push(noise(30000), finished=True)])
+    assert texts[0] == texts[1] and texts[0]
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
@@ -536,6 +552,9 @@ def test_weights_that_are_not_finite(copy: Path, name: str, value: float, precis
         ({"decoder": "transducer"}, "decoder: 'transducer'"),
         ({"frontend": "s3prl"}, "frontend: 's3prl'"),
         ({"preencoder": "linear"}, "preencoder"),
+        ({"speech_volume_normalize": 1.0}, r"speech_volume_normalize: '1\.0' is not implemented; train without it"),
+        ({"preprocessor": "multi"}, "preprocessor: 'multi' is not implemented; train with 'default'"),
+        ({"model": "discrete_asr"}, "model: 'discrete_asr' is not implemented"),
         ({"token_type": "phn"}, "token_type: 'phn'"),
         ({"bpemodel": None}, "names no bpemodel"),
         ({"bpemodel": "data/tokens.txt"}, "not a SentencePiece model"),

@@ -135,6 +135,41 @@ def test_weights_of_another_model(copy: Path) -> None:
         load_model(copy, threads=1)
 
 
+@pytest.mark.parametrize("key", ["decoder_layers", "encoder_layers"])
+@pytest.mark.parametrize("kind", ["whisper", "speech_to_text"])
+def test_a_configuration_with_fewer_layers(tmp_path: Path, kind: str, key: str) -> None:
+    """As that of a distilled model beside the weights of the whole one."""
+    folder = tiny_huggingface.write(tmp_path / "model", kind)
+    load_model(folder, threads=1)
+    config = json.loads((folder / "config.json").read_text())
+    config[key] -= 1
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        SimulstError, match=r"the weights hold '.*layers\.1\..*, which the model of config\.json does not have"
+    ):
+        load_model(folder, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "words"),
+    [
+        ("whisper", {"sampling_rate": 8000}, "has sampling_rate 8000, but the model needs 16000"),
+        ("whisper", {"hop_length": 320}, "has hop_length 320, but the model needs 160"),
+        ("whisper", {"n_fft": 512}, "has n_fft 512, but the model needs 400"),
+        ("whisper", {"feature_size": 128}, "has feature_size 128, but the model needs"),
+        ("speech_to_text", {"sampling_rate": 8000}, "has sampling_rate 8000, but the model needs 16000"),
+        ("speech_to_text", {"num_mel_bins": 128}, "has num_mel_bins 128, but the model needs"),
+        ("mbart", {"sampling_rate": 48000}, "has sampling_rate 48000, but the model needs 16000"),
+    ],
+)
+def test_features_of_another_model(tmp_path: Path, kind: str, changed: dict[str, int], words: str) -> None:
+    folder = tiny_huggingface.write(tmp_path / "model", kind)
+    file = folder / "preprocessor_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+    with pytest.raises(SimulstError, match=words):
+        load_model(folder, threads=1)
+
+
 def test_options_that_are_not_there(folders: dict[str, Path]) -> None:
     for option, words in (
         ({"dtype": "int4"}, "option 'dtype'"),

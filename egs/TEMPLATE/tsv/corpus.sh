@@ -1,0 +1,18 @@
+# This corpus, which the recipe's scripts share. Say here where it is, and how its columns are called (docs/data.md).
+# Scripts of other systems, such as egs/must_c/paper_d.sh, work beside this file as they are.
+pairs={{source}}-{{target}}
+tables="train=downloads/train.tsv dev=downloads/dev.tsv test=downloads/test.tsv"
+audio=downloads
+tsv_options=
+
+option tables text "$tables" "the table of each split: train, dev, and all of --tests"
+option audio path "$audio" "folder that the tables' file names begin in"
+option tsv_options text "$tsv_options" "options of simulst data tsv, such as \"--speaker-column client_id\""
+stage data "data directories"
+
+corpus_defaults() { default tests "test"; }
+
+stage_data() {
+    step "data directories"
+    simulst data tsv $tables --pair "$pairs" --audio "$audio" --out "$data" $tsv_options
+}

@@ -1,0 +1,148 @@
+# Paper D's system (NAIST at IWSLT 2022): prefix pairs and a boundary predictor make an offline model simultaneous.
+. ../../local/systems/offline.sh
+
+offline_options
+option tau count 100 "frames of 10 ms by which prefixes grow"
+option prefix_beam count 10 "beam size of the search that translates prefixes"
+option prefix_limit count 0 "use only the first N utterances of train; 0: all" more
+option open_end flag false "leave out the full stop after a prefix's translation" more
+option ratios text "none 80 40 20" "values of maxratio (frames of 10 ms per target word; for zh and ja per token), with a model \
+for each; none: all pairs"
+option with_whole flag false "fine-tune on whole utterances, too" more
+option prefix_config path ../../conf/train/paper_d_prefix.yaml "ESPnet's configuration for fine-tuning" more
+option prefix_options text "" "options for ESPnet in fine-tuning" more
+option trained_waits text "1 3 5 7 9 11 13 15 17 19" "k of wait-k, with a model trained for each"
+option wait_encoders text bidirectional "encoders of these models: bidirectional, as in fairseq, or unidirectional, or both" more
+option wait_unit count 280 "unit of wait-k, in ms" more
+option wait_writes count 1 "tokens that these models write after each unit" more
+option wait_config path ../../conf/train/paper_d_wait.yaml "ESPnet's configuration for wait-k" more
+option wait_options text "" "options for ESPnet in trainings for wait-k" more
+option predictor_model text "--mels 80 --embedding 256 --hidden 512" "the boundary predictor's size and training, by options \
+of simulst prefix predictor" more
+option predictor_options text "" "further options of its training" more
+decoding_options tst-COMMON ../../conf/decode/paper_d.yaml ../../conf/findings/paper_d.yaml
+option prefix_decodings path ../../conf/decode/paper_d_prefix.yaml "decoding configurations of the fine-tuned models" more
+option wait_decodings path ../../conf/decode/paper_d_wait.yaml "decoding configurations of the models trained for wait-k" more
+common_options
+
+stage audio "audio, cut into segments"
+stage tokens "tokens"
+stage stats "statistics of features"
+stage pretrain "the offline model, and the best average of its checkpoints"
+stage train "prefix pairs, fine-tuning on them, training for wait-k, boundary predictor"
+stage decode "decoding under all configurations, by all models"
+stage score "scores, again, from the logs alone"
+stage results "curve, tables and findings"
+
+check_options() {
+    local encoder
+    one_pair
+    if [ "$tau" = 0 ] || [ $((tau % 4)) -ne 0 ]; then
+        fail "--tau $tau: give frames of 10 ms, a multiple of 4 for the boundary predictor"
+    fi
+    for encoder in $wait_encoders; do
+        [[ $encoder =~ ^(bidirectional|unidirectional)$ ]] || fail "--wait-encoders $encoder: give bidirectional, unidirectional, or both"
+    done
+    [ -n "$ratios" ] || fail "--ratios '': give values of maxratio, or none for all pairs"
+}
+
+system_name=paper_d
+
+get_ready() {
+    local ratio k encoder name
+    set_shared_tokens
+    prefix=$out/prefix
+    filters=() # names of the models that are fine-tuned, one for each value of maxratio
+    for ratio in $ratios; do filters+=("$(if [ "$ratio" = none ]; then echo all; else echo "maxratio$ratio"; fi)"); done
+    waiting=() # names of the models for wait-k
+    for k in $trained_waits; do
+        for encoder in $wait_encoders; do
+            waiting+=("wait$k-$encoder$([ "$wait_writes" = 1 ] || echo "-N$wait_writes")")
+        done
+    done
+    if runs decode && ! runs train; then need "$prefix/predictor" "./run.sh --recipe $script --stop-stage train"; fi
+    if runs pretrain; then check_gpus "$out/offline"; fi
+    if runs train; then
+        for name in "${filters[@]}" "${waiting[@]}"; do check_gpus "$prefix/$name"; done
+    fi
+}
+
+# Takes the name of a model for wait-k apart.
+parse_name() { k=${1#wait} k=${k%%-*} encoder=${1#*-} encoder=${encoder%%-*}; }
+
+stage_pretrain() {
+    train_offline
+    choose_checkpoint "$out/offline"
+}
+
+stage_train() {
+    local name
+    extract_pairs train "$prefix_limit"
+    extract_pairs dev 0
+    for name in "${filters[@]}"; do fine_tune "$name"; done
+    for name in "${waiting[@]}"; do train_to_wait "$name"; done
+    step "boundary predictor"
+    train_alone simulst prefix predictor --out "$prefix/predictor" --data "$dirs/train" \
+        --prefixes "$prefix/train/prefixes.jsonl" --valid-data "$dirs/dev" --valid-prefixes "$prefix/dev/prefixes.jsonl" \
+        $predictor_model $predictor_options $redo
+}
+
+extract_pairs() { # $1: the split; $2: the number of utterances, 0: all
+    step "prefix pairs of $1"
+    OMP_NUM_THREADS=1 simulst prefix extract --data "$dirs/$1" --model "$out/offline" --model-option checkpoint=chosen.pth \
+        --source-lang "$source" --target-lang "$target" --out "$prefix/$1" --tau "$tau" --beam "$prefix_beam" --jobs "$jobs" \
+        $($open_end && echo --open-end) --limit "$2" ${scheduler:+--scheduler "$scheduler"} $($slurm && echo --slurm) $redo
+}
+
+fine_tune() {
+    local split ratio=${1#maxratio} pairs_of=$prefix/pairs/$1
+    step "fine-tuning on prefix pairs, $1"
+    for split in train dev; do
+        simulst prefix pairs --data "$dirs/$split" --prefixes "$prefix/$split/prefixes.jsonl" --target-lang "$target" \
+            --out "$pairs_of/$split" --tokens "$shared_tokens" $([ "$ratio" = all ] || echo --max-ratio "$ratio") \
+            $($with_whole && echo --whole) $redo
+        simulst data dump --data "$pairs_of/$split" --out "$pairs_of/dump/$split" --texts "tc.$target" $redo
+    done
+    espnet "$prefix/$1" "$prefix_config" --text "tc.$target" --train "$pairs_of/dump/train" --valid "$pairs_of/dump/dev" \
+        --tokens "$shared_tokens" --source-tokens "$shared_source_tokens" --model "$out/offline/chosen.pth" \
+        -- $model_options $prefix_options
+}
+
+train_to_wait() {
+    local k encoder
+    parse_name "$1"
+    step "training for wait-k, $1"
+    espnet "$prefix/$1" "$wait_config" "${sharing[@]}" --wait-k "$k" --unit-ms "$wait_unit" --writes "$wait_writes" \
+        $([ "$encoder" = bidirectional ] || echo --unidirectional) --model "$out/offline/chosen.pth" \
+        -- $model_options $wait_options
+}
+
+decode_split() {
+    local name k encoder values ks=
+    for k in $trained_waits; do ks+="$k, "; done
+    values=(--set "beam=$prefix_beam" --set "unit=$wait_unit" --set "writes=$wait_writes"
+        --set "predictor=$prefix/predictor/predictor.pth" --set "trained_waits=[$ks]")
+    step "$1 $2 by the offline model"
+    decode_espnet "$1" "$2" "$out/offline" chosen.pth "$decodings" "${values[@]}"
+    for name in "${filters[@]}"; do
+        step "$1 $2 by $name"
+        decode_espnet "$1" "$2" "$prefix/$name" valid.acc.best.pth "$prefix_decodings" "${values[@]}" --set "name=$name"
+    done
+    for name in "${waiting[@]}"; do
+        parse_name "$name"
+        step "$1 $2 by $name"
+        decode_espnet "$1" "$2" "$prefix/$name" valid.acc.best.pth "$wait_decodings" "${values[@]}" \
+            --set "k=$k" --set "name=$encoder"
+    done
+}
+
+runs_of() { echo "$prefix/decode/$2"; }
+
+say_more() { # as the other systems, with the tables of prefix pairs and of the predictor
+    local name
+    if [ "$2" = "${tests%% *}" ]; then
+        test_findings "$(runs_of "$1" "$2")"
+        more+=(--curve "${tested[@]}" --predictor "$prefix/predictor")
+        for name in "${filters[@]}"; do more+=(--pairs "$prefix/pairs/$name"); done
+    fi
+}

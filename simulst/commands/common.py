@@ -1,0 +1,193 @@
+"""What commands share: kinds of values, options, and `run_command`, by which all our programs start."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import math
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from simulst.errors import SimulstError
+
+F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+
+# ---- kinds of values ----
+
+
+class Numbers(click.ParamType):
+    """An option's value of one or more numbers, above 0, with spaces between. kind: int or float."""
+
+    name = "numbers"
+
+    def __init__(self, kind: Callable[[str], float]) -> None:
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        """Raises click.BadParameter: the value holds no number, or something else."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            numbers = tuple(self._kind(number) for number in value.split())
+        except ValueError as error:
+            self.fail(f"'{value}': {error}", param, ctx)
+        if not all(0 < number < math.inf for number in numbers):
+            self.fail(f"'{value}': give numbers above 0", param, ctx)
+        return numbers or self.fail("give at least one number", param, ctx)
+
+
+class Words(click.ParamType):
+    """An option's value of one or more words with spaces between."""
+
+    name = "words"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Raises what click tells as a wrong use."""
+        words = value if isinstance(value, tuple) else tuple(value.split())
+        return words or self.fail("give at least one word", param, ctx)
+
+
+class Positive(click.FloatRange):
+    """An option's value of one number above 0; unlike click's own, without NaN and infinity."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Raises what click tells as a wrong use."""
+        number = float(super().convert(value, param, ctx))
+        return number if math.isfinite(number) else self.fail(f"{number:g} is no finite number.", param, ctx)
+
+
+# ---- options ----
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator. Help has them in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+source_lang_option = click.option("--source-lang", required=True, help="Source language (speech), such as es.")
+target_lang_option = click.option("--target-lang", required=True, help="Target language (text), such as en.")
+model_option = click.option(
+    "--model-option",
+    "model_options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Option of the model family, such as compute_type=float32 (repeatable).",
+)
+unit_option = click.option(
+    "--unit", type=click.Choice(["word", "char"]), help="Unit of latency [default: by target language]."
+)
+text_option = click.option(
+    "--text",
+    help="File of the references: text.TEXT or text.tc.TEXT in the data directory [default: the target language].",
+)
+segmentation_option = click.option(
+    "--segmentation", type=PATH, help="For whole recordings: times of their sentences (YAML)."
+)
+references_option = click.option(
+    "--references", type=PATH, help="References, a line for each sentence of --segmentation."
+)
+jobs_option = click.option(
+    "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; the result is the same."
+)
+
+
+def force_option(what: str) -> Callable[[F], F]:
+    """The option --force. what: what it does, as a sentence."""
+    return click.option("--force", is_flag=True, help=what)
+
+
+cluster_options = together(
+    click.option(
+        "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes on this machine or on Slurm."
+    ),
+    click.option(
+        "--slurm",
+        is_flag=True,
+        help="Run the --jobs processes on a Slurm cluster; jobqueue.yaml in Dask's configuration describes it.",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of a running Dask scheduler to use instead of --jobs; its workers must see the same paths.",
+    ),
+)
+"""They say where work runs, for `simulst.machine.cluster.Cluster`."""
+
+
+def moved_option(name: str, now: str) -> Callable[[F], F]:
+    """An option that is no longer there. now: the sentence that says where it went."""
+
+    def tell(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:
+        if value:
+            raise click.UsageError(f"{name}: no longer an option of '{ctx.command_path}'; {now}.", ctx)
+
+    return click.option(name, multiple=True, hidden=True, expose_value=False, callback=tell)
+
+
+def check_together(segmentation: Path | None, references: Path | None) -> None:
+    """Raises SimulstError: one of two options that belong together is missing."""
+    if (segmentation is None) != (references is None):
+        raise SimulstError("give --segmentation and --references together.")
+
+
+class Group(click.Group):
+    """A group whose help has its commands in the order in which they are defined."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return list(self.commands)
+
+
+# ---- running ----
+
+
+def _file_instead(error: OSError) -> Path | None:
+    """The file that is in the way of a folder, if that is what the error is about."""
+    if not isinstance(error, FileExistsError | NotADirectoryError) or error.filename is None:
+        return None
+    path = Path(os.fsdecode(error.filename))
+    return next((place for place in (path, *path.parents) if place.is_file()), None)
+
+
+def run_command(command: click.Command, name: str = "") -> None:
+    """Run a command with the arguments of the command line, and exit the process.
+
+    Bad input ends in one sentence on stderr and a non-zero exit status.
+
+    name: of the program; begins its error messages.
+    """
+    start = f"{name}: " if name else ""
+    atexit.register(gc.freeze)  # Python looks for garbage once more, and would go through all of torch
+    try:
+        command(standalone_mode=False)
+    except SimulstError as error:
+        click.echo(f"{start}error: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        said = f"{place}cannot be used ({error.strerror or error}); correct that and run the same command again."
+        if (file := _file_instead(error)) is not None:
+            said = f"{file}: a file, but a folder is needed there; give another path, or move the file away."
+        click.echo(f"{start}error: {said}", err=True)
+        sys.exit(1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(f"{start}interrupted; run the same command again to go on.", err=True)
+        sys.exit(130)

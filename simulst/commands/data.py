@@ -1,0 +1,261 @@
+"""`simulst data`: write data directories, and what is made of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simulst.commands.common import (
+    PATH,
+    Group,
+    Numbers,
+    Words,
+    force_option,
+    source_lang_option,
+    target_lang_option,
+    together,
+)
+
+if TYPE_CHECKING:
+    from simulst.data.corpus import Choice
+    from simulst.data.talks import Pauses
+
+SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
+PAUSES = ("natural", "long")
+COLUMNS = (
+    ("audio", "path", "audio file, relative to --audio"),
+    ("source", "sentence", "transcript"),
+    ("target", "translation", "translation"),
+    ("speaker", None, "speaker; without it, each utterance has its own speaker"),
+    (
+        "start",
+        None,
+        "where the utterance begins in its file, in seconds; without it, an utterance is a whole file",
+    ),
+    ("end", None, "where the utterance ends, in seconds; with --start-column, give this or --duration-column"),
+    ("duration", None, "length of the utterance, in seconds"),
+    ("split", None, "name of the split; with it, one table may hold several splits"),
+)
+"""Of a table: name in `simulst.data.tsv.Columns`, default, and what it holds."""
+
+
+@click.group(cls=Group)
+def data() -> None:
+    """Write data directories, and combine or convert them."""
+
+
+# ---- from corpora ----
+
+
+def choice_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which segments are kept, and in what form. The command gets them as `choice`."""
+
+    @functools.wraps(command)
+    def with_choice(
+        on_error: str,
+        training: str,
+        min_seconds: float,
+        max_seconds: float,
+        max_ratio: float,
+        punctuation: str,
+        **others: object,
+    ) -> None:
+        from simulst.data.corpus import Choice
+
+        seconds = (min_seconds, max_seconds)
+        command(choice=Choice(on_error, seconds, max_ratio, punctuation, tuple(training.split())), **others)
+
+    options = (
+        ("--on-error", "drop", "At a faulty segment: drop (and count) it, or stop."),
+        ("--training", "train", "Training splits, which are normalised and filtered."),
+        ("--min-seconds", 0.2, "Shortest training segment."),
+        ("--max-seconds", 30.0, "Longest training segment."),
+        ("--max-ratio", 3.0, "Limit of target to source length, relative to the median; inf: no limit."),
+        ("--punctuation", "moses", "Punctuation of training text: moses or keep."),
+    )
+    made = (click.option(name, default=default, show_default=True, help=text) for name, default, text in options)
+    return together(*made)(with_choice)
+
+
+@data.command("must-c")
+@click.option("--root", required=True, type=PATH, help="Folder that holds <pair>/data/<split>.")
+@click.option("--out", required=True, type=PATH, help="Folder for the data directories <pair>/<split>.")
+@click.option("--pairs", type=Words(), default="en-de", show_default=True, help="Language pairs, with spaces between.")
+@click.option(
+    "--splits", type=Words(), default=" ".join(SPLITS), show_default=True, help="Splits, with spaces between."
+)
+@click.option("--version", type=click.Choice(["1", "2", "3"]), help="Stop if the files are of another.")
+@choice_options
+def must_c(
+    root: Path, out: Path, pairs: tuple[str, ...], splits: tuple[str, ...], version: str | None, choice: Choice
+) -> None:
+    """Write data directories from a corpus in MuST-C's layout."""
+    from simulst.data.corpus import report
+    from simulst.data.must_c import check_version, prepare_must_c
+
+    for pair in pairs:
+        found = check_version(root, pair, splits, version or "")
+        counts = prepare_must_c(root, out, pair, splits, choice)
+        print(f"{pair}, in the form of MuST-C version {found}, segments:\n{report(out, pair, counts)}")
+
+
+column_options = together(
+    *(
+        click.option(
+            f"--{name}-column", metavar="NAME", default=default, show_default=bool(default), help=f"Column: {holds}."
+        )
+        for name, default, holds in COLUMNS
+    )
+)
+
+
+@data.command()
+@click.argument("tables", nargs=-1, required=True, metavar="SPLIT=TSV...")
+@click.option("--pair", required=True, help="Language pair as source-target, such as de-en.")
+@click.option("--out", required=True, type=PATH, help="Folder for the data directories <pair>/<split>.")
+@click.option("--audio", type=PATH, help="Folder of the audio files [default: the table's].")
+@column_options
+@choice_options
+def tsv(tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choice: Choice, **columns: Any) -> None:
+    """Write data directories from tables and audio files.
+
+    CoVoST and Common Voice are such corpora:
+
+    \b
+        simulst data tsv --pair de-en --out data --audio de/clips \\
+            train=covost_v2.de_en.train.tsv dev=covost_v2.de_en.dev.tsv tst-COMMON=covost_v2.de_en.test.tsv
+    """
+    from simulst.data.corpus import report
+    from simulst.data.tsv import Columns, prepare_tsv
+    from simulst.errors import SimulstError
+
+    files = {}
+    for value in tables:
+        split, _, path = value.partition("=")
+        if not (split and path) or split in files:
+            raise SimulstError(f"'{value}': give SPLIT=TSV, each split once, such as train=train.tsv.")
+        files[split] = Path(path)
+    names = Columns(**{name.removesuffix("_column"): column for name, column in columns.items()})
+    print(f"{pair}, segments:\n{report(out, pair, prepare_tsv(files, out, pair, names, audio, choice))}")
+
+
+# ---- from data directories ----
+
+
+@data.command()
+@click.argument("pairs", nargs=-1, required=True)
+@click.option("--data", required=True, type=PATH, help="Folder that holds <pair>/<split>.")
+@click.option("--split", required=True, help="Split to combine, such as train.")
+@click.option("--out", required=True, type=PATH, help="Data directory to write.")
+@force_option("Write the data directory again.")
+def combine(pairs: tuple[str, ...], data: Path, split: str, out: Path, force: bool) -> None:
+    """Combine several language pairs for a multilingual model."""
+    from simulst.data.combine import combine_pairs
+
+    combine_pairs(data, pairs, split, out, force)
+
+
+@data.command()
+@click.option("--data", required=True, type=PATH, help="Data directory.")
+@click.option("--out", required=True, type=PATH, help="Folder for the audio and the texts.")
+@click.option("--texts", required=True, type=Words(), help="Languages of the text files, such as 'tc.de lc.rm.en'.")
+@click.option("--speeds", type=Numbers(float), default="1.0", show_default=True, help="Factors of speed perturbation.")
+@force_option("Write the folder again.")
+def dump(data: Path, out: Path, texts: tuple[str, ...], speeds: tuple[float, ...], force: bool) -> None:
+    """Cut the segments out of their recordings, for ESPnet.
+
+    Copies at other speeds are more training data.
+    """
+    from simulst.training.dump import dump_audio
+
+    dump_audio(data, out, texts, speeds, force)
+
+
+@data.command()
+@click.option("--data", required=True, type=PATH, help="Data directory.")
+@click.option("--out", required=True, type=PATH, help="Folder for the talks.")
+@source_lang_option
+@target_lang_option
+@click.option(
+    "--join",
+    "pauses",
+    type=click.Choice(PAUSES),
+    help="Join the utterances, with natural pauses or also with 30 s of silence, noise and music.",
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of pauses, noise and music.")
+@force_option("Write the talks again.")
+def talks(
+    data: Path, out: Path, source_lang: str, target_lang: str, pauses: Pauses | None, seed: int, force: bool
+) -> None:
+    """Write talks to measure long streams on.
+
+    They are the recordings of a data directory or, with --join, recordings made of its utterances.
+    """
+    from simulst.data.talks import join, whole_recordings
+
+    if pauses is None:
+        whole_recordings(data, out, source_lang, target_lang, force)
+    else:
+        join(data, out, source_lang, target_lang, pauses, seed, force)
+
+
+@data.command()
+@click.option("--data", required=True, help="Data directory of the recordings.")
+@target_lang_option
+@click.option("--counted", required=True, type=PATH, help="Text that says what is frequent.")
+@click.option(
+    "--share",
+    default=0.8,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="The most frequent words make up this share of it.",
+)
+@click.option(
+    "--others",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Terms of other recordings that each recording gets.",
+)
+@click.option("--out", required=True, type=PATH, help="Table to write.")
+def context(data: str, target_lang: str, counted: Path, share: float, others: int, out: Path) -> None:
+    """Write a table of terms for --context, from the references.
+
+    The terms of a recording are the rare words of its references, hidden among those of other recordings.
+    """
+    from simulst.data.datadir import read_data_dir
+    from simulst.data.rare_words import write_rare_words
+    from simulst.errors import SimulstError, first_line
+    from simulst.languages import unit_of
+
+    if unit_of(target_lang) != "word":
+        raise SimulstError(f"'{target_lang}' has no spaces between words, so its rare words are not known.")
+    try:
+        lines = [line.partition(" ")[2] for line in counted.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SimulstError(f"{counted}: cannot be read ({first_line(error)}); give a text in UTF-8.") from None
+    count = write_rare_words(out, read_data_dir(data, target_lang), lines, share, others)
+    print(f"{out}: {count} rare words.")
+
+
+# ---- recipes ----
+
+
+@data.command("new-recipe")
+@click.argument("name")
+@click.option("--pair", required=True, help="Language pair as source-target, such as de-en.")
+@click.option("--template", default="tsv", show_default=True, help="Template, a folder in TEMPLATE of --recipes.")
+@click.option("--recipes", default="egs", show_default=True, type=PATH, help="Folder of the recipes.")
+def new_recipe(name: str, pair: str, template: str, recipes: Path) -> None:
+    """Write a new recipe from a template.
+
+    It is for a corpus or a language pair that has none yet. Call it in the folder of run.sh.
+    """
+    from simulst.data.new_recipe import new_recipe
+
+    out = new_recipe(recipes, recipes / "TEMPLATE", template, name, pair)
+    print(f"{out}: edit the head of run.sh, then ./run.sh --recipe {name} (docs/new_pair.md)")

@@ -1,0 +1,194 @@
+"""`simulst evaluate`, `simulst sweep` and `simulst translate`: decode with a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simulst.commands.common import (
+    Positive,
+    cluster_options,
+    force_option,
+    model_option,
+    source_lang_option,
+    target_lang_option,
+    text_option,
+    together,
+    unit_option,
+)
+
+pair_options = together(
+    click.option("--model", required=True, type=click.Path(), help="Model folder, or your package.module:Class."),
+    source_lang_option,
+    target_lang_option,
+)
+context_options = together(
+    model_option,
+    unit_option,
+    click.option("--context", type=click.Path(), help="Table (TSV) of what is known of the recordings."),
+)
+run_options = together(
+    click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
+    pair_options,
+    click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
+    text_option,
+    context_options,
+    click.option("--max-seconds", type=Positive(), help="Leave out longer utterances."),
+    click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
+    click.option("--draw", type=click.IntRange(1), help="Only N utterances, chosen by the hashes of their names."),
+    cluster_options,
+    force_option("Decode again what is there."),
+)
+"""The options of commands that decode a data directory, for `_decode`."""
+
+
+@click.command()
+@click.option("--decoding", required=True, type=click.Path(), help="Decoding configuration (YAML).")
+@run_options
+def evaluate(decoding: str, out: Path, **options: Any) -> None:
+    """Decode a data directory under one configuration and score it.
+
+    OUT gets instances.log (SimulEval's format), config.yaml and scores.json. The same command resumes a killed run.
+    """
+    from simulst.config import load_decoding
+
+    [scores] = _decode([(out, load_decoding(decoding))], share=False, **options)
+    _print_scores(scores)
+
+
+@click.command()
+@click.option("--decodings", required=True, type=click.Path(), help="Sweep (YAML): decoding configurations to try.")
+@click.option(
+    "--set", "values", multiple=True, metavar="NAME=VALUE", help="Stands for $NAME in the sweep (repeatable)."
+)
+@click.option("--share/--no-share", default=True, help="Share encoder outputs and searches between configurations.")
+@run_options
+def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **options: Any) -> None:
+    """Decode a data directory under many configurations.
+
+    They share encoder outputs and searches. OUT gets a folder for each configuration. A table of scores is printed.
+    """
+    from simulst.config import load_sweep, parse_values
+    from simulst.report.table import runs_table
+
+    folders = [(out / decoding.label, decoding) for decoding in load_sweep(decodings, parse_values(values))]
+    _decode(folders, share=share, **options)
+    click.echo(runs_table([folder for folder, _ in folders]))
+
+
+@click.command()
+@click.argument("audio", type=click.Path())
+@pair_options
+@click.option(
+    "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: that of conf/decode/live.yaml]."
+)
+@click.option("--realtime", is_flag=True, help="Feed the audio in real time.")
+@context_options
+def translate(
+    audio: str,
+    model: str,
+    source_lang: str,
+    target_lang: str,
+    model_options: tuple[str, ...],
+    unit: str | None,
+    context: str | None,
+    decoding: str | None,
+    realtime: bool,
+) -> None:
+    """Translate one audio file of any length.
+
+    Words are printed when they are committed. Each line begins with the seconds of audio read so far.
+    """
+    from simulst.audio.read import load_audio
+    from simulst.audio.units import SAMPLE_RATE
+    from simulst.background import NOTHING, known_of, read_backgrounds
+    from simulst.config import LIVE, load_decoding
+    from simulst.errors import SimulstError
+    from simulst.models import load_model, parse_options
+    from simulst.policy.late import Wait
+    from simulst.streams import open_stream, skipped_steps
+
+    if decoding is not None:
+        configuration = load_decoding(decoding)
+    else:  # a file can wait
+        configuration = LIVE if realtime else dataclasses.replace(LIVE, late=Wait())
+    known = known_of(read_backgrounds(context), [Path(audio).stem]) if context else None
+    if context and known is None:
+        raise SimulstError(f"{context}: has no line for the recording '{Path(audio).stem}'; add it.")
+    samples = load_audio(audio)
+    loaded = load_model(model, **parse_options(model_options))
+    stream = open_stream(loaded, configuration, source_lang, target_lang, unit or "", background=known or NOTHING)
+    piece = SAMPLE_RATE // 10
+    started = time.monotonic()
+    for start in range(0, max(len(samples), 1), piece):
+        end = min(start + piece, len(samples))
+        if realtime:
+            time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
+        words = stream.push(samples[start:end], finished=end == len(samples))
+        if words:
+            text = "".join(word.text for word in words).strip()
+            click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
+    if not stream.emissions:
+        click.echo(f"{audio}: no words were written.", err=True)
+    if slow := skipped_steps(stream):
+        click.echo(slow, err=True)
+
+
+def _decode(
+    folders: list[tuple[Path, Any]],
+    share: bool,
+    data: str,
+    text: str | None,
+    model: str,
+    source_lang: str,
+    target_lang: str,
+    model_options: tuple[str, ...],
+    unit: str | None,
+    context: str | None,
+    jobs: int,
+    scheduler: str | None,
+    slurm: bool,
+    max_seconds: float | None,
+    limit: int | None,
+    draw: int | None,
+    force: bool,
+) -> list[dict[str, Any]]:
+    from simulst.data.context import with_backgrounds
+    from simulst.data.datadir import drawn, read_data_dir, shorter_than
+    from simulst.languages import code_of
+    from simulst.machine.cluster import Cluster
+    from simulst.metrics.quality import tokenizer_for
+    from simulst.models import parse_options
+    from simulst.runs import Task, recordings_scores, run, score_run
+
+    # Both fail now, not after decoding, if scoring lacks a package or a language has no such code.
+    tokenizer_for(target_lang)
+    code_of(source_lang)
+    utterances = read_data_dir(data, text or target_lang)
+    if max_seconds is not None:
+        short = shorter_than(utterances, max_seconds)
+        click.echo(
+            f"{data}: {len(utterances) - len(short)} of {len(utterances)} utterances are longer than "
+            f"{max_seconds:g} s and are left out",
+            err=True,
+        )
+        utterances = short
+    utterances = utterances[:limit]
+    if draw is not None:
+        utterances = drawn(utterances, draw)
+    if context is not None:
+        utterances = with_backgrounds(utterances, context)
+    options = tuple(sorted(parse_options(model_options).items()))
+    task = Task(model, source_lang, target_lang, options, unit or "")
+    run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share, force)
+    return [recordings_scores(folder) or score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
+
+
+def _print_scores(scores: dict[str, Any]) -> None:
+    from simulst.metrics.score import format_scores
+
+    click.echo(format_scores(scores))

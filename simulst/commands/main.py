@@ -1,0 +1,62 @@
+"""The program `simulst`: its commands in sections, and its entry point."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from simulst import __version__
+from simulst.commands import data, decode, handover, models, prefix, report, results, score, train
+from simulst.commands.common import run_command
+
+SECTIONS = {
+    "Decode": (decode.translate, decode.evaluate, decode.sweep),
+    "Score and compare": (
+        score.score,
+        score.runs,
+        report.table,
+        report.plot,
+        report.choose,
+        report.findings,
+        results.results,
+    ),
+    "Prepare and train": (data.data, train.train, prefix.prefix, models.models),
+    "Hand over to other programs": (handover.export, handover.simulstream),
+}
+
+
+class Sections(click.Group):
+    """A group whose help lists its commands by section."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections."""
+        width = max(len(name) for name in self.commands)
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                room = formatter.width - width - 6  # indent and gaps
+                formatter.write_dl(
+                    [(f"{command.name:{width}}", command.get_short_help_str(room)) for command in commands]
+                )
+
+
+@click.group(cls=Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__)
+@click.option("-v", "--verbose", is_flag=True, help="Log more to stderr.")
+def main(verbose: bool) -> None:
+    """Simultaneous speech translation: train, decode, score and compare.
+
+    `simulst COMMAND --help` describes a command.
+    """
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+
+
+for section in SECTIONS.values():
+    for command in section:
+        main.add_command(command)
+
+
+def entry() -> None:
+    """The entry point of the program `simulst`."""
+    run_command(main, "simulst")

@@ -1,0 +1,136 @@
+"""`simulst prefix`: prefix alignment and the boundary predictor (NAIST at IWSLT 2022)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simulst.commands.common import (
+    PATH,
+    Group,
+    Positive,
+    cluster_options,
+    force_option,
+    model_option,
+    source_lang_option,
+    target_lang_option,
+)
+
+
+@click.group(cls=Group)
+def prefix() -> None:
+    """Extract prefix pairs, and train a boundary predictor."""
+
+
+@prefix.command()
+@click.option("--data", required=True, type=PATH, help="Data directory.")
+@click.option("--model", required=True, help="The offline model's experiment folder.")
+@model_option
+@source_lang_option
+@target_lang_option
+@click.option("--out", required=True, type=PATH, help="Folder for the pairs.")
+@click.option("--tau", default=100, show_default=True, help="Frames of 10 ms by which prefixes grow.")
+@click.option("--beam", default=10, show_default=True, help="Beam size; the decoder searches without CTC.")
+@click.option("--open-end", is_flag=True, help="Leave out the full stop after a prefix's translation.")
+@click.option("--limit", default=0, help="Only the first N utterances.")
+@cluster_options
+@force_option("Extract them again.")
+def extract(
+    data: Path,
+    model: str,
+    model_options: tuple[str, ...],
+    source_lang: str,
+    target_lang: str,
+    out: Path,
+    tau: int,
+    beam: int,
+    open_end: bool,
+    limit: int,
+    jobs: int,
+    scheduler: str | None,
+    slurm: bool,
+    force: bool,
+) -> None:
+    """Extract prefix pairs with an offline model."""
+    from simulst.machine.cluster import Cluster
+    from simulst.models import parse_options
+    from simulst.prefix.extract import Options, extract
+    from simulst.prefix.pairs import PREFIXES
+    from simulst.runs import Task
+
+    task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())))
+    counts = extract(task, data, out, Options(tau, beam, open_end, limit), Cluster(jobs, scheduler, slurm), force)
+    print(f"{out / PREFIXES}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
+
+
+@prefix.command()
+@click.option("--data", required=True, type=PATH, help="Data directory that the pairs were extracted from.")
+@click.option("--prefixes", required=True, type=PATH, help="Its prefixes.jsonl (prefix extract).")
+@target_lang_option
+@click.option("--out", required=True, type=PATH, help="Data directory to write.")
+@click.option(
+    "--max-ratio", type=Positive(), help="Leave out pairs of more frames per word (80, 40 and 20 in the paper)."
+)
+@click.option("--tokens", type=PATH, help="The model's tokens, which --max-ratio counts for zh and ja.")
+@click.option("--whole", is_flag=True, help="Put the whole utterances beside the pairs.")
+@force_option("Write the data directory again.")
+def pairs(
+    data: Path,
+    prefixes: Path,
+    target_lang: str,
+    out: Path,
+    max_ratio: float | None,
+    tokens: Path | None,
+    whole: bool,
+    force: bool,
+) -> None:
+    """Write prefix pairs as a data directory for training."""
+    from simulst.prefix.pairs import write_pairs
+
+    write_pairs(data, prefixes, out, target_lang, max_ratio, whole, force, tokens)
+
+
+@prefix.command()
+@click.option("--data", required=True, type=PATH, help="Data directory of the training utterances.")
+@click.option("--prefixes", required=True, type=PATH, help="Their prefixes.jsonl (prefix extract).")
+@click.option("--valid-data", required=True, type=PATH, help="Data directory of held-out utterances.")
+@click.option("--valid-prefixes", required=True, type=PATH, help="Their prefixes.jsonl.")
+@click.option("--out", required=True, type=PATH, help="Folder for the training.")
+@click.option("--mels", default=80, show_default=True, help="Log-mel features per frame.")
+@click.option("--channels", default=32, show_default=True, help="Channels of the two convolutions.")
+@click.option("--embedding", default=256, show_default=True, help="Input size of the LSTM.")
+@click.option("--hidden", default=512, show_default=True, help="State size of the LSTM.")
+@click.option("--learning-rate", default=1e-4, show_default=True, help="Adam's peak learning rate.")
+@click.option("--warmup", default=4000, show_default=True, help="Updates until the peak learning rate.")
+@click.option("--patience", default=8, show_default=True, help="Stop after N epochs without a lower loss.")
+@click.option("--batch-frames", default=12000, show_default=True, help="Frames (10 ms) per batch.")
+@click.option("--max-epochs", default=200, show_default=True, help="Stop after N epochs.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed.")
+@force_option("Delete the training in --out, and begin again.")
+def predictor(
+    data: Path,
+    prefixes: Path,
+    valid_data: Path,
+    valid_prefixes: Path,
+    out: Path,
+    mels: int,
+    channels: int,
+    embedding: int,
+    hidden: int,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Train the boundary predictor, and score it on held-out pairs."""
+    from simulst.policy.boundary_predictor import Sizes
+    from simulst.prefix.training import SCORES, Options, train
+
+    sizes = Sizes(mels, channels, embedding, hidden)
+    train(data, prefixes, valid_data, valid_prefixes, out, Options(sizes, **options), force)
+    scores = json.loads((out / SCORES).read_text(encoding="utf-8"))
+    rows = {"outputs": scores["frames"], **{f"pieces, {t}": row for t, row in scores["pieces"].items()}}
+    print(f"{'':12}" + "".join(f"{name:>11}" for name in scores["frames"]))
+    for name, row in rows.items():
+        print(f"{name:12}" + "".join(f"{value:11.3f}" for value in row.values()))

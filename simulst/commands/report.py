@@ -1,0 +1,133 @@
+"""`simulst table`, `plot`, `choose` and `findings`: compare finished runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from simulst.commands.common import PATH, Words, check_together, moved_option, references_option, segmentation_option
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--out",
+    "pictures",
+    multiple=True,
+    required=True,
+    type=PATH,
+    help="Picture to write (.png, .svg or .pdf; repeatable).",
+)
+@click.option(
+    "--x", "latencies", multiple=True, default=("AL", "LAAL"), show_default=True, help="Latency metric (repeatable)."
+)
+@click.option("--y", "quality", default="BLEU", show_default=True, help="Quality: BLEU, chrF or COMET.")
+@click.option("--title", default="", help="Title of the picture.")
+def plot(
+    runs: tuple[Path, ...], pictures: tuple[Path, ...], latencies: tuple[str, ...], quality: str, title: str
+) -> None:
+    """Draw quality over latency.
+
+    RUNS are finished runs, or folders of them. Each strategy is a line. Points are labelled with their chunk, or with
+    the number that changes along the line.
+    """
+    from simulst.report.curve import draw_curve
+    from simulst.report.table import find_runs
+
+    found = find_runs(runs)
+    for picture in pictures:
+        draw_curve(found, picture, list(latencies), title, quality)
+        click.echo(f"wrote {picture}")
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+def table(runs: tuple[Path, ...]) -> None:
+    """Print a table of runs in Markdown.
+
+    RUNS are finished runs, or folders of them. The figures are those of their scores.json.
+    """
+    from simulst.report.table import find_runs, runs_table
+
+    click.echo(runs_table(find_runs(runs)))
+
+
+class _Choose(click.Command):
+    """Takes several values after --regimes, as people type them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        joined: list[str] = []
+        regime = re.compile(r"[\d.]+-[\d.]+")
+        for argument in (part for given in args for part in re.split(r"(?<=^--regimes)=", given)):
+            if joined[-2:-1] == ["--regimes"] and regime.fullmatch(argument):
+                joined[-1] += f" {argument}"
+            else:
+                joined.append(argument)
+        return super().parse_args(ctx, joined)
+
+
+@click.command(cls=_Choose)
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.option("--metric", default="LAAL", show_default=True, help="Lag in scores.json, such as LongYAAL or LAAL_CA.")
+@click.option("--quality", default="BLEU", show_default=True, help="What the best has most of: BLEU, chrF or COMET.")
+@click.option(
+    "--regimes",
+    type=Words(),
+    default="0-2000 2000-4000",
+    show_default=True,
+    help="Lowest and highest lags, ms.",
+)
+@segmentation_option
+@references_option
+def choose(
+    runs: tuple[Path, ...],
+    metric: str,
+    quality: str,
+    regimes: tuple[str, ...],
+    segmentation: Path | None,
+    references: Path | None,
+) -> None:
+    """Name the best configuration of each latency regime.
+
+    RUNS are finished runs over a dev set, or folders of them. The best has the highest quality. A paired test says
+    whether the next one is worse. For runs over whole recordings the test needs --segmentation and --references.
+    """
+    from simulst.report.choose import choose as choose_runs
+    from simulst.report.choose import parse_regime, report
+    from simulst.report.table import find_runs
+
+    wanted = [parse_regime(regime) for regime in regimes]
+    check_together(segmentation, references)
+    found = choose_runs(find_runs(runs), metric, wanted, segmentation, references, quality)
+    click.echo(report(found, metric, quality))
+
+
+@click.command()
+@click.option(
+    "--findings", "files", multiple=True, required=True, type=click.Path(), help="File of findings (YAML; repeatable)."
+)
+@click.option(
+    "--runs",
+    multiple=True,
+    required=True,
+    type=PATH,
+    help="Folder with the runs of one training, or several by wildcards; repeat it for trainings with other seeds.",
+)
+@click.option("--samples", default=10_000, show_default=True, type=click.IntRange(100), help="Resamples to draw.")
+@moved_option("--out", "'simulst results write --findings FILE' writes them into pages")
+@moved_option("--section", "'simulst results write --section NAME' has it")
+@moved_option("--command", "'simulst results write --command TEXT' has it")
+def findings(files: tuple[str, ...], runs: tuple[Path, ...], samples: int) -> None:
+    """Test the findings of papers on finished runs.
+
+    Each holds, does not hold, or is not decided. The runs must be of one test set. docs/papers.md says how a finding is
+    declared and by what rule it is decided.
+    """
+    from simulst.findings import decide, decided, findings_page, load_findings
+
+    papers = load_findings(files)
+    outcomes = iter(decide([finding for of_paper in papers.values() for finding in of_paper], runs, samples))
+    by_paper = {paper: [next(outcomes) for _ in of_paper] for paper, of_paper in papers.items()}
+    click.echo(findings_page(list(decided(by_paper))))

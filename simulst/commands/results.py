@@ -1,0 +1,97 @@
+"""`simulst results`: what was measured as data in results/, and the pages that are rendered from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from simulst.commands.common import PATH, Group
+
+
+@click.group(cls=Group)
+def results() -> None:
+    """Keep results as data, and render pages from them."""
+
+
+@results.command()
+@click.argument("runs", nargs=-1, type=PATH)
+@click.option("--recipe", required=True, help="Its folder in egs/ and results/, such as mini.")
+@click.option("--section", required=True, help="Name of the file, such as en-de-tst-COMMON.")
+@click.option("--out", required=True, type=PATH, help="Folder of the experiments: gets results/ and RESULTS.md.")
+@click.option("--command", "made_by", required=True, help="The command that made the runs.")
+@click.option("--publish", "root", type=PATH, help="Folder of simulst: change its results/ and pages, too.")
+@click.option("--title", help="Heading, and title of the curve [default: the section's name].")
+@click.option("--curve", is_flag=True, help="Draw a curve.")
+@click.option(
+    "--x", "latencies", multiple=True, default=("AL", "LAAL"), show_default=True, help="Lag of the curve (repeatable)."
+)
+@click.option(
+    "--test",
+    "tests",
+    nargs=2,
+    multiple=True,
+    metavar="A B",
+    help="Test the difference of run B to run A: their folders, whole or below one of RUNS (repeatable).",
+)
+@click.option("--equal-texts", is_flag=True, help="Count the texts that are equal in two offline runs.")
+@click.option("--findings", multiple=True, type=PATH, help="File of findings to test (YAML; repeatable).")
+@click.option(
+    "--training",
+    "trainings",
+    multiple=True,
+    type=PATH,
+    help="Runs of one training to test findings on, a folder or a pattern; repeat it for other seeds [default: RUNS].",
+)
+@click.option("--pairs", multiple=True, type=PATH, help="Folder of one filter's prefix pairs (repeatable).")
+@click.option("--predictor", type=PATH, help="Folder of the boundary predictor.")
+@click.option("--table", "tables", multiple=True, type=PATH, help="File with more tables (JSON; repeatable).")
+@click.option("--text", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="File to show as it is.")
+def write(
+    runs: tuple[Path, ...],
+    recipe: str,
+    section: str,
+    out: Path,
+    made_by: str,
+    root: Path | None,
+    title: str | None,
+    curve: bool,
+    latencies: tuple[str, ...],
+    tests: tuple[tuple[str, str], ...],
+    equal_texts: bool,
+    findings: tuple[Path, ...],
+    trainings: tuple[Path, ...],
+    pairs: tuple[Path, ...],
+    predictor: Path | None,
+    tables: tuple[Path, ...],
+    text: Path | None,
+) -> None:
+    """Collect finished runs into one section of results.
+
+    RUNS are scored runs, or folders of them. The section goes to OUT/results/SECTION.json with its curve, and all
+    sections there are rendered as OUT/RESULTS.md. With --publish, the same is done in the folder of simulst.
+    """
+    from simulst.results.collect import Sources, collect
+    from simulst.results.pages import keep, publish
+    from simulst.results.section import check_name
+
+    check_name(recipe, "recipe")
+    check_name(section, "section")
+    sources = Sources(runs, tests, equal_texts, findings, trainings, pairs, predictor, tables, text)
+    found = collect(sources, title or section, made_by, latencies if curve else ())
+    written = keep(out, recipe, section, found)
+    if root is not None:
+        written += publish(root, recipe, section, found)
+    for path in written:
+        click.echo(f"wrote {path}")
+
+
+@results.command()
+@click.argument("recipes", nargs=-1)
+@click.option("--root", default=Path(), type=PATH, help="Folder of simulst [default: the current one].")
+def render(recipes: tuple[str, ...], root: Path) -> None:
+    """Render the pages and curves of RECIPES (or of all) from results/. Nothing is decoded."""
+    from simulst.results.pages import render as render_pages
+
+    for path in render_pages(root, recipes):
+        click.echo(f"rendered {path}")

@@ -1,0 +1,215 @@
+"""`simulst train`: the steps of a training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simulst.commands.common import PATH, Group, Numbers, force_option, together
+
+if TYPE_CHECKING:
+    from simulst.training.espnet import Training
+
+KINDS = ("unigram", "bpe", "char")
+
+
+@click.group(cls=Group)
+def train() -> None:
+    """Train with ESPnet, or fine-tune a model of Hugging Face's."""
+
+
+@train.command()
+@click.argument("texts", nargs=-1, required=True, type=PATH)
+@click.option("--out", required=True, type=PATH, help="Folder for bpe.model and tokens.txt.")
+@click.option("--size", default=500, show_default=True, type=click.IntRange(1), help="Pieces.")
+@click.option(
+    "--kind", default="unigram", show_default=True, type=click.Choice(KINDS), help="How a text is cut into pieces."
+)
+@click.option("--symbol", "symbols", multiple=True, help="A token that is never split, such as <2de> (repeatable).")
+@force_option("Learn them again.")
+def tokens(texts: tuple[Path, ...], out: Path, size: int, kind: str, symbols: tuple[str, ...], force: bool) -> None:
+    """Learn the tokens of a model from text files."""
+    from simulst.training.tokens import train_tokens
+
+    train_tokens(texts, out, size, kind, symbols, force)
+
+
+# ---- ESPnet ----
+
+
+training_options = together(
+    click.option(
+        "--task", type=click.Choice(["st", "asr"]), default="st", show_default=True, help="Translation or recognition."
+    ),
+    click.option("--config", required=True, type=PATH, help="ESPnet's training configuration."),
+    click.option("--train", "train_dir", required=True, type=PATH, help="Training data (data dump)."),
+    click.option("--valid", "valid_dir", required=True, type=PATH, help="Development data (data dump)."),
+    click.option("--text", required=True, help="Language of the target's text file, such as tc.de."),
+    click.option("--tokens", required=True, type=PATH, help="Target tokens (train tokens)."),
+    click.option("--source-text", help="Language of the source's text file, such as lc.rm.en."),
+    click.option("--source-tokens", type=PATH, help="Source tokens (train tokens)."),
+    click.option("--wait-k", type=click.IntRange(1), help="Train for wait-k, to begin after so many units."),
+    click.option("--unit-ms", type=click.FloatRange(min=0, min_open=True), help="Wait-k's unit, in ms [280]."),
+    click.option("--writes", type=click.IntRange(1), help="Wait-k's tokens after each unit [1]."),
+    click.option("--unidirectional", is_flag=True, help="With --wait-k: frames attend only to earlier frames."),
+    click.argument("extra", nargs=-1, metavar="[-- ESPNET'S OPTIONS]"),
+)
+"""The options that statistics and training share, for `training_of`."""
+
+
+def training_of(
+    task: str,
+    config: Path,
+    train_dir: Path,
+    valid_dir: Path,
+    text: str,
+    tokens: Path,
+    source_text: str | None,
+    source_tokens: Path | None,
+    wait_k: int | None,
+    unit_ms: float | None,
+    writes: int | None,
+    unidirectional: bool,
+) -> Training:
+    """What `training_options` describe. Raises SimulstError: an option of wait-k without --wait-k."""
+    from simulst.errors import SimulstError
+    from simulst.models.espnet.network.lagging import WaitOptions
+    from simulst.training.espnet import Training
+
+    if wait_k is None and (unit_ms is not None or writes is not None or unidirectional):
+        raise SimulstError("--unit-ms, --writes and --unidirectional belong to --wait-k; give it, too.")
+    wait = WaitOptions(wait_k, unit_ms or 280.0, writes or 1, unidirectional) if wait_k is not None else None
+    return Training(task, config, train_dir, valid_dir, text, tokens, source_text, source_tokens, wait)
+
+
+@train.command()
+@training_options
+@click.option("--out", required=True, type=PATH, help="Folder for the statistics.")
+@force_option("Delete what is in --out, and begin again.")
+def stats(out: Path, force: bool, extra: tuple[str, ...], **options: Any) -> None:
+    """Collect ESPnet's statistics of the features.
+
+    ESPnet gets the options after --; they override --config.
+    """
+    from simulst.training.espnet import collect_stats
+
+    collect_stats(training_of(**options), out, extra, force)
+
+
+@train.command()
+@training_options
+@click.option("--stats", required=True, type=PATH, help="Folder of the statistics (train stats).")
+@click.option("--encoder", type=PATH, help="Weights of an ASR model that initialise the encoder.")
+@click.option("--model", type=PATH, help="Weights of an ST model that initialise the model.")
+@click.option("--out", required=True, type=PATH, help="Folder for the training.")
+@click.option("--ngpu", default=0, show_default=True, type=click.IntRange(0), help="GPUs per machine; 0: the CPU.")
+@click.option("--num-nodes", default=1, show_default=True, type=click.IntRange(1), help="Machines of a Slurm cluster.")
+@click.option("--hosts", metavar="A,B,...", help="Machines to train on through ssh (docs/clusters.md).")
+@force_option("Delete what is in --out, and begin again.")
+def espnet(
+    stats: Path,
+    encoder: Path | None,
+    model: Path | None,
+    out: Path,
+    ngpu: int,
+    num_nodes: int,
+    hosts: str | None,
+    force: bool,
+    extra: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Train a model with ESPnet.
+
+    ESPnet gets the options after --; they override --config. The same command goes on after an interruption.
+    """
+    from simulst.training.espnet import Machines
+    from simulst.training.espnet import train as train_model
+
+    train_model(training_of(**options), out, stats, extra, encoder, force, Machines(ngpu, num_nodes, hosts), model)
+
+
+@train.command()
+@click.argument("experiment", type=PATH)
+@click.option("--data", required=True, multiple=True, type=PATH, help="Development data directory (repeatable).")
+@click.option("--text", required=True, multiple=True, help="Language of its references, such as tc.de (repeatable).")
+@click.option("--target-lang", required=True, multiple=True, help="Target language, such as de (repeatable).")
+@click.option("--source-lang", default="en", show_default=True, help="Source language.")
+@click.option(
+    "--counts", type=Numbers(int), default="1 2 3 5", show_default=True, help="Numbers of checkpoints to average."
+)
+@click.option(
+    "--limit", default=100, show_default=True, type=click.IntRange(1), help="Development sentences to decode."
+)
+@force_option("Choose again.")
+def average(
+    experiment: Path,
+    data: tuple[Path, ...],
+    text: tuple[str, ...],
+    target_lang: tuple[str, ...],
+    source_lang: str,
+    counts: tuple[int, ...],
+    limit: int,
+    force: bool,
+) -> None:
+    """Average checkpoints, and choose the weights of the search.
+
+    The average with the best BLEU on dev becomes chosen.pth. Then the CTC weight and the length bonus with which
+    chosen.pth has the best BLEU on dev become search.yaml.
+
+    Averaging harms very short trainings, whose loss still falls, so decoding decides how many checkpoints are averaged.
+    For a model of several pairs, give --data, --text and --target-lang once for each pair; the mean of their BLEU
+    decides.
+    """
+    from simulst.errors import SimulstError
+    from simulst.training.average import CHOSEN, Dev, choose, is_chosen
+
+    if not len(data) == len(text) == len(target_lang):
+        raise SimulstError("--data, --text, --target-lang: give them equally often, once for each target language.")
+    devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
+    if not force and is_chosen(experiment, devs, counts, limit):
+        print(f"{experiment / CHOSEN}: complete; --force does it again")
+        return
+    found = choose(experiment, devs, source_lang, list(counts), limit)
+    averages = ", ".join(f"{count}: {bleu:.1f}" for count, bleu in found.averages.items())
+    print(f"BLEU on dev by number of averaged checkpoints: {averages}")
+    weights = f"ctc_weight {found.search.ctc_weight:g} and length_bonus {found.search.length_bonus:g}"
+    print(f"BLEU on dev with {weights}: {found.searched:.1f}")
+
+
+# ---- Hugging Face ----
+
+
+@train.command()
+@click.option("--config", required=True, type=PATH, help="Such as conf/train/whisper_finetune.yaml.")
+@click.option("--model", type=PATH, help="Model to begin with: a folder, or a name on the hub.")
+@click.option("--pair", "pairs", required=True, multiple=True, help="Languages spoken and written, such as en-de.")
+@click.option("--train", "train_dirs", required=True, multiple=True, type=PATH, help="Training data directory.")
+@click.option("--valid", "valid_dirs", required=True, multiple=True, type=PATH, help="Development data directory.")
+@click.option("--out", required=True, type=PATH, help="Folder of the training.")
+@force_option("Delete the training in --out, and begin again.")
+def finetune(
+    config: Path,
+    model: Path | None,
+    pairs: tuple[str, ...],
+    train_dirs: tuple[Path, ...],
+    valid_dirs: tuple[Path, ...],
+    out: Path,
+    force: bool,
+) -> None:
+    """Fine-tune a model of Hugging Face's, or train it from scratch.
+
+    It is a speech-to-text model. Give --pair, --train and --valid once for each data directory; a pair may stand
+    several times. The result is the folder model/ in --out, which --model of the other commands takes. The same command
+    goes on after an interruption.
+    """
+    from simulst.errors import SimulstError
+    from simulst.training.finetune import finetune
+    from simulst.training.speech_text import Part
+
+    if not len(pairs) == len(train_dirs) == len(valid_dirs):
+        raise SimulstError("--pair, --train, --valid: give them equally often, once for each data directory.")
+    train = [Part(pair, data) for pair, data in zip(pairs, train_dirs, strict=True)]
+    valid = [Part(pair, data) for pair, data in zip(pairs, valid_dirs, strict=True)]
+    finetune(config, model, train, list(dict.fromkeys(valid)), out, force)

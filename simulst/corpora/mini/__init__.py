@@ -1,1 +1,0 @@
-"""The mini recipe's corpus: parallel sentences from a grammar, spoken by a synthesiser."""

@@ -1,1 +1,0 @@
-"""Acted speech with text in several languages, from two games that are free to distribute; see egs/voices."""

@@ -1,0 +1,64 @@
+"""Read a log of any form."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from simulst.errors import SimulstError
+from simulst.log.instance import Instance
+from simulst.log.simuleval import read_simuleval
+from simulst.log.simulstream import read_simulstream
+
+
+def read_log(path: str | Path, unit: str = "word", utterances: int = 0) -> list[Instance]:
+    """Read a whole log, ours, SimulEval's or simulstream's, in the order of `index`.
+
+    Warns of faults that can be scored: missing indices; delays that fall or are negative; elapsed times that are
+    missing, 0 or less than the delays. Elapsed times that are all 0 were not measured, so they are removed.
+
+    path: the log, or a folder with instances.log. The log may be a pipe, or compressed with gzip.
+    unit: "word" or "char", the unit of the delays, which a log of simulstream does not tell.
+    utterances: how many the log should have, as a run's config.yaml says; 0: unknown.
+
+    Raises SimulstError: the log is missing or empty; a line is not a log entry; a field has the wrong type, or a time
+        is NaN or infinite; an index appears twice; the numbers of delays and elapsed times differ; times are in
+        seconds. (`check_units` compares the delays with the words, as that needs the unit.)
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / "instances.log"
+    # Not splitlines(): the text may hold U+2028 and similar separators.
+    lines = _read_text(path).split("\n")
+    if _is_simulstream(lines):
+        return read_simulstream(lines, unit, path)
+    return read_simuleval(lines, path, utterances)
+
+
+def _is_simulstream(lines: Sequence[str]) -> bool:
+    """Whether these are the lines of simulstream's log, by the first that is not empty."""
+    first = next((line for line in lines if line.strip()), "")
+    try:
+        row = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "index" not in row and ("model_loading_time" in row or "id" in row)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        data = path.read_bytes()  # a pipe can be read only once
+        if data.startswith(b"\x1f\x8b"):
+            data = gzip.decompress(data)
+        return data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SimulstError(f"{path}: no such log; give an instances.log or the run's folder.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise SimulstError(f"{path}: damaged gzip ({error}); copy or compress the log again.") from error
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); give an instances.log.") from error
+    except OSError as error:
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}); give an instances.log.") from error

@@ -1,0 +1,58 @@
+"""The file of a model in CTranslate2's form (model.bin): named arrays."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from simulst.errors import SimulstError
+
+VERSION = 6  # of the form
+TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
+BFLOAT16 = 5  # which numpy does not have; such arrays are given as int16
+Variables = dict[str, np.ndarray]
+
+
+def read_variables(path: Path) -> Variables:
+    """The variables of a model.bin. Those that are equal are one array. An array is read from disk where it is used.
+
+    Raises SimulstError: another version, or a file that ends too early.
+    """
+    place = 0
+
+    def number(form: str) -> int:
+        nonlocal place
+        [value] = struct.unpack_from("<" + form, data, place)
+        place += struct.calcsize(form)
+        return value
+
+    def text() -> str:
+        nonlocal place
+        size = number("H")
+        place += size
+        return bytes(data[place - size : place]).rstrip(b"\0").decode()
+
+    try:
+        with path.open("rb") as file:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        version = number("I")
+        if version != VERSION:
+            raise SimulstError(f"{path}: version {version} of CTranslate2's form; give one of version {VERSION}.")
+        text(), number("I")  # the kind of model, and its revision
+        variables: Variables = {}
+        for _ in range(number("I")):
+            name = text()
+            shape = [number("I") for _ in range(number("B"))]
+            kind, size = number("B"), number("I")
+            values = np.dtype(np.int16 if kind == BFLOAT16 else TYPES[kind])
+            variables[name] = np.frombuffer(data, values, size // values.itemsize, place).reshape(shape)
+            place += size
+        for _ in range(number("I")):
+            alias = text()
+            variables[alias] = variables[text()]
+    except (struct.error, KeyError, ValueError, UnicodeDecodeError) as error:
+        raise SimulstError(f"{path}: broken, or not CTranslate2's ({error}); bring the model again.") from error
+    return variables

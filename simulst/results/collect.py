@@ -1,0 +1,163 @@
+"""Collect a section of results from the folders of finished runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from simulst.errors import SimulstError
+from simulst.findings import Decided, decide, decided, load_findings
+from simulst.options import read_fields, read_json_fields
+from simulst.prefix.pairs import COUNTS
+from simulst.report.difference import Comparison, compare_runs, comparisons_of, equal_texts_table
+from simulst.report.table import (
+    PairCounts,
+    PredictorScores,
+    ScoredRun,
+    Table,
+    check_metric,
+    find_runs,
+    load_runs,
+    pairs_table,
+    predictor_table,
+)
+from simulst.results.section import Run, Section
+from simulst.runs import SCORES, read_run_config
+
+logger = logging.getLogger(__name__)
+
+TRAIN = "run the recipe's stage train first"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the figures of a section come from.
+
+    folders: hold scored runs, at any depth.
+    tests: two runs each, whose difference is tested: their folders, whole or below one of `folders`.
+    equal_texts: whether to count the equal texts of each two offline runs.
+    findings: files of findings. trainings: the runs that they are tested on, one folder or pattern for each training;
+        empty: `folders`.
+    pairs: folders of prefix pairs, one for each filter. predictor: folder of the boundary predictor.
+    tables: files of tables in JSON. text: a file whose text is shown.
+    """
+
+    folders: tuple[Path, ...] = ()
+    tests: tuple[tuple[str, str], ...] = ()
+    equal_texts: bool = False
+    findings: tuple[Path, ...] = ()
+    trainings: tuple[Path, ...] = ()
+    pairs: tuple[Path, ...] = ()
+    predictor: Path | None = None
+    tables: tuple[Path, ...] = ()
+    text: Path | None = None
+
+
+def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = ()) -> Section:
+    """A section. title, command, curve: as in `Section`.
+
+    Raises SimulstError: there is nothing to collect; a run, a table or a file of findings is missing or broken; a run
+        has not the lags of the curve; findings can't be tested.
+    """
+    folders = find_runs(sources.folders) if sources.folders else []
+    runs = load_runs(folders) if folders else []
+    for run in runs:
+        for metric in curve:
+            check_metric(run, metric)
+    tables = []
+    if sources.equal_texts:
+        tables.append(equal_texts_table(folders))
+    if sources.pairs:
+        files = {folder.name: folder / "train" / COUNTS for folder in sources.pairs}
+        tables.append(pairs_table({name: read_json_fields(PairCounts, file, TRAIN) for name, file in files.items()}))
+    if sources.predictor:
+        tables.append(predictor_table(read_json_fields(PredictorScores, sources.predictor / SCORES, TRAIN)))
+    for file in sources.tables:
+        tables += _read_tables(file)
+    section = Section(
+        title,
+        command.strip(),
+        tuple(curve) if runs else (),
+        runs=tuple(map(_run_of, runs)),
+        comparisons=tuple(_comparisons(sources)),
+        findings=tuple(_findings(sources)),
+        tables=tuple(tables),
+        text=sources.text.read_text(encoding="utf-8").strip() if sources.text else "",
+    )
+    if section == replace(Section(title, section.command), curve=section.curve):
+        raise SimulstError(
+            f"{title}: there is nothing to write; give folders of runs, findings with --training, or --table."
+        )
+    return section
+
+
+def _run_of(run: ScoredRun) -> Run:
+    config = read_run_config(run.folder)
+    return Run(
+        run.name,
+        run.curve,
+        run.value,
+        run.read,
+        run.scores,
+        _portable(config.decoding),
+        config.weights or None,
+        config.date or None,
+        config.commit or None,
+        config.processor or None,
+    )
+
+
+def _portable(value: Any) -> Any:
+    """A configuration without the folders of this machine: of an absolute path only the name stays."""
+    if isinstance(value, dict):
+        return {key: _portable(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_portable(part) for part in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
+def _comparisons(sources: Sources) -> list[Comparison]:
+    found = []
+    for names in sources.tests:
+        places = [next(filter(Path.is_dir, (Path(n), *(f / n for f in sources.folders))), None) for n in names]
+        if places[0] and places[1]:
+            found.append((*names, compare_runs(places[0], places[1])))
+        else:
+            logger.warning(
+                "%s: has not both runs, %s and %s, so their difference is not tested.",
+                ", ".join(map(str, sources.folders)),
+                *names,
+            )
+    return comparisons_of(found)
+
+
+def _findings(sources: Sources) -> list[Decided]:
+    if not sources.findings:
+        return []
+    if len(sources.folders) > 1 and not sources.trainings:
+        raise SimulstError(
+            f"{sources.folders[0]} and other folders: say which runs are one training, by --training for each of them."
+        )
+    papers = load_findings(sources.findings)
+    trainings = sources.trainings or sources.folders
+    outcomes = iter(decide([finding for of_paper in papers.values() for finding in of_paper], trainings))
+    return list(decided({paper: [next(outcomes) for _ in of_paper] for paper, of_paper in papers.items()}))
+
+
+def _read_tables(file: Path) -> list[Table]:
+    """The tables of a file: a list of them in JSON. Raises SimulstError: it is missing or broken."""
+    remedy = 'give a list of tables in JSON, such as [{"head": ["Pair", "Lines"], "rows": [["en-de", 600]]}]'
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SimulstError(f"{file}: no such file; {remedy}.") from None
+    except (OSError, ValueError) as error:
+        raise SimulstError(f"{file}: not valid JSON ({error}); {remedy}.") from error
+    tables = read_fields(list[Table], content, str(file), remedy)
+    if wrong := next((table for table in tables if any(len(row) != len(table.head) for row in table.rows)), None):
+        raise SimulstError(f"{file}: below {', '.join(wrong.head)}, a row has another number of cells; {remedy}.")
+    return tables

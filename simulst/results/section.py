@@ -1,0 +1,135 @@
+"""What was measured, as plain data: `results/<recipe>/<section>.json`.
+
+A section is what one stage decodes on one test set. `simulst results write` writes the file, and git keeps it:
+
+    {
+      "title": "mini en-de, tst-COMMON",                 heading on the page, and title of the curve
+      "command": "./run.sh --recipe mini",               makes the runs
+      "curve": ["AL", "LAAL"],                           lags over which the curve is drawn; [] for no curve
+      "rounded": false,                                  true: figures were taken over from a page of an earlier version
+      "runs": [
+        {
+          "name": "LA-2_640ms",                          in the order of the table
+          "curve": "LA-2", "value": 640, "read": "block",    its place on the curve, and the type of READ
+          "scores": {"BLEU": 73.6, "BLEU_low": 71.5, …}, as in the run's scores.json
+          "configuration": {"read": {…}, …} or null,     as in conf/decode/
+          "weights": "…",                                digest of the model's weights
+          "date": "2026-11-26", "commit": "…", "processor": "…"    of the decoding; null if unknown
+        }, …
+      ],
+      "comparisons": […],                                paired tests of two runs: `report.difference.Comparison`
+      "findings": […],                                   verdicts, effects, intervals, p: `findings.Decided`
+      "tables": […],                                     figures that are not of runs: `report.table.Table`
+      "text": ""                                         shown as it is
+    }
+
+Figures of a page that was taken over are rounded as the page had them, and its "p < 0.001" is 0 here. Their dates and
+commits are those of the page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from simulst.errors import SimulstError
+from simulst.files.folder import write_atomically
+from simulst.findings import Decided
+from simulst.options import read_json_fields
+from simulst.report.difference import Comparison
+from simulst.report.table import Row, Table
+
+REMEDY = "write it again by simulst results write, or take it back from git"
+
+
+@dataclass(frozen=True)
+class Run(Row):
+    """A run in a section. configuration: as in conf/decode/; None if unknown. weights: digest of the model's weights.
+
+    date, commit, processor: when, by which commit of simulst and where it was decoded; None if unknown.
+    """
+
+    configuration: dict[str, Any] | None = None
+    weights: str | None = None
+    date: str | None = None
+    commit: str | None = None
+    processor: str | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """The content of a file; see above."""
+
+    title: str
+    command: str
+    curve: tuple[str, ...] = ()
+    rounded: bool = False
+    runs: tuple[Run, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    findings: tuple[Decided, ...] = ()
+    tables: tuple[Table, ...] = ()
+    text: str = ""
+
+    def figures(self) -> Section:
+        """The section without when and where it was decoded."""
+        return replace(self, runs=tuple(replace(run, date=None, commit=None, processor=None) for run in self.runs))
+
+
+def check_name(name: str, what: str) -> None:
+    """Raise SimulstError if a section or recipe can't be the name of a file. what: which of them."""
+    if not re.fullmatch(r"\w[\w+.-]*", name):
+        raise SimulstError(f"{what} '{name}': give a name of letters, digits, +, -, _ and dots.")
+
+
+def read_section(path: Path) -> Section:
+    """Read a section. Raises SimulstError: the file is missing, broken, or lacks a field."""
+    section = read_json_fields(Section, path, REMEDY)
+    names = [run.name for run in section.runs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SimulstError(f"{path}: two runs are called {twice}; {REMEDY}.")
+    return section
+
+
+def read_sections(folder: Path) -> dict[str, Section]:
+    """The sections of a folder by their names, in the order of the names. Raises SimulstError: as `read_section`."""
+    return {path.stem: read_section(path) for path in sorted(folder.glob("*.json"))}
+
+
+def write_section(path: Path, section: Section) -> bool:
+    """Write a section, and return whether the file has changed.
+
+    If its figures stay, so do the dates, commits and processors of the file: the runs are the same, or repeat them.
+    Raises SimulstError: the file can't be written.
+    """
+    text = to_json(section)
+    if path.is_file():
+        try:
+            old = read_section(path)
+        except SimulstError:
+            old = None  # a broken one is replaced
+        if old and to_json(old.figures()) == to_json(section.figures()):
+            return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text)
+    return True
+
+
+def to_json(section: Section) -> str:
+    """A section's file: a line for each value, so that git shows what has changed."""
+    return _lines(asdict(section), "", 3) + "\n"
+
+
+def _lines(value: Any, indent: str, depth: int) -> str:
+    """JSON of a value, with a line for each part down to `depth`; a list of plain values stays on one line."""
+    deeper = indent + "  "
+    if depth and value and isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {_lines(part, deeper, depth - 1)}" for key, part in value.items()]
+    elif depth and isinstance(value, list | tuple) and any(isinstance(part, dict | list | tuple) for part in value):
+        parts = [_lines(part, deeper, depth - 1) for part in value]
+    else:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{begin}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{end}"

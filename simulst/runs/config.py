@@ -1,0 +1,176 @@
+"""A run's config.yaml: all that the run depends on, except the audio, of which the log has digests."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import simulst
+from simulst.background import NOTHING
+from simulst.config import Decoding
+from simulst.data.datadir import Utterance
+from simulst.errors import SimulstError
+from simulst.files.folder import sha256_of, write_atomically
+from simulst.files.lock import digest
+from simulst.files.yaml import load_yaml
+from simulst.machine.processor import processor
+from simulst.models import digest_of_part
+from simulst.options import read_fields
+from simulst.runs.task import Task
+
+CONFIG = "config.yaml"
+AGAIN = "give another --out, or use --force to decode again."
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What a run's config.yaml says.
+
+    decoding: the decoding configuration as it was read; it has a `read` with a `type`.
+    label, strategy, curve: its names, as in `simulst.config.Decoding`.
+    task: model, languages and unit.
+    weights: digest of the model's files.
+    files: path → digest, of each file or model that a policy loads.
+    code: module → digest, of each module of the user's own policies.
+    utterances: how many there are.
+    names: digest of their names.
+    context: digest of what is known of the recordings; empty: nothing.
+    date, commit, processor: the day on which the run began, simulst's commit, and the machine. They are not compared.
+
+    Runs of older versions did not record all of this: what is missing is empty.
+    """
+
+    decoding: dict[str, Any]
+    label: str
+    strategy: str
+    curve: tuple[str, float | None]
+    task: Task
+    weights: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
+    utterances: int = 0
+    names: str = ""
+    context: str = ""
+    date: str = ""
+    commit: str = ""
+    processor: str = ""
+
+    @property
+    def read(self) -> dict[str, Any]:
+        """READ's type and options."""
+        read: dict[str, Any] = self.decoding["read"]
+        return read
+
+
+def new_run_config(decoding: Decoding, task: Task, weights: str, utterances: Sequence[Utterance]) -> RunConfig:
+    """The configuration of a run that begins now. Raises SimulstError: a file that a policy loads can't be read."""
+    backgrounds = [utterance.background for utterance in utterances]
+    return RunConfig(
+        decoding=decoding.raw,
+        label=decoding.label,
+        strategy=decoding.strategy,
+        curve=decoding.curve,
+        task=task,
+        weights=weights,
+        files={path: digest_of_part(path) for path in decoding.files if Path(path).exists()},
+        code={name: sha256_of(Path(str(sys.modules[name].__file__))) for name in decoding.modules},
+        utterances=len(utterances),
+        names=digest(utterance.name for utterance in utterances),
+        context=digest(map(str, backgrounds)) if any(known != NOTHING for known in backgrounds) else "",
+        date=datetime.date.today().isoformat(),
+        commit=_commit(),
+        processor=processor(),
+    )
+
+
+def write_run_config(folder: Path, config: RunConfig) -> None:
+    """Raises SimulstError: the disk is full."""
+    task = {**asdict(config.task), "options": dict(config.task.options)}
+    # SimulEval wants the first two to score the folder.
+    content = {"source_type": "speech", "target_type": "text", **asdict(config), "task": task}
+    content["curve"] = list(config.curve)
+    write_atomically(folder / CONFIG, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+def read_run_config(folder: Path) -> RunConfig:
+    """A run's configuration. Raises SimulstError: config.yaml is missing, or simulst did not write it."""
+    path, remedy = folder / CONFIG, "give a folder that simulst evaluate made"
+    if not path.is_file():
+        raise SimulstError(f"{path}: no such file; {remedy}.")
+    try:
+        content = load_yaml(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        content = None
+    where = f"{path}: not the config.yaml of a simulst run"
+    if isinstance(content, dict):
+        task = content.get("task", {})
+        unknown = {"model": "", "source_language": "", "target_language": ""}
+        content = {
+            "curve": (content.get("strategy"), None),
+            **content,
+            "task": {**unknown, **task} if isinstance(task, dict) else task,
+        }
+    read_fields(_Config, content, where, remedy)
+    return read_fields(RunConfig, content, where, remedy)
+
+
+def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
+    """Raise SimulstError if the run in a folder is not the one that was asked for."""
+    was, wanted = asdict(old), asdict(new)
+    if new.weights and old.weights == new.weights:
+        was["task"]["model"] = new.task.model  # one model's path can be written in several ways
+    for name in ("date", "commit", "processor"):
+        del wanted[name]
+    for key, value in wanted.items():
+        # What an older version did not record is empty, and not compared; it knew no context.
+        if was[key] != value and (was[key] or key == "context"):
+            what = {
+                "weights": "another model",
+                "files": "another predictor or guide",
+                "code": "another version of your policy",
+                "names": "other utterances",
+                "context": "another context",
+            }.get(key)
+            if what:
+                raise SimulstError(f"{folder}: holds a run of {what} under the same name; {AGAIN}")
+            raise SimulstError(f"{folder}: holds a run whose '{key}' is {was[key]!r}, not {value!r}; {AGAIN}")
+
+
+@dataclass
+class _Read:
+    """READ in a run's config.yaml, as far as tables look at it."""
+
+    type: str
+    initial_wait_ms: float = 0.0
+
+
+@dataclass
+class _Decoding:
+    read: _Read
+
+
+@dataclass
+class _Config:
+    label: str
+    decoding: _Decoding
+
+
+@functools.cache
+def _commit() -> str:
+    """The commit of simulst's checkout; empty if it is installed otherwise."""
+    root = Path(simulst.__file__).parents[1]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

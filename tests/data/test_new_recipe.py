@@ -1,0 +1,62 @@
+"""New recipes: what the templates become, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulst.data.new_recipe import new_recipe
+from simulst.errors import SimulstError
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = ROOT / "egs/TEMPLATE"
+
+
+@pytest.mark.parametrize("template", sorted(path.name for path in TEMPLATES.iterdir()))
+def test_a_recipe(tmp_path: Path, template: str) -> None:
+    out = new_recipe(tmp_path, TEMPLATES, template, "covost_de", "de-en")
+    assert out == tmp_path / "covost_de" and list(tmp_path.iterdir()) == [out]
+    texts = {path.name: path.read_text() for path in out.rglob("*") if path.is_file()}
+    assert {"run.sh", "README.md"} <= texts.keys()
+    assert not any("{{" in text for text in texts.values())
+    assert os.access(out / "run.sh", os.X_OK) and not os.access(out / "corpus.sh", os.X_OK)
+    assert "pairs=de-en\n" in texts["corpus.sh"] and "<!-- results -->\n<!-- end results -->\n" in texts["README.md"]
+
+
+@pytest.mark.parametrize(
+    ("template", "name", "pair", "message"),
+    [
+        ("kaldi", "new", "de-en", r"no template 'kaldi'; choose from .*tsv"),
+        ("..", "new", "de-en", r"no template '\.\.'"),
+        ("", "new", "de-en", r"no template ''"),
+        ("tsv", "TEMPLATE", "de-en", "'TEMPLATE' cannot name a recipe"),
+        ("tsv", "../new", "de-en", "cannot name a recipe"),
+        ("tsv", "a b", "de-en", "cannot name a recipe"),
+        ("tsv", "new\n", "de-en", "cannot name a recipe"),
+        ("tsv", "", "de-en", "cannot name a recipe"),
+        ("tsv", "new", "deen", "'deen' is no language pair; give it as source-target"),
+        ("tsv", "new", "de-en fr-en", "is no language pair"),
+        ("tsv", "new", "$(id)-en", "is no language pair"),
+        ("tsv", "taken", "de-en", r"taken: is there already; choose another name"),
+        ("tsv", "a_file", "de-en", r"a_file: is there already"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, template: str, name: str, pair: str, message: str) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken/run.sh").write_text("mine")
+    (tmp_path / "a_file").write_text("mine")
+    with pytest.raises(SimulstError, match=message):
+        new_recipe(tmp_path, TEMPLATES, template, name, pair)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a_file", "taken"]
+    assert (tmp_path / "taken/run.sh").read_text() == (tmp_path / "a_file").read_text() == "mine"
+
+
+def test_the_command_prints_one_sentence() -> None:
+    command = [sys.executable, "-m", "simulst", "data", "new-recipe", "mini", "--pair", "en-de"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert run.returncode == 1 and run.stderr.count("\n") == 1
+    assert run.stderr.startswith("simulst: error: ") and "mini: is there already" in run.stderr

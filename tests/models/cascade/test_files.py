@@ -1,0 +1,177 @@
+"""The files that a model is made of are those that loading reads, as the file system saw it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import ctranslate2
+import pytest
+import speaker
+import tiny_espnet
+import tiny_huggingface
+import tiny_whisper
+import transformers
+import yaml
+from inotify_simple import INotify, flags
+
+from simulst.errors import SimulstError
+from simulst.models import digest_of_part, digest_of_weights, files_of_model, files_of_part, load_model
+
+OTHER = ("README.md", "model.fp32.safetensors", "model.fp32.safetensors.index.json", "made_of.json", "old.pth", "a.py")
+"""Files that lie beside models and are no part of them."""
+
+
+def cascade(translator: str, model: Callable[[Path], Path], **options: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        named = {name: str(folder / value) for name, value in options.items()}
+        return speaker.write(folder, {"type": translator, "model": str(model(folder)), **named}, "a cat")
+
+    return write
+
+
+def converted(folder: Path, **options: str) -> Path:
+    original = tiny_huggingface.write_text_model(folder / "original", "marian", pad_last=True)
+    files = [] if options else ["tokenizer.json", "tokenizer_config.json"]
+    converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=files)
+    return Path(converter.convert(str(folder / "model")))
+
+
+def experiment(folder: Path) -> Path:
+    tiny_espnet.write(folder, "contextual_block_conformer", 0)
+    (folder / "exp/st/search.yaml").write_text("ctc_weight: 0.1\n")
+    return folder / "exp/st"
+
+
+def with_a_decoding_file(folder: Path) -> Path:
+    """A recogniser of ESPnet's under a configuration in a file, and a command that runs a script."""
+    (folder / "inner.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: all}\n")
+    (folder / "translate.sh").write_text("cat\n")
+    recogniser = {"model": str(experiment(folder)), "decoding": "inner.yaml"}
+    translator = {"type": "command", "command": f"sh {folder / 'translate.sh'}"}
+    path = folder / "cascade.yaml"
+    path.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
+    return path
+
+
+MODELS: dict[str, Callable[[Path], Path]] = {
+    "espnet": experiment,
+    "whisper": lambda folder: tiny_whisper.write(folder / "model", eos=6),
+    "hf-whisper": lambda folder: tiny_huggingface.write(folder / "model", "whisper"),
+    "hf-mbart": lambda folder: tiny_huggingface.write(folder / "model", "mbart"),
+    "hf-speech_to_text": lambda folder: tiny_huggingface.write(folder / "model", "speech_to_text"),
+    "hf-seamless": lambda folder: tiny_huggingface.write(folder / "model", "seamless"),
+    "text": cascade("huggingface", lambda folder: tiny_huggingface.write_text_model(folder / "model", "m2m")),
+    "llm": cascade("llm", lambda folder: tiny_huggingface.write_language_model(folder / "model", "llama")),
+    "ctranslate2": cascade("ctranslate2", converted),
+    "tokenizer": cascade("ctranslate2", lambda folder: converted(folder, tokenizer="x"), tokenizer="original"),
+    "command": with_a_decoding_file,
+}
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[set[Path]]:
+    """What is opened in a folder, at any depth, by libraries too; known once the block has ended."""
+    opened: set[Path] = set()
+    with INotify() as inotify:
+        places = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+        watches = {inotify.add_watch(place, flags.OPEN): place for place in places}
+        yield opened
+        opened |= {watches[event.wd] / event.name for event in inotify.read(timeout=0)}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_loading_reads_these_files(kind: str, tmp_path: Path) -> None:
+    path = MODELS[kind](tmp_path)
+    for folder in {path.parent, *(file.parent for file in files_of_model(path, {}))}:
+        for name in OTHER if tmp_path in (folder, *folder.parents) else ():
+            if not (folder / name).exists():
+                (folder / name).write_text("{}")
+    with watched(tmp_path) as opened:
+        load_model(path)
+    found = files_of_model(path, {})
+    assert len(found) == len(set(found))
+    here = {file.resolve() for file in found if tmp_path in file.parents}
+    script = {tmp_path / "translate.sh"} & here  # it is read once it runs
+    assert here == {file.resolve() for file in opened if file.is_file()} | script
+    digest = digest_of_weights(path, {})
+    for file in here:
+        before = file.read_bytes()
+        with file.open("ab") as changed:
+            changed.write(b" ")
+        assert digest_of_weights(path, {}) != digest, file
+        file.write_bytes(before)
+    assert digest_of_weights(path, {}) == digest
+
+
+def test_a_packed_experiment_is_its_zip(tmp_path: Path) -> None:
+    from espnet2.main_funcs.pack_funcs import pack
+
+    path = experiment(tmp_path)
+    config = {"st_train_config": path / "config.yaml"}
+    pack({"st_model_file": path / "valid.acc.ave.pth"}, config, tmp_path / "packed.zip")
+    assert files_of_model(tmp_path / "packed.zip", {}) == (tmp_path / "packed.zip",)
+
+
+def test_shards(tmp_path: Path) -> None:
+    """Weights in several files are those of their index."""
+    path = tiny_huggingface.write(tmp_path / "model", "whisper")
+    model = transformers.WhisperForConditionalGeneration.from_pretrained(path)
+    model.save_pretrained(path, max_shard_size="20KB")
+    (path / "model.safetensors").unlink(missing_ok=True)
+    with watched(tmp_path) as opened:
+        load_model(path)
+    weights = [file.name for file in files_of_model(path, {}) if "model" in file.name]
+    assert len(weights) > 2 and weights[-1] == "model.safetensors.index.json"
+    assert set(files_of_model(path, {})) == {file for file in opened if file.is_file()}
+    (path / weights[-1]).write_text("[]")
+    with pytest.raises(SimulstError, match="not an index of weights"):
+        files_of_model(path, {})
+
+
+def test_code_is_part_of_a_model_that_may_run_it(tmp_path: Path) -> None:
+    path = tiny_huggingface.write(tmp_path / "model", "mbart")
+    (path / "modeling.py").write_text("")
+    assert path / "modeling.py" not in files_of_model(path, {})
+    assert path / "modeling.py" in files_of_model(path, {"trust_remote_code": True})
+
+
+def test_programs_of_a_command(tmp_path: Path) -> None:
+    found = files_of_model(with_a_decoding_file(tmp_path), {})
+    assert tmp_path / "translate.sh" in found and any(file.name == "sh" for file in found)
+    path = speaker.write(tmp_path, {"type": "command", "command": "no-such-program"}, "a cat")
+    with pytest.raises(SimulstError, match="there is no program 'no-such-program'"):
+        files_of_model(path, {})
+
+
+def test_own_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their modules are known; a module's classes are told apart."""
+    monkeypatch.syspath_prepend(tmp_path)
+    text = (
+        "class A:\n    sample_rate = 16000\n    def session(self, source, target, meter=None): ...\nclass B(A): ...\n"
+    )
+    (tmp_path / "own_model.py").write_text(text)
+    (tmp_path / "own_door.py").write_text("from own_model import A, B\n")
+    assert files_of_model("own_model:A", {}) == (tmp_path / "own_model.py",)
+    assert files_of_model("own_door:A", {}) == (tmp_path / "own_door.py", tmp_path / "own_model.py")
+    digests = {digest_of_weights(path, {}) for path in ("own_model:A", "own_model:B", "own_door:A")}
+    assert len(digests) == 3
+    (tmp_path / "own_model.py").write_text(text + "\n# changed\n")
+    assert digest_of_weights("own_model:A", {}) not in digests
+    del sys.modules["own_model"], sys.modules["own_door"]
+
+
+def test_what_a_policy_reads(tmp_path: Path) -> None:
+    path = experiment(tmp_path)
+    assert files_of_part(path) == files_of_model(path, {})
+    assert digest_of_part(path) == digest_of_weights(path, {})
+    file = tmp_path / "predictor.pth"
+    file.write_bytes(b"1")
+    assert files_of_part(file) == (file,)
+    before = digest_of_part(file)
+    file.write_bytes(b"22")
+    assert digest_of_part(file) != before
+    with pytest.raises(SimulstError, match="gone: cannot be read"):
+        digest_of_part(tmp_path / "gone")

@@ -1,0 +1,159 @@
+"""Commands beside evaluate and sweep, on runs and on audio."""
+
+import json
+import re
+import shutil
+import time
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from fake import RATE, FakeModel, Loudness
+from run_commands import COUNT, MODEL, command, sentence, simulst
+
+from simulst import stream
+from simulst.errors import SimulstError
+from simulst.log import read_log
+from simulst.models import load_model, option_names
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--source-lang", "sw"], "no language 'sw'; it has es, fr"),
+        (["--target-lang", "fr"], "no text in language 'fr'; it has en"),
+        (["--target-lang", "xx"], "'xx' is not the code of a language"),
+        (["--data", "/nowhere"], "/nowhere: no such data directory"),
+        (["--decoding", "/nowhere.yaml"], "/nowhere.yaml: no such configuration"),
+        (["--model", "/nowhere"], "/nowhere: no such model folder"),
+        (["--model", "fake:Nothing"], "fake:Nothing: cannot import"),
+        (["--model", "no_such_module:Model"], "no_such_module:Model: cannot import"),
+        (["--model", "fake:WORDS"], "fake:WORDS: not a model"),
+        (["--model", "."], "not a model that simulst knows"),
+        (["--model-option", "size=3"], "no option 'size'; it has vocabulary, seed, token_ms"),
+        (["--model-option", "seed"], "--model-option seed: give it as NAME=VALUE"),
+        (["--model-option", "seed=[1, 2]"], "must be a number, a word"),
+    ],
+)
+def test_bad_input(data: Path, more: list[str], words: str) -> None:
+    status, out, error = simulst(*command(data, "out", *more))
+    assert (status, out) == (1, "")
+    assert words in sentence(error)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--steps", "3"], "No such option"),
+        (["--jobs", "0"], "--jobs"),
+        (["--unit", "syllable"], "--unit"),
+    ],
+)
+def test_bad_usage(data: Path, args: list[str], words: str) -> None:
+    status, out, error = simulst(*command(data, "out", *args))
+    assert (status, out) == (2, "")
+    assert words in error.split("\n")[-1]
+    assert simulst("dekode")[0] == 2
+    assert simulst("evaluate", "--help")[0] == 0
+
+
+def test_score(data: Path) -> None:
+    assert simulst(*command(data))[0] == 0
+    out = data.parent / "out"
+    status, text, _ = simulst("score", out, "--bootstrap", 0, "--json")
+    assert status == 0
+    scores = json.loads((out / "scores.json").read_text())
+    again = {key: value for key, value in json.loads(text).items() if "signature" not in key}
+    assert again == {key: scores[key] for key in again} and "LAAL_CA" in again
+    status, _, error = simulst("score", out, "--unit", "char")
+    assert status == 1 and f"{out}, index 0: " in sentence(error)
+    log = out / "instances.log"
+    log.write_text(log.read_text().replace('"prediction": "', '"prediction": "more ', 1))
+    status, _, error = simulst("score", log)
+    assert status == 1 and "words but" in sentence(error)
+    status, _, error = simulst("score", data)
+    assert status == 1 and "no such log" in sentence(error)
+
+
+def test_export(data: Path) -> None:
+    """The references of recipes are called text.tc.LANG; every command finds them, and others by --text."""
+    (data / "text.en").rename(data / "text.tc.en")
+    shutil.copy(data / "text.tc.en", data / "text.lc.en")
+    (data / "text.lc.en").write_text((data / "text.lc.en").read_text().replace(" the", " THE"))
+    args = ["--data", data, "--target-lang", "en", "--out"]
+    status, out, error = simulst("export", *args, data.parent / "files")
+    assert (status, error) == (0, "") and "--source" in out
+    cased = (data.parent / "files" / "target.txt").read_text()
+    assert "the" in cased and "THE" not in cased
+    for path in (data.parent / "files" / "source.txt").read_text().split():
+        with wave.open(path) as file:
+            assert (file.getframerate(), file.getsampwidth()) == (16000, 2)
+    assert simulst("export", *args, data.parent / "lower", "--text", "lc.en")[0] == 0
+    assert (data.parent / "lower" / "target.txt").read_text() == cased.replace(" the", " THE")
+    status, _, error = simulst("export", *args, data.parent / "none", "--text", "xx")
+    assert status == 1 and f"{data}: no text in language 'xx'; it has lc.en, tc.en" in sentence(error)
+    assert simulst(*command(data))[0] == 0
+    assert [i.reference for i in read_log(data.parent / "out")] == cased.splitlines()
+
+
+def test_translate(data: Path) -> None:
+    name = f"u{COUNT - 1}"
+    args = ["--model", MODEL, "--source-lang", "es", "--target-lang", "en", "--decoding", data.parent / "la2.yaml"]
+    status, out, error = simulst("translate", data / f"{name}.wav", *args)
+    assert (status, error) == (0, "")
+    lines = [line.split(" s  ") for line in out.rstrip("\n").split("\n")]
+    assert simulst(*command(data))[0] == 0
+    instance = read_log(data.parent / "out")[-1]
+    assert " ".join(words for _, words in lines) == instance.prediction
+    assert [float(seconds) * 1000 for seconds, _ in lines] == sorted(set(instance.delays))
+    status, _, error = simulst("translate", data / "none.wav", *args)
+    assert status == 1 and "no such audio file" in sentence(error)
+    started = time.monotonic()
+    status, realtime, _ = simulst("translate", data / "u0.wav", "--realtime", *args)
+    assert status == 0 and realtime and time.monotonic() - started >= 1.0
+
+
+def test_translate_a_stream_of_any_length(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without --decoding it is cut at pauses; a configuration that takes minutes as one sentence is told of."""
+    monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
+    stream._warn_of_long_utterance.cache_clear()
+    speech, quiet = np.full(3 * RATE, 0.5, np.float32), np.zeros(61 * RATE, np.float32)
+    soundfile.write(data / "talk.wav", np.concatenate([speech, quiet] * 2), RATE)
+    args = [data / "talk.wav", "--model", MODEL, "--source-lang", "es", "--target-lang", "en"]
+    status, out, error = simulst("translate", *args)
+    assert (status, error) == (0, "") and "minutes" not in caplog.text
+    assert out.split(" s  ")[-1].strip()
+    times = [float(line.split()[0]) for line in out.splitlines()]
+    assert all(0 < time < 4 or 64 < time < 68 for time in times), "no text in silence"
+    soundfile.write(data / "quiet.wav", quiet, RATE)
+    status, out, error = simulst("translate", data / "quiet.wav", *args[1:])
+    assert (status, out, error) == (0, "", f"{data / 'quiet.wav'}: no words were written.")
+    status, _, _ = simulst("translate", *args, "--decoding", data.parent / "la2.yaml")
+    assert status == 0
+    assert "more than 2 minutes of audio are decoded as one sentence; add 'segment: {type: pause," in caplog.text
+
+
+def test_translate_in_real_time_tells_that_it_is_too_slow(data: Path) -> None:
+    options = ["--model", MODEL, "--model-option", "sleep=0.7", "--source-lang", "es", "--target-lang", "en"]
+    slow = data.parent / "slow.yaml"
+    slow.write_text("read: {type: chunk, ms: 100}\ncommit: {type: all}\nlate: {type: skip}\n")
+    status, out, error = simulst("translate", data / "u0.wav", *options, "--realtime", "--decoding", slow)
+    assert status == 0 and out
+    assert re.search(r"the machine is too slow: \d+ of \d+ decoding steps were left out; give longer chunks", error)
+
+
+def test_options_of_models_and_a_model_of_ones_own(tmp_path: Path) -> None:
+    model = load_model(MODEL, seed=3)
+    assert isinstance(model, FakeModel) and model.seed == 3
+    assert "threads" not in option_names(MODEL) and "sleep" in option_names(MODEL)
+    for name in ("model.bin", "vocabulary.json"):
+        (tmp_path / name).touch()
+    assert {"threads", "device", "compute_type"} <= set(option_names(tmp_path))
+    with pytest.raises(SimulstError, match=r"no option 'computetype'; it has .*compute_type"):
+        load_model(tmp_path, computetype="int8")
+    with pytest.raises(SimulstError, match=r"fake:FakeModel: the model has no option 'threads'"):
+        load_model(MODEL, threads=1)

@@ -1,0 +1,138 @@
+"""Runs through the command line: what is decoded, shared, kept and told."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from run_commands import COUNT, DURATIONS, LA2, MODEL, SWEEP, command, options, sentence, simulst, timeless
+
+from simulst.errors import SimulstError
+from simulst.log import read_log
+from simulst.runs import decode, score_run
+from simulst.stream import Emission, Stream
+
+
+def test_evaluate(data: Path) -> None:
+    status, out, error = simulst(*command(data))
+    assert (status, error) == (0, "")
+    assert "BLEU" in out
+    folder = data.parent / "out"
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "instances.log", "scores.json"]
+    log = read_log(folder)
+    assert [instance.name for instance in log] == [f"u{i}" for i in range(COUNT)]
+    assert [instance.source_length for instance in log] == DURATIONS
+    assert log[0].reads == [500, 1000]
+    assert all(instance.elapsed[-1] > instance.delays[-1] for instance in log)
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["sentences"] == COUNT and scores["BLEU"] > 10
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert config["label"] == "LA-2_beam2_500ms" and config["task"]["model"] == MODEL
+    assert config["source_type"] == "speech" and config["target_type"] == "text"
+
+
+def test_recognition_of_a_part(data: Path) -> None:
+    languages = ["--source-lang", "fr", "--target-lang", "fr", "--text", "en"]
+    assert simulst(*command(data, "out", "--draw", "3", *languages))[0] == 0
+    folder = data.parent / "out"
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["sentences"] == 3 and scores["CER"] > 0 and scores["WER"] > 0
+    (folder / "scores.json").unlink()
+    assert score_run(folder, "fr", "word") == scores
+
+
+def test_sharing_changes_no_log(data: Path) -> None:
+    for out, flag in (("shared", "--share"), ("alone", "--no-share")):
+        status, table, error = simulst(*command(data, out, flag, name="sweep"))
+        assert (status, error) == (0, "")
+        assert "LA-2" in table and "offline" in table
+    folders = sorted(path.name for path in (data.parent / "shared").iterdir())
+    assert folders == ["LA-2_1000ms", "LA-2_500ms", "hold-3_1000ms", "hold-3_500ms", "offline"]
+    for name in folders:
+        assert timeless(data.parent / "shared" / name) == timeless(data.parent / "alone" / name)
+
+
+def test_a_run_in_a_sweep_is_that_run_alone(data: Path) -> None:
+    grids = [{"read": {"type": "offline"}, "commit": {"type": "all"}}, yaml.safe_load(LA2)]
+    (data.parent / "sweep.yaml").write_text(yaml.safe_dump(grids))
+    assert simulst(*command(data, "sweep", name="sweep"))[0] == 0
+    assert simulst(*command(data, "alone"))[0] == 0
+    assert timeless(data.parent / "sweep" / "LA-2_beam2_500ms") == timeless(data.parent / "alone")
+
+
+def test_a_larger_sweep_decodes_what_is_new(data: Path) -> None:
+    note = data.parent / "note"
+    args = command(data, "out", *options(log=note), name="sweep")
+    (data.parent / "sweep.yaml").write_text("read: {type: offline}\ncommit: {type: all}")
+    assert simulst(*args)[0] == 0
+    (data.parent / "sweep.yaml").write_text(SWEEP)
+    assert simulst(*args)[0] == 0
+    assert Counter(note.read_text().split()) == {str(i): 5 for i in range(COUNT)}
+
+
+def test_a_policy_that_lets_nothing_through_is_told(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def told() -> list[str]:
+        return [message for message in caplog.messages if "nothing was written" in message]
+
+    assert simulst(*command(data, "out"))[0] == 0 and not told()
+    (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: hold, n: 1000}\n")
+    assert simulst(*command(data, "other"))[0] == 0
+    [said] = told()
+    assert said.startswith("hold-1000_500ms: nothing was written before the end of any of 6 utterances; STOP or COMMIT")
+
+
+@pytest.mark.parametrize("waited", [0.0, 1e3])
+def test_computation_times_beside_other_work_are_told(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waited: float
+) -> None:
+    monkeypatch.setattr(decode, "waited_seconds", lambda before: waited)
+    assert simulst(*command(data, "out"))[0] == 0
+    told = [message for message in caplog.messages if "other work was in the way" in message]
+    assert len(told) == (waited > 0)
+    assert {instance.waited_ms or 0.0 for instance in read_log(data.parent / "out")} == {1000 * waited}
+
+
+def test_a_configuration_that_fails_does_not_take_the_others_with_it(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push = Stream.push
+
+    def fails(self: Stream, samples: np.ndarray, finished: bool = False) -> list[Emission]:
+        if self.decoding.label == "hold-3_500ms":
+            raise SimulstError("the model can't hold")
+        return push(self, samples, finished)
+
+    monkeypatch.setattr(Stream, "push", fails)
+    status, _, error = simulst(*command(data, "sweep", name="sweep"))
+    assert status == 1
+    assert f"{COUNT} of {COUNT} utterances failed" in sentence(error)
+    assert "First: u0 under hold-3_500ms: the model can't hold" in error
+    for folder in (data.parent / "sweep").iterdir():
+        lines = (folder / "instances.log").read_text().splitlines()
+        assert len(lines) == (0 if folder.name == "hold-3_500ms" else COUNT), folder
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_broken_file_costs_itself_only(data: Path, jobs: int) -> None:
+    whole = (data / "u2.wav").read_bytes()
+    (data / "u2.wav").write_bytes(whole[:100])
+    note = data.parent / "note"
+    args = command(data, "out", "--jobs", jobs, *options(log=note))
+    status, _, error = simulst(*args)
+    assert status == 1
+    assert f"1 of {COUNT} utterances failed, the others are in {data.parent / 'out'};" in sentence(error)
+    assert "First: u2: " in error and "truncated" in error
+    assert [instance.index for instance in read_log(data.parent / "out")] == [0, 1, 3, 4, 5]
+    assert not (data.parent / "out" / "scores.json").exists()
+    (data / "u2.wav").write_bytes(whole)
+    assert simulst(*args)[0] == 0
+    assert Counter(note.read_text().split()) == {str(i): 1 for i in range(COUNT)}
+    assert (data.parent / "out" / "scores.json").exists()
+
+
+def test_a_language_without_a_code_is_told_before_decoding(data: Path) -> None:
+    status, _, error = simulst(*command(data, "out", "--source-lang", "spanish"))
+    assert status == 1 and "'spanish' is not the code of a language" in sentence(error)
+    assert not (data.parent / "out").exists()

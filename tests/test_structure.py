@@ -1,0 +1,88 @@
+"""No circle of imports, of files or of packages.
+
+All imports count, also those in functions and under TYPE_CHECKING. `from a.b import c` is an import of a/b/c.py if
+there is such a file, or else of a/b.py or a/b/__init__.py: a package's __init__ is its face, and stands in the graph
+like any file. Python runs it also for `import a.b.c`, which does not count: whoever imports a file means that file.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1] / "simulst"
+Graph = Mapping[str, set[str]]
+
+
+def module_of(file: Path) -> str:
+    """The import path of a file; that of a package stands for its __init__."""
+    parts = file.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(tree: ast.AST, known: Iterable[str]) -> set[str]:
+    """The modules that a file imports, out of `known`. `from a import b` is a.b if that is a module, or else a."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+    whole = set()
+    for name in found:
+        while name and name not in known:
+            name = name.rpartition(".")[0]
+        whole.add(name)
+    return whole - {""}
+
+
+def imports_of_files() -> dict[str, set[str]]:
+    """Module → the modules that it imports."""
+    files = {module_of(file): file for file in ROOT.rglob("*.py")}
+    return {
+        module: imported(ast.parse(file.read_text(encoding="utf-8")), files) - {module}
+        for module, file in files.items()
+    }
+
+
+def imports_of_packages(files: Graph, depth: int) -> dict[str, set[str]]:
+    """Package → the packages that its files import. A file that is in no package of that depth stands for itself."""
+
+    def package(module: str) -> str:
+        return ".".join(module.split(".")[: depth + 1])
+
+    found: dict[str, set[str]] = {}
+    for module, others in files.items():
+        found.setdefault(package(module), set()).update(package(other) for other in others)
+    return {name: others - {name} for name, others in found.items()}
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """A shortest circle through each module that is in one, each circle once."""
+    found: dict[frozenset[str], list[str]] = {}
+    for start in sorted(graph):
+        way = {start: [start]}
+        queue = [start]
+        for module in queue:
+            for other in sorted(graph[module]):
+                if other == start:
+                    found.setdefault(frozenset(way[module]), [*way[module], start])
+                elif other not in way:
+                    way[other] = [*way[module], other]
+                    queue.append(other)
+    return list(found.values())
+
+
+def shown(found: Iterable[list[str]]) -> str:
+    return "\n".join(" -> ".join(circle) for circle in found)
+
+
+def test_no_circle_of_files() -> None:
+    found = circles(imports_of_files())
+    assert not found, f"circles of imports:\n{shown(found)}"
+
+
+def test_no_circle_of_packages() -> None:
+    found = circles(imports_of_packages(imports_of_files(), 1))
+    assert not found, f"circles of packages:\n{shown(found)}"
