@@ -156,7 +156,8 @@ class Stream:
 
         Raises SimulstError: audio after the end; samples that are not finite; COMMIT changed committed tokens.
         """
-        return run_alone(self.push_steps(samples, finished), self.meter)
+        with self.meter.running():  # the answers of its calls count, too
+            return run_alone(self.push_steps(samples, finished))
 
     def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
         """`push` in steps: whoever takes them answers their calls, alone or with those of other streams.

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from simulst.meter import Meter
-
 T = TypeVar("T")
 
 
@@ -31,20 +29,12 @@ def ask(call: Call) -> Steps[Any]:
     return (yield call)
 
 
-def run_alone(steps: Steps[T], meter: Meter | None = None) -> T:
-    """Run one computation to its end and return its result. Each call is answered by itself.
-
-    meter: counts the time that the answers take. It does not count the steps between them (see `Meter.metered`).
-    """
+def run_alone(steps: Steps[T]) -> T:
+    """Run one computation to its end and return its result. Each call is answered by itself."""
     try:
         call = next(steps)
         while True:
-            if meter is None:
-                answer = call.answer()
-            else:
-                with meter.running():
-                    answer = call.answer()
-            call = steps.send(answer)
+            call = steps.send(call.answer())
     except StopIteration as end:
         return end.value
 

@@ -102,10 +102,14 @@ class SegmentedStream:
 
     def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
         """Add audio; returns the words that became final. Arguments and errors are those of `Stream.push`."""
-        return run_alone(self.push_steps(samples, finished), self.meter)
+        with self.meter.running():
+            return run_alone(self.push_steps(samples, finished))
 
     def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
         """See `Stream.push_steps`."""
+        return self.meter.metered(self._pushed(samples, finished))
+
+    def _pushed(self, samples: np.ndarray, finished: bool) -> Steps[list[Emission]]:
         if self._finished:
             raise SimulstError("this stream has ended; open a new one for more audio.")
         self._audio = np.concatenate([self._audio, check_samples(samples)])
@@ -156,8 +160,7 @@ class SegmentedStream:
         chunk = self._audio[self._heard - self._start : end - self._start]
         hearing, padded = self._hearing, np.pad(chunk, (0, CHUNK - chunk.size))
         before = self.meter.seconds
-        with self.meter.running():
-            self._hearing = self.meter.shared(("hearing", end), lambda: hearing.next(padded))
+        self._hearing = self.meter.shared(("hearing", end), lambda: hearing.next(padded))
         self._heard = end
         self._pace.work(end * 1000 / SAMPLE_RATE, self.meter.seconds - before)
         return self._hearing.speech

@@ -724,8 +724,8 @@ def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
         return len(view.tokens) == 5
 
     found = session.search(given, BeamSearch(1), opened(Asks(ask, frozenset({Need.END_TIMES})))).best
-    whole = session._generated(given, BeamSearch(1), math.ceil(25.0 * 4) + 3)[0].tokens
-    ends = [5 + 0.02 * frame for frame in session._begins(whole)[1:]]
+    whole = session.search(given, BeamSearch(1), None).best
+    ends = session.end_times(whole)
     assert found == whole[:7] and len(asked) == 6
     for size, (tokens, times) in enumerate(asked):
         assert tokens == whole[2 : 2 + size] and times == pytest.approx(ends[2 : 2 + size])

@@ -16,7 +16,7 @@ from simulst.models.window import WindowedSession
 from simulst.search import BeamSearch
 from simulst.search.calls import run_alone
 
-SECOND = SAMPLE_RATE
+HALF = SAMPLE_RATE // 2
 
 
 class Plain(WindowedSession):
@@ -37,8 +37,8 @@ class Plain(WindowedSession):
 
     @property
     def holds(self) -> Any:
-        """The audio (in which each second has its number), and the text before it."""
-        return tuple(self._audio[::SECOND].tolist()), self._before, self._evicted, self._shown
+        """The audio (in which each half second has its number), and the text before it."""
+        return tuple(self._audio[::HALF].tolist()), self._before, self._evicted, self._shown
 
     def search(self, committed: Tokens, *_: Any) -> Found:
         return Found([Hypothesis(committed, hash(self.holds))])
@@ -46,11 +46,12 @@ class Plain(WindowedSession):
 
 def session(memo: Memo | None, before: Tokens, steps: list[tuple[str, int]]) -> tuple[Plain, Tokens]:
     """A session after some steps, and its committed tokens."""
-    one, committed, seconds = Plain(Meter(memo), before), (), 0
+    one, halves = Plain(Meter(memo), before), 0
+    committed: Tokens = ()
     for what, number in steps:
         if what == "extend":
-            one.extend(np.repeat(np.arange(seconds, seconds + number, dtype=np.float32), SECOND))
-            seconds += number
+            one.extend(np.repeat(np.arange(halves, halves + number, dtype=np.float32), HALF))
+            halves += number
         elif what == "commit":
             committed += tuple(range(number))
         elif what == "slide":
