@@ -19,7 +19,7 @@ import tiny_huggingface
 import yaml
 
 from simulst.log import read_log
-from simulst.models.cascade import read_settings
+from simulst.models.cascade.settings import read_settings
 from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 from simulst.report.table import find_runs
