@@ -242,7 +242,7 @@ def test_a_run_knows_its_guide(tmp_path: Path) -> None:
     run = RunFolder.read(tmp_path / "run", how, Task("large", "es", "en"), "weights", [utterance])
     (tmp_path / "run").mkdir()
     run.begin()
-    assert RunFolder.read(run.path, how, Task("large", "es", "en"), "weights", [utterance]).record == run.record
+    assert RunFolder.read(run.path, how, Task("large", "es", "en"), "weights", [utterance]).config == run.config
     weights = torch.load(guide / "valid.acc.ave.pth")
     torch.save({name: weight + 1 for name, weight in weights.items()}, guide / "valid.acc.ave.pth")
     with pytest.raises(SimulstError, match="run: holds a run of another predictor or guide under the same name"):
@@ -256,6 +256,6 @@ def test_a_run_knows_its_packed_guide(tmp_path: Path, checkpoint: str) -> None:
     for content in (b"one", b"two"):
         packed.write_bytes(content)
         how = Decoding(Chunk(1000), All(whole_words=True), CTCGuide(str(packed), 0.0, checkpoint=checkpoint))
-        records.append(RunFolder.read(tmp_path / "run", how, Task("large", "es", "en"), "weights", []).record["files"])
+        records.append(RunFolder.read(tmp_path / "run", how, Task("large", "es", "en"), "weights", []).config.files)
     assert [list(files) for files in records] == [[str(packed)]] * 2
     assert records[0] != records[1]
