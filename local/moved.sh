@@ -1,4 +1,5 @@
-# Stages and options that egs/mini/run.sh and egs/must_c/run.sh had before each system had a script of its own.
+# Stages and options that egs/mini/run.sh and egs/must_c/run.sh had before each system had a script of its own. All scripts say so:
+# who is sent to another one takes the old options along.
 for number in 11 12 13 14 15 16; do no_stage $number "stages 11 to 16 are now ./run.sh --recipe $recipe/paper_d"; done
 for number in 21 22 23; do no_stage $number "stages 21 to 23 are now ./run.sh --recipe $recipe/paper_a"; done
 no_stage 18 "stage 18 is now ./run.sh --recipe $recipe/extras/full_context"

@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 
-from simulst.errors import SimulstError, reason_of
+from simulst.errors import SimulstError, reason_of, remedy_of
 from simulst.files.yaml import load_yaml, read_yaml
 from simulst.needs import Need
 from simulst.options import build_options
@@ -350,7 +350,7 @@ def _find_class(key: str, name: str, where: str) -> type:
         raise SimulstError(f"{where}: '{key}': '{name}': {error}") from error
     except Exception as error:  # of any kind, as importing runs the user's code
         raise SimulstError(
-            f"{where}: '{key}': cannot import '{name}' ({reason_of(error)}); check the path, and PYTHONPATH."
+            f"{where}: '{key}': cannot import '{name}' ({reason_of(error)}); {remedy_of(error)}."
         ) from error
     kind = KINDS[key]
     if not (isinstance(cls, type) and issubclass(cls, kind) and _is_decorated(cls)):

@@ -59,6 +59,12 @@ class Session(ABC):
     trained_wait: tuple[int, float, int] | None = None
     background: Background = NOTHING
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for old, name in {"heard": "available", "gone": "evicted", "tell": "prompt"}.items():
+            if old in vars(cls):  # nobody would call it
+                raise SimulstError(f"{cls.__name__}: what was '{old}' in a session is '{name}' now; rename it.")
+
     def __init__(self, meter: Meter | None = None) -> None:
         self.meter = meter or Meter()
 

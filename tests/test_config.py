@@ -226,7 +226,11 @@ def test_bad_files(tmp_path: Path, text: str, parts: list[str]) -> None:
 
 @pytest.mark.parametrize("load", [load_decoding, load_sweep])
 def test_unreadable_files(tmp_path: Path, load: object) -> None:
-    for path, wrong in ((tmp_path / "none.yaml", "no such configuration file"), (tmp_path, "a folder; give a")):
+    for path, wrong in (
+        (tmp_path / "none.yaml", "no such configuration file"),
+        (tmp_path / "sweep_a.yaml", "no such configuration file.*earlier versions have other names now, see"),
+        (tmp_path, "a folder; give a"),
+    ):
         with pytest.raises(SimulstError, match=f"{path}: {wrong}"):
             load(path)  # type: ignore[operator]
     path = tmp_path / "latin1.yaml"

@@ -6,12 +6,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../../local/common.sh
 . ./corpus.sh
 . ../../local/systems/paper_c.sh
-. ../../local/moved.sh
-no_stage 17 "stage 17 is now ./run.sh --recipe mini/extras/talks"
-no_stage 19 "stage 19 is now ./run.sh --recipe mini/extras/repetition"
-no_stage 24 "stage 24 is now ./run.sh --recipe mini/extras/terms"
-no_stage 25 "stage 25 is now ./run.sh --recipe mini/paper_b"
-moved "now --tokens of ./run.sh --recipe mini/paper_b" b_models
 
 dependent_defaults() {
     if [ "$size" = small ]; then

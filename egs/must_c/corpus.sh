@@ -4,6 +4,7 @@ option pairs text en-de "language pairs, such as \"en-de\" or \"en-de en-ja\"; s
 option version "1|2|3|any" any "stop if the files are of another version; 2 and 3 look the same" more
 option on_error "drop|stop" drop "what to do at faulty segments; those that are dropped are counted" more
 stage data "data directories"
+. ../../local/moved.sh
 
 stage_data() {
     step "data directories"

@@ -6,7 +6,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../../local/common.sh
 . ./corpus.sh
 . ../../local/systems/paper_c.sh
-. ../../local/moved.sh
 
 begin "$@"
 run_stages

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from simulst.errors import SimulstError, reason_of
+from simulst.errors import SimulstError, reason_of, remedy_of
 from simulst.files.folder import digest_of_files, sha256_of
 from simulst.files.lock import digest
 from simulst.files.yaml import load_yaml
@@ -148,9 +148,7 @@ def _own(path: str | Path) -> Any:
     try:
         own = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # of any kind, as importing runs the user's code
-        raise SimulstError(
-            f"{path}: cannot import the model ({reason_of(error)}); check the path and PYTHONPATH."
-        ) from error
+        raise SimulstError(f"{path}: cannot import the model ({reason_of(error)}); {remedy_of(error)}.") from error
     session = getattr(own, "session", None)
     try:
         inspect.signature(session).bind(own, "en", "de", None)  # type: ignore[arg-type]

@@ -31,6 +31,10 @@ class Options(ABC):
             raise SimulstError(
                 f"the label of {cls.__name__} is no text; write one with options in braces, as label = 'LA-{{n}}'."
             )
+        if "swept" in vars(cls):
+            raise SimulstError(
+                f"{cls.__name__}: 'swept' is the name of an option now, in the class; write it as sweeps = 'n'."
+            )
         if "label" in vars(cls):
             cls.template = label
             delattr(cls, "label")

@@ -129,6 +129,14 @@ def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
         was["task"]["model"] = new.task.model  # one model's path can be written in several ways
     for name in ("date", "commit", "processor"):
         del wanted[name]
+    if not old.date:  # by a version that formed the digests of models in another way
+        for path in [path for path in was["files"] if Path(path).is_dir()]:
+            was["files"][path] = new.files.get(path)
+        if old.weights and old.weights != new.weights:
+            raise SimulstError(
+                f"{folder}: holds a run of an earlier version of simulst, whose digest of the model cannot be "
+                f"compared; if the model is the same, delete it by sed -i '/^weights:/d' {folder / CONFIG}, else {AGAIN}"
+            )
     for key, value in wanted.items():
         # What an older version did not record is empty, and not compared; it knew no context.
         if was[key] != value and (was[key] or key == "context"):

@@ -76,7 +76,7 @@ def test_what_is_no_model(tmp_path: Path, ask: object) -> None:
     for path, words in (
         (tmp_path, r"not a model that simulst knows; give .*, or an ESPnet experiment.*, or a CTranslate2 Whisper"),
         (tmp_path / "gone", "no such model folder; fetch or train the model first"),
-        ("nowhere:Model", r"cannot import the model .*check the path and PYTHONPATH"),
+        ("nowhere:Model", r"cannot import the model .*check the path, and PYTHONPATH"),
         ("json:loads", "not a model; write a class like Model"),
         ("json:nothing", "cannot import the model"),
     ):
