@@ -232,6 +232,8 @@ class Stream:
         self._best = found.best or self._committed
         self._beams = [*self._beams, found.beam][-commit.window :]
         stable = commit.stable(self._beams)
+        if not isinstance(stable, tuple):
+            raise SimulstError(f"commit: {commit!r}: stable() must return a tuple of tokens, not {stable!r:.80}.")
         self._check_kept(stable)
         new = stable[known : max(known, len(stable) - found.held_back)]
         self._committed += self._stopping.first(commit.release(new, self._words))

@@ -359,6 +359,22 @@ def test_a_commit_that_takes_back_is_an_error() -> None:
         stream.push(audio(1000))
 
 
+@dataclass(frozen=True)
+class Listed(Commit):
+    """Returns a list."""
+
+    label = "listed"
+
+    def stable(self, beams: Sequence[Beam]) -> Tokens:
+        return list(beams[-1][0].tokens)  # type: ignore[return-value]
+
+
+def test_a_commit_that_returns_no_tuple_is_an_error() -> None:
+    stream = scripted([[[0, 1]]], Listed())
+    with pytest.raises(SimulstError, match=r"commit: Listed.*must return a tuple of tokens, not \[0, 1\]"):
+        stream.push(audio(1000))
+
+
 def test_a_model_that_ignores_the_prefix_is_an_error() -> None:
     stream = Stream(ScriptedSession([[[0, 1]], [[0, 2]]], force=False), decoding(All()))
     stream.push(audio(1000))

@@ -156,6 +156,13 @@ class Group(click.Group):
 # ---- running ----
 
 
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind the error. Compiled code, such as numba's, makes a SystemError of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def _file_instead(error: OSError) -> Path | None:
     """The file that is in the way of a folder, if that is what the error is about."""
     if not isinstance(error, FileExistsError | NotADirectoryError) or error.filename is None:
@@ -188,6 +195,8 @@ def run_command(command: click.Command, name: str = "") -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt, SystemError) as error:
+        if isinstance(error, SystemError) and not _interrupted(error):
+            raise
         click.echo(f"{start}interrupted; run the same command again to go on.", err=True)
         sys.exit(130)

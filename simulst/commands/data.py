@@ -258,4 +258,4 @@ def new_recipe(name: str, pair: str, template: str, recipes: Path) -> None:
     from simulst.data.new_recipe import new_recipe
 
     out = new_recipe(recipes, recipes / "TEMPLATE", template, name, pair)
-    print(f"{out}: edit the head of run.sh, then ./run.sh --recipe {name} (docs/new_pair.md)")
+    print(f"{out}: edit corpus.sh, then ./run.sh --recipe {name} (docs/new_pair.md)")

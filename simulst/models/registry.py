@@ -48,6 +48,11 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
     for name in options:
         if name not in known:
             raise SimulstError(f"{path}: the model has no option '{name}'; it has {', '.join(known) or 'no options'}.")
+    lacking = [name for name, one in inspect.signature(own).parameters.items() if _needed(one) and name not in options]
+    if lacking:
+        raise SimulstError(
+            f"{path}: the model needs the option '{lacking[0]}'; give --model-option {lacking[0]}=VALUE."
+        )
     try:
         return own(**options)
     except SimulstError:
@@ -158,6 +163,13 @@ def _own(path: str | Path) -> Any:
             "target, meter)."
         ) from error
     return own
+
+
+def _needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in (
+        parameter.VAR_POSITIONAL,
+        parameter.VAR_KEYWORD,
+    )
 
 
 def _parameters(own: Any) -> list[str]:

@@ -1,11 +1,11 @@
 """A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
 
-It starts in seconds (see `simulst.machine.light_import`), and adds five things to ESPnet. First, a training that is
+It starts in seconds (see `simulst.machine.light_import`), and adds six things to ESPnet. First, a training that is
 killed while it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it.
 Second, each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a
 process whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py). Fourth,
 BLSTM encoders train faster on the CPU (see packed_lstm.py). Fifth, it ends if what started it has died (see
-`end_without_reader`).
+`end_without_reader`). Sixth, its managers end with it (see `end_with_parent`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import multiprocessing
 import os
 import re
 import select
@@ -20,6 +21,7 @@ import stat
 import sys
 import threading
 from itertools import pairwise
+from multiprocessing.managers import SyncManager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from simulst.training import packed_lstm
 
 CHECKPOINT = "checkpoint.pth"
 _write = torch.save
+_start = SyncManager.start
 
 
 def save(thing: object, file: Any, *args: Any, **options: Any) -> None:
@@ -75,6 +78,26 @@ def end_without_reader() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def end_with_parent() -> None:
+    """End this manager's process when the one that started it has died.
+
+    ESPnet caches data in such processes (`max_cache_size`). They ignore SIGINT, inherit the lock and the pipe of the
+    output, and are not told if ESPnet is killed. An interrupted run would wait for them without end.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def start_manager(manager: SyncManager) -> None:
+    _start(manager, end_with_parent)
+
+
 def leave() -> None:
     """Leave the process group, if there is one."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -84,6 +107,7 @@ def leave() -> None:
 if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imports this file as __mp_main__
     end_without_reader()
     torch.save = save  # type: ignore[assignment]
+    SyncManager.start = start_manager  # type: ignore[assignment, method-assign]
     atexit.register(leave)
     skip_type_checks()
     leave_out_unused(keep=["transformers"] if names("hugging_?face", sys.argv) else [])

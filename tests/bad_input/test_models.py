@@ -67,6 +67,15 @@ FAKE = table(
         ),
     ),
     (
+        "--model own6:Model",
+        "own6:Model: the model needs the option 'path'; give --model-option path=VALUE",
+        written(
+            "own6.py",
+            "class Model:\n    def __init__(self, path, n=2): pass\n"
+            "    def session(self, source, target, meter=None): return 3\n",
+        ),
+    ),
+    (
         "--model own5:Model",
         "own5:Model: not a model; write a class like Model",
         written("own5.py", "class Model:\n    def session(self): pass\n"),

@@ -40,3 +40,23 @@ def test_numbers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     monkeypatch.setattr("sys.argv", ["command", "--counts", "3  1"])
     run_command(command)
     assert capsys.readouterr().out == "(1.0, 0.9) (3, 1)\n"
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), ValueError()])
+def test_ctrl_c_in_compiled_code_is_an_interruption(
+    cause: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """numba raises a SystemError from it."""
+
+    @click.command()
+    def compiled() -> None:
+        raise SystemError("returned a result with an exception set") from cause
+
+    monkeypatch.setattr("sys.argv", ["compiled"])
+    with pytest.raises((SystemExit, SystemError)) as ended:
+        run_command(compiled, "simulst")
+    if isinstance(cause, KeyboardInterrupt):
+        assert isinstance(ended.value, SystemExit) and ended.value.code == 130
+        assert capsys.readouterr().err == "simulst: interrupted; run the same command again to go on.\n"
+    else:
+        assert isinstance(ended.value, SystemError)
