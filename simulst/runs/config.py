@@ -134,8 +134,8 @@ def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
             was["files"][path] = new.files.get(path)
         if old.weights and old.weights != new.weights:
             raise SimulstError(
-                f"{folder}: holds a run of an earlier version of simulst, whose digest of the model cannot be "
-                f"compared; if the model is the same, delete it by sed -i '/^weights:/d' {folder / CONFIG}, else {AGAIN}"
+                f"{folder}: holds a run of an earlier version of simulst, whose digest of the model can't be compared; "
+                f"if the model is the same, delete it by sed -i '/^weights:/d' {folder / CONFIG}, else {AGAIN}"
             )
     for key, value in wanted.items():
         # What an older version did not record is empty, and not compared; it knew no context.
