@@ -49,6 +49,18 @@ FAKE = table(
         written("own.py", "1 / 0"),
     ),
     ("--model own2:Broken", "own2:Broken: cannot import the model (SyntaxError", written("own2.py", "class Broken(")),
+    (  # written for an earlier version
+        "--model own4:Mine",
+        "own4:Mine: cannot import the model (ModuleNotFoundError: ... CHANGELOG.md says where it is now",
+        written("own4.py", "from simulst.data.audio import read_audio\n"),
+    ),
+    (
+        "--model own5:Mine",
+        "what was 'heard' in a session is 'available' now; rename it",
+        written(
+            "own5.py", "from simulst.session import Session\nclass Mine(Session):\n    def heard(self): return 0\n"
+        ),
+    ),
     (
         "--model own3:Model",
         "own3:Model: the model cannot be made ... no weights here",
