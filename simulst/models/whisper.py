@@ -326,7 +326,7 @@ class WhisperSession(WindowedSession):
     def prompt(self, background: Background) -> None:
         """Its text takes the place of previous text in the prompt.
 
-        Terms do not: Whisper base left out words after a list of terms (stage 14 of egs/prompts).
+        Terms do not: after a list of terms, Whisper base left out words.
         """
         super().prompt(background)
         self._prompt = self._model.tokens(background.target_text)

@@ -21,7 +21,7 @@ from simulst.meter import Meter
 from simulst.session import Session
 from simulst.words import CUT
 
-STUCK_SECONDS = 4.0  # of speech with the same text; 3 s if a speaker pauses between sentences (egs/prompts' dev set)
+STUCK_SECONDS = 4.0  # of speech with the same text; 3 s if a speaker pauses between sentences
 STUCK_POWER = 0.1  # of that audio, relative to the audio before; less is silence
 LEAST_CUT = 1.0  # seconds; after a smaller cut, the window would be full again at once
 SHORTER = "cut the stream at its pauses ('segment'), or give the model a shorter window"

@@ -1,7 +1,7 @@
 """Our loop as a speech processor of simulstream, the interface of IWSLT's simultaneous track since 2026.
 
     type: simulst.serve.simulstream.StreamProcessor
-    model: egs/prompts/models/whisper-base
+    model: models/whisper-base
     decoding: conf/decode/live.yaml
     source_lang: es
     target_lang: en

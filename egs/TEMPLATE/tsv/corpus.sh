@@ -10,7 +10,10 @@ option audio path "$audio" "folder that the tables' file names begin in"
 option tsv_options text "$tsv_options" "options of simulst data tsv, such as \"--speaker-column client_id\""
 stage data "data directories"
 
-corpus_defaults() { default tests "test"; }
+corpus_defaults() {
+    default tests "test"
+    default findings "" # the papers' are about other corpora; --findings names files of them (docs/papers.md)
+}
 
 stage_data() {
     step "data directories"
