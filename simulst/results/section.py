@@ -41,6 +41,7 @@ from simulst.findings import Decided
 from simulst.options import read_json_fields
 from simulst.report.difference import Comparison
 from simulst.report.table import Row, Table
+from simulst.runs.scores import NUMBERS, is_number
 
 REMEDY = "write it again by simulst results write, or take it back from git"
 
@@ -90,6 +91,10 @@ def read_section(path: Path) -> Section:
     names = [run.name for run in section.runs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SimulstError(f"{path}: two runs are called {twice}; {REMEDY}.")
+    for run in section.runs:
+        for key in NUMBERS:
+            if not is_number(value := run.scores.get(key) or 0.0):
+                raise SimulstError(f"{path}: the {key} of {run.name} is {value!r:.40}, not a number; {REMEDY}.")
     return section
 
 

@@ -93,6 +93,14 @@ def test_two_runs_of_one_name(tmp_path: Path) -> None:
         read_section(tmp_path / "s.json")
 
 
+@pytest.mark.parametrize("value", ["20.5", True, [20.5]])
+def test_scores_that_are_no_numbers(tmp_path: Path, value: object) -> None:
+    section = Section("t", "c", runs=(replace(RUN, scores={"BLEU": value}),))
+    (tmp_path / "s.json").write_text(to_json(section))
+    with pytest.raises(SimulstError, match=r"s\.json: the BLEU of LA-2_500ms is .*, not a number; write it again"):
+        read_section(tmp_path / "s.json")
+
+
 def test_names() -> None:
     check_name("paper_a-en-de+en-ja-tst-COMMON", "section")
     for name in ("", "a/b", "..", "-a", "a b", ".a"):
