@@ -196,7 +196,8 @@ class Stream:
                 f"read: {read!r} returned {target:g} ms at {position:g} ms; next_ms must return a later position."
             )
         samples = target * self.session.sample_rate / 1000
-        samples = samples if math.isinf(samples) else math.ceil(samples - ROUNDING)
+        if not math.isinf(samples):  # at least one sample: a later position may lie within the same one
+            samples = max(math.ceil(samples - ROUNDING), self.session.length + 1)
         return min(samples, self.session.limit()) - self.session.length
 
     def _take(self, count: int, final: bool = False) -> Steps[None]:
