@@ -9,6 +9,9 @@ import yaml
 
 from simulst.errors import SimulstError
 
+MOST_REPEATED = 10_000
+"""Parts that aliases may make of fewer. Errors print what they found, and a few lines can make billions of parts."""
+
 
 class _Loader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -28,12 +31,27 @@ class _Loader(yaml.SafeLoader):
 def load_yaml(text: str) -> Any:
     """One YAML document.
 
-    Raises yaml.YAMLError: not valid, a key that stands twice, a part that contains itself, several documents.
+    Raises yaml.YAMLError: not valid, a key that stands twice, a part that contains itself, several documents, aliases
+        that repeat their parts without measure.
     """
     try:
-        return yaml.load(text, _Loader)
+        content = yaml.load(text, _Loader)
+        sizes: dict[int, int] = {}
+        if (size := _size(content, sizes)) > MOST_REPEATED and size > 10 * len(sizes):
+            raise yaml.YAMLError(f"its aliases repeat their parts {size:,} times; write it without them")
+        return content
     except (ValueError, RecursionError) as error:  # such as a date that there is not; brackets without end
         raise yaml.YAMLError(str(error)) from error
+
+
+def _size(part: Any, sizes: dict[int, int]) -> int:
+    """How many parts it has once aliases are written out. sizes: of the parts that were counted, by their id."""
+    if not isinstance(part, dict | list):
+        return 1
+    if id(part) not in sizes:
+        values = part.values() if isinstance(part, dict) else part
+        sizes[id(part)] = 1 + sum(_size(value, sizes) for value in values)
+    return sizes[id(part)]
 
 
 def read_yaml(path: str | Path, what: str = "configuration file") -> Any:
