@@ -62,7 +62,8 @@ class Session(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for old, name in {"heard": "available", "gone": "evicted", "tell": "prompt"}.items():
-            if old in vars(cls):  # nobody would call it
+            own = vars(cls).get(old)
+            if callable(own) or isinstance(own, property):  # nobody would ask it
                 raise SimulstError(f"{cls.__name__}: what was '{old}' in a session is '{name}' now; rename it.")
 
     def __init__(self, meter: Meter | None = None) -> None:
