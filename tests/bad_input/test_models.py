@@ -50,9 +50,9 @@ FAKE = table(
     ),
     ("--model own2:Broken", "own2:Broken: cannot import the model (SyntaxError", written("own2.py", "class Broken(")),
     (  # written for an earlier version
-        "--model own4:Mine",
-        "own4:Mine: cannot import the model (ModuleNotFoundError: ... CHANGELOG.md says where it is now",
-        written("own4.py", "from simulst.data.audio import read_audio\n"),
+        "--model own7:Mine",
+        "own7:Mine: cannot import the model (ModuleNotFoundError: ... CHANGELOG.md says where it is now",
+        written("own7.py", "from simulst.data.audio import read_audio\n"),
     ),
     (
         "--model own5:Mine",

@@ -202,7 +202,9 @@ def test_an_interrupted_run_waits_until_espnet_has_ended(tmp_path: Path, config:
     body += f"    open({str(ended)!r}, 'w').close()\n    sys.exit(1)\n"
     body += f"signal.signal(signal.SIGTERM, end)\nopen({str(begun)!r}, 'w').write('1')\ntime.sleep(30)"
     call = f"run_espnet({program(out, body)!r}, Path({str(out)!r}), Path({str(config)!r}))"
-    lines = f"from pathlib import Path; from simulst.training.espnet import run_espnet; {call}"
+    # What a shell starts in the background ignores SIGINT.
+    lines = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    lines += f"from pathlib import Path; from simulst.training.espnet import run_espnet; {call}"
     with subprocess.Popen([sys.executable, "-c", lines], stderr=subprocess.DEVNULL) as run:
         wait_for(begun)
         run.send_signal(signal.SIGINT)

@@ -66,8 +66,6 @@ def test_it_is_started_again(tmp_path: Path) -> None:
                      id="a second line that comes late"),
         pytest.param("while IFS= read -rd '' text; do printf \"$text\\0more\\0\"; done", "null_byte",
                      id="a second null byte"),
-        pytest.param("n=0; while read text; do echo $text; n=$((n+1)); [ $n != 4 ] || echo a warning; done", "line",
-                     id="a line more in the middle"),
     ],
 )  # fmt: skip
 def test_more_answers_than_texts(tmp_path: Path, code: str, answers: str) -> None:
@@ -95,7 +93,7 @@ def test_floods_end_in_a_sentence(tmp_path: Path, code: str, answers: str) -> No
             run_once(["bash", "-c", code + "; sleep 9"], "a", 60.0)
         else:
             asked = command(tmp_path, code + "; sleep 9", answers, timeout=60.0)
-            for _ in range(100):
+            while True:  # until it is found
                 asked.ask("a")
 
 
