@@ -27,6 +27,7 @@ class Command(Translator):
     command: it is run without a shell; {source} and {target} stand for the languages.
     answers: `once`: it is run for each text. `line`: it stays open and answers each line with a line. `null_byte`: it
         stays open, and a null byte ends each text and each answer, as in Apertium's null flush mode.
+        One that stays open is asked its first text twice: two answers that differ show a greeting or a second answer.
     timeout: the seconds that an answer may take.
     """
 

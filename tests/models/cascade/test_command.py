@@ -69,7 +69,7 @@ def test_it_is_started_again(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_more_answers_than_texts(tmp_path: Path, code: str, answers: str) -> None:
-    """No text ever gets the answer of another one."""
+    """Each answer that is given is that of its text, up to the error."""
     asked = command(tmp_path, code, answers, timeout=10.0)
     texts = iter("abcdefgh")
     with pytest.raises(SimulstError, match="writes more answers than it gets texts"):
