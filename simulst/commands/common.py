@@ -9,11 +9,14 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from simulst.errors import SimulstError
+
+if TYPE_CHECKING:
+    from simulst.runs.comet import Judged
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -101,6 +104,17 @@ segmentation_option = click.option(
 references_option = click.option(
     "--references", type=PATH, help="References, a line for each sentence of --segmentation."
 )
+comet_option = click.option(
+    "--comet",
+    multiple=True,
+    metavar="MODEL",
+    help="A COMET model, such as Unbabel/XCOMET-XL, or its checkpoint (repeatable); it needs --sources.",
+)
+sources_option = click.option(
+    "--sources",
+    type=PATH,
+    help="For --comet: transcript, a line for each sentence, or a data directory's text.LANG.",
+)
 jobs_option = click.option(
     "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; the result is the same."
 )
@@ -143,6 +157,17 @@ def check_together(segmentation: Path | None, references: Path | None) -> None:
     """Raises SimulstError: one of two options that belong together is missing."""
     if (segmentation is None) != (references is None):
         raise SimulstError("give --segmentation and --references together.")
+
+
+def judged_by(
+    comet: tuple[str, ...], sources: Path | None, segmentation: Path | None, references: Path | None
+) -> Judged | None:
+    """What --comet asks for; None: nothing. Raises SimulstError: --comet or --sources is missing."""
+    from simulst.runs.comet import Judged
+
+    if (not comet) != (sources is None):
+        raise SimulstError("give --comet and --sources together.")
+    return None if sources is None else Judged(comet, sources, segmentation, references)
 
 
 class Group(click.Group):

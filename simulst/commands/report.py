@@ -7,7 +7,17 @@ from pathlib import Path
 
 import click
 
-from simulst.commands.common import PATH, Words, check_together, moved_option, references_option, segmentation_option
+from simulst.commands.common import (
+    PATH,
+    Words,
+    check_together,
+    comet_option,
+    judged_by,
+    moved_option,
+    references_option,
+    segmentation_option,
+    sources_option,
+)
 
 
 @click.command()
@@ -81,6 +91,8 @@ class _Choose(click.Command):
 )
 @segmentation_option
 @references_option
+@comet_option
+@sources_option
 def choose(
     runs: tuple[Path, ...],
     metric: str,
@@ -88,11 +100,14 @@ def choose(
     regimes: tuple[str, ...],
     segmentation: Path | None,
     references: Path | None,
+    comet: tuple[str, ...],
+    sources: Path | None,
 ) -> None:
     """Name the best configuration of each latency regime.
 
     RUNS are finished runs over a dev set, or folders of them. The best has the highest quality. A paired test says
     whether the next one is worse. For runs over whole recordings the test needs --segmentation and --references.
+    With --comet, COMET scores the runs first; with --quality COMET, the first such model decides.
     """
     from simulst.report.choose import choose as choose_runs
     from simulst.report.choose import parse_regime, report
@@ -100,7 +115,12 @@ def choose(
 
     wanted = [parse_regime(regime) for regime in regimes]
     check_together(segmentation, references)
-    found = choose_runs(find_runs(runs), metric, wanted, segmentation, references, quality)
+    folders = find_runs(runs)
+    if (judged := judged_by(comet, sources, segmentation, references)) is not None:
+        from simulst.runs.comet import score_by_comet
+
+        score_by_comet(folders, judged)
+    found = choose_runs(folders, metric, wanted, segmentation, references, quality)
     click.echo(report(found, metric, quality))
 
 

@@ -11,8 +11,11 @@ from simulst.commands.common import (
     PATH,
     Group,
     check_together,
+    comet_option,
+    judged_by,
     references_option,
     segmentation_option,
+    sources_option,
     target_lang_option,
     unit_option,
 )
@@ -33,8 +36,8 @@ from simulst.commands.common import (
 @click.option("--against", type=PATH, help="Another log: a paired test of the difference.")
 @segmentation_option
 @references_option
-@click.option("--comet", metavar="MODEL", help="With --segmentation: a COMET model, such as Unbabel/XCOMET-XL.")
-@click.option("--sources", type=PATH, help="For --comet: transcript, a line for each sentence.")
+@comet_option
+@sources_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def score(
     log: Path,
@@ -45,7 +48,7 @@ def score(
     against: Path | None,
     segmentation: Path | None,
     references: Path | None,
-    comet: str | None,
+    comet: tuple[str, ...],
     sources: Path | None,
     as_json: bool,
 ) -> None:
@@ -56,23 +59,22 @@ def score(
     OmniSTEval scores whole recordings, with --segmentation and --references. In a run's folder, these scores replace
     those of scores.json.
     """
-    from simulst.errors import SimulstError
     from simulst.languages import unit_of
+    from simulst.metrics.comet import comet_summary, keep, read_kept, score_segments
     from simulst.metrics.score import compare, format_scores, score_instances
-    from simulst.runs import CONFIG, read_run_log, write_scores
+    from simulst.runs import CONFIG, LOG, read_run_log, write_scores
+    from simulst.runs.comet import comet_difference
 
     unit = unit or unit_of(target_lang)
     check_together(segmentation, references)
-    if (comet is None) != (sources is None) or (comet is not None and segmentation is None):
-        raise SimulstError("give --comet and --sources together, with --segmentation and --references.")
+    judged = judged_by(comet, sources, segmentation, references)
     instances = read_run_log(log, unit)
     baseline = None if against is None else read_run_log(against, unit)
     if segmentation is not None and references is not None:
-        from simulst.metrics.longform import Comet, compare_recordings, score_recordings
+        from simulst.metrics.longform import compare_recordings, score_recordings
 
-        neural = Comet(comet, sources) if comet is not None and sources is not None else None
         whole = segmentation, references, target_lang, unit
-        scores = score_recordings(instances, *whole, bootstrap, log, neural, source_lang)
+        scores = score_recordings(instances, *whole, bootstrap, log, source_lang)
         if (log / CONFIG).is_file():
             scores = write_scores(log, scores)
         if baseline is not None and against is not None:
@@ -81,6 +83,18 @@ def score(
         scores = score_instances(instances, target_lang, unit, bootstrap, log, source_lang)
         if baseline is not None and against is not None:
             scores["against"] = compare(baseline, instances, language=target_lang, unit=unit, paths=(against, log))
+    if judged is not None:
+        segments = judged.segments(instances, target_lang, unit, log)
+        folder = log if (log / CONFIG).is_file() else None
+        known = read_kept([folder] if folder else [])
+        found = {model: score_segments(model, segments, known) for model in comet}
+        scores.update(comet_summary(found, bootstrap))
+        if folder:
+            keep(folder, folder / LOG, segments, found)
+            scores = {**scores, **write_scores(folder, {k: v for k, v in scores.items() if k != "against"})}
+        if baseline is not None and against is not None:
+            others = judged.segments(baseline, target_lang, unit, against)
+            scores["against"] |= comet_difference(score_segments(comet[0], others, known), found[comet[0]])
     click.echo(json.dumps(scores, ensure_ascii=False) if as_json else format_scores(scores))
 
 

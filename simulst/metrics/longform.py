@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from simulst.data.must_c import read_segments
-from simulst.errors import SimulstError, first_line
+from simulst.errors import SimulstError
 from simulst.languages import code_of, unit_of
 from simulst.log.instance import Instance, Text, Time, check_units
 from simulst.metrics.latency import real_time_factor
@@ -54,7 +54,6 @@ def score_recordings(
     unit: str | None = None,
     bootstrap: int = 0,
     path: str | Path = "the log",
-    comet: Comet | None = None,
     source_language: str = "",
 ) -> dict[str, Any]:
     """Quality and latency of a log whose entries are whole recordings.
@@ -62,7 +61,6 @@ def score_recordings(
     segmentation: a YAML list of {wav, offset, duration} (seconds), as MuST-C has it; recordings are found by the names
         of their files without folder and suffix. references: a line for each of its segments.
     language, unit, bootstrap, path, source_language: as in `score_instances`.
-    comet: a neural metric that is computed, too; its score is COMET.
     Returns: BLEU, chrF, error rates and term recall as `score_instances` does; LongYAAL, LongLAAL (OmniSTEval's),
         StreamLAAL (simulstream's, with the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was
         written, or no elapsed times were logged): with the computation of each step alone, whatever the log adds up;
@@ -90,7 +88,6 @@ def score_recordings(
     return {
         **quality_of(predictions, lines, language, bootstrap),
         **error_rates_if_recognised(predictions, lines, source_language, language),
-        **(comet.score(found) if comet else {}),
         "LongYAAL": rounded(lags.get("long_yaal")),
         "LongLAAL": rounded(lags.get("long_laal")),
         "StreamLAAL": rounded(stream_laal[0]),
@@ -186,41 +183,17 @@ def compare_recordings(
     return compare_texts(first, second, one.lines, language)
 
 
-@dataclass(frozen=True)
-class Comet:
-    """A metric of COMET's, such as XCOMET. It needs the package unbabel-comet, which simulst does not install.
-
-    model: its name, such as Unbabel/XCOMET-XL, or the path of a checkpoint.
-    sources: what was said: a line for each segment.
-
-    Raises SimulstError: the package or the model is missing; the file cannot be read.
-    """
-
-    model: str
-    sources: Path
-
-    def __post_init__(self) -> None:
-        try:
-            import comet  # noqa: F401
-        except ImportError as error:
-            raise SimulstError(
-                f"{self.model}: COMET's metrics need the package unbabel-comet ({error}); pip install unbabel-comet, "
-                "in an environment of its own if it does not fit."
-            ) from error
-        _read_lines(self.sources)
-
-    def score(self, found: Sequence[Any]) -> dict[str, Any]:
-        """The score of OmniSTEval's sentences. Raises SimulstError: another number of lines, no such model."""
-        from omnisteval.scoring import COMETScorer
-
-        lines = _read_lines(self.sources)
-        if len(lines) != len(found):
-            raise SimulstError(f"{self.sources}: {len(lines)} lines, but {len(found)} segments; give a line for each.")
-        try:
-            score = COMETScorer(self.model)(found, lines)
-        except Exception as error:  # of any kind: it is another package's, and may load from a hub
-            raise SimulstError(f"{self.model}: COMET cannot use this model ({first_line(error)}).") from error
-        return {"COMET": rounded(score, 4), "COMET_model": self.model}
+def sentences_of_recordings(
+    instances: Sequence[Instance],
+    segmentation: Path,
+    references: Path,
+    language: str = "en",
+    unit: str | None = None,
+    path: str | Path = "the log",
+) -> list[tuple[str, str | None]]:
+    """What was written for each sentence of recordings, and its reference. Arguments: those of `score_recordings`."""
+    cut = _cut(instances, segmentation, references, language, unit or unit_of(language), path)
+    return [(found.prediction, line) for found, line in zip(cut.found, cut.lines, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,12 @@ def format_scores(scores: dict[str, Any]) -> str:
         interval = "" if low is None else f"  95 %: {low:.2f} to {high:.2f}"
         lines.append(f"{name:<12}{_cell(scores[name], 2)}{interval}")
     if scores.get("COMET") is not None:
-        lines.append(f"{'COMET':<12}{_cell(scores['COMET'], 4)}  {scores['COMET_model']}")
+        one = {
+            key: scores.get(name) for key, name in (("score", "COMET"), ("low", "COMET_low"), ("high", "COMET_high"))
+        }
+        for model, found in scores.get("COMET_models", {scores["COMET_model"]: one}).items():
+            bounds = "" if found["low"] is None else f"  95 %: {found['low']:.4f} to {found['high']:.4f}"
+            lines.append(f"{'COMET':<12}{_cell(found['score'], 4)}{bounds}  {model}")
     lines += [f"{name:<12}{_cell(scores[name], 2)} %" for name in ("WER", "CER") if scores.get(name) is not None]
     lines.append(f"{'':<12}{'plain':>10}{'with computation':>18}")
     for name in (name for name in (*METRICS, *LONG_METRICS) if name in scores):
@@ -219,12 +224,15 @@ def format_scores(scores: dict[str, Any]) -> str:
         f"lags in ms, counted by the {scores['unit']}."
     )
     if "against" in scores:
-        for name in ("BLEU", "chrF"):
+        for name, digits in (("BLEU", 2), ("chrF", 2), ("COMET", 4)):
+            if f"{name}_p" not in scores["against"]:
+                continue
             keys = ("difference", "baseline", "low", "high", "p")
             difference, baseline, low, high, p = (scores["against"][f"{name}_{key}"] for key in keys)
-            interval = f"95 %: {low:+.2f} to {high:+.2f}"
+            interval = f"95 %: {low:+.{digits}f} to {high:+.{digits}f}"
             lines.append(
-                f"{name}: {difference:+.2f} against {baseline:.2f} ({interval}, p = {p:.3f}, paired randomisation)"
+                f"{name}: {difference:+.{digits}f} against {baseline:.{digits}f} ({interval}, p = {p:.3f}, paired "
+                "randomisation)"
             )
     lines += [f"{name}: {scores[f'{name}_signature']}" for name in ("BLEU", "chrF") if scores[f"{name}_signature"]]
     return "\n".join(lines)

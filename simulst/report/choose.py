@@ -19,6 +19,7 @@ from simulst.errors import SimulstError
 from simulst.report.difference import compare_runs
 from simulst.report.table import COLUMNS, ScoredRun, check_metric, check_quality, load_runs
 from simulst.runs import read_run_config
+from simulst.runs.comet import compare_by_comet
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ def choose(
     folders: of scored runs. Offline runs are left out, as are runs without this quality or without a lag.
     metric: a lag in scores.json, in ms.
     segmentation, references: as in `score_recordings`, for the test between runs over whole recordings.
-    quality: BLEU, chrF or COMET. Scores hold COMET of all sentences only, so two runs' difference is not tested.
+    quality: BLEU, chrF or COMET.
 
     Raises SimulstError: there is no such quality; the metric is not among the scores, or not in ms; no run can be
         compared; the runs are of different data.
@@ -106,6 +107,11 @@ def choose(
                 f"{scored[0].folder} and {run.folder}: the runs are of different sentences or target languages; give "
                 "runs over the same data."
             )
+    if quality == "COMET" and len(models := {str(run.scores.get("COMET_model")) for run in scored}) > 1:
+        raise SimulstError(
+            f"{scored[0].folder} and others: have COMET by several models ({', '.join(sorted(models))}); score all "
+            "runs with the same --comet."
+        )
     if segmentation is not None and not any("recordings" in run.scores for run in scored):
         raise SimulstError(
             f"{segmentation}: the runs are not of whole recordings; leave out --segmentation and --references."
@@ -117,11 +123,10 @@ def choose(
             key=lambda run: (-run.scores[quality], run.scores[metric], run.name),
         )
         choice = Choice(regime, tuple(inside))
-        if len(inside) > 1 and quality == "COMET":
-            choice = replace(choice, why="scores.json has no COMET of single sentences")
-        elif len(inside) > 1:
+        if len(inside) > 1:
             try:
-                test = compare_runs(inside[1].folder, inside[0].folder, segmentation, references)
+                two = inside[1].folder, inside[0].folder
+                test = compare_by_comet(*two) if quality == "COMET" else compare_runs(*two, segmentation, references)
                 interval = float(test[f"{quality}_low"]), float(test[f"{quality}_high"])
                 choice = replace(
                     choice, p=float(test[f"{quality}_p"]), interval=interval, sentences=int(test["sentences"])
@@ -153,8 +158,9 @@ def report(choices: Sequence[Choice], metric: str, quality: str = "BLEU") -> str
             second = choice.runs[1]
             margin = best.scores[quality] - second.scores[quality]
             low, high = choice.interval or (math.nan, math.nan)
-            interval = "" if math.isnan(low) else f" [{low:+.1f}, {high:+.1f}]"
-            shown = f"{margin:.{COLUMNS[quality][1]}f} {quality}{interval}"
+            digits = COLUMNS[quality][1]
+            interval = "" if math.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]"
+            shown = f"{margin:.{digits}f} {quality}{interval}"
             lines.append(f"  {shown} more than the next, {second.name}: {_figures(second, metric, quality)}")
             lines.append(f"  {_verdict(choice)}")
         if (speed := best.scores.get("RTF")) is not None and speed > 1:
@@ -178,8 +184,9 @@ def _verdict(choice: Choice) -> str:
 
 def _figures(run: ScoredRun, metric: str, quality: str) -> str:
     low, high = run.scores.get(f"{quality}_low"), run.scores.get(f"{quality}_high")
-    interval = "" if low is None or high is None else f" [{low:.1f}, {high:.1f}]"
+    digits = COLUMNS[quality][1]
+    interval = "" if low is None or high is None else f" [{low:.{digits}f}, {high:.{digits}f}]"
     aware = run.scores.get(f"{metric}_CA")
     computed = "" if aware is None else f", {aware:.0f} ms with computation"
-    score = f"{quality} {run.scores[quality]:.{COLUMNS[quality][1]}f}"
+    score = f"{quality} {run.scores[quality]:.{digits}f}"
     return f"{score}{interval} at {run.scores[metric]:.0f} ms{computed}"

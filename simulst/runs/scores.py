@@ -19,9 +19,9 @@ from simulst.runs.config import read_run_config
 
 LOG, SCORES = "instances.log", "scores.json"
 NUMBERS = (
-    *(name + end for name in ("BLEU", "chrF") for end in ("", "_low", "_high")),
+    *(name + end for name in ("BLEU", "chrF", "COMET") for end in ("", "_low", "_high")),
     *(name + end for name in (*METRICS, *LONG_METRICS) for end in ("", "_CA")),
-    *("COMET", "WER", "CER", "RTF", "length_ratio", "missing", "extra", "invented", "term_recall"),
+    *("WER", "CER", "RTF", "length_ratio", "missing", "extra", "invented", "term_recall"),
 )
 """Keys of scores.json whose values are numbers, if they are there and are not None."""
 
@@ -108,7 +108,7 @@ def write_scores(folder: Path, scores: dict[str, Any]) -> dict[str, Any]:
     if isinstance(earlier, dict) and all(
         earlier.get(name) == scores.get(name) for name in ("sentences", "BLEU", "chrF")
     ):
-        scores = {**{name: earlier[name] for name in ("COMET", "COMET_model") if name in earlier}, **scores}
+        scores = {**{name: value for name, value in earlier.items() if name.startswith("COMET")}, **scores}
     write_atomically(path, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
     return scores
 

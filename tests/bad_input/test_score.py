@@ -112,8 +112,8 @@ SCORE = table(
     ("--bootstrap many", "'--bootstrap' ... 'many' is not a valid integer", two(), 2),
     ("--words", "No such option '--words'", two(), 2),
     ("--segmentation s.yaml", "give --segmentation and --references together", two()),
-    ("--comet XCOMET-XL", "give --comet and --sources together, with --segmentation", two()),
-    ("--comet XCOMET-XL --sources s.es", "give --comet and --sources together, with --segmentation", two()),
+    ("--comet XCOMET-XL", "give --comet and --sources together", two()),
+    ("--sources s.es", "give --comet and --sources together", two()),
     # Read, but told of.
     ("", "of the indices 0 to 4, 3 are missing, first 0", log({"index": 1}, {"index": 4}), 0),
     ("", "no elapsed times, or only 0, in 1 of 2 sentences, first in index 1", two(elapsed=None), 0),

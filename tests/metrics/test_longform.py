@@ -22,7 +22,7 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.log.simulstream import write_simulstream
-from simulst.metrics.longform import Gap, read_gaps, score_recordings, words_in_gaps
+from simulst.metrics.longform import Gap, read_gaps, score_recordings, sentences_of_recordings, words_in_gaps
 from simulst.metrics.score import score_instances
 from simulst.runs import score_run
 
@@ -344,44 +344,12 @@ def test_choice_over_recordings(talks: Talks) -> None:
     assert re.search(r"^missing +[\d.]+ %$", said, flags=re.MULTILINE)
 
 
-def test_comet(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the user's own unbabel-comet; here a stand-in that counts what it is given."""
-    sources = talks.folder / "talks.es"
-    sources.write_text("una frase\n" * 8)
-    options = ["--segmentation", str(talks.segmentation), "--references", str(talks.references), "--sources"]
-    command = ["score", str(talks.ours), "--bootstrap", "0", "--comet", "Unbabel/XCOMET-XL", *options, str(sources)]
-    monkeypatch.setitem(sys.modules, "comet", None)  # it can't be imported
-    with pytest.raises(SimulstError, match="Unbabel/XCOMET-XL: COMET's metrics need the package unbabel-comet"):
-        CliRunner().invoke(main, command, catch_exceptions=False)
-
-    def predict(rows: list[dict[str, str]], **options: Any) -> SimpleNamespace:
-        assert {row["src"] for row in rows} == {"una frase"} and all(row["ref"] for row in rows)
-        return SimpleNamespace(system_score=len(rows) / 10)
-
-    comet = SimpleNamespace(download_model=str, load_from_checkpoint=lambda name: SimpleNamespace(predict=predict))
-    monkeypatch.setitem(sys.modules, "comet", comet)
-    said = CliRunner().invoke(main, command).output
-    assert "COMET           0.8000  Unbabel/XCOMET-XL" in said
-    run = talks.folder / "run"
-    run.mkdir()
-    (run / "config.yaml").write_text(
-        "label: a\nstrategy: a\ndecoding: {read: {type: offline}, commit: {type: all}}\ntask: {target_language: de}\n"
-    )
-    (run / "instances.log").write_text(talks.ours.read_text())
-    CliRunner().invoke(main, [str(run) if part == str(talks.ours) else part for part in command])
-    scores = score_run(run, "de", None, 0, talks.segmentation, talks.references)
-    assert (scores["COMET"], scores["COMET_model"]) == (0.8, "Unbabel/XCOMET-XL"), "kept, as the text is the same"
-    assert json.loads((run / "scores.json").read_text()) == scores
-    shorter = shortened(read_log(talks.ours))
-    (run / "instances.log").write_text("".join(instance.to_json() + "\n" for instance in shorter))
-    assert "COMET" not in score_run(run, "de", None, 0, talks.segmentation, talks.references)
-    sources.write_text("una frase\n" * 7)
-    with pytest.raises(SimulstError, match=r"talks\.es: 7 lines, but 8 segments"):
-        CliRunner().invoke(main, command, catch_exceptions=False)
-    monkeypatch.setattr(comet, "download_model", lambda name: 1 / 0)
-    sources.write_text("una frase\n" * 8)
-    with pytest.raises(SimulstError, match=r"COMET cannot use this model \(division by zero\)"):
-        CliRunner().invoke(main, command, catch_exceptions=False)
+def test_segments_for_comet(talks: Talks) -> None:
+    """Those of OmniSTEval, with their references."""
+    found = sentences_of_recordings(read_log(talks.ours), talks.segmentation, talks.references, "de")
+    assert [line for _, line in found] == talks.references.read_text().splitlines()
+    written = " ".join(prediction for prediction, _ in found).split()
+    assert written == [word for instance in read_log(talks.ours) for word in instance.prediction.split()]
 
 
 def test_silence(talks: Talks) -> None:

@@ -1,0 +1,232 @@
+"""COMET's metrics, such as XCOMET: computed by COMET's own command, which has an environment of its own.
+
+unbabel-comet wants older versions of numpy and transformers than simulst. `tools/install.sh --scoring` installs it in
+`.venv-scoring`; a `comet-score` on the PATH is used, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import simulst
+from simulst.errors import SimulstError
+from simulst.files.folder import digest_of_file, write_atomically
+from simulst.metrics.quality import SEED, Difference, Quality
+
+INSTALLED = Path(simulst.__file__).parents[1] / ".venv-scoring" / "bin" / "comet-score"
+"""Where tools/install.sh --scoring puts COMET's command."""
+
+KEPT = "comet.json"
+"""In a run's folder: the score of each segment, by each model."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What a model judges: a sentence, its translation, and the reference (None: the model must do without)."""
+
+    source: str
+    prediction: str
+    reference: str | None
+
+
+Known = dict[str, dict[Segment, float]]
+"""Model → segment → score. A model that is a file is told apart by the digest of the file, too."""
+
+
+def segments_of(predictions: Sequence[tuple[str, str | None]], sources: Path) -> list[Segment]:
+    """Predictions and references with what was said.
+
+    sources: a transcript, a line for each prediction. Raises SimulstError: it can't be read, or has other lines.
+    """
+    try:
+        lines = [_line(text) for text in sources.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SimulstError(f"{sources}: cannot be read ({error}); give the transcript as a text file.") from error
+    if len(lines) != len(predictions):
+        raise SimulstError(f"{sources}: {len(lines)} lines, but {len(predictions)} segments; give a line for each.")
+    return [
+        Segment(source, _line(prediction), None if reference is None else _line(reference))
+        for source, (prediction, reference) in zip(lines, predictions, strict=True)
+    ]
+
+
+def score_segments(model: str, segments: Sequence[Segment], known: Known | None = None) -> list[float]:
+    """The score of each segment by `comet-score`, which runs once and shows its own progress on stderr.
+
+    model: its name on the Hugging Face hub, such as Unbabel/XCOMET-XL, or the path of a checkpoint (.ckpt).
+    known: scores that need not be computed again. What is computed is added.
+
+    Raises SimulstError: there is no `comet-score`; it ends with an error.
+    """
+    known = {} if known is None else known
+    scores = known.setdefault(_key(model), {})
+    if unknown := [segment for segment in dict.fromkeys(segments) if segment not in scores]:
+        scores.update(zip(unknown, _ask(model, unknown), strict=True))
+    return [scores[segment] for segment in segments]
+
+
+def read_kept(folders: Iterable[Path]) -> Known:
+    """All scores that runs have kept. What can't be read is computed again."""
+    known: Known = {}
+    for folder in folders:
+        content = _read(folder)
+        segments = [Segment(*texts) for texts in content.get("segments", ())]
+        for key, scores in content.get("models", {}).items():
+            known.setdefault(key, {}).update(zip(segments, scores, strict=True))
+    return known
+
+
+def keep(folder: Path, log: Path, segments: Sequence[Segment], scores: Mapping[str, Sequence[float]]) -> None:
+    """Write the scores of a run's segments. Those of other models stay if they are of the same texts.
+
+    log: the log that the segments are of. scores: model → a score for each segment.
+    """
+    texts = [[segment.source, segment.prediction, segment.reference] for segment in segments]
+    earlier = _read(folder)
+    models = earlier["models"] if earlier.get("segments") == texts else {}
+    models = {**models, **{_key(model): list(values) for model, values in scores.items()}}
+    content = {"log": digest_of_file(log), "models": models, "segments": texts}
+    write_atomically(folder / KEPT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def kept_scores(folder: Path, log: Path, model: str) -> tuple[list[Segment], list[float]] | None:
+    """A run's segments and their scores by a model; None if it has none of this log."""
+    content = _read(folder)
+    scores = content.get("models", {}).get(_key(model))
+    if scores is None or content["log"] != digest_of_file(log):
+        return None
+    return [Segment(*texts) for texts in content["segments"]], scores
+
+
+def mean_score(scores: Sequence[float], bootstrap: int = 1000) -> Quality:
+    """The mean of segments' scores, with the 95 % interval of resampled segments (none if `bootstrap` is 0)."""
+    values = np.array(scores)
+    mean = float(values.mean())
+    if bootstrap <= 1 or len(values) == 1:
+        return Quality(mean, "")
+    low, high = np.percentile(_resampled_means(values, bootstrap), [2.5, 97.5])
+    return Quality(mean, "", float(low), float(high))
+
+
+def mean_difference(baseline: Sequence[float], system: Sequence[float], samples: int = 10_000) -> Difference:
+    """The test of `paired_significance` (randomisation, two-sided) for the mean of segments' scores.
+
+    Raises SimulstError: there is one segment only.
+    """
+    from scipy.stats import permutation_test  # here, as it takes half a second
+
+    one, other = np.array(baseline), np.array(system)
+    if len(one) == 1:
+        raise SimulstError("a paired test needs several sentences, but there is one; compare longer logs.")
+    test = permutation_test(
+        (one, other),
+        lambda first, second, axis=-1: (second - first).mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=samples,
+        batch=100,
+        rng=np.random.default_rng(SEED),
+    )
+    low, high = np.percentile(_resampled_means(other - one, samples), [2.5, 97.5])
+    return Difference(float(one.mean()), float(other.mean()), float(low), float(high), float(test.pvalue), "")
+
+
+def comet_summary(scores: Mapping[str, Sequence[float]], bootstrap: int = 1000) -> dict[str, Any]:
+    """What scores.json holds: the first model's as COMET, with its interval; of several models, all by their names."""
+    rows = {}
+    for model, values in scores.items():
+        found = mean_score(values, bootstrap)
+        low, high = (None if value is None else round(value, 4) for value in (found.low, found.high))
+        rows[model] = {"score": round(found.score, 4), "low": low, "high": high}
+    first = next(iter(rows))
+    summary = {
+        "COMET": rows[first]["score"],
+        "COMET_low": rows[first]["low"],
+        "COMET_high": rows[first]["high"],
+        "COMET_model": first,
+    }
+    return summary if len(rows) == 1 else {**summary, "COMET_models": rows}
+
+
+def _resampled_means(values: np.ndarray, samples: int) -> np.ndarray:
+    rng = np.random.default_rng(SEED)
+    counts = (rng.multinomial(len(values), np.full(len(values), 1 / len(values))) for _ in range(samples))
+    return np.array([count @ values for count in counts]) / len(values)
+
+
+def _line(text: str) -> str:
+    """As `comet-score` reads it: without line ends, and without space around it."""
+    return re.sub(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+", " ", text).strip()
+
+
+def _key(model: str) -> str:
+    path = Path(model)
+    return f"{model} {digest_of_file(path)}" if path.is_file() else model
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((folder / KEPT).read_text(encoding="utf-8"))
+        whole = all(len(scores) == len(content["segments"]) for scores in content["models"].values())
+        return content if whole and isinstance(content["log"], str) else {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _program() -> str:
+    """Raises SimulstError: COMET is not installed."""
+    found = str(INSTALLED) if INSTALLED.is_file() else shutil.which("comet-score")
+    if found is None:
+        raise SimulstError(
+            "COMET's metrics need the program comet-score; run tools/install.sh --scoring in the checkout, or pip "
+            "install unbabel-comet in an environment of its own and put its bin folder on the PATH."
+        )
+    return found
+
+
+def _ask(model: str, segments: Sequence[Segment]) -> list[float]:
+    program = _program()
+    if model.endswith(".ckpt") and not Path(model).is_file():
+        raise SimulstError(f"{model}: no such file; give a COMET checkpoint, or a model's name on the hub.")
+    import torch
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        columns = {"s": [s.source for s in segments], "t": [s.prediction for s in segments]}
+        if all(segment.reference is not None for segment in segments):
+            columns["r"] = [segment.reference or "" for segment in segments]
+        command = [program, "--model", model, "--gpus", str(int(torch.cuda.is_available())), "--to_json", "scores"]
+        for option, lines in columns.items():
+            (folder / option).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+            command += [f"-{option}", option]
+        # Checkpoints are files of strangers; torch's loader must run none of their code.
+        environment = {**os.environ, "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
+        if os.sep in model:
+            command[2] = str(Path(model).absolute()) if Path(model).is_file() else model
+        said = b""
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        assert process.stderr is not None
+        with process:
+            while part := process.stderr.read1(4096):  # type: ignore[attr-defined]
+                said = (said + part)[-4096:]
+                sys.stderr.buffer.write(part)
+                sys.stderr.flush()
+        if process.returncode:
+            lines = said.decode(errors="replace").strip().splitlines() or [f"status {process.returncode}"]
+            raise SimulstError(f"{model}: COMET cannot use this model ({lines[-1].strip().rstrip('.')}).")
+        rows = json.loads((folder / "scores").read_text(encoding="utf-8"))["t"]
+    return [float(row["COMET"]) for row in rows]
