@@ -1,12 +1,13 @@
-"""`simulst export` and `simulst simulstream`: write what SimulEval and simulstream read."""
+"""`simulst export`, `simulstream`, `pack` and `verify`: write what others read, and try what is handed in."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from simulst.commands.common import PATH, text_option, unit_option
+from simulst.commands.common import PATH, force_option, text_option, unit_option
 
 
 @click.command()
@@ -42,3 +43,59 @@ def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
 
     unit = unit or unit_of(target_lang)
     click.echo(write_simulstream(read_run_log(log, unit), unit, log), nl=False)
+
+
+@click.command()
+@click.argument("choices", nargs=-1, required=True, type=PATH)
+@click.option("--out", required=True, type=PATH, help="Folder to make.")
+@click.option("--contact", required=True, help="Who answers questions: name and address.")
+@click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]), help="Of the image.")
+@click.option("--base", default="", help="Image that the Dockerfile begins with [default: Python's slim one].")
+@click.option("--debian", multiple=True, metavar="PACKAGE", help="Debian package that a system needs (repeatable).")
+@click.option("--licence", "licences", multiple=True, type=PATH, help="Licence of a model (repeatable).")
+@click.option("--context", type=PATH, help="What is known of the recordings (TSV).")
+@click.option("--simuleval", is_flag=True, help="Add SimulEval's log, too.")
+@click.option("--copy", is_flag=True, help="Copy weights where they could be linked.")
+@force_option("Replace the folder.")
+def pack(choices: tuple[Path, ...], out: Path, **options: Any) -> None:
+    """Make a folder to hand in to a shared task.
+
+    CHOICES are files of simulst choose --out, one for each direction and regime. The folder has the models, simulst,
+    a Dockerfile, the logs of the development recordings, and their scores.
+    """
+    from simulst.handin.pack import Packing
+    from simulst.handin.pack import pack as pack_systems
+
+    pack_systems(choices, out, Packing(**options))
+
+
+@click.command()
+@click.argument("folder", type=PATH)
+@click.argument("recordings", type=PATH)
+@click.option("--system", help="Only this one.")
+@click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="Of the server.")
+@click.option("--agent-port", default=8888, show_default=True, type=click.IntRange(1, 65535), help="Of the agent.")
+@click.option("--environment", type=PATH, help="Folder for its packages [default: beside FOLDER].")
+@click.option("--without-docker", is_flag=True, help="Do not use Docker even if it is there.")
+def verify(folder: Path, recordings: Path, **options: Any) -> None:
+    """Try a folder that simulst pack made.
+
+    It runs FOLDER's verify.py: in an environment of its own, the server decodes the development RECORDINGS, and words,
+    delays and scores are compared with the logs.
+    """
+    import subprocess
+    import sys
+
+    from simulst.errors import SimulstError
+
+    program = folder / "verify.py"
+    if not program.is_file():
+        raise SimulstError(f"{program}: no such file; give a folder that simulst pack made.")
+    command = [sys.executable, str(program), str(recordings)]
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            command.append(option)
+        elif value:
+            command += [option, str(value)]
+    sys.exit(subprocess.run(command).returncode)

@@ -22,7 +22,7 @@ SECTIONS = {
         results.results,
     ),
     "Prepare and train": (data.data, train.train, prefix.prefix, models.models),
-    "Hand over to other programs": (handover.export, handover.simulstream),
+    "Hand over to other programs": (handover.export, handover.simulstream, handover.pack, handover.verify),
 }
 
 

@@ -23,6 +23,7 @@ import soxr
 from simuleval.agents import SpeechToTextAgent
 from simuleval.agents.actions import Action, ReadAction, WriteAction
 from simuleval.agents.states import AgentStates
+from simuleval.data.segments import Segment
 from simuleval.utils import entrypoint
 
 from simulst.background import NOTHING, known_of_all
@@ -132,6 +133,13 @@ class StreamAgent(SpeechToTextAgent):
             logger.warning("%s", slow)
         text = "".join(word.text for word in words)
         return WriteAction(text, finished) if text or finished else ReadAction()
+
+    def pop(self, states: AgentStates | None = None) -> Segment:
+        """What was written. SimulEval 1.1.4's default for its language is a type, which its remote agent can't send."""
+        segment = super().pop(states)
+        if not isinstance(segment.tgt_lang, str):
+            segment.tgt_lang = None
+        return segment
 
     def to(self, device: str, *args: object, **kwargs: object) -> None:
         """Do nothing: the model stays on its device (--device or --model-option device=...)."""

@@ -1,0 +1,293 @@
+"""What `verify` does in the environment of a packed folder: `python -m simulst.handin.check FOLDER RECORDINGS`.
+
+It decodes the recordings through the judges' interfaces, and compares all with what the folder claims.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.metadata
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from simulst.audio.read import as_int16, load_audio
+from simulst.errors import SimulstError
+from simulst.handin.image import AGENT_PORT, PORT, Image, read_image
+from simulst.handin.interface import HOST, PROXY, as_wavs, run_inference, run_simuleval, serving
+from simulst.handin.libraries import missing
+from simulst.handin.system import System, same_yaml, yaml_text
+from simulst.languages import unit_of
+from simulst.log import read_log
+from simulst.options import read_fields
+from simulst.words import plain_spaces
+
+LOG, AGENT_LOG, SCORES, CLAIM = "simulstream.jsonl", "simuleval.log", "scores.json", "system.yaml"
+RECORDINGS, SEGMENTATION, REFERENCES = "recordings.tsv", "segmentation.yaml", "references.txt"
+ROUNDED = 0.0015  # scores are written with three decimals
+AUDIO = (".wav", ".mp4", ".flac", ".mp3", ".m4a", ".webm", ".mkv", ".mov", ".ogg", ".opus")
+
+
+class Verdict:
+    """What was found: printed as it comes, and counted."""
+
+    def __init__(self) -> None:
+        self.problems = 0
+
+    def ok(self, what: str) -> None:
+        """Something is as claimed."""
+        print(f"  ok    {what}", flush=True)
+
+    def wrong(self, what: str) -> None:
+        """Something is not."""
+        self.problems += 1
+        print(f"  WRONG {what.rstrip('.')}.", flush=True)
+
+    def attempt(self, what: str, faults: Iterable[str]) -> None:
+        """Run a check: it yields a sentence for each fault."""
+        before = self.problems
+        try:
+            for sentence in faults:
+                self.wrong(sentence)
+        except SimulstError as error:
+            self.wrong(str(error))
+        if self.problems == before:
+            self.ok(what)
+
+
+def digest_of_audio(path: Path) -> str:
+    """Of the samples that simulstream is sent: 16 bits, 16 kHz."""
+    return hashlib.sha256(as_int16(load_audio(path)).tobytes()).hexdigest()
+
+
+def steps_of(log: Path) -> list[tuple[str, float, tuple[str, ...], tuple[str, ...]]]:
+    """The lines of a simulstream log that wrote something: recording, audio in s, new and deleted tokens.
+
+    Raises SimulstError: it can't be read.
+    """
+    names: dict[Any, str] = {}
+    found = []
+    try:
+        for line in log.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if "metadata" in row:
+                names[row["id"]] = Path(row["metadata"]["wav_name"]).stem
+            elif "generated_tokens" in row and (row["generated_tokens"] or row["deleted_tokens"]):
+                seconds = round(float(row["total_audio_processed"]), 3)
+                found.append((names[row["id"]], seconds, tuple(row["generated_tokens"]), tuple(row["deleted_tokens"])))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SimulstError(f"{log}: is no log of simulstream ({error})") from error
+    return found
+
+
+def difference(log: Path, again: Path) -> Iterator[str]:
+    """A sentence on the first step in which two logs differ, if they do. Times of computation are not compared."""
+    claimed, found = steps_of(log), steps_of(again)
+    if claimed == found:
+        return
+    number = next((n for n, (one, other) in enumerate(zip(claimed, found, strict=False)) if one != other), None)
+    if number is None:
+        number = min(len(claimed), len(found))
+    one, other = (_step(steps[number]) if number < len(steps) else "nothing" for steps in (claimed, found))
+    yield (
+        f"{log.name}: step {number + 1} of {len(claimed)} is {one}, but the server wrote {other}; is it the log of "
+        "this configuration and model?"
+    )
+
+
+def scores_of(log: Path, system: System, development: Path, bootstrap: int = 0) -> dict[str, Any]:
+    """The scores of a simulstream log. Raises SimulstError: as `score_recordings`."""
+    from simulst.metrics.longform import score_recordings
+
+    unit = system.unit or unit_of(system.target_lang)
+    files = development / SEGMENTATION, development / f"{system.target_lang}.{REFERENCES}"
+    instances = read_log(log, unit)
+    return score_recordings(
+        instances, *files, system.target_lang, unit, bootstrap, log, source_language=system.source_lang
+    )
+
+
+def check_scores(folder: Path, name: str, system: System) -> Iterator[str]:
+    """The scores of the packed log are those that the folder has, and prove its regime."""
+    place = folder / "systems" / name
+    claimed = _json(place / SCORES)
+    for key, value in scores_of(place / LOG, system, folder / "development").items():
+        other = claimed.get(key)
+        same = abs(value - other) <= ROUNDED if _are_numbers(value, other) else value == other
+        if not same:
+            yield f"{SCORES}: {key} is {other}, but the log gives {value}; score it again"
+    lag = claimed.get(system.metric)
+    if lag is None or not system.holds(lag):
+        low, high = system.regime
+        yield f"{system.metric} is {lag} ms, which does not prove the regime of {low:g} to {high:g} ms"
+
+
+def check_words(log: Path, of_simuleval: Path, unit: str) -> Iterator[str]:
+    """SimulEval wrote the same words as simulstream's log has."""
+    ours = {instance.recording: plain_spaces(instance.prediction, unit) for instance in read_log(log, unit)}
+    for instance in read_log(of_simuleval, unit):
+        text = plain_spaces(instance.prediction, unit)
+        if text.split() != ours.get(instance.recording, "").split():
+            yield f"SimulEval's agent writes other words in {instance.recording} than {log.name} has"
+
+
+def check_versions(folder: Path) -> Iterator[str]:
+    """The packages of this environment are those that are pinned."""
+    for line in (folder / "requirements.txt").read_text(encoding="utf-8").splitlines():
+        name, _, version = line.partition("==")
+        if not version:
+            continue
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found = "missing"
+        if found != version:
+            yield f"requirements.txt: {name} should be {version}, but is {found}"
+
+
+def check_configuration(folder: Path, name: str) -> Iterator[str]:
+    """All files that a system's configuration names are in the folder."""
+    from simulst.config import parse_decoding
+
+    place = folder / "systems" / name
+    content = same_yaml(place / "processor.yaml")
+    decoding = content.get("decoding")
+    where = f"systems/{name}/processor.yaml"
+    if decoding != same_yaml(place / "decoding.yaml"):
+        yield f"{where}: its decoding is not that of decoding.yaml"
+    model = str(content.get("model"))
+    if ":" not in model and not (folder / model).exists():
+        yield f"{where}: names the model {model}, which is not in the folder"
+    if "context" in content and not (folder / str(content["context"])).is_file():
+        yield f"{where}: names the context {content['context']}, which is not in the folder"
+    for file in parse_decoding(decoding if isinstance(decoding, dict) else {}, where).files:
+        if not (folder / file).exists():
+            yield f"{where}: names {file}, which is not in the folder"
+
+
+def recordings_of(folder: Path, given: Path) -> dict[str, Path]:
+    """The development recordings, in their order, by their names, in the folder that was given.
+
+    Raises SimulstError: one is missing, or is another one.
+    """
+    found = {}
+    by_name = {file.stem: file for file in sorted(given.rglob("*")) if file.suffix.lower() in AUDIO}
+    for line in (folder / "development" / RECORDINGS).read_text(encoding="utf-8").splitlines():
+        name, digest = line.split("\t")
+        if name not in by_name:
+            raise SimulstError(f"{given}: has no recording {name}; give the folder of the development recordings")
+        if digest_of_audio(by_name[name]) != digest:
+            raise SimulstError(f"{by_name[name]}: is not the recording that the logs are of")
+        found[name] = by_name[name]
+    return found
+
+
+def verify(folder: Path, given: Path, port: int, agent_port: int, only: str | None, server: bool) -> int:
+    """Check everything; returns the number of faults. server: whether one is started; else one runs at the port."""
+    verdict = Verdict()
+    image = read_image(folder)
+    names = [only] if only else image.systems
+    verdict.attempt("versions of all packages", check_versions(folder))
+    verdict.attempt("libraries of all packages", missing(image))
+    try:
+        recordings = recordings_of(folder, given)
+    except SimulstError as error:
+        verdict.wrong(str(error))
+        return verdict.problems
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        wavs = as_wavs(recordings, work / "wav")
+        for name in names:
+            print(name, flush=True)
+            place = folder / "systems" / name
+            system = read_fields(System, same_yaml(place / CLAIM), str(place / CLAIM), "pack again")
+            before = verdict.problems
+            verdict.attempt("files of the configuration", check_configuration(folder, name))
+            verdict.attempt("scores and regime", check_scores(folder, name, system))
+            if verdict.problems > before:
+                continue
+            began = time.monotonic()
+            try:
+                again = _by_server(folder, image, name, system, list(wavs.values()), work, port, server)
+                verdict.attempt("words and delays of simulstream's server", difference(place / LOG, again))
+                if (place / AGENT_LOG).is_file():
+                    log = _by_agent(folder, image, name, system, list(wavs.values()), work, agent_port)
+                    unit = system.unit or unit_of(system.target_lang)
+                    verdict.attempt("words of SimulEval's agent", check_words(place / LOG, log, unit))
+            except SimulstError as error:
+                verdict.wrong(str(error))
+            print(f"        {time.monotonic() - began:.0f} s", flush=True)
+    return verdict.problems
+
+
+def _by_server(
+    folder: Path, image: Image, name: str, system: System, wavs: list[Path], work: Path, port: int, server: bool
+) -> Path:
+    proxy = work / "proxy.yaml"
+    proxy.write_text(yaml_text({"type": PROXY, "hostname": HOST, "port": port}))
+    log = work / f"{name}.jsonl"
+    languages = system.source_lang, system.target_lang
+    if not server:
+        run_inference(folder, proxy, languages, wavs, log)
+        return log
+    own = work / "server.yaml"  # the Dockerfile's, but on loopback
+    own.write_text(yaml_text({**same_yaml(folder / "server.yaml"), "hostname": HOST, "port": port}))
+    command = [str(own) if part == "server.yaml" else part for part in image.start(name)]
+    with serving(folder, image, command, port, work / "server.out", {"SYSTEM": name}) as process:
+        run_inference(folder, proxy, languages, wavs, log, process)
+    return log
+
+
+def _by_agent(folder: Path, image: Image, name: str, system: System, wavs: list[Path], work: Path, port: int) -> Path:
+    command = [*image.start_agent(name)[:-1], str(port)]
+    with serving(folder, image, command, port, work / "agent.out", {"SYSTEM": name}) as process:
+        unit = system.unit or unit_of(system.target_lang)
+        return run_simuleval(folder, wavs, work / "simuleval" / name, port, unit, process)
+
+
+def _step(step: tuple[str, float, tuple[str, ...], tuple[str, ...]]) -> str:
+    recording, seconds, new, deleted = step
+    less = f", without {''.join(deleted)!r}" if deleted else ""
+    return f"{''.join(new)!r}{less} at {seconds:g} s of {recording}"
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SimulstError(f"{path}: cannot be read ({error}); pack again") from error
+    return content if isinstance(content, dict) else {}
+
+
+def _are_numbers(*values: Any) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def main() -> None:
+    """Exit with status 1 if something is not as claimed."""
+    parser = argparse.ArgumentParser(prog="verify")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("recordings", type=Path)
+    parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--agent-port", type=int, default=AGENT_PORT)
+    parser.add_argument("--system")
+    parser.add_argument("--served", action="store_true", help="a server of the system runs at the port already")
+    given = parser.parse_args()
+    try:
+        problems = verify(
+            given.folder.absolute(), given.recordings, given.port, given.agent_port, given.system, not given.served
+        )
+    except SimulstError as error:
+        sys.exit(f"error: {error}")
+    if problems:
+        sys.exit(f"{given.folder}: {problems} faults; the hand-in is not what it claims to be.")
+    print(f"{given.folder}: all is as claimed.")
+
+
+if __name__ == "__main__":
+    main()

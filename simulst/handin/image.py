@@ -1,0 +1,123 @@
+"""The image of a hand-in: one list of steps, from which the Dockerfile is written and which verify executes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from simulst.options import read_json_fields
+
+IMAGE = "image.json"
+PORT = 8080
+AGENT_PORT = 8888
+HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
+
+OFFLINE = {
+    "PYTHONPATH": "/app:/app/own",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "NUMBA_CACHE_DIR": "/tmp/numba",  # librosa's; the image's own folders belong to root
+    "PYTHONUNBUFFERED": "1",
+}
+CUDA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+CUDA_LIBRARIES = ("cublas", "cudnn")
+
+
+@dataclass(frozen=True)
+class Image:
+    """What an image is made of, and what it runs.
+
+    python: version of Python, such as 3.11. base: the image it begins with.
+    debian: Debian packages. environment: variables. device: cpu or cuda.
+    modules: what the systems import; loading all of them shows a library that is missing.
+    systems: names of the systems; the first runs unless the variable SYSTEM names another.
+    """
+
+    python: str
+    base: str
+    debian: list[str]
+    environment: dict[str, str]
+    device: str
+    modules: list[str]
+    systems: list[str]
+    install: list[str] = field(
+        default_factory=lambda: ["pip", "install", "--no-cache-dir", "--no-deps", "-r", "requirements.txt"]
+    )
+    check: list[str] = field(default_factory=lambda: ["python", "-m", "simulst.handin.libraries"])
+
+    def start(self, system: str) -> list[str]:
+        """The HTTP processor server of a system."""
+        configurations = ["--server-config", "server.yaml", "--speech-processor-config"]
+        return ["python", "-m", HTTP_SERVER, *configurations, f"systems/{system}/processor.yaml"]
+
+    def start_agent(self, system: str) -> list[str]:
+        """SimulEval's remote agent of a system."""
+        return ["python", "-m", "simulst.handin.agent", f"systems/{system}", "--remote-port", str(AGENT_PORT)]
+
+    def write(self, folder: Path) -> None:
+        """Write image.json and the Dockerfiles."""
+        (folder / IMAGE).write_text(json.dumps(asdict(self), indent=1) + "\n")
+        (folder / "Dockerfile").write_text(self.dockerfile(self.start("$SYSTEM"), PORT))
+        agent = self.dockerfile(self.start_agent("$SYSTEM"), AGENT_PORT, ["requirements-verify.txt"])  # SimulEval, too
+        (folder / "Dockerfile.simuleval").write_text(agent)
+        (folder / ".dockerignore").write_text("development\nsystems/*/*.jsonl\nsystems/*/*.log\nverify.py\n")
+
+    def dockerfile(self, start: Sequence[str], port: int, more: Sequence[str] = ()) -> str:
+        """The Dockerfile. Layers that change seldom come first: packages, then weights, then code, then systems.
+
+        start: the command that it runs. more: files of further packages.
+        """
+        files = " ".join(("requirements.txt", *more))
+        install = " ".join((*self.install, *(part for file in more for part in ("-r", file))))
+        lines = [f"FROM {self.base}", ""]
+        if self.debian:
+            lines += [
+                "# Their versions are those of the base image's Debian.",
+                "# hadolint ignore=DL3008",
+                "RUN apt-get update \\",
+                f"    && apt-get install --yes --no-install-recommends {' '.join(self.debian)} \\",
+                "    && rm -rf /var/lib/apt/lists/*",
+                "",
+            ]
+        lines += [
+            "WORKDIR /app",
+            f"COPY {files} ./",
+            f"RUN {install}",
+            "COPY models ./models",
+            "COPY simulst ./simulst",
+            "COPY own ./own",
+            "COPY server.yaml image.json ./",
+            "COPY systems ./systems",
+            _environment({**self.environment, "SYSTEM": self.systems[0]}),
+            f"RUN {' '.join(self.check)}",
+            "USER 65534:65534",
+            f"EXPOSE {port}",
+            "HEALTHCHECK --interval=10s --timeout=5s --start-period=10m \\",
+            f'    CMD ["python", "-c", "import socket; socket.create_connection((\'127.0.0.1\', {port}), 4)"]',
+            f'CMD ["sh", "-c", "exec {" ".join(start)}"]',
+            "",
+        ]
+        return "\n".join(lines)
+
+
+def read_image(folder: Path) -> Image:
+    """Raises SimulstError: image.json is missing or broken."""
+    return read_json_fields(Image, folder / IMAGE, "pack again")
+
+
+def environment_of(device: str, python: str, requirements: Sequence[str]) -> dict[str, str]:
+    """The variables of an image."""
+    if device == "cpu":
+        return dict(OFFLINE)
+    found = {**OFFLINE, **CUDA}
+    if any(line.startswith("ctranslate2==") for line in requirements):
+        # It opens them by name; their wheels put them where the loader does not look.
+        folders = [f"/usr/local/lib/python{python}/site-packages/nvidia/{name}/lib" for name in CUDA_LIBRARIES]
+        found["LD_LIBRARY_PATH"] = ":".join(folders)
+    return found
+
+
+def _environment(variables: Mapping[str, str]) -> str:
+    return "ENV " + " \\\n    ".join(f"{name}={value}" for name, value in variables.items())

@@ -1,0 +1,168 @@
+"""The judges' commands, as pack and verify call them: simulstream's inference, its HTTP server, SimulEval."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import soundfile
+
+from simulst.audio.read import as_int16, load_audio, write_wav
+from simulst.audio.units import SAMPLE_RATE
+from simulst.errors import SimulstError
+from simulst.files.folder import write_atomically
+from simulst.handin.image import Image
+from simulst.handin.needs import packed_environment
+
+HOST = "127.0.0.1"
+PROXY = "simulstream.server.speech_processors.remote.http_proxy_speech_processor.HttpProxySpeechProcessor"
+REFERENCE = "reference"  # SimulEval wants one of each recording; its scores are not used
+
+
+def as_wavs(recordings: Mapping[str, Path], folder: Path) -> dict[str, Path]:
+    """The recordings as simulstream and SimulEval read them: WAV of 16 bits, 16 kHz, one channel, named `NAME.wav`.
+
+    Files of that form are linked. Raises SimulstError: audio that can't be read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name, source in recordings.items():
+        target = found[name] = folder / f"{name}.wav"
+        if target.exists():
+            continue
+        if _is_plain(source):
+            target.unlink(missing_ok=True)
+            target.symlink_to(source.resolve())
+            continue
+        part = target.with_name(target.name + ".part")
+        write_wav(part, as_int16(load_audio(source)))
+        part.replace(target)
+    return found
+
+
+def run_inference(
+    folder: Path,
+    processor: Path,
+    languages: tuple[str, str],
+    wavs: Sequence[Path],
+    log: Path,
+    beside: subprocess.Popen[bytes] | None = None,
+) -> None:
+    """simulstream's inference command on recordings, with the folder's code; it writes the log.
+
+    beside: a server that must stay alive meanwhile.
+
+    Raises SimulstError: the command or the server ends with an error.
+    """
+    log.unlink(missing_ok=True)
+    names = log.with_suffix(".wavs")
+    write_atomically(names, "".join(f"{wav.absolute()}\n" for wav in wavs))
+    command = [sys.executable, "-m", "simulstream.inference", "--speech-processor-config", str(processor)]
+    command += ["--wav-list-file", str(names), "--metrics-log-file", str(log.absolute())]
+    command += ["--src-lang", languages[0], "--tgt-lang", languages[1]]
+    output = log.with_suffix(".out")
+    with output.open("wb") as said:
+        process = subprocess.Popen(command, cwd=folder, env=packed_environment(folder), stdout=said, stderr=said)
+        try:
+            while process.poll() is None:
+                if beside is not None and beside.poll() is not None:
+                    raise SimulstError(f"the server ended in the middle, with status {beside.returncode}")
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.2)
+        finally:
+            process.kill()
+            process.wait()
+    if process.returncode:
+        raise SimulstError(f"simulstream's inference command failed: {last_line(output)}")
+
+
+@contextlib.contextmanager
+def serving(
+    folder: Path, image: Image, command: Sequence[str], port: int, said: Path, variables: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A server of the folder, started as the Dockerfile does, once its port answers. It ends with the block.
+
+    command: as `Image.start` gives it; its `python` is this one. said: file of all that it prints.
+
+    Raises SimulstError: the port is taken; the server ends before it answers.
+    """
+    check_port(port)
+    environment = packed_environment(folder, {**image.environment, **variables})
+    with said.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, *command[1:]], cwd=folder, env=environment, stdout=output, stderr=output
+        )
+        try:
+            while not _answers(port):
+                if process.poll() is not None:
+                    raise SimulstError(f"the server ended before it answered: {last_line(said)}")
+                time.sleep(0.1)
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def run_simuleval(
+    folder: Path, wavs: Sequence[Path], out: Path, port: int, unit: str, beside: subprocess.Popen[bytes]
+) -> Path:
+    """SimulEval's evaluator against a remote agent; returns its log. Raises SimulstError: it ends with an error."""
+    out.mkdir(parents=True, exist_ok=True)
+    sources, targets = out / "source.txt", out / "target.txt"
+    write_atomically(sources, "".join(f"{wav.absolute()}\n" for wav in wavs))
+    write_atomically(targets, f"{REFERENCE}\n" * len(wavs))
+    command = [sys.executable, "-m", "simulst.handin.evaluator", "--remote-eval", "--remote-address", HOST]
+    command += ["--remote-port", str(port), "--source", str(sources), "--target", str(targets)]
+    command += ["--source-segment-size", "100", "--output", str(out), "--eval-latency-unit", unit]
+    command += ["--source-type", "speech", "--target-type", "text"]
+    output = out / "simuleval.out"
+    with output.open("wb") as said:
+        status = subprocess.run(command, cwd=folder, env=packed_environment(folder), stdout=said, stderr=said)
+    if beside.poll() is not None:
+        raise SimulstError(f"the agent ended in the middle, with status {beside.returncode}")
+    if status.returncode or not (out / "instances.log").is_file():
+        raise SimulstError(f"SimulEval's evaluator failed: {last_line(output)}")
+    return out / "instances.log"
+
+
+def check_port(port: int) -> None:
+    """Raise SimulstError if something serves there already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise SimulstError(f"port {port} is taken ({error.strerror}); give another one with --port") from error
+
+
+def last_line(file: Path) -> str:
+    """What a program said last; a message of ours counts most."""
+    lines = [line.strip() for line in file.read_text(errors="replace").splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("error: ")]
+    return (ours or lines or ["it said nothing"])[-1].removeprefix("error: ").rstrip(".")
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection((HOST, port), 1):
+            return True
+    except OSError:
+        return False
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        with soundfile.SoundFile(path) as file:
+            form = (file.format, file.subtype, file.samplerate, file.channels)
+    except soundfile.LibsndfileError:
+        return False
+    return form in {("WAV", "PCM_16", SAMPLE_RATE, 1), ("WAVEX", "PCM_16", SAMPLE_RATE, 1)}

@@ -1,0 +1,297 @@
+"""`simulst pack`: chosen systems as a folder that can be handed in."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import simulst
+from simulst.errors import SimulstError
+from simulst.files.folder import replaced, sha256_of, write_atomically
+from simulst.handin import page
+from simulst.handin.check import (
+    AGENT_LOG,
+    CLAIM,
+    LOG,
+    RECORDINGS,
+    REFERENCES,
+    SCORES,
+    SEGMENTATION,
+    digest_of_audio,
+    scores_of,
+)
+from simulst.handin.image import AGENT_PORT, Image, environment_of
+from simulst.handin.interface import as_wavs, run_inference, run_simuleval, serving
+from simulst.handin.needs import Needs, needs_of
+from simulst.handin.system import Placer, System, licences_of, processor_of, read_choice, yaml_text
+from simulst.handin.verify import REQUIREMENTS, SUMS
+from simulst.languages import unit_of
+from simulst.log import read_log
+from simulst.metrics.longform import read_segmentation
+from simulst.runs import LOG as RUN_LOG
+
+logger = logging.getLogger(__name__)
+
+SERVER = {"hostname": "0.0.0.0", "port": 8080, "pool_size": 2, "ttl": 600}
+"""Inside the image. verify serves on loopback."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a folder is packed.
+
+    contact: who answers questions.
+    device: cpu or cuda. base: the image that the Dockerfile begins with; empty: the slim one of this Python.
+    debian: packages of programs that the systems call. licences: of the models.
+    context: what is known of the recordings.
+    simuleval: SimulEval's log is made, too. copy: weights are copied where they could be linked.
+    """
+
+    contact: str
+    device: str = "cpu"
+    base: str = ""
+    debian: tuple[str, ...] = ()
+    licences: tuple[Path, ...] = ()
+    context: Path | None = None
+    simuleval: bool = False
+    copy: bool = False
+    force: bool = False
+
+
+def pack(choices: Sequence[Path], out: Path, packing: Packing) -> None:
+    """Make the folder. What was decoded is kept in `OUT.work` until it is done, so an interrupted call goes on.
+
+    choices: files of `simulst choose --out`.
+
+    Raises SimulstError: the folder is there; a choice can't be packed; a model has no licence; a system does not run
+        from the folder alone, or its log does not prove its regime; the disk is full.
+    """
+    out = Path(os.path.abspath(out))
+    if out.exists() and not packing.force:
+        raise SimulstError(f"{out}: is there already; name another folder, or give --force.")
+    systems = {system.name: system for system in map(read_choice, choices)}
+    if len(systems) != len(choices):
+        raise SimulstError(f"{choices[0]}: two choices are of one direction and regime; give one of each.")
+    segmentations = {sha256_of(Path(system.segmentation)) for system in systems.values()}
+    if len(segmentations) > 1:
+        raise SimulstError(f"{choices[0]}: the choices are of different recordings; pack them apart.")
+    licences = licences_of([system.model for system in systems.values()], packing.licences)
+    recordings = _recordings(next(iter(systems.values())))
+    work = out.with_name(f"{out.name}.work")
+    wavs = as_wavs(recordings, work / "wav")
+    with replaced(out) as part:
+        placer = Placer(part, packing.copy)
+        for name, system in systems.items():
+            _write_system(part, name, system, processor_of(system, placer, packing.context, packing.device))
+        _write_code(part)
+        (part / "server.yaml").write_text(yaml_text(SERVER))
+        print("packages that the systems import", flush=True)
+        needs = needs_of(part, list(systems), next(iter(wavs.values())), packing.device)
+        debian = tuple(dict.fromkeys((*packing.debian, *map(_debian_package, placer.programs))))
+        image = _write_image(part, list(systems), needs, debian, packing)
+        _write_development(part, systems, recordings)
+        _write_licences(part, licences, needs)
+        for name, system in systems.items():
+            print(f"{name}: {len(wavs)} recordings through simulstream", flush=True)
+            _write_logs(part, name, system, list(wavs.values()), work, image, packing.simuleval)
+        scores = {name: json.loads((part / "systems" / name / SCORES).read_text()) for name in systems}
+        (part / "README.md").write_text(page.readme(systems, scores, image, packing.contact), encoding="utf-8")
+        (part / "SYSTEM.md").write_text(page.card(systems, scores, part), encoding="utf-8")
+        _write_sums(part)
+    shutil.rmtree(work, ignore_errors=True)
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    print(f"{out}: {size / 1e6:.0f} MB; simulst verify {out} RECORDINGS tries it")
+
+
+def _recordings(system: System) -> dict[str, Path]:
+    """The development recordings by their names, in the order of the segmentation."""
+    sentences = read_segmentation(Path(system.segmentation), Path(system.references))
+    logged = {i.recording: i for i in read_log(Path(system.run) / RUN_LOG, system.unit or unit_of(system.target_lang))}
+    found = {}
+    for name in dict.fromkeys(sentence.recording for sentence in sentences):
+        instance = logged.get(name)
+        source = instance.source[0] if instance is not None and isinstance(instance.source, list) else None
+        if source is None or not Path(source).is_file():
+            raise SimulstError(f"{system.run}: its log names no file for the recording {name}; decode it again.")
+        found[name] = Path(source)
+    return found
+
+
+def _write_system(part: Path, name: str, system: System, processor: dict[str, Any]) -> None:
+    place = part / "systems" / name
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "processor.yaml").write_text(yaml_text(processor), encoding="utf-8")
+    (place / "decoding.yaml").write_text(yaml_text(processor["decoding"]), encoding="utf-8")
+    # Without places of this machine.
+    claim = {**asdict(system), "run": Path(system.run).name, "model": processor["model"]}
+    claim |= {
+        "segmentation": f"development/{SEGMENTATION}",
+        "references": f"development/{system.target_lang}.{REFERENCES}",
+    }
+    claim["decoding"] = processor["decoding"]
+    (place / CLAIM).write_text(yaml_text(claim), encoding="utf-8")
+
+
+def _write_code(part: Path) -> None:
+    source = Path(simulst.__file__).parent
+    shutil.copytree(source, part / "simulst", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    shutil.copy2(source / "handin" / "verify.py", part / "verify.py")
+    for folder in ("own", "models"):  # the Dockerfile copies them
+        (part / folder).mkdir(exist_ok=True)
+        (part / folder / ".keep").touch()
+
+
+def _write_image(
+    part: Path, systems: list[str], needs: tuple[Needs, Needs], debian: tuple[str, ...], packing: Packing
+) -> Image:
+    python = ".".join(map(str, sys.version_info[:2]))
+    for name, need in zip(REQUIREMENTS, needs, strict=True):
+        (part / name).write_text("".join(f"{package}\n" for package in need.packages))
+    environment = environment_of(packing.device, python, needs[0].packages)
+    base = packing.base or f"python:{python}-slim"
+    image = Image(python, base, list(debian), environment, packing.device, list(needs[0].modules), systems)
+    image.write(part)
+    return image
+
+
+def _write_development(part: Path, systems: dict[str, System], recordings: dict[str, Path]) -> None:
+    place = part / "development"
+    place.mkdir()
+    shutil.copyfile(next(iter(systems.values())).segmentation, place / SEGMENTATION)
+    for system in systems.values():
+        shutil.copyfile(system.references, place / f"{system.target_lang}.{REFERENCES}")
+    lines = [f"{name}\t{digest_of_audio(path)}\n" for name, path in recordings.items()]
+    (place / RECORDINGS).write_text("".join(lines), encoding="utf-8")
+
+
+def _write_licences(part: Path, models: Sequence[Path], needs: tuple[Needs, Needs]) -> None:
+    place = part / "licences"
+    (place / "models").mkdir(parents=True)
+    for file in models:
+        if not file.is_file():
+            raise SimulstError(f"{file}: no such file; give the model's licence.")
+        shutil.copyfile(file, place / "models" / f"{file.parent.name}-{file.name}")
+    rows = []
+    for package in needs[0].packages:
+        name = package.partition("==")[0]
+        try:
+            found = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:  # for a GPU, and not installed here
+            rows.append(f"{package}\tits wheel's")
+            continue
+        rows.append(f"{package}\t{_licence(found)}")
+        for file in found.files or ():
+            if file.name.lower().startswith(("licen", "copying", "notice")) and "dist-info" in str(file):
+                source = Path(str(found.locate_file(file)))
+                if source.is_file():
+                    (place / name).mkdir(exist_ok=True)
+                    shutil.copyfile(source, place / name / file.name)
+    (place / "packages.tsv").write_text("".join(row + "\n" for row in rows), encoding="utf-8")
+    own = Path(simulst.__file__).parents[1] / "LICENSE"
+    if own.is_file():
+        shutil.copyfile(own, place / "simulst")
+
+
+def _licence(found: importlib.metadata.Distribution) -> str:
+    meta = found.metadata
+    of_classifiers = [
+        value.split(" :: ")[-1] for value in meta.get_all("Classifier", []) if value.startswith("License")
+    ]
+    said = meta.get("License-Expression") or "; ".join(of_classifiers) or (meta.get("License") or "").partition("\n")[0]
+    return said.strip() or "see its files"
+
+
+def _write_logs(
+    part: Path, name: str, system: System, wavs: list[Path], work: Path, image: Image, simuleval: bool
+) -> None:
+    place = part / "systems" / name
+    unit = system.unit or unit_of(system.target_lang)
+    # A kept log is of the same files, or is made again.
+    key = hashlib.sha256((place / "processor.yaml").read_bytes())
+    for file in sorted(file for folder in ("models", "own") for file in (part / folder).rglob("*") if file.is_file()):
+        key.update(sha256_of(file).encode())
+    key.update((part / "development" / RECORDINGS).read_bytes())
+    kept = work / f"{name}-{key.hexdigest()[:16]}.jsonl"
+    if not kept.is_file():
+        log = work / f"{name}.jsonl"
+        processor = Path("systems", name, "processor.yaml")
+        run_inference(part, processor, (system.source_lang, system.target_lang), wavs, log)
+        write_atomically(kept, _without_places(log))
+    shutil.copyfile(kept, place / LOG)
+    if simuleval:
+        of_agent = kept.with_suffix(".simuleval")
+        if not of_agent.is_file():
+            command = image.start_agent(name)
+            with serving(part, image, command, AGENT_PORT, work / "agent.out", {"SYSTEM": name}) as process:
+                found = run_simuleval(part, wavs, work / "simuleval" / name, AGENT_PORT, unit, process)
+            shutil.copyfile(found, of_agent)
+        lines = [json.loads(line) for line in of_agent.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            line["source"] = [Path(line["source"][0]).name, *line["source"][1:]]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        (place / AGENT_LOG).write_text(text, encoding="utf-8")
+    scores = scores_of(place / LOG, system, part / "development", bootstrap=1000)
+    (place / SCORES).write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    lag = scores.get(system.metric)
+    if lag is None or not system.holds(lag):
+        low, high = system.regime
+        raise SimulstError(
+            f"{name}: its log has {system.metric} {lag} ms, which does not prove the regime of {low:g} to {high:g} ms; "
+            "choose another configuration."
+        )
+    _warn_of_other_words(place / LOG, system, unit)
+
+
+def _warn_of_other_words(log: Path, system: System, unit: str) -> None:
+    run = {i.recording: i.prediction for i in read_log(Path(system.run) / RUN_LOG, unit)}
+    other = [i.recording for i in read_log(log, unit) if i.prediction.split() != run.get(i.recording, "").split()]
+    if other:
+        logger.warning(
+            "%s: the texts of %d recordings differ from those of %s, first %s: simulstream sends audio of 16 bits, in "
+            "pieces of 0.1 s; the scores are those of its log.",
+            log.parent.name,
+            len(other),
+            system.run,
+            other[0],
+        )
+
+
+def _without_places(log: Path) -> str:
+    """A log that names recordings without the folders of this machine."""
+    lines = []
+    for line in log.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if isinstance(row.get("metadata"), dict) and "wav_name" in row["metadata"]:
+            row["metadata"]["wav_name"] = Path(row["metadata"]["wav_name"]).name
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def _debian_package(program: Path) -> str:
+    """The Debian package of a program. Raises SimulstError: it is of none."""
+    for name in (program, Path(os.path.realpath(program))):
+        try:
+            done = subprocess.run(["dpkg", "-S", str(name)], capture_output=True, text=True)
+        except OSError:
+            break
+        if done.returncode == 0:
+            return done.stdout.partition(":")[0]
+    raise SimulstError(
+        f"{program}: belongs to no Debian package, so no image can have it; put it into the checkout, or give --debian."
+    )
+
+
+def _write_sums(part: Path) -> None:
+    names = sorted(file.relative_to(part).as_posix() for file in part.rglob("*") if file.is_file())
+    lines = [f"{sha256_of(part / name)}  {name}\n" for name in names if "__pycache__" not in name]
+    (part / SUMS).write_text("".join(lines), encoding="utf-8")

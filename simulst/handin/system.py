@@ -1,0 +1,246 @@
+"""One system of a hand-in: what `simulst choose --out` wrote for a latency regime, and its files in the folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from simulst.config import Decoding, parse_decoding
+from simulst.errors import SimulstError
+from simulst.files.folder import unwritable
+from simulst.files.yaml import load_yaml, read_yaml
+from simulst.models.registry import files_of_model, files_of_part
+from simulst.options import read_fields
+
+LICENCES = ("licen[sc]e*", "copying*", "notice*")
+PROCESSOR = "simulst.serve.simulstream.StreamProcessor"
+
+
+@dataclass(frozen=True)
+class System:
+    """A chosen configuration, as its file says.
+
+    regime: lags in ms of the metric `metric`: above the first, up to the second.
+    run: folder of the run that was chosen; its log names the recordings.
+    model, model_options, source_lang, target_lang, unit, decoding: as `simulst evaluate` takes them.
+    segmentation, references: of the development recordings.
+    """
+
+    regime: list[float]
+    metric: str
+    run: str
+    model: str
+    source_lang: str
+    target_lang: str
+    decoding: dict[str, Any]
+    segmentation: str
+    references: str
+    unit: str = ""
+    model_options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Direction and regime, such as en-de_0-2000."""
+        low, high = self.regime
+        return f"{self.source_lang}-{self.target_lang}_{low:g}-{high:g}"
+
+    @property
+    def direction(self) -> str:
+        """Such as en-de."""
+        return f"{self.source_lang}-{self.target_lang}"
+
+    def holds(self, lag: float) -> bool:
+        """Whether a lag, in ms, proves the regime."""
+        low, high = self.regime
+        return (low == 0 or lag > low) and lag <= high
+
+
+def read_choice(path: Path) -> System:
+    """Raises SimulstError: no file of `simulst choose --out`, or of a choice between runs over single sentences."""
+    content = read_yaml(path, "choice")
+    remedy = "give a file that simulst choose --out wrote"
+    if isinstance(content, dict):
+        content = {key: value for key, value in content.items() if key in System.__dataclass_fields__}
+        for name in ("segmentation", "references"):
+            if content.get(name) is None:
+                raise SimulstError(
+                    f"{path}: names no {name}; choose among runs over whole recordings, with --segmentation and "
+                    "--references."
+                )
+    system = read_fields(System, content, str(path), remedy)
+    if len(system.regime) != 2 or not system.regime[0] < system.regime[1]:
+        raise SimulstError(f"{path}: 'regime' is no range of lags; {remedy}.")
+    for name in (system.segmentation, system.references):
+        if not Path(name).is_file():
+            raise SimulstError(f"{path}: names {name}, which is not there; choose again.")
+    return system
+
+
+class Placer:
+    """Puts the files of models and policies into a folder; each file once.
+
+    programs: files of the operating system that were left out, such as a translator's program.
+
+    copy: else files are linked where the disk allows it. A linked file changes if somebody writes into it in place.
+    """
+
+    def __init__(self, root: Path, copy: bool) -> None:
+        self._root, self._copy = root, copy
+        self._models: dict[str, str] = {}
+        self.programs: list[Path] = []
+
+    def model(self, path: str, options: dict[str, Any]) -> str:
+        """The path of a model inside the folder; of one's own class its import path, as before.
+
+        Raises SimulstError: a part of it is not named by a relative path; what `files_of_model` raises.
+        """
+        if not Path(path).exists():  # one's own class
+            for file in files_of_model(path, options):
+                self.module(path.partition(":")[0], file)
+            return path
+        key = os.path.abspath(path)
+        if key not in self._models:
+            self._models[key] = self._tree(Path(key), files_of_model(path, options))
+            inside = self._root / self._models[key]
+            files = files_of_model(inside, options)
+            strangers = [file for file in files if not (_is_below(file, self._root) or _is_of_the_system(file))]
+            if strangers:
+                raise SimulstError(
+                    f"{path}: names {strangers[0]} by an absolute path, or by its place in this checkout; let the "
+                    "model name it by a path relative to itself."
+                )
+        return self._models[key]
+
+    def part(self, path: str) -> str:
+        """The path of a policy's file, or of its model, inside the folder."""
+        key = os.path.abspath(path)
+        if key not in self._models:
+            self._models[key] = self._tree(Path(key), files_of_part(path))
+        return self._models[key]
+
+    def decoding(self, decoding: Decoding) -> dict[str, Any]:
+        """A decoding configuration whose files are those of the folder. Modules of one's own are placed, too."""
+        for name in decoding.modules:
+            self.module(name, Path(str(sys.modules[name].__file__)))
+        places = {file: self.part(file) for file in decoding.files if Path(file).exists()}
+        folders = {str(Path(file).parent): str(Path(place).parent) for file, place in places.items()}
+
+        def moved(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: moved(part) for key, part in value.items()}
+            if isinstance(value, list):
+                return [moved(part) for part in value]
+            return places.get(value, folders.get(value, value)) if isinstance(value, str) else value
+
+        return {key: moved(value) for key, value in decoding.raw.items()}
+
+    def module(self, name: str, file: Path) -> None:
+        """A module of one's own, where Python finds it under its name."""
+        self.file(file, Path("own", *name.split(".")).with_suffix(".py"))
+
+    def file(self, source: Path, inside: Path) -> None:
+        """One file. Raises SimulstError: it can't be written."""
+        target = self._root / inside
+        if target.exists():
+            return
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            real = os.path.realpath(source)
+            try:
+                if self._copy:
+                    raise OSError
+                os.link(real, target)
+            except OSError:  # another disk
+                shutil.copy2(real, target)
+        except OSError as error:
+            raise unwritable(target, error) from error
+
+    def _tree(self, path: Path, files: Iterable[Path]) -> str:
+        """Files in their places relative to each other, as they name each other so; returns the place of `path`."""
+        absolute = [Path(os.path.abspath(file)) for file in files]
+        self.programs += [file for file in absolute if _is_of_the_system(file)]
+        absolute = [file for file in absolute if not _is_of_the_system(file)]
+        top = Path(os.path.commonpath([path if path.is_dir() else path.parent, *(file.parent for file in absolute)]))
+        name, number = path.stem if path.is_file() else path.name, 1
+        while (self._root / "models" / (place := name if number == 1 else f"{name}-{number}")).exists():
+            number += 1
+        for file in absolute:
+            self.file(file, Path("models", place, file.relative_to(top)))
+        inside = path.relative_to(top)
+        return str(Path("models", place, inside)) if inside.parts else str(Path("models", place))
+
+
+def processor_of(system: System, placer: Placer, context: Path | None, device: str) -> dict[str, Any]:
+    """simulstream's configuration of a system, with paths in the folder. Raises as `Placer` does."""
+    decoding = parse_decoding(system.decoding, f"{system.run}: its decoding")
+    options = dict(system.model_options)
+    if device != "cpu":
+        options["device"] = device
+    content: dict[str, Any] = {
+        "type": PROCESSOR,
+        "model": placer.model(system.model, system.model_options),
+        "model_options": options,
+        "decoding": placer.decoding(decoding),
+        "source_lang": system.source_lang,
+        "target_lang": system.target_lang,
+        "unit": system.unit,
+        "detokenizer_type": "simuleval",
+        "latency_unit": "char",
+    }
+    if context is not None:
+        placer.file(context, Path("systems", system.name, "context.tsv"))
+        content["context"] = f"systems/{system.name}/context.tsv"
+    return {key: value for key, value in content.items() if value not in ("", {})}
+
+
+def licences_of(models: Sequence[str], given: Sequence[Path]) -> list[Path]:
+    """The licence files of models, and those that were given.
+
+    Raises SimulstError: a model's folder, and those above it up to two, have none, and none was given.
+    """
+    found = list(given)
+    for model in dict.fromkeys(models):
+        place = Path(model)
+        if not place.exists():
+            continue
+        folder = place if place.is_dir() else place.parent
+        own = [file for pattern in LICENCES for file in sorted(folder.iterdir()) if _matches(file, pattern)]
+        if not own and not given:
+            raise SimulstError(f"{model}: has no licence file; put its LICENSE there, or give it with --licence FILE.")
+        found += own
+    return list(dict.fromkeys(found))
+
+
+def yaml_text(content: Any) -> str:
+    """YAML as people write it."""
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def same_yaml(path: Path) -> dict[str, Any]:
+    """A mapping that was packed. Raises SimulstError: it is not there, or is none."""
+    try:
+        content = load_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SimulstError(f"{path}: cannot be read ({error}); pack again.") from error
+    if not isinstance(content, dict):
+        raise SimulstError(f"{path}: is no mapping; pack again.")
+    return content
+
+
+def _matches(file: Path, pattern: str) -> bool:
+    return file.is_file() and Path(file.name.lower()).match(pattern)
+
+
+def _is_of_the_system(file: Path) -> bool:
+    return str(file).startswith(("/usr/", "/bin/", "/lib"))
+
+
+def _is_below(file: Path, root: Path) -> bool:
+    return Path(os.path.abspath(file)).is_relative_to(os.path.abspath(root))

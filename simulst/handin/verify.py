@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Check that this hand-in is what it claims to be. Needs Python and the development recordings, nothing else.
+
+    python3 verify.py RECORDINGS [--system NAME] [--port 8080] [--environment DIR] [--without-docker]
+
+It checks the digests of all files, installs what the Dockerfile installs into an environment of its own, starts the
+server as the Dockerfile does, sends the recordings through simulstream and SimulEval, and compares words, delays and
+scores with the logs. With Docker, it builds the image and runs that. A second call goes on with the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+SUMS = "SHA256SUMS"
+REQUIREMENTS = ("requirements.txt", "requirements-verify.txt")
+
+
+def faults_of_files(folder: Path) -> list[str]:
+    """A sentence for each file that is missing, changed, or not listed in SHA256SUMS."""
+    try:
+        lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        return [f"{folder / SUMS}: cannot be read ({error.strerror}); pack again."]
+    faults, listed = [], {SUMS}
+    for line in lines:
+        digest, _, name = line.partition("  ")
+        listed.add(name)
+        path = folder / name
+        if not path.is_file():
+            faults.append(f"{name}: is missing; pack again, or copy the folder again.")
+            continue
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                faults.append(f"{name}: is not the file that was packed; pack again, or copy the folder again.")
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name not in listed and "__pycache__" not in path.parts:
+            faults.append(f"{name}: is not listed in {SUMS}; remove it, or pack again.")
+    return faults
+
+
+def environment_of(folder: Path, place: Path) -> Path:
+    """The Python of an environment with the pinned packages; made unless it is there."""
+    python = place / "bin" / "python"
+    wanted = hashlib.sha256(b"".join((folder / name).read_bytes() for name in REQUIREMENTS)).hexdigest()
+    stamp = place / ".installed"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return python
+    image = json.loads((folder / "image.json").read_text())
+    running = ".".join(map(str, sys.version_info[:2]))
+    if running != image["python"]:
+        raise SystemExit(
+            f"error: this is Python {running}, but the image has {image['python']}; call python{image['python']} "
+            "verify.py."
+        )
+    lacking = [name for name in image["debian"] if shutil.which("dpkg") and _fails(["dpkg", "-s", name])]
+    if lacking:
+        raise SystemExit(f"error: the image has the Debian packages {' '.join(lacking)}; apt-get install them here.")
+    print(f"environment in {place} (minutes, the first time)", flush=True)
+    venv.create(place, with_pip=True, clear=True)
+    for name in REQUIREMENTS:
+        command = [name if part == "requirements.txt" else part for part in image["install"][1:]]
+        command = [str(python), "-m", "pip", "--disable-pip-version-check", *command]
+        log = place / f"{name}.log"
+        with log.open("w") as said:
+            if subprocess.run(command, cwd=folder, stdout=said, stderr=said, env=_plain()).returncode:
+                lines = [line for line in log.read_text().splitlines() if line.startswith("ERROR")]
+                raise SystemExit(f"error: {name}: {lines[-1] if lines else 'could not be installed'}; see {log}.")
+    stamp.write_text(wanted)
+    return python
+
+
+def with_docker(folder: Path, system: str, port: int, check: list[str]) -> int:
+    """Build the image, run it, check the server in it, remove it. Returns the check's status."""
+    tag = f"simulst-{hashlib.sha256((folder / SUMS).read_bytes()).hexdigest()[:12]}"
+    subprocess.run(["docker", "build", "--tag", tag, str(folder)], check=True)
+    gpus = ["--gpus", "all"] if json.loads((folder / "image.json").read_text())["device"] != "cpu" else []
+    command = ["docker", "run", "--detach", "--rm", "--env", f"SYSTEM={system}", *gpus]
+    command += ["--publish", f"127.0.0.1:{port}:8080", tag]
+    container = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        health = ["docker", "inspect", "--format", "{{.State.Health.Status}}", container]
+        while (state := subprocess.run(health, capture_output=True, text=True).stdout.strip()) == "starting":
+            time.sleep(1)
+        if state != "healthy":
+            subprocess.run(["docker", "logs", "--tail", "5", container])
+            print(f"  WRONG the container of {system} does not answer.")
+            return 1
+        return subprocess.run([*check, "--system", system, "--served", "--port", str(port)]).returncode
+    finally:
+        subprocess.run(["docker", "kill", container], capture_output=True)
+
+
+def main() -> int:
+    """Returns the exit status: 0 if all is as claimed."""
+    parser = argparse.ArgumentParser(description="Check that this hand-in is what it claims to be.")
+    parser.add_argument("recordings", type=Path, help="folder of the development recordings")
+    parser.add_argument("--system", help="only this one [default: all]")
+    parser.add_argument("--port", type=int, default=8080, help="of the server [default: 8080]")
+    parser.add_argument("--agent-port", type=int, default=8888, help="of SimulEval's agent [default: 8888]")
+    parser.add_argument("--environment", type=Path, help="folder for the packages [default: beside this one]")
+    parser.add_argument("--without-docker", action="store_true", help="do not use Docker even if it is there")
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    folder = given.folder.absolute()
+    faults = faults_of_files(folder)
+    for fault in faults:
+        print(f"  WRONG {fault}")
+    if faults:
+        print(f"{folder}: {len(faults)} faults; the hand-in is not what it claims to be.", file=sys.stderr)
+        return 1
+    print(f"  ok    digests of all files in {SUMS}", flush=True)
+    place = given.environment or folder.with_name(f"{folder.name}.environment")
+    python = environment_of(folder, place.absolute())
+    check = [str(python), "-W", "ignore", "-m", "simulst.handin.check", str(folder), str(given.recordings.absolute())]
+    os.environ.update(
+        PYTHONPATH=f"{folder}{os.pathsep}{folder / 'own'}", PYTHONSAFEPATH="1", PYTHONDONTWRITEBYTECODE="1"
+    )
+    image = json.loads((folder / "image.json").read_text())
+    systems = [given.system] if given.system else image["systems"]
+    if unknown := [name for name in systems if name not in image["systems"]]:
+        print(f"error: there is no system {unknown[0]}; choose from {', '.join(image['systems'])}.", file=sys.stderr)
+        return 1
+    if not given.without_docker and shutil.which("docker") and not _fails(["docker", "info"]):
+        return max(with_docker(folder, system, given.port, check) for system in systems)
+    options = ["--port", str(given.port), "--agent-port", str(given.agent_port)]
+    if given.system:
+        options += ["--system", given.system]
+    return subprocess.run([*check, *options]).returncode
+
+
+def _fails(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True).returncode != 0
+
+
+def _plain() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PIP_USER", "PIP_TARGET")}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
