@@ -105,14 +105,18 @@ class Meter:
 
     def metered(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """The same steps. Their time is counted, except while they are suspended at a call."""
-        answer = None
+        answer: Any = None
+        error: BaseException | None = None
         while True:
             with self._clock:
                 try:
-                    call = steps.send(answer)
+                    call = steps.send(answer) if error is None else steps.throw(error)
                 except StopIteration as end:
                     return end.value
-            answer = yield call
+            try:
+                answer, error = (yield call), None
+            except BaseException as raised:  # of whoever answers; also if nobody does
+                error = raised
 
     def _recall(self, key: Hashable) -> Any:
         assert self._memo is not None

@@ -128,10 +128,13 @@ def translate(
         end = min(start + piece, len(samples))
         if realtime:
             time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
-        words = stream.push(samples[start:end], finished=end == len(samples))
-        if words:
-            text = "".join(word.text for word in words).strip()
-            click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
+        written = len(stream.emissions)
+        try:
+            stream.push(samples[start:end], finished=end == len(samples))
+        finally:  # also the last words of a stream that an error ends
+            if words := stream.emissions[written:]:
+                text = "".join(word.text for word in words).strip()
+                click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
     if not stream.emissions:
         click.echo(f"{audio}: no words were written.", err=True)
     if slow := skipped_steps(stream):

@@ -550,7 +550,7 @@ def _vocabulary(path: Path) -> list[str]:
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # not JSON, or not even text
+    except (ValueError, RecursionError) as error:  # not JSON, or not even text
         raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); fetch the model again.") from error
 
 

@@ -20,7 +20,7 @@ from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, sentence_of
 from simulst.files.lock import locked
 from simulst.log.instance import Instance
 from simulst.machine.cluster import HERE, Cluster, Map, mapper
@@ -235,8 +235,8 @@ def _open_all(task: Task, jobs: int | None, job: tuple[int, _Configurations]) ->
     wrong = []
     try:
         model = model_of(task, jobs)
-    except SimulstError as error:
-        return number, str(error)
+    except Exception as error:
+        return number, sentence_of(error)
     for raw in configurations.raws:
         try:
             open_stream(model, parse_decoding(raw, "configuration"), task.source_language, task.target_language)
@@ -282,8 +282,8 @@ def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
     try:
         languages = task.source_language, task.target_language
         found = list(_decode(model, languages, utterance, index, decodings, task.unit, share))
-    except SimulstError as error:
-        return index, f"{utterance.name}: {error}"
+    except Exception as error:  # of any kind, as it may come from code or audio that a user brought
+        return index, f"{utterance.name}: {sentence_of(error)}"
     return index, [str(one) if isinstance(one, SimulstError) else one for one in found]
 
 

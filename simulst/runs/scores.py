@@ -80,7 +80,7 @@ def recordings_scores(folder: Path) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(scores.read_text(encoding="utf-8"))
         newer = scores.stat().st_mtime_ns > log.stat().st_mtime_ns
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if newer and isinstance(found, dict) and "recordings" in found else None
 
@@ -103,7 +103,7 @@ def write_scores(folder: Path, scores: dict[str, Any]) -> dict[str, Any]:
     path = folder / SCORES
     try:
         earlier = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         earlier = {}
     if isinstance(earlier, dict) and all(
         earlier.get(name) == scores.get(name) for name in ("sentences", "BLEU", "chrF")
@@ -119,7 +119,7 @@ def read_scores(path: Path) -> dict[str, Any]:
         scores = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SimulstError(f"{path}: no such file; let simulst evaluate finish the run.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # such as brackets without end
         raise SimulstError(f"{path}: not valid JSON ({error}); remove it and run simulst evaluate again.") from error
     if not isinstance(scores, dict):
         raise SimulstError(f"{path}: not the scores of a run; remove it and run simulst evaluate again.")

@@ -158,8 +158,9 @@ class StreamProcessor(SpeechProcessor):
     def process_chunk(self, waveform: np.ndarray) -> IncrementalOutput:
         """Take in audio, shape (n,), float32, 16 kHz; give the words that became final.
 
-        Raises SimulstError: audio that is no audio, or very long; a language pair that the model does not have; over
-            HTTP: the session was closed while its audio waited.
+        Raises SimulstError: audio that is no audio, or very long; a language pair that the model does not have; an
+            error has ended the stream, and all its words were given; over HTTP: the session was closed while its audio
+            waited.
         """
         samples = check_samples(waveform)
         if samples.size > LONGEST * SAMPLE_RATE:
@@ -170,7 +171,10 @@ class StreamProcessor(SpeechProcessor):
         return self._push(samples)
 
     def end_of_stream(self) -> IncrementalOutput:
-        """Give the rest of the text; audio after that begins another stream."""
+        """Give the rest of the text; audio after that begins another stream.
+
+        Raises SimulstError: an error has ended the stream; it lasts until `clear`.
+        """
         if self._stream is None:  # nothing was heard
             return self._output([])
         return self._push(np.zeros(0, dtype=np.float32), finished=True)
@@ -211,13 +215,19 @@ class StreamProcessor(SpeechProcessor):
 
     def _push(self, samples: np.ndarray, finished: bool = False) -> IncrementalOutput:
         # The HTTP server may `clear` a session while it waits or works here, and give this processor to another one.
-        session, words = self._session, []
+        session, tokens = self._session, list[str]()
         for start in range(0, max(1, samples.size), TURN):
             asked = time.perf_counter()
             with self._shared.lock:
                 waited = time.perf_counter() - asked
                 stream = self._stream_of(session)
-                words += stream.push(samples[start : start + TURN], finished)
+                written = len(stream.emissions)
+                try:
+                    stream.push(samples[start : start + TURN], finished)
+                except SimulstError as error:
+                    tokens += [word.text for word in stream.emissions[written:]]
+                    return self._last_words(tokens, error, finished)
+                tokens += [word.text for word in stream.emissions[written:]]
                 stream.wait(waited)  # only now: a step that has waited for its turn is not left out for that
         if finished:
             _warn_of_skipped(stream)
@@ -226,7 +236,19 @@ class StreamProcessor(SpeechProcessor):
                 self._stream = None if finished else stream
             elif not finished:
                 logger.warning("a session was closed while it was served; its next audio begins anew. Raise the ttl.")
-        return self._output([word.text for word in words])
+        return self._output(tokens)
+
+    def _last_words(self, tokens: list[str], error: SimulstError, finished: bool) -> IncrementalOutput:
+        """What a stream that an error has ended has written since the last answer. The next request gets the error.
+
+        Raises SimulstError: there is nothing to give, or no next request, so the error has the words.
+        """
+        if not tokens:
+            raise error
+        if finished:
+            raise SimulstError(f"{error} Words that were final before: {''.join(tokens)!r}.") from error
+        logger.error("a client's stream has ended: %s", error)
+        return self._output(tokens)
 
     def _stream_of(self, session: int) -> OpenStream:
         with self._owner:

@@ -114,6 +114,58 @@ def test_a_configuration_that_fails_does_not_take_the_others_with_it(
         assert len(lines) == (0 if folder.name == "hold-3_500ms" else COUNT), folder
 
 
+POLICIES = """
+from dataclasses import dataclass
+from simulst.policy.commit import Commit
+from simulst.policy.read import Read, Schedule
+from simulst.policy.stop import Stop, Stopping
+
+@dataclass(frozen=True)
+class Own(Commit):
+    how: str
+    label = "own-{how}"
+    def stable(self, beams):
+        best = beams[-1][0].tokens
+        if len(best) >= 12:  # u5 alone is as long
+            {"raise": lambda: 1 / 0, "key": lambda: {}["x"], "assert": lambda: self.wrong()}[self.how]()
+        return best[:-1]
+    def wrong(self):
+        assert False, "no"
+
+@dataclass(frozen=True)
+class Shut(Read):
+    label = "shut"
+    def open(self, context):
+        raise LookupError("shut")
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(("how", "kind"), [("raise", "ZeroDivisionError"), ("key", "KeyError"), ("assert", "Assertion")])
+def test_an_error_in_a_policy_costs_its_utterance_only(
+    data: Path, monkeypatch: pytest.MonkeyPatch, how: str, kind: str, jobs: int
+) -> None:
+    (data.parent / "own_policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(data.parent)
+    monkeypatch.setenv("PYTHONPATH", str(data.parent), prepend=":")
+    (data.parent / "la2.yaml").write_text(
+        f"read: {{type: chunk, ms: 500}}\ncommit: {{type: own_policies.Own, how: {how}}}\n"
+    )
+    status, _, error = simulst(*command(data, "out", "--jobs", jobs))
+    failed = [name for name in range(COUNT) if DURATIONS[name] >= 2500]
+    assert status == 1 and f"{len(failed)} of {COUNT} utterances failed" in sentence(error)
+    assert f"First: u{failed[0]}: {kind}" in error and "own_policies.py, line" in error
+    assert [i.index for i in read_log(data.parent / "out")] == [n for n in range(COUNT) if n not in failed]
+
+
+def test_an_error_when_a_policy_is_opened_is_a_sentence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data.parent / "own_policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(data.parent)
+    (data.parent / "la2.yaml").write_text("read: {type: own_policies.Shut}\ncommit: {type: all}\n")
+    status, _, error = simulst(*command(data, "out"))
+    assert status == 1 and "the stream cannot be opened (LookupError: shut, " in sentence(error)
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_broken_file_costs_itself_only(data: Path, jobs: int) -> None:
     whole = (data / "u2.wav").read_bytes()

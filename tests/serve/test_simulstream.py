@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
+import itertools
 import json
 import logging
 import socket
@@ -544,6 +545,49 @@ def test_difficult_audio_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             post(proxy, "a", (32768 * speech).astype(np.float32).tobytes())
         said = [post(proxy, "a", part.astype(np.float32).tobytes())["new_string"] for part in (speech, silence)]
         assert "".join(said)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, search: int) -> None:
+    """The fake model fails in so many searches, counted from now."""
+    count = itertools.count(1)
+
+    def work(self: FakeModel, name: str) -> None:
+        if next(count) == search:
+            raise RuntimeError("busy")
+
+    monkeypatch.setattr(FakeModel, "work", work)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 6.0])
+def test_an_error_ends_a_clients_stream_after_its_words(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Nothing that was final is lost, and no audio after the error is taken for the stream's next."""
+    piece = np.full(round(16000 * seconds), 0.1, dtype=np.float32)
+    options = {**FAKE, "decoding": {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "all"}}}
+    whole, processor = (build_speech_processor(SimpleNamespace(**options)) for _ in range(2))
+    expected = whole.process_chunk(np.full(16000 * 2, 0.1, dtype=np.float32)).new_string
+    failing(monkeypatch, 5)  # at 2.5 s
+    said = ""
+    with pytest.raises(SimulstError, match="RuntimeError: busy"):
+        for _ in range(12):
+            said += processor.process_chunk(piece).new_string
+    assert said == expected
+    for request in (processor.end_of_stream, lambda: processor.process_chunk(piece), processor.end_of_stream):
+        with pytest.raises(SimulstError, match=r"this stream has ended with an error \(RuntimeError: busy"):
+            request()
+    processor.clear()
+    assert processor.process_chunk(np.full(16000 * 2, 0.1, dtype=np.float32)).new_string == expected
+
+
+def test_an_error_at_the_end_has_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = build_speech_processor(SimpleNamespace(**FAKE))
+    words = processor.process_chunk(np.full(48000, 0.1, dtype=np.float32)).new_string
+    failing(monkeypatch, 1)
+    with pytest.raises(SimulstError, match="RuntimeError: busy"):
+        processor.end_of_stream()
+    with pytest.raises(SimulstError, match="has ended with an error"):
+        processor.end_of_stream()
+    processor.clear()
+    assert words == processor.process_chunk(np.full(48000, 0.1, dtype=np.float32)).new_string
 
 
 def test_ten_minutes_of_silence(monkeypatch: pytest.MonkeyPatch) -> None:
