@@ -385,7 +385,7 @@ class WhisperSession(WindowedSession):
             def search(used: BeamSearch) -> Steps[Beam]:
                 return ask(Generate(self._model, self._encoded, start, previous, prefix, used, max_new))
 
-            return without_loops(options, search)
+            return without_loops(options, search, self.text, len(prefix))
 
         def translations(beam: Beam) -> Steps[Beam]:
             kept = []

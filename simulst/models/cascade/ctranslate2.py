@@ -93,7 +93,11 @@ class CTranslate2Translation(Translation):
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
         assert isinstance(options, BeamSearch)
-        beam = yield from without_loops(options, lambda used: ask(TranslateBatch(self, sentence, prefix, used)))
+
+        def search(used: BeamSearch) -> Steps[Beam]:
+            return ask(TranslateBatch(self, sentence, prefix, used))
+
+        beam = yield from without_loops(options, search, self.text, len(prefix))
         if stop is None:
             return beam
         new = [h.tokens[len(prefix) :] for h in beam]
