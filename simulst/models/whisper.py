@@ -32,7 +32,7 @@ from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
 from simulst.meter import Meter
 from simulst.models.base import Family
-from simulst.models.ctranslate2_file import read_variables
+from simulst.models.ctranslate2_file import cannot_load, read_variables
 from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
 from simulst.options import read_fields
@@ -123,8 +123,7 @@ class Whisper:
                 intra_threads=options.threads or cores,
             )
         except (RuntimeError, ValueError, TypeError) as error:
-            reason = str(error).splitlines()[0]
-            raise SimulstError(f"{path}: CTranslate2 cannot load the model ({reason}).") from error
+            raise cannot_load(path, error, options.device) from error
         self._config.check(path)
         # Here, not at the first window: no utterance is charged for it.
         self._filters = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
