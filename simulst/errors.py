@@ -32,8 +32,10 @@ def reason_of(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = isinstance(error, ImportError | SyntaxError) or not frames
     brought = [frame for frame in frames if not frame.filename.startswith((*_NOT_BROUGHT, "<"))]
-    last = (brought or frames or [None])[-1]
-    return said if own or last is None else f"{said}, {last.filename}, line {last.lineno}"
+    if own:
+        return said
+    last = (brought or frames)[-1]
+    return f"{said}, {last.filename}, line {last.lineno}"
 
 
 def sentence_of(error: Exception) -> str:

@@ -28,6 +28,7 @@ class _Clock:
         self.counted = 0.0  # seconds of the intervals that have ended, plus charges
         self.running = 0  # how many nested contexts are open
         self.since = 0.0  # when the outermost context began
+        self.done: set[Hashable] = set()  # what was done once in this stream
 
     @property
     def seconds(self) -> float:
@@ -61,6 +62,12 @@ class Meter:
         part = Meter(self._memo)
         part._clock, part._name = self._clock, (self._name, name)
         return part
+
+    def first(self, what: Hashable) -> bool:
+        """Whether nobody has asked so before, in any part of this stream."""
+        known = what in self._clock.done
+        self._clock.done.add(what)
+        return not known
 
     @property
     def seconds(self) -> float:

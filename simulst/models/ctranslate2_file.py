@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 
 VERSION = 6  # of the form
 TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}

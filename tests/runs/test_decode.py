@@ -141,7 +141,7 @@ class Shut(Read):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize(("how", "kind"), [("raise", "ZeroDivisionError"), ("key", "KeyError"), ("assert", "Assertion")])
+@pytest.mark.parametrize(("how", "kind"), [("raise", "ZeroDivisionError"), ("key", "KeyError"), ("assert", "Assert")])
 def test_an_error_in_a_policy_costs_its_utterance_only(
     data: Path, monkeypatch: pytest.MonkeyPatch, how: str, kind: str, jobs: int
 ) -> None:

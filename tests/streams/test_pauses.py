@@ -305,9 +305,7 @@ def test_what_cannot_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("fails", range(1, 9))
 @pytest.mark.parametrize("piece", [1600, 100_000])
-def test_an_error_ends_the_stream_and_keeps_its_words(
-    monkeypatch: pytest.MonkeyPatch, fails: int, piece: int
-) -> None:
+def test_an_error_ends_the_stream_and_keeps_its_words(monkeypatch: pytest.MonkeyPatch, fails: int, piece: int) -> None:
     """At any search, also where one push has several steps and utterances: the words before it are kept."""
     samples, how = audio(4000, 40_000, 16_000, 40_000, 8000), Decoding(Chunk(500), All())
     searches: list[int] = []
