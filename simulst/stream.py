@@ -59,7 +59,7 @@ class Emission:
 
 
 class Pushed(ABC):
-    """What a single utterance and a recording that is cut at its pauses share: how they take in audio, and how they end.
+    """What a single utterance and a recording that is cut at its pauses share: how they take in audio and end.
 
     An error in a step ends a stream, as nobody knows how far the step came. `emissions` keeps all words.
     """
