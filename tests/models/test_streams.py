@@ -120,7 +120,7 @@ def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.
 CALLS = {
     "blockwise": {"EncodeBlocks", "DecoderStep"},
     "full context": {"EncodeAll", "DecoderStep"},
-    "whisper": {"Encode", "Generate", "Align"},
+    "whisper": {"Encode", "Generate", "Align", "Tell"},
     "huggingface": {"Encode", "DecoderStep"},
     "cascade": {"Search", "Translate"},
 }
