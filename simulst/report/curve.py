@@ -202,7 +202,9 @@ def _label_points(
     left, right = panel.get_xlim()
     across = [panel.transData.transform([(left, level), (right, level)]) for level in levels]
     ink = np.concatenate([np.zeros((0, 2)), *map(_along, [*paths, *across])])
-    boxes: list[Any] = []
+    moves = np.array(OFFSETS) * renderer.points_to_pixels(1)
+    far = np.hypot(*np.array(OFFSETS).T) / 2
+    boxes = np.zeros((0, 2, 2))  # of the labels so far: lower left and upper right
     for number, runs in enumerate(lines.values()):
         for run in runs:
             if run.value is None:
@@ -210,7 +212,7 @@ def _label_points(
             label = panel.annotate(
                 f"{run.value:g}",
                 (run.scores[metric], run.scores[quality]),
-                xytext=OFFSETS[0],
+                xytext=(0, 0),
                 textcoords="offset points",
                 ha="center",
                 va="center",
@@ -220,18 +222,14 @@ def _label_points(
                 zorder=4,
             )
             label.set_in_layout(False)
-            best: tuple[float, tuple[float, float], Any] | None = None
-            for offset in OFFSETS:
-                label.set_position(offset)
-                box = label.get_window_extent(renderer).padded(1)
-                covered = ((ink >= box.min) & (ink <= box.max)).all(axis=1).sum()
-                shared = [np.minimum(box.max, other.max) - np.maximum(box.min, other.min) for other in boxes]
-                cost = covered + sum(np.prod(np.maximum(size, 0)) for size in shared) + np.hypot(*offset) / 2
-                if best is None or cost < best[0]:
-                    best = (cost, offset, box)
-            assert best is not None
-            label.set_position(best[1])
-            boxes.append(best[2])
+            box = label.get_window_extent(renderer).padded(1)  # measured once: of two thousand it takes minutes
+            low, high = box.min + moves, box.max + moves  # (offsets, 2)
+            near = ink[((ink >= low.min(axis=0)) & (ink <= high.max(axis=0))).all(axis=1)]
+            covered = ((near >= low[:, None]) & (near <= high[:, None])).all(axis=2).sum(axis=1)
+            shared = np.minimum(high[:, None], boxes[:, 1]) - np.maximum(low[:, None], boxes[:, 0])
+            best = int((covered + np.maximum(shared, 0).prod(axis=2).sum(axis=1) + far).argmin())
+            label.set_position(OFFSETS[best])
+            boxes = np.concatenate([boxes, [[low[best], high[best]]]])
 
 
 def _along(path: np.ndarray, step: float = 2.0) -> np.ndarray:
