@@ -18,6 +18,7 @@ import dataclasses
 import importlib
 import itertools
 import math
+import sys
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -120,8 +121,9 @@ class Decoding:
     @property
     def code(self) -> dict[str, Path]:
         """Module → file, of the user's own policies (`raw` has their import paths) and of what these import."""
+        names = {name.rpartition(".")[0] for name in _types(self.raw) if "." in name}
         # An option of such a policy may have a `type` that is no import path.
-        return files_of_modules(sorted({name.rpartition(".")[0] for name in _types(self.raw) if "." in name}))
+        return files_of_modules(sorted(name for name in names if name in sys.modules))
 
     def check(self, search: SearchOptions, gives: frozenset[Need]) -> None:
         """Check that the model's session gives everything that the policies and the search need.
@@ -181,10 +183,10 @@ def _check_label(label: str) -> None:
     """Raise SimulstError if the label can't be the name of a folder: it names one in sweeps."""
     if "/" in label or label.startswith(".") or not label.isprintable():
         raise SimulstError(
-            f"its label '{label}' can't name a folder; write names without '/', '.' at the beginning and line breaks."
+            f"its label {label!r} can't name a folder; write names without '/', '.' at the beginning and line breaks."
         )
     if len(label.encode()) > LONGEST_LABEL:
-        raise SimulstError(f"its label '{label}' is longer than {LONGEST_LABEL} bytes; write shorter names.")
+        raise SimulstError(f"its label {label!r} is longer than {LONGEST_LABEL} bytes; write shorter names.")
 
 
 def _name_of(key: str, part: Any) -> str:

@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 INSTALLED = {"site-packages", "dist-packages"}
@@ -41,15 +42,25 @@ def _is_own(name: str, packages: set[str]) -> bool:
 
 
 def _file_of(name: str) -> Path | None:
-    """The file of a module, loaded or not; None: it has none, or there is no such module."""
-    loaded = getattr(sys.modules.get(name), "__file__", None)
-    if loaded:
+    """The file of a module, loaded or not; None: it has none, or there is no such module. Imports nothing."""
+    if loaded := getattr(sys.modules.get(name), "__file__", None):
         return Path(loaded)
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, AttributeError, ValueError):
-        return None
+    spec = _spec_of(name)
     return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    if spec := getattr(sys.modules.get(name), "__spec__", None):
+        return spec
+    package = name.rpartition(".")[0]
+    try:
+        if not package:
+            return importlib.util.find_spec(name)
+        around = _spec_of(package)  # importlib's own function imports it
+        places = around.submodule_search_locations if around is not None else None
+        return PathFinder.find_spec(name, list(places)) if places else None
+    except (ImportError, ValueError):
+        return None
 
 
 def _text(file: Path) -> bytes:

@@ -23,6 +23,7 @@ DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
 # Where a label may be placed relative to its point, in units of a distance, best first.
 SIDES = ((0, 1), (0, -1), (1.3, 0.6), (-1.3, 0.6), (1.3, -0.6), (-1.3, -0.6), (1.7, 0), (-1.7, 0))
 OFFSETS = [(x * distance, y * distance) for distance in (9, 13, 17) for x, y in SIDES]
+LABELLED = 300  # points of a panel; labels of more would cover one another, and take minutes to place
 # No date in the file: the same runs give the same picture.
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
@@ -36,8 +37,9 @@ def draw_curve(
 ) -> None:
     """Draw quality over latency from the runs' scores.json, with one panel for each latency metric.
 
-    Each strategy (with each initial wait) is a line. Its points are labelled with the chunk in ms, or else with the
-    policy's number. Light bars are the quality's 95 % intervals. An offline run is a dashed horizontal line.
+    Each strategy (with each initial wait) is a line. Its points, up to `LABELLED` in all, are labelled with the chunk
+    in ms, or else with the policy's number. Light bars are the quality's 95 % intervals. An offline run is a dashed
+    horizontal line.
 
     folders: folders of scored runs.
     out: picture to write: .png, .svg or .pdf.
@@ -125,14 +127,17 @@ def _draw(
         handles, labels = panels[0].get_legend_handles_labels()
         widest = 0.5 + 0.075 * max(map(len, labels))  # inches
         columns = min(len(labels), max(1, int(figure.get_figwidth() / widest)))
-        numbered = any(run.value is not None for run in itertools.chain(*lines.values()))
+        points = sum(run.value is not None for run in itertools.chain(*lines.values()))
+        if points > LABELLED:
+            logger.warning("%d points are too many to label; draw fewer runs to see their numbers.", points)
+        labelled = 0 < points <= LABELLED
         legend = figure.legend(
             handles,
             labels,
             loc="outside lower center",
             ncols=columns,
             frameon=False,
-            title="numbers at the points: READ's chunk in ms, k or λ, or n" if numbered else None,
+            title="numbers at the points: READ's chunk in ms, k or λ, or n" if labelled else None,
             title_fontsize=8,
         )
         for text in legend.get_texts():
@@ -140,7 +145,7 @@ def _draw(
         if title:
             figure.suptitle(title, fontsize=11, parse_math=False)
         canvas.draw()  # fixes the layout, so that labels can be placed in it
-        for panel, metric in zip(panels, latencies, strict=True):
+        for panel, metric in zip(panels, latencies, strict=True) if labelled else ():
             levels = [run.scores[quality] for run in offline]
             _label_points(panel, metric, quality, lines, levels, canvas.get_renderer())
         figure.savefig(out, format=kind, dpi=160, metadata=METADATA[kind])
