@@ -357,7 +357,8 @@ def test_as_many_are_counted_as_are_built(grids: list[dict[str, list[int]]], n: 
 def test_a_label_leads_nowhere(name: str) -> None:
     """Of any part, also of your own: it names a folder below --out."""
     own = {"type": f"{Called.__module__}.Called", "name": name}
-    for changed in ({"commit": own}, {"read": {"type": "offline", "name": name}, "commit": own}):
+    inside = {"read": {"type": "offline", "name": f"a{name}"}, "commit": {"type": "all"}}
+    for changed in ({"commit": own}, *([] if name == ".hidden" else [inside])):
         with pytest.raises(SimulstError, match=r"its label '.*' (can't name a folder|is longer than 200 bytes)"):
             parse_decoding({"read": {"type": "chunk", "ms": 500}, **changed}, "here")
 

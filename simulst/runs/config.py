@@ -150,7 +150,7 @@ def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
             }.get(key)
             if what:
                 changed = [name for name in value if value[name] != was[key][name]] if isinstance(value, dict) else []
-                which = f" ({', '.join(changed)} is not as it was)" if changed else ""
+                which = f" (changed: {', '.join(changed)})" if changed else ""
                 raise SimulstError(f"{folder}: holds a run of {what} under the same name{which}; {AGAIN}")
             raise SimulstError(f"{folder}: holds a run whose '{key}' is {was[key]!r}, not {value!r}; {AGAIN}")
 

@@ -109,7 +109,7 @@ def test_digests_of_models_by_an_earlier_version(tmp_path: Path) -> None:
         ({"context": "some"}, "holds a run of another context under the same name"),
         ({"utterances": 2}, "holds a run whose 'utterances' is 1, not 2"),
         ({"task": Task("model", "es", "de")}, "holds a run whose 'task' is"),
-        ({"files": {"p.pth": "x"}}, "another predictor or guide under the same name (p.pth is not as it was)"),
+        ({"files": {"p.pth": "x"}}, "another predictor or guide under the same name (changed: p.pth)"),
         ({"files": {}}, "another predictor or guide under the same name"),
         ({"code": {"mine": "x"}}, ""),  # an older version's was not recorded
     ],

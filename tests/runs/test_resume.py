@@ -245,7 +245,7 @@ def test_what_a_policy_of_the_users_imports_is_noticed(data: Path, monkeypatch: 
     assert simulst(*command(data, "out"))[0] == 0
     helper.write_text("KEPT = 3\n")
     status, _, error = simulst(*command(data, "out"))
-    assert status == 1 and "your policy under the same name (mine_helper is not as it was)" in sentence(error)
+    assert status == 1 and "your policy under the same name (changed: mine_helper)" in sentence(error)
     del sys.modules["mine_alone2"], sys.modules["mine_helper"]
 
 
