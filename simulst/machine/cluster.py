@@ -324,7 +324,8 @@ def _run_all(client: Any, work: Callable[[Any], Any], jobs: list[Any]) -> Iterat
     """
     from dask.distributed import KilledWorker, as_completed
 
-    waiting, held, suspects = deque(jobs), {}, []
+    waiting, suspects = deque(jobs), list[Any]()
+    held: dict[Any, Any] = {}  # the key of a future → its job
     ready = as_completed()
 
     def submit(job: Any) -> Any:
