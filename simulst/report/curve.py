@@ -23,6 +23,7 @@ DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
 # Where a label may be placed relative to its point, in units of a distance, best first.
 SIDES = ((0, 1), (0, -1), (1.3, 0.6), (-1.3, 0.6), (1.3, -0.6), (-1.3, -0.6), (1.7, 0), (-1.7, 0))
 OFFSETS = [(x * distance, y * distance) for distance in (9, 13, 17) for x, y in SIDES]
+LABELLED = 300  # points of a panel; labels of more would cover one another, and take minutes to place
 # No date in the file: the same runs give the same picture.
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
@@ -36,8 +37,9 @@ def draw_curve(
 ) -> None:
     """Draw quality over latency from the runs' scores.json, with one panel for each latency metric.
 
-    Each strategy (with each initial wait) is a line. Its points are labelled with the chunk in ms, or else with the
-    policy's number. Light bars are the quality's 95 % intervals. An offline run is a dashed horizontal line.
+    Each strategy (with each initial wait) is a line. Its points, up to `LABELLED` in all, are labelled with the chunk
+    in ms, or else with the policy's number. Light bars are the quality's 95 % intervals. An offline run is a dashed
+    horizontal line.
 
     folders: folders of scored runs.
     out: picture to write: .png, .svg or .pdf.
@@ -125,14 +127,17 @@ def _draw(
         handles, labels = panels[0].get_legend_handles_labels()
         widest = 0.5 + 0.075 * max(map(len, labels))  # inches
         columns = min(len(labels), max(1, int(figure.get_figwidth() / widest)))
-        numbered = any(run.value is not None for run in itertools.chain(*lines.values()))
+        points = sum(run.value is not None for run in itertools.chain(*lines.values()))
+        if points > LABELLED:
+            logger.warning("%d points are too many to label; draw fewer runs to see their numbers.", points)
+        labelled = 0 < points <= LABELLED
         legend = figure.legend(
             handles,
             labels,
             loc="outside lower center",
             ncols=columns,
             frameon=False,
-            title="numbers at the points: READ's chunk in ms, k or λ, or n" if numbered else None,
+            title="numbers at the points: READ's chunk in ms, k or λ, or n" if labelled else None,
             title_fontsize=8,
         )
         for text in legend.get_texts():
@@ -140,7 +145,7 @@ def _draw(
         if title:
             figure.suptitle(title, fontsize=11, parse_math=False)
         canvas.draw()  # fixes the layout, so that labels can be placed in it
-        for panel, metric in zip(panels, latencies, strict=True):
+        for panel, metric in zip(panels, latencies, strict=True) if labelled else ():
             levels = [run.scores[quality] for run in offline]
             _label_points(panel, metric, quality, lines, levels, canvas.get_renderer())
         figure.savefig(out, format=kind, dpi=160, metadata=METADATA[kind])
@@ -202,7 +207,9 @@ def _label_points(
     left, right = panel.get_xlim()
     across = [panel.transData.transform([(left, level), (right, level)]) for level in levels]
     ink = np.concatenate([np.zeros((0, 2)), *map(_along, [*paths, *across])])
-    boxes: list[Any] = []
+    moves = np.array(OFFSETS) * renderer.points_to_pixels(1)
+    far = np.hypot(*np.array(OFFSETS).T) / 2
+    boxes = np.zeros((0, 2, 2))  # of the labels so far: lower left and upper right
     for number, runs in enumerate(lines.values()):
         for run in runs:
             if run.value is None:
@@ -210,7 +217,7 @@ def _label_points(
             label = panel.annotate(
                 f"{run.value:g}",
                 (run.scores[metric], run.scores[quality]),
-                xytext=OFFSETS[0],
+                xytext=(0, 0),
                 textcoords="offset points",
                 ha="center",
                 va="center",
@@ -220,18 +227,14 @@ def _label_points(
                 zorder=4,
             )
             label.set_in_layout(False)
-            best: tuple[float, tuple[float, float], Any] | None = None
-            for offset in OFFSETS:
-                label.set_position(offset)
-                box = label.get_window_extent(renderer).padded(1)
-                covered = ((ink >= box.min) & (ink <= box.max)).all(axis=1).sum()
-                shared = [np.minimum(box.max, other.max) - np.maximum(box.min, other.min) for other in boxes]
-                cost = covered + sum(np.prod(np.maximum(size, 0)) for size in shared) + np.hypot(*offset) / 2
-                if best is None or cost < best[0]:
-                    best = (cost, offset, box)
-            assert best is not None
-            label.set_position(best[1])
-            boxes.append(best[2])
+            box = label.get_window_extent(renderer).padded(1)  # measured once: of two thousand it takes minutes
+            low, high = box.min + moves, box.max + moves  # (offsets, 2)
+            near = ink[((ink >= low.min(axis=0)) & (ink <= high.max(axis=0))).all(axis=1)]
+            covered = ((near >= low[:, None]) & (near <= high[:, None])).all(axis=2).sum(axis=1)
+            shared = np.minimum(high[:, None], boxes[:, 1]) - np.maximum(low[:, None], boxes[:, 0])
+            best = int((covered + np.maximum(shared, 0).prod(axis=2).sum(axis=1) + far).argmin())
+            label.set_position(OFFSETS[best])
+            boxes = np.concatenate([boxes, [[low[best], high[best]]]])
 
 
 def _along(path: np.ndarray, step: float = 2.0) -> np.ndarray:

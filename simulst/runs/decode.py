@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import resource
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ from simulst.words import completed_by
 logger = logging.getLogger(__name__)
 
 SHARED_SECONDS = 120  # of a recording that configurations share
+OTHER_FILES = 200  # that a run may have open, beside the lock of each configuration
 DISTURBED = 0.2  # share of computation time spent waiting for a processor, from which on we warn
 
 Job = tuple[int, Utterance, list[dict[str, Any]]]
@@ -144,15 +146,30 @@ def run(
     share: see `decode_utterance`.
     force: decode everything again.
 
-    Raises SimulstError: a folder holds another run; another run uses a folder; the disk is full; an utterance failed,
-        or killed each process that decoded it (the other utterances are decoded and kept).
+    Raises SimulstError: more folders than the system lets be locked; a folder holds another run; another run uses a
+        folder; the disk is full; an utterance failed, or killed each process that decoded it (the other utterances are
+        decoded and kept).
     """
     if not utterances:
         raise SimulstError("there is no utterance to decode; check the data directory.")
+    _allow_open_files(len(runs))
     with ExitStack() as locks:
         for folder, _ in runs:
             locks.enter_context(locked(folder))
         _run(task, utterances, runs, cluster, share, force)
+
+
+def _allow_open_files(locks: int) -> None:
+    """Let this process keep so many locks open. Raises SimulstError: the system allows fewer open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = locks + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise SimulstError(
+                f"{locks} configurations need {needed} open files, and the system allows {hard}; "
+                "raise the limit (ulimit -Hn), or sweep fewer at once."
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _run(

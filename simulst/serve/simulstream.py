@@ -22,7 +22,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Hashable
+import uuid
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import SimpleNamespace, TracebackType
@@ -31,6 +32,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import librosa
 import numpy as np
 from pydantic import Field
+from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
@@ -49,6 +51,9 @@ logger = logging.getLogger(__name__)
 WHERE = "the speech processor's configuration"
 TURN = SAMPLE_RATE  # samples after which other clients have their turn
 LONGEST = 120  # seconds of audio in one chunk
+RATES = (4_000, 384_000)  # Hz; simulstream resamples whatever a client names, and takes 16000 times the memory for 1 Hz
+BODY = 16 << 20  # bytes of a request over HTTP; two minutes of audio are 10 MB
+WEBSOCKET_SERVER = "simulstream.server.websocket_server"
 HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 CLOSED = "the session was closed while its audio waited for its turn; send it again, and give the server a longer ttl."
 
@@ -150,7 +155,7 @@ class StreamProcessor(SpeechProcessor):
             open_stream(model, decoding, *languages, background=known)
             # simulstream resamples with it. Its first call takes seconds, and is not to be the first client's.
             librosa.resample(np.zeros(SAMPLE_RATE, dtype=np.float32), orig_sr=48_000, target_sr=SAMPLE_RATE)
-            _answer_in_one_sentence()
+            _guard_servers()
             sys.excepthook = _tell
         except SimulstError as error:
             raise SystemExit(f"error: {error}") from None
@@ -296,10 +301,6 @@ def _in_one_sentence(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, SimulstError):
         record.exc_info = None
-    elif isinstance(error, ValueError | ArithmeticError) and not _is_in_our_code(error.__traceback__):
-        # simulstream could not make samples of a message: half a sample, a sample rate of 0.
-        record.msg, record.args = f"a client sent what is no audio ({error}); its connection is closed.", ()
-        record.exc_info = None
     return True
 
 
@@ -315,14 +316,114 @@ def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType 
         sys.__excepthook__(kind, error, trace)
 
 
-def _answer_in_one_sentence() -> None:
-    """Let simulstream's HTTP server, if it runs here, tell clients what is wrong. It only closes the connection."""
-    handler = getattr(sys.modules.get(HTTP_SERVER, sys.modules.get("__main__")), "HttpSpeechProcessorHandler", None)
-    wrappers = {"do_GET": _answering, "do_POST": _answering, "do_PUT": _answering, "handle": _outliving}
-    for name, wrapper in wrappers.items() if handler else ():
-        method = getattr(handler, name)
-        if not hasattr(method, "__wrapped__"):
-            setattr(handler, name, wrapper(method))
+def _guard_servers() -> None:
+    """Let simulstream's servers, if they run here, look at what comes, and tell clients what is wrong.
+
+    By themselves they only close the connection.
+    """
+    here = sys.modules.get("__main__")
+    http = getattr(sys.modules.get(HTTP_SERVER, here), "HttpSpeechProcessorHandler", None)
+    for place, wrapper, names in (
+        (http, _answering, ("do_GET", "do_POST", "do_PUT")),
+        (http, _outliving, ("handle",)),
+        (http, _checking, ("_read_json",)),
+        (sys.modules.get(WEBSOCKET_SERVER, here), _telling, ("connection_handler_factory",)),
+        (MessageProcessor, _bounded, ("process_speech", "_run_speech_processor")),
+    ):
+        for name in names:
+            method = getattr(place, name, None)
+            if method is not None and not hasattr(method, "__wrapped__"):
+                setattr(place, name, wrapper(method))
+
+
+_reasons: dict[int, str] = {}
+"""The number of a WebSocket client → why its connection is closed."""
+
+
+def _bounded(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of `MessageProcessor` that takes audio. What is wrong with the audio is seen before it is resampled."""
+
+    @functools.wraps(method)
+    def take(messages: MessageProcessor, *data: bytes) -> Any:
+        try:
+            _check_sent(messages.client_buffer + b"".join(data), messages.sample_rate, whole=not data)
+            return method(messages, *data)
+        except SimulstError as error:
+            _reasons[messages.client_id] = str(error)
+            raise
+
+    return take
+
+
+def _check_sent(audio: bytes, rate: int, whole: bool) -> None:
+    """Raise SimulstError: a sample rate that audio does not have, too much at once, or what are no 16-bit samples.
+
+    whole: whether the last sample is to be complete.
+    """
+    lowest, highest = RATES
+    if not lowest <= rate <= highest:
+        raise SimulstError(f"sample_rate is {rate}; give the audio's, from {lowest} to {highest} Hz.")
+    if len(audio) > 2 * LONGEST * rate:
+        raise SimulstError(f"{len(audio) / 2 / rate:.0f} s of audio came at once; give at most {LONGEST} s.")
+    if whole and len(audio) % 2:
+        raise SimulstError("half a sample came; send integers of 16 bits.")
+    if _looks_like_floats(audio):
+        raise SimulstError("the samples look like floats of 32 bits; send integers of 16 bits.")
+
+
+def _looks_like_floats(audio: bytes) -> bool:
+    """Whether 16-bit samples are halves of floats between 1e-6 and 1.
+
+    The upper half of such a float has one of few exponents, and its lower half is any number. Of integers, neighbours
+    are alike.
+    """
+    size = len(audio) // 4 * 4
+    pairs = np.frombuffer(audio[max(0, size - 65536) : size], dtype="<u2").reshape(-1, 2)
+    pairs = pairs[pairs.any(axis=1)]
+    lower, upper = (((pairs & 0x7FFF) >= 0x3580) & ((pairs & 0x7FFF) <= 0x3F80)).mean(axis=0) if len(pairs) else (0, 0)
+    return bool(len(pairs) >= 100 and upper > 0.9 and lower < 0.5)
+
+
+def _telling(factory: Callable[[Any], Callable[[Any], Awaitable[None]]]) -> Callable[[Any], Any]:
+    """A factory of handlers of WebSocket connections, which also tell why they close one."""
+
+    @functools.wraps(factory)
+    def make(pool: Any) -> Callable[[Any], Awaitable[None]]:
+        handler = factory(pool)
+
+        async def handle(connection: Any) -> None:
+            await handler(connection)
+            if reason := _reasons.pop(id(connection), ""):
+                await connection.close(1008, reason.encode()[:120].decode(errors="ignore"))  # its frame has 123 bytes
+
+        return handle
+
+    return make
+
+
+def _checking(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A method that reads a request's body. Whoever knows a session's id owns it, so nobody may come upon one."""
+
+    @functools.wraps(method)
+    def read(handler: Any) -> Any:
+        try:
+            if not 0 <= int(handler.headers.get("Content-Length", "0")) <= BODY:
+                raise SimulstError(f"the request's body is too long; send at most {BODY} bytes.")
+            body = method(handler)
+        except (ValueError, RecursionError) as error:
+            raise SimulstError(f"the request's body is not JSON ({error}).") from error
+        if isinstance(body, dict) and "session_id" in body and not _is_random(body["session_id"]):
+            raise SimulstError("session_id is no random UUID (version 4), so other clients may have it; make one.")
+        return body
+
+    return read
+
+
+def _is_random(session: Any) -> bool:
+    try:
+        return uuid.UUID(session).version == 4
+    except (ValueError, AttributeError, TypeError):
+        return False
 
 
 def _outliving(method: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -11,7 +11,9 @@ import yaml
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.report.curve import draw_curve
+from simulst.report import curve
+from simulst.report.curve import draw_curve, draw_rows
+from simulst.report.table import Row
 
 Figure = pytest.importorskip("matplotlib.figure").Figure
 
@@ -105,6 +107,18 @@ def test_labels_do_not_cover_each_other(tmp_path: Path, runs: list[Path], figure
     draw_curve(runs, tmp_path / "curve.png", ["AL"])
     boxes = [text.get_window_extent() for text in figures[0].axes[0].texts]
     assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
+
+
+def test_too_many_points_have_no_labels(
+    tmp_path: Path, figures: list[Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [Row("r", f"curve{n % 3}", float(n), "chunk", {"BLEU": n % 7, "AL": float(n)}) for n in range(12)]
+    draw_rows(rows, tmp_path / "curve.png", ["AL"])
+    assert len(figures[0].axes[0].texts) == 12 and not caplog.text
+    monkeypatch.setattr(curve, "LABELLED", 11)
+    draw_rows(rows, tmp_path / "curve.png", ["AL"])
+    assert not figures[1].axes[0].texts and "12 points are too many to label" in caplog.text
+    assert len(legend(figures[1])) == 3 and not figures[1].legends[0].get_title().get_text()
 
 
 def test_names_that_matplotlib_would_hide_or_typeset(tmp_path: Path, figures: list[Any]) -> None:

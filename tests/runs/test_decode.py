@@ -1,6 +1,7 @@
 """Runs through the command line: what is decoded, shared, kept and told."""
 
 import json
+import resource
 from collections import Counter
 from pathlib import Path
 
@@ -182,6 +183,20 @@ def test_a_broken_file_costs_itself_only(data: Path, jobs: int) -> None:
     assert simulst(*args)[0] == 0
     assert Counter(note.read_text().split()) == {str(i): 1 for i in range(COUNT)}
     assert (data.parent / "out" / "scores.json").exists()
+
+
+def test_more_configurations_than_files_may_be_open(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The soft limit is raised, and the hard one is told before any folder is made."""
+    limits, set_to = [(203, 204)], []
+    monkeypatch.setattr(resource, "getrlimit", lambda what: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda what, pair: set_to.append(pair))
+    status, _, error = simulst(*command(data, "out", name="sweep"))
+    assert status == 1 and "5 configurations need 205 open files, and the system allows 204;" in sentence(error)
+    assert not (data.parent / "out").exists() and not set_to
+    limits.append((203, 4096))
+    assert simulst(*command(data, "out", name="sweep"))[0] == 0 and set_to == [(205, 4096)]
+    limits.append((205, 205))
+    assert simulst(*command(data, "out", name="sweep"))[0] == 0 and len(set_to) == 1
 
 
 def test_a_language_without_a_code_is_told_before_decoding(data: Path) -> None:
