@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, Strict
 
+from simulst.audio.name import recording_name
 from simulst.errors import SimulstError
 
 SAME_MS = 1e-3
@@ -34,7 +35,7 @@ class Instance:
     prediction_length: number of target units.
     reference: None if there is no reference; an empty one is "".
     source: path of the audio, in a list.
-    source_length: duration of the audio, in ms.
+    source_length: duration of the audio, in ms; 0 if another program's log does not say it.
     name: name of the utterance (ours).
     reads: ms of source at each decoding step, also at steps that wrote nothing (ours). They are the steps t of paper
         B's equation 6.
@@ -55,7 +56,7 @@ class Instance:
     prediction_length: Annotated[int, Strict()]
     reference: Text | None
     source: Any
-    source_length: Annotated[Time, Field(ge=0.01)]
+    source_length: Annotated[Time, Field(ge=0.01)] = 0.0
     name: Text = ""
     reads: list[Annotated[Time, Field(ge=0)]] = field(default_factory=list)
     compute_ms: Annotated[Time, Field(ge=0)] | None = None
@@ -68,9 +69,9 @@ class Instance:
 
     @property
     def recording(self) -> str:
-        """The name of the audio's file without folder and suffix, or else of the utterance."""
+        """The name of the audio's file (`recording_name`), or else of the utterance."""
         source = self.source[0] if isinstance(self.source, list) and self.source else self.source
-        return Path(source).stem if isinstance(source, str) and source else self.name
+        return recording_name(source) if isinstance(source, str) and source else self.name
 
     def units(self, unit: str) -> list[str]:
         """The prediction in words or characters, as SimulEval counts them."""

@@ -58,6 +58,11 @@ def score_instances(
     if not instances:
         raise SimulstError(f"{path}: no sentences to score.")
     check_units(instances, unit, path)
+    if unknown := [i.index for i in instances if not i.source_length]:
+        raise SimulstError(
+            f"{path}, index {unknown[0]}: has no source_length, which lags need; add it, in ms, or score "
+            "whole recordings, with --segmentation and --references."
+        )
     warn_of_recordings(instances, path)
     references = _references(instances, path)
     if not references:

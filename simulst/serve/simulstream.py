@@ -15,6 +15,7 @@ simulstream's server, HTTP server and inference command take this file as `--spe
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import logging
 import queue
@@ -31,6 +32,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import librosa
 import numpy as np
 from pydantic import Field
+from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
@@ -49,6 +51,7 @@ logger = logging.getLogger(__name__)
 WHERE = "the speech processor's configuration"
 TURN = SAMPLE_RATE  # samples after which other clients have their turn
 LONGEST = 120  # seconds of audio in one chunk
+_numbers = itertools.count()  # of streams in simulstream's log
 HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 CLOSED = "the session was closed while its audio waited for its turn; send it again, and give the server a longer ttl."
 
@@ -151,6 +154,7 @@ class StreamProcessor(SpeechProcessor):
             # simulstream resamples with it. Its first call takes seconds, and is not to be the first client's.
             librosa.resample(np.zeros(SAMPLE_RATE, dtype=np.float32), orig_sr=48_000, target_sr=SAMPLE_RATE)
             _answer_in_one_sentence()
+            _number_streams()
             sys.excepthook = _tell
         except SimulstError as error:
             raise SystemExit(f"error: {error}") from None
@@ -301,6 +305,27 @@ def _answer_in_one_sentence() -> None:
         method = getattr(handler, name)
         if not hasattr(method, "__wrapped__"):
             setattr(handler, name, wrapper(method))
+
+
+def _number_streams() -> None:
+    """Give each stream its own number in simulstream's log.
+
+    simulstream's is that of a connection's object, which Python gives to a later one again. A stream that names no
+    recording would continue that of an earlier client.
+    """
+    for name in ("__init__", "clear"):  # the end of a stream is cleared, too
+        method = getattr(MessageProcessor, name)
+        if not hasattr(method, "__wrapped__"):
+            setattr(MessageProcessor, name, _numbering(method))
+
+
+def _numbering(method: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(method)
+    def number(processor: MessageProcessor, *given: Any) -> None:
+        method(processor, *given)
+        processor.client_id = next(_numbers)
+
+    return number
 
 
 def _outliving(method: Callable[[Any], None]) -> Callable[[Any], None]:
