@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, Strict
 
 from simulst.audio.name import recording_name
 from simulst.errors import SimulstError
+from simulst.files.lock import digest
 
 SAME_MS = 1e-3
 """Two positions in the source that differ by less than this, in ms, count as equal: a log may be rounded."""
@@ -101,6 +102,12 @@ class Instance:
         )
         row = {key: value for key, value in asdict(self).items() if key not in optional or value}
         return json.dumps(row, ensure_ascii=False)
+
+
+def digest_of_test_set(instances: Sequence[Instance]) -> str:
+    """A digest of what was translated: names, lengths of the audio, and references. Runs of one test set share it."""
+    lines = ((i.name or i.recording, f"{i.source_length:.0f}", i.reference) for i in instances)
+    return digest(map(repr, sorted(lines, key=repr)))
 
 
 def check_units(instances: Sequence[Instance], unit: str, path: str | Path) -> None:

@@ -21,6 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from simulst.audio.name import recording_name
 from simulst.data.must_c import read_segments
 from simulst.errors import SimulstError, first_line
+from simulst.files.lock import digest
 from simulst.languages import code_of, unit_of
 from simulst.log.instance import Instance, Text, Time, check_units
 from simulst.log.simuleval import check_milliseconds
@@ -69,9 +70,9 @@ def score_recordings(
         StreamLAAL (simulstream's, with the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was
         written, or no elapsed times were logged): with the computation of each step alone, whatever the log adds up;
         RTF; recordings; sentences; empty, how many sentences were given no word; missing and extra, by how many units
-        sentences are shorter or longer than their references, in % of all these; length_ratio; unit; and if the
-        segmentation has a `gaps.tsv` beside it, invented, how many units a minute were written in its gaps, where
-        nobody speaks.
+        sentences are shorter or longer than their references, in % of all these; length_ratio; unit; test_set, a digest
+        of the sentences; and if the segmentation has a `gaps.tsv` beside it, invented, how many units a minute were
+        written in its gaps, where nobody speaks.
     Raises SimulstError: what `read_segmentation` raises, recordings that only the log or only the segmentation has,
         predictions that don't match their delays, OmniSTEval or simulstream missing.
     """
@@ -107,6 +108,7 @@ def score_recordings(
         "extra": rounded(100 * sum(max(0, count) for count in more) / all_wanted) if all_wanted else None,
         "length_ratio": rounded(words / all_wanted) if all_wanted else None,
         "unit": unit,
+        "test_set": digest(map(str, sorted((s.recording, s.offset, s.duration, s.text) for s in sentences))),
         **term_scores([terms[sentence.recording] for sentence in sentences], predictions, lines, unit),
         **_invented(ordered, segmentation.with_name(GAPS)),
     }

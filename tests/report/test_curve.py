@@ -107,6 +107,25 @@ def test_labels_do_not_cover_each_other(tmp_path: Path, runs: list[Path], figure
     assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
 
 
+def test_many_lines(tmp_path: Path, figures: list[Any]) -> None:
+    """Each has a colour of its own. A label that finds no room is left out, and the legend says so."""
+    runs = []
+    for number in range(24):
+        for ms in (500, 1000, 1500):
+            scores = {"BLEU": 20.0 + number / 50 + ms / 1000, "AL": ms + number}
+            read = {"type": "chunk", "ms": ms, "initial_wait_ms": 1000 + number}
+            runs.append(make_run(tmp_path / f"{number}-{ms}", read, {"type": "local_agreement"}, **scores))
+    draw_curve(runs, tmp_path / "curve.png", ["AL"])
+    [figure] = figures
+    panel = figure.axes[0]
+    drawn = [line for line in panel.get_lines() if not line.get_label().startswith("_")]
+    assert len({to_hex(line.get_color()) for line in drawn}) == len(drawn) == 24
+    boxes = [text.get_window_extent() for text in panel.texts]
+    assert 3 < len(boxes) < 72
+    assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
+    assert "where there is room" in figure.legends[0].get_title().get_text()
+
+
 def test_names_that_matplotlib_would_hide_or_typeset(tmp_path: Path, figures: list[Any]) -> None:
     for place, number in (("_old/a", 1.0), ("$x_2$/a", 2.0)):
         read = {"type": "chunk", "ms": 500}
