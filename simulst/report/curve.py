@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
-SHADES = (0.32, 0.52)  # lightness of neighbouring hues, where there are more lines than colours above
+SHADES = (0.27, 0.43)  # lightness of neighbouring hues, where there are more lines than colours above
 # Where a label may be placed relative to its point, in units of a distance, best first.
 SIDES = ((0, 1), (0, -1), (1.3, 0.6), (-1.3, 0.6), (1.3, -0.6), (-1.3, -0.6), (1.7, 0), (-1.7, 0))
 OFFSETS = [(x * distance, y * distance) for distance in (9, 13, 17) for x, y in SIDES]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from matplotlib.colors import to_hex
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
@@ -120,6 +121,7 @@ def test_many_lines(tmp_path: Path, figures: list[Any]) -> None:
     panel = figure.axes[0]
     drawn = [line for line in panel.get_lines() if not line.get_label().startswith("_")]
     assert len({to_hex(line.get_color()) for line in drawn}) == len(drawn) == 24
+    figure.draw_without_rendering()  # at its own resolution, not at that of the file
     boxes = [text.get_window_extent() for text in panel.texts]
     assert 3 < len(boxes) < 72
     assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
