@@ -102,7 +102,7 @@ def _run_of(run: ScoredRun) -> Run:
         run.curve,
         run.value,
         run.read,
-        run.scores,
+        {key: value for key, value in run.scores.items() if key not in ("log", "test_set")},
         _portable(config.decoding),
         config.weights or None,
         config.date or None,

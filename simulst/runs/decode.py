@@ -22,6 +22,7 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError, sentence_of
+from simulst.files.folder import is_read_only
 from simulst.files.lock import locked
 from simulst.log.instance import Instance
 from simulst.machine.cluster import HERE, Cluster, Map, mapper
@@ -155,7 +156,8 @@ def run(
     _allow_open_files(len(runs))
     with ExitStack() as locks:
         for folder, _ in runs:
-            locks.enter_context(locked(folder))
+            if not is_read_only(folder):  # there a finished run can still be shown
+                locks.enter_context(locked(folder))
         _run(task, utterances, runs, cluster, share, force)
 
 
@@ -194,6 +196,12 @@ def _run(
         for i, lacking in lacking_of.items()
     ]
     done = len(utterances) - len(jobs)
+    for state in {id(s): s for lacking in lacking_of.values() for s in lacking}.values():
+        if is_read_only(state.path):
+            raise SimulstError(
+                f"{state.path}: nothing can be written there, and {len(utterances) - len(state.done)} utterances are "
+                "missing; copy it, and give --out the copy."
+            )
     with mapper(cluster if jobs else HERE) as run_all:
         place = (task.portable(), cluster.jobs if cluster.is_here else None)
         if jobs:

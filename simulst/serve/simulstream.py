@@ -15,6 +15,7 @@ simulstream's server, HTTP server and inference command take this file as `--spe
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import logging
 import queue
@@ -54,6 +55,7 @@ LONGEST = 120  # seconds of audio in one chunk
 RATES = (4_000, 384_000)  # Hz; simulstream resamples whatever a client names, and takes 16000 times the memory for 1 Hz
 BODY = 16 << 20  # bytes of a request over HTTP; two minutes of audio are 10 MB
 WEBSOCKET_SERVER = "simulstream.server.websocket_server"
+_numbers = itertools.count()  # of streams in simulstream's log
 HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 CLOSED = "the session was closed while its audio waited for its turn; send it again, and give the server a longer ttl."
 
@@ -329,6 +331,7 @@ def _guard_servers() -> None:
         (http, _checking, ("_read_json",)),
         (sys.modules.get(WEBSOCKET_SERVER, here), _telling, ("connection_handler_factory",)),
         (MessageProcessor, _bounded, ("process_speech", "_run_speech_processor")),
+        (MessageProcessor, _numbering, ("__init__", "clear")),  # the end of a stream is cleared, too
     ):
         for name in names:
             method = getattr(place, name, None)
@@ -349,7 +352,7 @@ def _bounded(method: Callable[..., Any]) -> Callable[..., Any]:
             _check_sent(messages.client_buffer + b"".join(data), messages.sample_rate, whole=not data)
             return method(messages, *data)
         except SimulstError as error:
-            _reasons[messages.client_id] = str(error)
+            _reasons[getattr(messages, "connection", messages.client_id)] = str(error)
             raise
 
     return take
@@ -424,6 +427,23 @@ def _is_random(session: Any) -> bool:
         return uuid.UUID(session).version == 4
     except (ValueError, AttributeError, TypeError):
         return False
+
+
+def _numbering(method: Callable[..., None]) -> Callable[..., None]:
+    """A method of `MessageProcessor` after which another stream begins, with a number of its own in simulstream's log.
+
+    simulstream's is that of a connection's object, which Python gives to a later one again. A stream that names no
+    recording would continue that of an earlier client.
+    """
+
+    @functools.wraps(method)
+    def number(messages: Any, *given: Any) -> None:
+        method(messages, *given)
+        if not hasattr(messages, "connection"):
+            messages.connection = messages.client_id
+        messages.client_id = next(_numbers)
+
+    return number
 
 
 def _outliving(method: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -51,6 +51,7 @@ from simulstream import inference
 from simulstream.client import wav_reader_client
 from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
+from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
 
 from simulst.serve.simulstream import StreamProcessor, _Loaded, _looks_like_floats, read_options
@@ -109,6 +110,17 @@ def test_server_and_wav_client(tmp_path: Path) -> None:
     for instance in log:
         times = zip(instance.elapsed, instance.chunk_elapsed, instance.delays, strict=True)
         assert all(elapsed >= alone >= delay for elapsed, alone, delay in times)
+
+
+def test_streams_have_numbers_of_their_own() -> None:
+    """simulstream's are those of objects, which come back: a stream without a name would continue another one's."""
+    processor = build_speech_processor(SimpleNamespace(**FAKE))
+    messages = MessageProcessor(7, processor)
+    numbers = [messages.client_id]
+    for _ in range(2):
+        messages.end_of_stream()
+        numbers.append(messages.client_id)
+    assert len({*numbers, MessageProcessor(7, processor).client_id}) == 4
 
 
 def test_inference_and_http_agree(tmp_path: Path) -> None:
