@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
+import math
 import sys
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ from typing import Any
 import yaml
 
 from simulst.errors import SimulstError, reason_of, remedy_of
+from simulst.files.code import files_of_modules
 from simulst.files.yaml import load_yaml, read_yaml
 from simulst.needs import Need
 from simulst.options import build_options
@@ -56,6 +58,8 @@ TYPES: dict[str, Mapping[str, type[Options]]] = {
     "late": LATE,
 }
 NEEDED = ("read", "commit")
+MOST = 10_000  # configurations of a sweep
+LONGEST_LABEL = 200  # bytes; a folder's name may have 255
 REMEDIES = {
     ("read", Need.BLOCKS): "write 'read: {type: chunk, ms: ...}'",
     ("search", Need.KEPT_BEAM): "write 'search: {type: joint_beam}'",
@@ -92,11 +96,13 @@ class Decoding:
     def __post_init__(self) -> None:
         self.stop.check(self.commit)
         self.read.check(self.stop, self.commit, self.late)
+        _check_label(self.label)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files that the policies load, such as a boundary predictor."""
-        return self.read.files + self.stop.files
+        """Files that the parts load, such as a boundary predictor."""
+        parts = (self.read, self.stop, self.commit, self.search, self.segment, self.late)
+        return tuple(file for part in parts if part is not None for file in part.files)
 
     def portable(self) -> dict[str, Any]:
         """`raw` with absolute paths of `files`, as a cluster's workers may run in another folder."""
@@ -113,11 +119,11 @@ class Decoding:
         return {key: absolute(part) for key, part in self.raw.items()}
 
     @property
-    def modules(self) -> tuple[str, ...]:
-        """Modules of the user's own policies, which `raw` names by their import paths."""
+    def code(self) -> dict[str, Path]:
+        """Module → file, of the user's own policies (`raw` has their import paths) and of what these import."""
         names = {name.rpartition(".")[0] for name in _types(self.raw) if "." in name}
         # An option of such a policy may have a `type` that is no import path.
-        return tuple(sorted(name for name in names if getattr(sys.modules.get(name), "__file__", None)))
+        return files_of_modules(sorted(name for name in names if name in sys.modules))
 
     def check(self, search: SearchOptions, gives: frozenset[Need]) -> None:
         """Check that the model's session gives everything that the policies and the search need.
@@ -173,6 +179,16 @@ class Decoding:
         return "_".join(filter(None, (*names, *others)))
 
 
+def _check_label(label: str) -> None:
+    """Raise SimulstError if the label can't be the name of a folder: it names one in sweeps."""
+    if "/" in label or label.startswith(".") or not label.isprintable():
+        raise SimulstError(
+            f"its label {label!r} can't name a folder; write names without '/', '.' at the beginning and line breaks."
+        )
+    if len(label.encode()) > LONGEST_LABEL:
+        raise SimulstError(f"its label {label!r} is longer than {LONGEST_LABEL} bytes; write shorter names.")
+
+
 def _name_of(key: str, part: Any) -> str:
     """The type name of a part, as a configuration file writes it."""
     return next((name for name, cls in TYPES[key].items() if cls is type(part)), type(part).__name__)
@@ -188,10 +204,12 @@ def load_sweep(path: str | Path, values: Mapping[str, Any] | None = None) -> lis
 
     values: what stands for `$NAME` in the file. A grid with a name whose value is an empty list is left out.
 
-    Raises SimulstError: an invalid configuration, two with the same label, or a name that has no value.
+    Raises SimulstError: an invalid configuration, two with the same label, a name that has no value, or more than
+        `MOST` configurations.
     """
     grids = read_yaml(path)
     decodings: dict[str, Decoding] = {}
+    total = 0
     for grid in grids if isinstance(grids, list) else [grids]:
         grid = _filled(grid, values or {}, str(path))
         if grid is _NOTHING:
@@ -201,9 +219,12 @@ def load_sweep(path: str | Path, values: Mapping[str, Any] | None = None) -> lis
         for key, value in grid.items():
             if value == []:
                 raise SimulstError(f"{path}: '{key}' is an empty list; give at least one mapping to try.")
-        choices = [[(key, part) for part in _choices(key, value, str(path))] for key, value in grid.items()]
-        for combination in itertools.product(*choices):
-            decoding = parse_decoding(dict(combination), str(path))
+        choices = [_choices(key, value, str(path)) for key, value in grid.items()]
+        total += math.prod(count for count, _ in choices)
+        if total > MOST:  # counted before any is built
+            raise SimulstError(f"{path}: {total} configurations or more; list fewer values, for at most {MOST}.")
+        for combination in itertools.product(*(parts for _, parts in choices)):
+            decoding = parse_decoding(dict(zip(grid, combination, strict=True)), str(path))
             if decoding.label in decodings:
                 raise SimulstError(f"{path}: two configurations are called '{decoding.label}'; keep one of them.")
             decodings[decoding.label] = decoding
@@ -245,16 +266,17 @@ def parse_values(pairs: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def _choices(key: Any, value: Any, where: str) -> list[Any]:
-    """The values that a sweep tries for one key.
+def _choices(key: Any, value: Any, where: str) -> tuple[int, Iterator[Any]]:
+    """How many values a sweep tries for one key, and these.
 
     These are the items of the list, or the one value. If options of an item are lists, the item stands for every
     combination of their values.
     """
-    found = []
+    count, found = 0, list[Iterable[Any]]()
     for part in value if isinstance(value, list) else [value]:
         if key not in TYPES or not isinstance(part, dict) or "type" not in part:
-            found.append(part)  # invalid; `parse_decoding` raises the error
+            count += 1
+            found.append([part])  # invalid; `parse_decoding` raises the error
             continue
         hints, lists = typing.get_type_hints(_find_class(key, str(part["type"]), where)), []
         for name, option in part.items():
@@ -264,8 +286,9 @@ def _choices(key: Any, value: Any, where: str) -> list[Any]:
                     f"{where}: '{key}', option '{name}' is an empty list; give at least one value to try."
                 )
             lists.append([(name, each) for each in (option if several else [option])])
-        found += [dict(combination) for combination in itertools.product(*lists)]
-    return found
+        count += math.prod(map(len, lists))
+        found.append(map(dict, itertools.product(*lists)))
+    return count, itertools.chain.from_iterable(found)
 
 
 def parse_decoding(raw: Any, where: str) -> Decoding:

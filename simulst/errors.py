@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
+from pathlib import Path
+
+_NOT_BROUGHT = tuple({str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib"))})
 
 
 class SimulstError(Exception):
@@ -23,8 +27,17 @@ def remedy_of(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """What is wrong in code that a user brought, in one line: kind, message, and where it was raised."""
+    """What is wrong in code that a user brought, in one line: kind, message, and the last line of that code."""
     said = " ".join(f"{type(error).__name__}: {error}".rstrip(": ").split())
     frames = traceback.extract_tb(error.__traceback__)
     own = isinstance(error, ImportError | SyntaxError) or not frames
-    return said if own else f"{said}, {frames[-1].filename}, line {frames[-1].lineno}"
+    brought = [frame for frame in frames if not frame.filename.startswith((*_NOT_BROUGHT, "<"))]
+    if own:
+        return said
+    last = (brought or frames)[-1]
+    return f"{said}, {last.filename}, line {last.lineno}"
+
+
+def sentence_of(error: Exception) -> str:
+    """What users are told of an error of any kind, as a sentence."""
+    return str(error) if isinstance(error, SimulstError) else f"{reason_of(error)}."

@@ -28,6 +28,7 @@ class _Clock:
         self.counted = 0.0  # seconds of the intervals that have ended, plus charges
         self.running = 0  # how many nested contexts are open
         self.since = 0.0  # when the outermost context began
+        self.done: set[Hashable] = set()  # what was done once in this stream
 
     @property
     def seconds(self) -> float:
@@ -61,6 +62,12 @@ class Meter:
         part = Meter(self._memo)
         part._clock, part._name = self._clock, (self._name, name)
         return part
+
+    def first(self, what: Hashable) -> bool:
+        """Whether nobody has asked so before, in any part of this stream."""
+        known = what in self._clock.done
+        self._clock.done.add(what)
+        return not known
 
     @property
     def seconds(self) -> float:
@@ -105,14 +112,18 @@ class Meter:
 
     def metered(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """The same steps. Their time is counted, except while they are suspended at a call."""
-        answer = None
+        answer: Any = None
+        error: BaseException | None = None
         while True:
             with self._clock:
                 try:
-                    call = steps.send(answer)
+                    call = steps.send(answer) if error is None else steps.throw(error)
                 except StopIteration as end:
                     return end.value
-            answer = yield call
+            try:
+                answer, error = (yield call), None
+            except BaseException as raised:  # of whoever answers; also if nobody does
+                error = raised
 
     def _recall(self, key: Hashable) -> Any:
         assert self._memo is not None

@@ -13,14 +13,16 @@ from __future__ import annotations
 import functools
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from simulst.config import Decoding
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, sentence_of
 from simulst.hypotheses import Beam, Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
@@ -36,6 +38,7 @@ logger = logging.getLogger(__name__)
 ROUNDING = 1e-6  # samples; converting ms to samples may be off by so much
 LEAST_MS = 100.0  # of audio; a model that heard less would invent its text
 LONG_SECONDS = 120.0  # no sentence takes as long
+AFTER_THE_END = "this stream has ended; open a new one for more audio."
 LOUDEST = 100.0  # a sample; audio may be clipped or too loud, but what is louder has another unit
 
 
@@ -55,8 +58,72 @@ class Emission:
     elapsed_ms: float
 
 
+class Pushed(ABC):
+    """What a single utterance and a recording that is cut at its pauses share: how they take in audio and end.
+
+    An error in a step ends a stream, as nobody knows how far the step came. `emissions` keeps all words.
+    """
+
+    emissions: list[Emission]
+    meter: Meter  # the stream's clock
+    _ended = ""  # a sentence that says why the stream takes no more audio
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error has ended the stream."""
+        return self._ended not in ("", AFTER_THE_END)
+
+    @property
+    def committed_text(self) -> str:
+        """The text that was written. It never changes."""
+        return "".join(word.text for word in self.emissions)
+
+    def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
+        """Take in more audio and return the words that became final.
+
+        samples: (n,) float32, at the session's sample rate, n >= 0.
+        finished: whether the audio ends with these samples.
+
+        Raises SimulstError: samples that are not finite, or of another kind: they are not taken in, and the stream goes
+            on; audio after the end; any error in a step, also of a policy or model of one's own: it ends the stream.
+        """
+        with self.meter.running():  # the answers of its calls count, too
+            return run_alone(self.push_steps(samples, finished))
+
+    def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
+        """`push` in steps: whoever takes them answers their calls, alone or with those of other streams.
+
+        The stream's clock counts the steps, and stands still in between; for the answers, charge it (`Meter.charge`).
+        Take all steps of a push before the next push. If a call can't be answered, throw the error into the steps.
+        """
+        return self.meter.metered(self._pushed(samples, finished))
+
+    def _pushed(self, samples: np.ndarray, finished: bool) -> Steps[list[Emission]]:
+        if self._ended:
+            raise SimulstError(self._ended)
+        samples, before = check_samples(samples), len(self.emissions)
+        try:
+            yield from self._take_in(samples, finished)
+        except Exception as error:
+            said = sentence_of(error)
+            self._ended = f"this stream has ended with an error ({said.rstrip('.')}); open a new one."
+            if isinstance(error, SimulstError):
+                raise
+            raise SimulstError(said) from error
+        except BaseException:
+            self._ended = "this stream was interrupted; open a new one."
+            raise
+        if finished:
+            self._ended = AFTER_THE_END
+        return self.emissions[before:]
+
+    @abstractmethod
+    def _take_in(self, samples: np.ndarray, finished: bool) -> Steps[None]:
+        """Take in (n,) float32, and write what becomes final."""
+
+
 @dataclass
-class Stream:
+class Stream(Pushed):
     """One utterance, decoded while it is spoken.
 
     The result does not depend on how the audio is cut into pushes. Decoding happens at the positions that READ names
@@ -87,6 +154,7 @@ class Stream:
     load_model: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
+        self.meter = self.session.meter
         usual = self.session.default_search
         self._search: SearchOptions = (self.decoding.search or usual).filled(usual, self.session.gives)
         self.decoding.check(self._search, self.session.gives)
@@ -113,18 +181,12 @@ class Stream:
         self._available = 0  # see `Session.available`, at the last step
         self._same: Tokens = ()  # a best hypothesis; those since then were equal to it, or a beginning of it
         self._since = 0  # the length (samples) at which it was found
-        self._finished = False
         self._pace = self.pace or Pace()
 
     @property
     def skipped(self) -> int:
         """How many decoding steps were left out because computation was too slow (see simulst/policy/late.py)."""
         return self._pace.skipped
-
-    @property
-    def meter(self) -> Meter:
-        """The stream's clock."""
-        return self.session.meter
 
     @property
     def committed(self) -> Tokens:
@@ -137,49 +199,19 @@ class Stream:
         return max(self._best, self._committed, key=len)
 
     @property
-    def committed_text(self) -> str:
-        """The text that was written. It never changes."""
-        return "".join(word.text for word in self.emissions)
-
-    @property
     def unstable_text(self) -> str:
         """What follows it in the best hypothesis of the last step. It may still change."""
         whole, written = self._words.plain(self.best), self.committed_text
         # A tokeniser may write the same tokens in another way once others follow; then nothing is known of the rest.
         return whole[len(written) :] if whole.startswith(written) else ""
 
-    def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
-        """Take in more audio and return the words that became final.
-
-        samples: (n,) float32, at the session's sample rate, n >= 0.
-        finished: whether the audio ends with these samples.
-
-        Raises SimulstError: audio after the end; samples that are not finite; COMMIT changed committed tokens.
-        """
-        with self.meter.running():  # the answers of its calls count, too
-            return run_alone(self.push_steps(samples, finished))
-
-    def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
-        """`push` in steps: whoever takes them answers their calls, alone or with those of other streams.
-
-        The stream's clock counts the steps, and stands still in between; for the answers, charge it (`Meter.charge`).
-        Take all steps of a push before the next push.
-        """
-        return self.meter.metered(self._pushed(samples, finished))
-
-    def _pushed(self, samples: np.ndarray, finished: bool) -> Steps[list[Emission]]:
-        if self._finished:
-            raise SimulstError("this stream has ended; open a new one for more audio.")
-        samples = check_samples(samples)
-        before = len(self.emissions)
+    def _take_in(self, samples: np.ndarray, finished: bool) -> Steps[None]:
         # `concatenate` always copies, so the caller may reuse its buffer.
         self._pending = np.concatenate([self._pending, samples])
-        self._finished = finished
         while self._pending.size >= (need := self._needed()) and not (finished and self._pending.size == need):
             yield from self._take(int(need))
         if finished:
             yield from self._take(self._pending.size, final=True)
-        return self.emissions[before:]
 
     def wait(self, seconds: float) -> None:
         """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""
@@ -233,7 +265,7 @@ class Stream:
         self._best = found.best or self._committed
         self._beams = [*self._beams, found.beam][-commit.window :]
         stable = commit.stable(self._beams)
-        if not isinstance(stable, tuple):
+        if not (isinstance(stable, tuple) and all(isinstance(token, Integral) for token in stable)):
             raise SimulstError(f"commit: {commit!r}: stable() must return a tuple of tokens, not {stable!r:.80}.")
         self._check_kept(stable)
         new = stable[known : max(known, len(stable) - found.held_back)]

@@ -3,8 +3,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simulst.config import Decoding, load_decoding, load_sweep, parse_decoding, parse_values
+from simulst.config import Decoding, _choices, load_decoding, load_sweep, parse_decoding, parse_values
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Tokens
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
@@ -13,7 +15,23 @@ from simulst.policy.segment import Whole
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords
 from simulst.search import BeamSearch
 
+MANY = list(range(1, 201))
 READ, COMMIT = "read: {type: chunk, ms: 1000}\n", "commit: {type: all}\n"
+
+
+@dataclass(frozen=True)
+class Called(Commit):
+    """One that is called as an option says."""
+
+    name: str
+    label = "{name}"
+
+    def stable(self, beams: Sequence[Beam]) -> Tokens:
+        return ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (f"{self.name}.pth",)
 
 
 @dataclass(frozen=True)
@@ -134,6 +152,13 @@ def test_several_stops_at_once(tmp_path: Path) -> None:
     assert decoding.stop == AnyOf((MaxWords(2), CTC(0.5)))
     assert decoding.label == "allw_W2+CTC+0.5_1000ms"
     assert parse_decoding(decoding.raw, "again") == decoding
+
+
+def test_files_of_every_part() -> None:
+    parts = {"read": {"type": "boundary", "threshold": 0.5, "predictor": "p.pth"}}
+    parts |= {"stop": {"type": "ctc_guide", "model": "guide", "threshold": 0}}
+    parts |= {"commit": {"type": f"{Called.__module__}.Called", "name": "own", "whole_words": True}}
+    assert parse_decoding(parts, "here").files == ("p.pth", "guide", "own.pth")
 
 
 def test_users_own_class(tmp_path: Path) -> None:
@@ -292,6 +317,15 @@ def test_one_configuration_is_a_sweep(tmp_path: Path) -> None:
         (COMMIT + "read: [{type: chunk, ms: 5}, {type: chunck, ms: 6}]", ["'read'", "'chunck'", "chunk, block, "]),
         (READ + COMMIT + "steps: [{type: all}]", ["'steps'", "read, stop, commit, search"]),
         ("commit: [{type: all}, {type: all}]\nread: {type: offline}", ["two configurations", "'offline'"]),
+        (f"read: {{type: chunk, ms: {MANY}, initial_wait_ms: {MANY}}}\n" + COMMIT, ["40000 configurations", "10000"]),
+        (f"read: {{type: chunk, ms: {MANY}}}\ncommit: {{type: hold, n: {MANY}}}", ["40000 configurations"]),
+        (f"- read: {{type: chunk, ms: {MANY}}}\n  commit: {{type: hold, n: {MANY}}}\n" * 9, ["40000 configurations"]),
+        (
+            f"search: {{type: beam, beam: {MANY}, length_penalty: {MANY}, no_repeat_ngram: {MANY}}}\n"
+            + f"read: {{type: chunk, ms: {MANY}, initial_wait_ms: {MANY}}}\n"
+            + f"commit: {{type: hold, n: {MANY}}}",
+            ["64000000000000 configurations or more; list fewer values"],
+        ),
     ],
 )
 def test_bad_sweeps(tmp_path: Path, text: str, parts: list[str]) -> None:
@@ -300,6 +334,33 @@ def test_bad_sweeps(tmp_path: Path, text: str, parts: list[str]) -> None:
         load_sweep(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert [part for part in parts if part not in str(caught.value)] == []
+
+
+@given(
+    grids=st.lists(
+        st.dictionaries(
+            st.sampled_from(["ms", "initial_wait_ms"]), st.lists(st.integers(1, 9), min_size=1, max_size=4)
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    n=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+)
+def test_as_many_are_counted_as_are_built(grids: list[dict[str, list[int]]], n: list[int]) -> None:
+    parts = [{"type": "chunk", "ms": 1, **grid} for grid in grids]
+    count, found = _choices("read", parts, "here")
+    assert count == len(list(found))
+    assert _choices("commit", {"type": "hold", "n": n}, "here")[0] == len(n)
+
+
+@pytest.mark.parametrize("name", ["../../evil", "a/b", "/tmp/evil", ".hidden", "two\nlines", "x" * 250])
+def test_a_label_leads_nowhere(name: str) -> None:
+    """Of any part, also of your own: it names a folder below --out."""
+    own = {"type": f"{Called.__module__}.Called", "name": name}
+    inside = {"read": {"type": "offline", "name": f"a{name}"}, "commit": {"type": "all"}}
+    for changed in ({"commit": own}, *([] if name == ".hidden" else [inside])):
+        with pytest.raises(SimulstError, match=r"its label '.*' (can't name a folder|is longer than 200 bytes)"):
+            parse_decoding({"read": {"type": "chunk", "ms": 500}, **changed}, "here")
 
 
 PLACES = """

@@ -130,3 +130,11 @@ def test_parts_of_parts_are_apart_too(clock: Any) -> None:
     assert one.shared("a", slow(clock, 4, "first")) == "first"
     assert other.shared("a", slow(clock, 2, "second")) == "second"
     assert again.shared("a", slow(clock, 9, "")) == "first"
+
+
+def test_what_is_done_once_in_a_stream() -> None:
+    """Its parts are the same stream; other streams, also of the same memo, are others."""
+    memo = Memo()
+    stream, other = Meter(memo), Meter(memo)
+    assert stream.part("a").first("x") and not stream.first("x") and not stream.part("b").first("x")
+    assert stream.first("y") and other.first("x")

@@ -411,6 +411,83 @@ def test_positions_within_one_sample(ms: float) -> None:
     assert text_of(stream) == text_of(sample) and stream.reads == sample.reads
 
 
+class Busy(FakeSession):
+    """Fails once, at its search after `ms`."""
+
+    ms, error = 2000.0, ValueError("busy")
+
+    def search(self, committed: Tokens, options: Any, stop: Stopping | None) -> Found:
+        if self.ms and self.samples * 1000 / RATE >= self.ms:
+            self.ms = 0.0
+            raise self.error
+        return super().search(committed, options, stop)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(100, 3000), min_size=1, max_size=6), st.sampled_from([500.0, 1700.0, 2000.0, 4100.0]))
+def test_an_error_ends_the_stream_and_keeps_its_words(cuts: list[int], ms: float) -> None:
+    """However the audio is cut, the words are those of the steps before the error, and nothing follows them."""
+    whole = Stream(FakeModel().session(), decoding(All(), Chunk(500)))
+    whole.push(audio(5000), finished=True)
+    session = Busy(FakeModel(), Meter())
+    session.ms = ms
+    stream, given_out = Stream(session, decoding(All(), Chunk(500))), list[str]()
+    with pytest.raises(SimulstError, match=r"^ValueError: busy, .*test_stream\.py, line \d+\.$"):
+        for cut in cuts:
+            given_out += [word.text for word in stream.push(audio(cut))]
+        stream.push(audio(5000), finished=True)
+    due = [word.text for word in whole.emissions if word.delay_ms < ms]
+    assert stream.failed and [word.text for word in stream.emissions] == due
+    assert given_out == due[: len(given_out)]
+    for finished in (False, True):
+        with pytest.raises(SimulstError, match=r"has ended with an error \(ValueError: busy, .*; open a new one"):
+            stream.push(audio(500), finished)
+    assert [word.text for word in stream.emissions] == due
+
+
+@pytest.mark.parametrize("error", [RuntimeError(), KeyError("x"), MemoryError(), RecursionError("deep")])
+def test_errors_of_any_class_are_told_in_a_sentence(error: Exception) -> None:
+    session = Busy(FakeModel(), Meter())
+    session.error = error  # type: ignore[assignment]
+    with pytest.raises(SimulstError, match=f"^{type(error).__name__}.*, line") as raised:
+        Stream(session, decoding(All())).push(audio(3000), finished=True)
+    assert raised.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
+def test_what_ends_the_program_is_no_error(error: BaseException) -> None:
+    session = Busy(FakeModel(), Meter())
+    session.error = error  # type: ignore[assignment]
+    stream = Stream(session, decoding(All()))
+    with pytest.raises(type(error)):
+        stream.push(audio(3000), finished=True)
+    with pytest.raises(SimulstError, match="was interrupted"):
+        stream.push(audio(100))
+
+
+@pytest.mark.parametrize("stable", [None, [1], (1.0,), ("a",), 5])
+def test_commit_gives_tokens(stable: Any) -> None:
+    @dataclass(frozen=True)
+    class Strange(Commit):
+        label = "strange"
+
+        def stable(self, beams: Sequence[Beam]) -> Any:
+            return stable
+
+    with pytest.raises(SimulstError, match="must return a tuple of tokens"):
+        Stream(FakeModel().session(), decoding(Strange())).push(audio(3000))
+
+
+def test_samples_that_are_refused_do_not_end_the_stream() -> None:
+    stream, other = (Stream(FakeModel().session(), decoding(All())) for _ in range(2))
+    stream.push(audio(700))
+    with pytest.raises(SimulstError, match="NaN"):
+        stream.push(np.full(10, np.nan, np.float32))
+    stream.push(audio(2300), finished=True)
+    other.push(audio(3000), finished=True)
+    assert not stream.failed and text_of(stream) == text_of(other)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_samples_that_are_not_finite(bad: float) -> None:
     stream = Stream(FakeModel().session(), decoding(All()))

@@ -16,6 +16,9 @@ import torch
 from simulst.errors import SimulstError
 
 Normalize = Callable[[torch.Tensor], torch.Tensor]
+KNOWN = {"fs", "n_fft", "win_length", "hop_length", "window", "center", "normalized", "onesided", "apply_stft"}
+KNOWN |= {"n_mels", "fmin", "fmax", "htk", "frontend_conf"}  # the filters themselves are among the weights
+"""The options of ESPnet's DefaultFrontend."""
 FLOOR = 1e-10  # of mel energies, as ESPnet's LogMel has it
 
 
@@ -119,6 +122,8 @@ def log_mel_of(conf: dict[str, Any], mel: torch.Tensor, sample_rate: int, kind: 
     rate_hz = float(rate[:-1]) * 1000 if rate.endswith("k") else float(rate)
     if rate_hz != sample_rate:
         raise SimulstError(f"frontend: the model was trained on audio of {rate_hz:g} Hz; {sample_rate} Hz is needed.")
+    if unknown := sorted(conf.keys() - KNOWN):
+        raise SimulstError(f"frontend_conf: {unknown[0]} is not implemented; train without it.")
     usual = {"center": True, "normalized": False, "onesided": True, "apply_stft": True}
     enhancement = conf.get("frontend_conf") or {}
     for name, value in usual.items():

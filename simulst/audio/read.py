@@ -37,10 +37,15 @@ MOST_PADDING = 0.2  # seconds by which containers round their length up
 logger = logging.getLogger(__name__)
 
 
-def write_wav(path: Path, samples: np.ndarray) -> None:
-    """Write a WAV at 16 kHz, 16 bits. samples: (n,) float32 or int16. Raises SimulstError: it can't be written."""
+def write_wav(path: Path, samples: np.ndarray, subtype: str = "PCM_16") -> None:
+    """Write a WAV at 16 kHz.
+
+    samples: (n,) float32 or int16. subtype: as soundfile names it; PCM_16 rounds and clips, FLOAT keeps float32.
+
+    Raises SimulstError: it can't be written.
+    """
     try:
-        soundfile.write(path, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
+        soundfile.write(path, samples, SAMPLE_RATE, subtype=subtype, format="WAV")
     except (soundfile.LibsndfileError, OSError) as error:
         path.unlink(missing_ok=True)
         raise unwritable(path, error) from error

@@ -103,6 +103,7 @@ def translate(
 
     Words are printed when they are committed. Each line begins with the seconds of audio read so far.
     """
+    from simulst.audio.name import recording_name
     from simulst.audio.read import load_audio
     from simulst.audio.units import SAMPLE_RATE
     from simulst.background import NOTHING, known_of, read_backgrounds
@@ -116,9 +117,9 @@ def translate(
         configuration = load_decoding(decoding)
     else:  # a file can wait
         configuration = LIVE if realtime else dataclasses.replace(LIVE, late=Wait())
-    known = known_of(read_backgrounds(context), [Path(audio).stem]) if context else None
+    known = known_of(read_backgrounds(context), [recording_name(audio)]) if context else None
     if context and known is None:
-        raise SimulstError(f"{context}: has no line for the recording '{Path(audio).stem}'; add it.")
+        raise SimulstError(f"{context}: has no line for the recording '{recording_name(audio)}'; add it.")
     samples = load_audio(audio)
     loaded = load_model(model, **parse_options(model_options))
     stream = open_stream(loaded, configuration, source_lang, target_lang, unit or "", background=known or NOTHING)
@@ -128,10 +129,13 @@ def translate(
         end = min(start + piece, len(samples))
         if realtime:
             time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
-        words = stream.push(samples[start:end], finished=end == len(samples))
-        if words:
-            text = "".join(word.text for word in words).strip()
-            click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
+        written = len(stream.emissions)
+        try:
+            stream.push(samples[start:end], finished=end == len(samples))
+        finally:  # also the last words of a stream that an error ends
+            if words := stream.emissions[written:]:
+                text = "".join(word.text for word in words).strip()
+                click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
     if not stream.emissions:
         click.echo(f"{audio}: no words were written.", err=True)
     if slow := skipped_steps(stream):

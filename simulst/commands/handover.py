@@ -19,7 +19,7 @@ from simulst.commands.common import PATH, force_option, text_option, unit_option
 def export(data: str, target_lang: str, text: str | None, out: Path, limit: int | None) -> None:
     """Export a data directory for SimulEval.
 
-    OUT gets WAV files (16 kHz, 16 bits), a list of them, and the references.
+    OUT gets WAV files (16 kHz), a list of them, and the references.
     """
     from simulst.data.datadir import read_data_dir
     from simulst.data.simuleval_files import export_for_simuleval

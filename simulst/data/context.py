@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from simulst.audio.name import recording_name
 from simulst.background import NOTHING, known_of, read_backgrounds
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -16,7 +17,7 @@ def with_backgrounds(utterances: Sequence[Utterance], path: str | Path) -> list[
     known = read_backgrounds(path)
     told = []
     for utterance in utterances:
-        own = known_of(known, (utterance.name, utterance.wav.stem))
+        own = known_of(known, (utterance.name, recording_name(utterance.wav)))
         told.append(replace(utterance, background=own or NOTHING))
     if told and not any(utterance.background != NOTHING for utterance in told):
         raise SimulstError(f"{path}: names none of the utterances, such as '{told[0].name}'; check its first column.")

@@ -217,8 +217,10 @@ def _usable(segments: Iterable[Segment], log: Log) -> Iterator[Segment]:
         if isinstance(seconds, str):
             log.fault("bad audio" if isfile(audio) else "no audio", segment.line, seconds)
         elif seconds + OVERSHOOT < segment.end < math.inf or _ms(segment.start) >= _ms(min(segment.end, seconds)):
-            what = f"the segment ends at {segment.end:.2f} s, {audio.name} at {seconds:.2f} s"
-            log.fault("past end", segment.line, what)
+            what = f"ends at {segment.end:.2f} s, {audio.name}"
+            if segment.end == math.inf:  # audio of half a millisecond, or nothing after the segment's start
+                what = f"begins at {segment.start:.2f} s, {audio.name} ends"
+            log.fault("past end", segment.line, f"the segment {what} at {seconds:.2f} s")
         elif segment.name in seen:
             log.fault("duplicate", segment.line, f"the same segment as in line {seen[segment.name]}")
         else:

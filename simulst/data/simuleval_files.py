@@ -18,10 +18,11 @@ from simulst.files.folder import write_atomically
 
 
 def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
-    """Write wav/NAME.wav (16 kHz mono, 16-bit PCM), source.txt (their paths) and target.txt (the references).
+    """Write wav/NAME.wav (16 kHz mono), source.txt (their paths) and target.txt (the references).
 
-    A WAV holds the samples of `load_audio`, rounded to 16 bits. A killed export can be run again: WAVs that are
-    complete are kept, each file is written through a temporary file, and the lists are written last.
+    A WAV holds the samples of `load_audio`: in 16 bits if they fit there, else as floats, as rounded samples can give
+    other words. A killed export can be run again: WAVs that are complete are kept, each file is written through a
+    temporary file, and the lists are written last.
 
     Raises SimulstError: there are no utterances; a name cannot be a file name; audio cannot be read.
     """
@@ -34,10 +35,11 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
         if "/" in utterance.name or "\0" in utterance.name:
             raise SimulstError(f"{out}: the utterance '{utterance.name}' cannot name a file; rename it.")
         path = folder / f"{utterance.name}.wav"
-        samples = as_int16(load_audio(utterance.wav, utterance.start, utterance.end))
-        if not _holds(path, samples):
+        samples = load_audio(utterance.wav, utterance.start, utterance.end)
+        subtype = "PCM_16" if np.array_equal(as_int16(samples) / 32768, samples) else "FLOAT"
+        if not _holds(path, samples, subtype):
             temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-            write_wav(temporary, samples)
+            write_wav(temporary, samples, subtype)
             temporary.replace(path)
         paths.append(str(path))
     write_atomically(out / "source.txt", _lines(paths))
@@ -46,13 +48,13 @@ def export_for_simuleval(utterances: Sequence[Utterance], out: Path) -> None:
     write_atomically(out / "target.txt", _lines(references))
 
 
-def _holds(path: Path, samples: np.ndarray) -> bool:
-    """Whether a file has exactly these samples, shape (n,), int16."""
+def _holds(path: Path, samples: np.ndarray, subtype: str) -> bool:
+    """Whether a file has exactly these samples, shape (n,), float32."""
     try:
         with soundfile.SoundFile(path) as file:
             form = (file.samplerate, file.channels, file.subtype, file.frames)
-            same = form == (SAMPLE_RATE, 1, "PCM_16", samples.size)
-            return same and np.array_equal(file.read(dtype="int16"), samples)
+            same = form == (SAMPLE_RATE, 1, subtype, samples.size)
+            return same and np.array_equal(file.read(dtype="float32"), samples)
     except soundfile.LibsndfileError:  # the file is missing or cut off
         return False
 

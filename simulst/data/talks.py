@@ -18,6 +18,7 @@ from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
+from simulst.audio.name import recording_name
 from simulst.audio.read import load_audio, seconds_of, write_wav
 from simulst.audio.units import SAMPLE_RATE
 from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, text_file, write_data_dir
@@ -168,7 +169,7 @@ def _relative(wav: Path, folder: Path) -> str:
 
 def _write(part: Path, spoken: Sequence[_Spoken], source: str, target: str, wavs: Mapping[Path, str]) -> None:
     """Write the tables. wavs: recording → its path, relative to the folder."""
-    names = {wav: wav.stem for wav in wavs}
+    names = {wav: recording_name(wav) for wav in wavs}
     if odd := next((wav for wav, name in names.items() if not re.fullmatch(r"[\w.+-]+", name)), None):
         raise SimulstError(f"{odd}: the name may have letters, digits and . _ + - only; rename the file.")
     if double := sorted(name for name in names.values() if [*names.values()].count(name) > 1):

@@ -41,6 +41,11 @@ def empty(folder: Path) -> None:
             path.unlink()
 
 
+def is_read_only(folder: Path) -> bool:
+    """Whether a folder is there in which nothing can be written."""
+    return folder.is_dir() and not os.access(folder, os.W_OK)
+
+
 def unwritable(path: Path, error: Exception) -> SimulstError:
     """The error to raise if a file can't be written, for example on a full disk. Some libraries don't say why."""
     reason = error.strerror if isinstance(error, OSError) else "is the disk full?"

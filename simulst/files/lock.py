@@ -83,7 +83,7 @@ def read_record(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError
-    except ValueError:
+    except (ValueError, RecursionError):
         raise SimulstError(f"{file}: damaged; use --force to begin again.") from None
     for name, value in wanted.items():
         if found.get(name) != value:

@@ -127,6 +127,11 @@ def check_scores(folder: Path, name: str, system: System) -> Iterator[str]:
         yield f"{system.metric} is {lag} ms, which does not prove the regime of {low:g} to {high:g} ms"
 
 
+def read_claim(place: Path) -> System:
+    """What a packed system claims. Raises SimulstError: its file is missing or broken."""
+    return read_fields(System, same_yaml(place / CLAIM), str(place / CLAIM), "pack again")
+
+
 def check_words(log: Path, of_simuleval: Path, unit: str) -> Iterator[str]:
     """SimulEval wrote the same words as simulstream's log has."""
     ours = {instance.recording: plain_spaces(instance.prediction, unit) for instance in read_log(log, unit)}
@@ -205,7 +210,7 @@ def verify(folder: Path, given: Path, port: int, agent_port: int, only: str | No
         for name in names:
             print(name, flush=True)
             place = folder / "systems" / name
-            system = read_fields(System, same_yaml(place / CLAIM), str(place / CLAIM), "pack again")
+            system = read_claim(place)
             before = verdict.problems
             verdict.attempt("files of the configuration", check_configuration(folder, name))
             verdict.attempt("scores and regime", check_scores(folder, name, system))

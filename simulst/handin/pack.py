@@ -32,7 +32,7 @@ from simulst.handin.check import (
 )
 from simulst.handin.image import AGENT_PORT, Image, environment_of
 from simulst.handin.interface import as_wavs, run_inference, run_simuleval, serving
-from simulst.handin.needs import Needs, needs_of
+from simulst.handin.needs import Needs, needs_of, needs_of_verify
 from simulst.handin.system import Placer, System, licences_of, processor_of, read_choice, yaml_text
 from simulst.handin.verify import REQUIREMENTS, SUMS
 from simulst.languages import unit_of
@@ -98,12 +98,14 @@ def pack(choices: Sequence[Path], out: Path, packing: Packing) -> None:
         print("packages that the systems import", flush=True)
         needs = needs_of(part, list(systems), next(iter(wavs.values())), packing.device)
         debian = tuple(dict.fromkeys((*packing.debian, *map(_debian_package, placer.programs))))
+        _write_requirements(part / REQUIREMENTS[0], needs)
         image = _write_image(part, list(systems), needs, debian, packing)
         _write_development(part, systems, recordings)
         _write_licences(part, licences, needs)
         for name, system in systems.items():
             print(f"{name}: {len(wavs)} recordings through simulstream", flush=True)
             _write_logs(part, name, system, list(wavs.values()), work, image, packing.simuleval)
+        _write_requirements(part / REQUIREMENTS[1], needs_of_verify(part, list(systems), needs))
         scores = {name: json.loads((part / "systems" / name / SCORES).read_text()) for name in systems}
         (part / "README.md").write_text(page.readme(systems, scores, image, packing.contact), encoding="utf-8")
         (part / "SYSTEM.md").write_text(page.card(systems, scores, part), encoding="utf-8")
@@ -151,17 +153,17 @@ def _write_code(part: Path) -> None:
         (part / folder / ".keep").touch()
 
 
-def _write_image(
-    part: Path, systems: list[str], needs: tuple[Needs, Needs], debian: tuple[str, ...], packing: Packing
-) -> Image:
+def _write_image(part: Path, systems: list[str], needs: Needs, debian: tuple[str, ...], packing: Packing) -> Image:
     python = ".".join(map(str, sys.version_info[:2]))
-    for name, need in zip(REQUIREMENTS, needs, strict=True):
-        (part / name).write_text("".join(f"{package}\n" for package in need.packages))
-    environment = environment_of(packing.device, python, needs[0].packages)
+    environment = environment_of(packing.device, python, needs.packages)
     base = packing.base or f"python:{python}-slim"
-    image = Image(python, base, list(debian), environment, packing.device, list(needs[0].modules), systems)
+    image = Image(python, base, list(debian), environment, packing.device, list(needs.modules), systems)
     image.write(part)
     return image
+
+
+def _write_requirements(path: Path, needs: Needs) -> None:
+    path.write_text("".join(f"{package}\n" for package in needs.packages))
 
 
 def _write_development(part: Path, systems: dict[str, System], recordings: dict[str, Path]) -> None:
@@ -174,7 +176,7 @@ def _write_development(part: Path, systems: dict[str, System], recordings: dict[
     (place / RECORDINGS).write_text("".join(lines), encoding="utf-8")
 
 
-def _write_licences(part: Path, models: Sequence[Path], needs: tuple[Needs, Needs]) -> None:
+def _write_licences(part: Path, models: Sequence[Path], needs: Needs) -> None:
     place = part / "licences"
     (place / "models").mkdir(parents=True)
     for file in models:
@@ -182,7 +184,7 @@ def _write_licences(part: Path, models: Sequence[Path], needs: tuple[Needs, Need
             raise SimulstError(f"{file}: no such file; give the model's licence.")
         shutil.copyfile(file, place / "models" / f"{file.parent.name}-{file.name}")
     rows = []
-    for package in needs[0].packages:
+    for package in needs.packages:
         name = package.partition("==")[0]
         try:
             found = importlib.metadata.distribution(name)

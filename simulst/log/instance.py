@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, Strict
 
+from simulst.audio.name import recording_name
 from simulst.errors import SimulstError
+from simulst.files.lock import digest
 
 SAME_MS = 1e-3
 """Two positions in the source that differ by less than this, in ms, count as equal: a log may be rounded."""
@@ -34,7 +36,7 @@ class Instance:
     prediction_length: number of target units.
     reference: None if there is no reference; an empty one is "".
     source: path of the audio, in a list.
-    source_length: duration of the audio, in ms.
+    source_length: duration of the audio, in ms; 0 if another program's log does not say it.
     name: name of the utterance (ours).
     reads: ms of source at each decoding step, also at steps that wrote nothing (ours). They are the steps t of paper
         B's equation 6.
@@ -55,7 +57,7 @@ class Instance:
     prediction_length: Annotated[int, Strict()]
     reference: Text | None
     source: Any
-    source_length: Annotated[Time, Field(ge=0.01)]
+    source_length: Annotated[Time, Field(ge=0.01)] = 0.0
     name: Text = ""
     reads: list[Annotated[Time, Field(ge=0)]] = field(default_factory=list)
     compute_ms: Annotated[Time, Field(ge=0)] | None = None
@@ -68,9 +70,9 @@ class Instance:
 
     @property
     def recording(self) -> str:
-        """The name of the audio's file without folder and suffix, or else of the utterance."""
+        """The name of the audio's file (`recording_name`), or else of the utterance."""
         source = self.source[0] if isinstance(self.source, list) and self.source else self.source
-        return Path(source).stem if isinstance(source, str) and source else self.name
+        return recording_name(source) if isinstance(source, str) and source else self.name
 
     def units(self, unit: str) -> list[str]:
         """The prediction in words or characters, as SimulEval counts them."""
@@ -100,6 +102,12 @@ class Instance:
         )
         row = {key: value for key, value in asdict(self).items() if key not in optional or value}
         return json.dumps(row, ensure_ascii=False)
+
+
+def digest_of_test_set(instances: Sequence[Instance]) -> str:
+    """A digest of what was translated: names, lengths of the audio, and references. Runs of one test set share it."""
+    lines = ((i.name or i.recording, f"{i.source_length:.0f}", i.reference) for i in instances)
+    return digest(map(repr, sorted(lines, key=repr)))
 
 
 def check_units(instances: Sequence[Instance], unit: str, path: str | Path) -> None:

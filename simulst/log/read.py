@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +15,20 @@ from simulst.log.instance import Instance
 from simulst.log.simuleval import read_simuleval
 from simulst.log.simulstream import read_simulstream
 
+logger = logging.getLogger(__name__)
+
+END = "</s>"
+"""The end of a sentence that SimulEval 1.0 wrote after each prediction, with a delay of its own."""
+_WITH_ENDS = {"word": re.compile(rf"{END}|(?:(?!{END})\S)+"), "char": re.compile(rf"{END}|\S")}
+
 
 def read_log(path: str | Path, unit: str = "word", utterances: int = 0) -> list[Instance]:
     """Read a whole log, ours, SimulEval's or simulstream's, in the order of `index`.
 
     Warns of faults that can be scored: missing indices; delays that fall or are negative; elapsed times that are
-    missing, 0 or less than the delays. Elapsed times that are all 0 were not measured, so they are removed.
+    missing, 0 or less than the delays; END, which is no word. Elapsed times that are all 0 were not measured, so they
+    are removed, as are END and its delays. OmniSTEval's JSON lines may have no index (their order stands for it) and no
+    source_length (it is 0), and in characters have delays of spaces, which are left out.
 
     path: the log, or a folder with instances.log. The log may be a pipe, or compressed with gzip.
     unit: "word" or "char", the unit of the delays, which a log of simulstream does not tell.
@@ -34,8 +44,43 @@ def read_log(path: str | Path, unit: str = "word", utterances: int = 0) -> list[
     # Not splitlines(): the text may hold U+2028 and similar separators.
     lines = _read_text(path).split("\n")
     if _is_simulstream(lines):
-        return read_simulstream(lines, unit, path)
-    return read_simuleval(lines, path, utterances)
+        instances = read_simulstream(lines, unit, path)
+    else:
+        instances = read_simuleval(lines, path, utterances)
+    for instance in instances:
+        if unit == "char" and len(instance.units(unit)) < len(instance.delays) == len(instance.prediction):
+            _keep(instance, [character != " " for character in instance.prediction])
+    if ended := [instance for instance in instances if _without_ends(instance)]:
+        logger.warning(
+            "%s: %d of %d predictions hold %s, the first in index %d; it is no word, so it is left out.",
+            path,
+            len(ended),
+            len(instances),
+            END,
+            ended[0].index,
+        )
+    return instances
+
+
+def _without_ends(instance: Instance) -> bool:
+    """Take the ends of sentences off a prediction, with their delays. Returns whether there were any."""
+    if END not in instance.prediction or END in (instance.reference or ""):
+        return False
+    for pattern in _WITH_ENDS.values():
+        units = pattern.findall(instance.prediction)
+        if len(units) == len(instance.delays):
+            _keep(instance, [unit != END for unit in units])
+            break
+    instance.prediction = re.sub(rf"\s*{END}", "", instance.prediction).lstrip()
+    return True
+
+
+def _keep(instance: Instance, kept: Sequence[bool]) -> None:
+    """Keep the times of these units only."""
+    for name in ("delays", "elapsed", "chunk_elapsed"):
+        if times := getattr(instance, name):
+            setattr(instance, name, [time for time, keep in zip(times, kept, strict=True) if keep])
+    instance.prediction_length = len(instance.delays)
 
 
 def _is_simulstream(lines: Sequence[str]) -> bool:

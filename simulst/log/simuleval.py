@@ -17,6 +17,8 @@ from simulst.log.instance import SAME_MS, Instance
 
 logger = logging.getLogger(__name__)
 
+GIVE = "give a log that simulst or SimulEval wrote"
+
 
 def read_simuleval(lines: Sequence[str], path: Path, utterances: int = 0) -> list[Instance]:
     """The entries of a whole log, in the order of `index`.
@@ -25,16 +27,21 @@ def read_simuleval(lines: Sequence[str], path: Path, utterances: int = 0) -> lis
     What is warned of, and raised: as `simulst.log.read_log`.
     """
     instances: dict[int, Instance] = {}
+    by_order = False  # OmniSTEval's lines have no index
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            instance = _parse(line, f"{path}, line {number}")
+            row = _row(line, f"{path}, line {number}")
+            by_order = by_order or (not instances and "prediction" in row and "index" not in row)
+            if by_order and "index" in row:
+                raise SimulstError(f"{path}, line {number}: has an index, but lines before it have none; remove it.")
+            instance = _parse({"index": len(instances)} | row if by_order else row, f"{path}, line {number}")
             if instance.index in instances:
                 raise SimulstError(f"{path}, line {number}: index {instance.index} stands there twice; remove one.")
             instances[instance.index] = instance
     if not instances:
         raise SimulstError(f"{path}: the log is empty; decode something first.")
     whole = [instances[index] for index in sorted(instances)]
-    _check_milliseconds(whole, path)
+    check_milliseconds(whole, path)
     _warn_of_gaps(whole, path, utterances)
     _warn_of_times(whole, path)
     for instance in whole:
@@ -50,7 +57,8 @@ def read_unfinished(path: Path) -> Iterator[Instance]:
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, line in enumerate(lines[:-1], start=1):
         if line.strip():
-            yield _parse(line, f"{path}, line {number}", "remove the line, or use --force")
+            where, remedy = f"{path}, line {number}", "remove the line, or use --force"
+            yield _parse(_row(line, where, remedy), where, remedy)
 
 
 @cache
@@ -58,13 +66,17 @@ def _entry() -> TypeAdapter[Instance]:
     return TypeAdapter(Instance)
 
 
-def _parse(line: str, where: str, remedy: str = "give a log that simulst or SimulEval wrote") -> Instance:
+def _row(line: str, where: str, remedy: str = GIVE) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
         raise SimulstError(f"{where}: not an entry of an instances.log ({_short(line)}); {remedy}.")
+    return row
+
+
+def _parse(row: dict[str, Any], where: str, remedy: str = GIVE) -> Instance:
     if "index" in row:
         where += f", index {_short(json.dumps(row['index']))}"
     # Logs of other programs may lack these fields.
@@ -100,12 +112,12 @@ def _falls(times: Sequence[float]) -> bool:
     return any(later < earlier - SAME_MS for earlier, later in pairwise(times))
 
 
-def _check_milliseconds(instances: Sequence[Instance], path: Path) -> None:
+def check_milliseconds(instances: Sequence[Instance], path: str | Path) -> None:
     """Raise SimulstError if source_length or delays are in seconds: then they differ by a factor of 1000.
 
     In a log of text-to-text translation, both count words: they do not differ so much, and have no fractions.
     """
-    written = [instance for instance in instances if instance.delays]
+    written = [instance for instance in instances if instance.delays and instance.source_length]
     if not written:
         return
     first = written[0]

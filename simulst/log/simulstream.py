@@ -22,6 +22,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from simulst.audio.name import recording_name
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance, Text, Time, check_units
 from simulst.words import completed_by, plain_spaces
@@ -29,6 +30,8 @@ from simulst.words import completed_by, plain_spaces
 logger = logging.getLogger(__name__)
 
 PIECE = "▁"  # SentencePiece's space
+SPACED = 0.05  # one of 7 characters is a space: from this share of tokens with one at an end on, all carry theirs
+
 
 Seconds = Annotated[Time, Field(ge=0)]
 
@@ -52,9 +55,12 @@ class _Recording:
     chunks: list[_Chunk] = field(default_factory=list)
     tokens: list[tuple[str, int]] = field(default_factory=list)
 
+    def is_over(self, chunk: _Chunk) -> bool:
+        """Whether the chunk is of another stream: audio adds up, and only a stream's last line may add none."""
+        heard = [one.total_audio_processed for one in self.chunks[-2:]]
+        return bool(heard) and (chunk.total_audio_processed < heard[-1] or (len(heard) == 2 and heard[0] == heard[1]))
+
     def add(self, chunk: _Chunk, where: str) -> None:
-        if self.chunks and chunk.total_audio_processed < self.chunks[-1].total_audio_processed:
-            raise SimulstError(_again(where, Path(self.wav).stem))
         self.chunks.append(chunk)
         if count := len(chunk.deleted_tokens):
             if [token for token, _ in self.tokens[-count:]] != chunk.deleted_tokens:
@@ -68,9 +74,10 @@ def read_simulstream(lines: Sequence[str], unit: str, path: str | Path) -> list[
 
     unit: "word" or "char". A word whose end was written, or written again, by a later chunk has that chunk's delay.
     path: names the log in errors.
-    Clients that have not named their recording are left out, with a warning.
+    Clients that have not named their recording are left out, with a warning. A recording ends where its client's id
+    stands for another stream: simulstream takes the number of an object of Python's, which a later client may get.
 
-    Raises SimulstError: a line that is none of simulstream's, a recording that begins again, no recording with a name
+    Raises SimulstError: a line that is none of simulstream's, a recording that is named again, no recording with a name
         and audio.
     """
     recordings: dict[str, _Recording] = {}
@@ -81,17 +88,26 @@ def read_simulstream(lines: Sequence[str], unit: str, path: str | Path) -> list[
             client, wav = str(row.get("id")), _wav_name(row["metadata"])
             if not wav:
                 names.pop(client, None)
-            elif Path(wav).stem in recordings:
-                raise SimulstError(_again(where, Path(wav).stem))
+            elif recording_name(wav) in recordings:
+                raise SimulstError(
+                    f"{where}: {recording_name(wav)} begins again; simulstream appends to its log, keep one run of "
+                    "each recording."
+                )
             else:
                 names[client] = wav
-        elif "model_loading_time" not in row:
+        elif "model_loading_time" in row:  # of another process, which knows none of these clients
+            names.clear()
+        else:
             chunk = _parse(row, where)
-            named = names.get(str(chunk.id))
-            if named is None:
-                nameless.add(str(chunk.id))
-            else:
-                recordings.setdefault(Path(named).stem, _Recording(named)).add(chunk, where)
+            client = str(chunk.id)
+            if client in names:
+                recording = recordings.setdefault(recording_name(names[client]), _Recording(names[client]))
+                if recording.is_over(chunk):
+                    del names[client]
+                else:
+                    recording.add(chunk, where)
+            if client not in names and (chunk.total_audio_processed or chunk.generated_tokens):
+                nameless.add(client)
     if nameless:
         logger.warning(
             "%s: left out the audio of %d clients that have not named a recording; send metrics_metadata with a "
@@ -102,7 +118,7 @@ def read_simulstream(lines: Sequence[str], unit: str, path: str | Path) -> list[
     heard = [recording for recording in recordings.values() if recording.chunks[-1].total_audio_processed > 0]
     if not heard:
         raise SimulstError(f"{path}: the log has no audio of a named recording; send metrics_metadata, then audio.")
-    texts = _texts([recording.tokens for recording in heard], unit)
+    texts = _texts([recording.tokens for recording in heard], unit, path)
     return [
         _instance(index, recording, pieces, unit)
         for index, (recording, pieces) in enumerate(zip(heard, texts, strict=True))
@@ -114,7 +130,8 @@ def write_simulstream(instances: Sequence[Instance], unit: str, path: str | Path
 
     A chunk is what was written at one time. It is charged all computation since the chunk before it.
     unit: "word" or "char", that of the delays. path: names the log in errors.
-    Raises SimulstError: predictions that do not match their delays, words without elapsed times, a recording twice.
+    Raises SimulstError: predictions that do not match their delays, words without elapsed times, a recording twice or
+        without its length, delays that fall.
     """
     check_units(instances, unit, path)
     rows: list[dict[str, Any]] = [{"model_loading_time": 0.0}]
@@ -124,6 +141,9 @@ def write_simulstream(instances: Sequence[Instance], unit: str, path: str | Path
         if name in seen:
             raise SimulstError(f"{path}: several entries are of {name}; simulstream's log has one of each recording.")
         seen.add(name)
+        if not instance.source_length or any(later < earlier for earlier, later in itertools.pairwise(instance.delays)):
+            wrong = "delays fall" if instance.source_length else "there is no source_length"
+            raise SimulstError(f"{path}, index {instance.index}: {wrong}; simulstream's log can't hold this.")
         if len(instance.elapsed) != len(instance.delays):
             raise SimulstError(f"{path}, index {instance.index}: has no elapsed times; simulstream's log needs them.")
         rows.append({"id": number, "metadata": {"wav_name": f"{name}.wav"}})
@@ -156,10 +176,6 @@ def _rows(lines: Sequence[str], path: str | Path) -> Iterator[tuple[str, dict[st
         yield where, row
 
 
-def _again(where: str, recording: str) -> str:
-    return f"{where}: {recording} begins again; simulstream appends to its log, keep one run of each recording."
-
-
 def _wav_name(metadata: Any) -> str:
     """Empty: the metadata name no recording."""
     name = metadata.get("wav_name") if isinstance(metadata, dict) else None
@@ -181,19 +197,28 @@ def _chunk() -> TypeAdapter[_Chunk]:
     return TypeAdapter(_Chunk)
 
 
-def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str) -> list[list[str]]:
+def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str, path: str | Path) -> list[list[str]]:
     """The tokens of each recording as pieces of its text.
 
-    Tokens that carry spaces, and characters, stand for themselves; in SentencePiece's "▁" is the space; others are
-    words.
+    In SentencePiece's tokens "▁" is the space. Tokens with spaces at their ends, and characters, stand for themselves;
+    others are words or phrases. Single tokens of another kind do not count: what most tokens are decides.
     """
     texts = [[plain_spaces(token, unit) for token, _ in recording] for recording in recordings]
-    every = "".join(itertools.chain.from_iterable(texts))
-    if PIECE in every and not any(map(str.isspace, every)):
+    every = list(itertools.chain.from_iterable(texts))
+    pieces = sum(PIECE in token for token in every)
+    spaced = sum(token != token.strip() for token in every)
+    if pieces > spaced:
         return [[token.replace(PIECE, " ") for token in text] for text in texts]
-    if unit == "char" or any(map(str.isspace, every)):
+    if unit == "char" or spaced > SPACED * len(every):
         return texts
-    return [[" " * (i > 0) + token for i, token in enumerate(text)] for text in texts]
+    if spaced:
+        logger.warning(
+            "%s: %d of %d tokens begin or end with a space; all are taken for words, with spaces between.",
+            path,
+            spaced,
+            len(every),
+        )
+    return [[" " * (i > 0) + token.strip() for i, token in enumerate(text)] for text in texts]
 
 
 def _instance(index: int, recording: _Recording, pieces: Sequence[str], unit: str) -> Instance:
@@ -210,7 +235,7 @@ def _instance(index: int, recording: _Recording, pieces: Sequence[str], unit: st
         reference=None,
         source=[recording.wav],
         source_length=audio[-1],
-        name=Path(recording.wav).stem,
+        name=recording_name(recording.wav),
         compute_ms=total[-1],
         chunk_elapsed=[audio[chunk] + computed[chunk] for chunk in last],
     )

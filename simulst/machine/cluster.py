@@ -97,7 +97,8 @@ def _prepare_dask() -> None:
         ) from error
     # The import makes Dask log every connection.
     logging.getLogger("distributed").setLevel(logging.getLogger().level)
-    logging.getLogger("distributed.utils").setLevel(logging.CRITICAL)  # it logs what it raises
+    for name in ("utils", "client", "core", "comm", "batched"):  # they log what they raise
+        logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)
 
 
 @contextmanager
@@ -321,22 +322,23 @@ def _run_all(client: Any, work: Callable[[Any], Any], jobs: list[Any]) -> Iterat
     When a worker dies, Dask tries all its jobs again, and finally gives all of them up (KilledWorker). So workers hold
     only one job per thread. Jobs that were given up are tried again one by one, to find the job that kills workers.
     """
-    from dask.distributed import CancelledError, KilledWorker, as_completed
+    from dask.distributed import KilledWorker, as_completed
 
-    waiting, held, suspects = deque(jobs), {}, []
+    waiting, suspects = deque(jobs), list[Any]()
+    held: dict[Any, Any] = {}  # the key of a future → its job
     ready = as_completed()
 
-    def submit() -> None:
+    def submit(job: Any) -> Any:
         # pure=False: Dask must run two tasks with equal arguments as two tasks.
-        future = client.submit(work, job := waiting.popleft(), pure=False)
-        held[future.key] = job
-        ready.add(future)
+        return client.submit(work, job, pure=False)
 
     def fill() -> None:
         while waiting and len(held) < max(1, sum(client.nthreads().values())):
-            submit()
+            future = submit(job := waiting.popleft())
+            held[future.key] = job
+            ready.add(future)
 
-    try:
+    with _scheduler_needed():
         fill()
         for future in ready:
             job = held.pop(future.key)
@@ -348,10 +350,24 @@ def _run_all(client: Any, work: Callable[[Any], Any], jobs: list[Any]) -> Iterat
             fill()
         for job in suspects:
             try:
-                yield client.submit(work, job, pure=False).result()
+                yield submit(job).result()
             except KilledWorker:
                 yield job[0], f"{job[1].name}: the process that decoded it died each time (out of memory?)"
-    except CancelledError as error:
+
+
+@contextmanager
+def _scheduler_needed() -> Iterator[None]:
+    """Raise SimulstError if the scheduler goes away, and let Dask log nothing more of it: its client raises, or says
+    that jobs are cancelled or that it is closed, as the connection breaks here or there."""
+    from distributed import CancelledError
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except (CancelledError, ClosedClientError, CommClosedError) as error:
+        for name in ("distributed", "tornado.application", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # never reset: the process ends
         raise SimulstError(
             f"the Dask scheduler went away ({first_line(error)}); run the same command again to go on."
         ) from error

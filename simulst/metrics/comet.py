@@ -23,7 +23,7 @@ import numpy as np
 import simulst
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_file, write_atomically
-from simulst.metrics.quality import SEED, Difference, Quality
+from simulst.metrics.quality import SEED, Difference, Quality, exchange_interval
 
 INSTALLED = Path(simulst.__file__).parents[1] / ".venv-scoring" / "bin" / "comet-score"
 """Where tools/install.sh --scoring puts COMET's command."""
@@ -116,7 +116,10 @@ def mean_score(scores: Sequence[float], bootstrap: int = 1000) -> Quality:
     mean = float(values.mean())
     if bootstrap <= 1 or len(values) == 1:
         return Quality(mean, "")
-    low, high = np.percentile(_resampled_means(values, bootstrap), [2.5, 97.5])
+    rng = np.random.default_rng(SEED)
+    shares = np.full(len(values), 1 / len(values))
+    means = [rng.multinomial(len(values), shares) @ values / len(values) for _ in range(bootstrap)]
+    low, high = np.percentile(means, [2.5, 97.5])
     return Quality(mean, "", float(low), float(high))
 
 
@@ -139,8 +142,9 @@ def mean_difference(baseline: Sequence[float], system: Sequence[float], samples:
         batch=100,
         rng=np.random.default_rng(SEED),
     )
-    low, high = np.percentile(_resampled_means(other - one, samples), [2.5, 97.5])
-    return Difference(float(one.mean()), float(other.mean()), float(low), float(high), float(test.pvalue), "")
+    return Difference(
+        float(one.mean()), float(other.mean()), *exchange_interval(test, len(one)), float(test.pvalue), ""
+    )
 
 
 def comet_summary(scores: Mapping[str, Sequence[float]], bootstrap: int = 1000) -> dict[str, Any]:
@@ -158,12 +162,6 @@ def comet_summary(scores: Mapping[str, Sequence[float]], bootstrap: int = 1000) 
         "COMET_model": first,
     }
     return summary if len(rows) == 1 else {**summary, "COMET_models": rows}
-
-
-def _resampled_means(values: np.ndarray, samples: int) -> np.ndarray:
-    rng = np.random.default_rng(SEED)
-    counts = (rng.multinomial(len(values), np.full(len(values), 1 / len(values))) for _ in range(samples))
-    return np.array([count @ values for count in counts]) / len(values)
 
 
 def _line(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -18,10 +18,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from simulst.audio.name import recording_name
 from simulst.data.must_c import read_segments
 from simulst.errors import SimulstError
+from simulst.files.lock import digest
 from simulst.languages import code_of, unit_of
 from simulst.log.instance import Instance, Text, Time, check_units
+from simulst.log.simuleval import check_milliseconds
 from simulst.metrics.latency import real_time_factor
 from simulst.metrics.score import compare_texts, error_rates_if_recognised, quality_of, rounded, term_scores
 
@@ -43,7 +46,7 @@ class Sentence:
 
     @property
     def recording(self) -> str:
-        return Path(self.wav).stem
+        return recording_name(self.wav)
 
 
 def score_recordings(
@@ -65,9 +68,9 @@ def score_recordings(
         StreamLAAL (simulstream's, with the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was
         written, or no elapsed times were logged): with the computation of each step alone, whatever the log adds up;
         RTF; recordings; sentences; empty, how many sentences were given no word; missing and extra, by how many units
-        sentences are shorter or longer than their references, in % of all these; length_ratio; unit; and if the
-        segmentation has a `gaps.tsv` beside it, invented, how many units a minute were written in its gaps, where
-        nobody speaks.
+        sentences are shorter or longer than their references, in % of all these; length_ratio; unit; test_set, a digest
+        of the sentences; and if the segmentation has a `gaps.tsv` beside it, invented, how many units a minute were
+        written in its gaps, where nobody speaks.
     Raises SimulstError: what `read_segmentation` raises, recordings that only the log or only the segmentation has,
         predictions that don't match their delays, OmniSTEval or simulstream missing.
     """
@@ -102,6 +105,7 @@ def score_recordings(
         "extra": rounded(100 * sum(max(0, count) for count in more) / all_wanted) if all_wanted else None,
         "length_ratio": rounded(words / all_wanted) if all_wanted else None,
         "unit": unit,
+        "test_set": digest(map(str, sorted((s.recording, s.offset, s.duration, s.text) for s in sentences))),
         **term_scores([terms[sentence.recording] for sentence in sentences], predictions, lines, unit),
         **_invented(ordered, segmentation.with_name(GAPS)),
     }
@@ -127,7 +131,7 @@ def read_gaps(path: Path) -> list[Gap]:
     for number, line in enumerate(_read_lines(path), start=1):
         try:
             wav, offset, duration, kind = line.split("\t")
-            gaps.append(Gap(Path(wav).stem, float(offset), float(duration), kind))
+            gaps.append(Gap(recording_name(wav), float(offset), float(duration), kind))
         except ValueError:
             raise SimulstError(
                 f"{path}, line {number}: not recording, offset, duration and kind with tabs between; "
@@ -317,7 +321,7 @@ def _check_order(sentences: Sequence[Sentence], path: Path) -> None:
 def _in_order(
     instances: Sequence[Instance], sentences: Sequence[Sentence], path: str | Path, segmentation: Path
 ) -> list[Instance]:
-    """The instances as the segmentation names them."""
+    """The instances as the segmentation names them. Without a source_length, one ends with its last sentence."""
     by_name: dict[str, Instance] = {}
     for instance in instances:
         name = instance.recording
@@ -337,6 +341,10 @@ def _in_order(
             f"{path}: has {len(more)} recordings that {segmentation} does not name, first {more[0]}; take "
             "the segmentation of these recordings."
         )
+    if unknown := [name for name in names if not by_name[name].source_length]:
+        ends = {name: max(1000 * (s.offset + s.duration) for s in sentences if s.recording == name) for name in unknown}
+        by_name |= {name: replace(by_name[name], source_length=end) for name, end in ends.items()}
+        check_milliseconds([by_name[name] for name in unknown], path)
     for sentence in sentences:
         if sentence.offset >= by_name[sentence.recording].source_length / 1000:
             logger.warning(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,7 @@ from simulst.errors import SimulstError
 from simulst.languages import CHINESE, code_of, unit_of
 
 SEED = 12345  # sacreBLEU's
-BATCH = 100  # exchanges and resamples that are computed at once; bounds the memory
+BATCH = 100  # exchanges that are computed at once; bounds the memory
 
 
 @dataclass(frozen=True)
@@ -124,17 +125,19 @@ def paired_significance(
     language: str = "en",
     samples: int = 10_000,
 ) -> dict[str, Difference]:
-    """BLEU and chrF of two systems on the same sentences: a paired randomisation test, and a bootstrap interval.
+    """BLEU and chrF of two systems on the same sentences: a paired randomisation test, and its interval.
 
     The test is two-sided (approximate randomisation; Riezler and Maxwell, 2005). The systems' texts of each sentence
     are exchanged at random; p is how often this makes a difference as large as the one observed. For few sentences all
-    exchanges are tried. sacreBLEU's bootstrap test is not used: its p is that of a one-sided test.
+    exchanges are tried. sacreBLEU's bootstrap test is not used: its p is that of a one-sided test. The 95 % interval is
+    the observed difference minus those that exchanges make, without their extremes on either side. So it is of the same
+    test: 0 lies outside if and only if p is below 0.05.
 
     baseline: predictions of the first system.
     system: predictions of the second system.
     references: one reference for each sentence.
     language: the target language, which determines BLEU's tokenizer.
-    samples: how many exchanges to try, and how many resamples to draw for the interval.
+    samples: how many exchanges to try.
     Returns: the difference for each of "BLEU" and "chrF".
 
     Raises SimulstError: no sentences or only one; not as many predictions as references; the errors of
@@ -191,12 +194,22 @@ def _difference(
         batch=BATCH,
         rng=np.random.default_rng(SEED),
     )
-    rng = np.random.default_rng(SEED)
-    sizes = [min(BATCH, samples - done) for done in range(0, samples, BATCH)]
-    resamples = (rng.multinomial(count, np.full(count, 1 / count), size).astype(np.float64) for size in sizes)
-    low, high = np.percentile(np.concatenate([between(r @ one, r @ other) for r in resamples]), [2.5, 97.5])
+    low, high = exchange_interval(test, count)
     of_baseline, of_system = (float(metric.corpus_score(texts, [references]).score) for texts in (baseline, system))
-    return Difference(of_baseline, of_system, float(low), float(high), float(test.pvalue), str(metric.get_signature()))
+    return Difference(of_baseline, of_system, low, high, float(test.pvalue), str(metric.get_signature()))
+
+
+def exchange_interval(test: Any, count: int) -> tuple[float, float]:
+    """The 95 % interval of a difference that SciPy's permutation test of `count` pairs observed.
+
+    0 lies outside of it if and only if p < 0.05.
+    """
+    made = np.sort(test.null_distribution)
+    # So many exchanges may differ by as much as was observed, on one side, for a p below 0.05. SciPy adds the observed
+    # texts to exchanges that are drawn.
+    drawn = int(len(made) < 2**count)
+    rare = max(0, math.ceil(0.025 * (len(made) + drawn)) - drawn - 1)
+    return float(test.statistic - made[-1 - rare]), float(test.statistic - made[rare])
 
 
 def sentence_statistics(predictions: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:

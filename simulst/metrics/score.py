@@ -14,7 +14,7 @@ import regex
 
 from simulst.errors import SimulstError
 from simulst.languages import code_of, unit_of
-from simulst.log.instance import Instance, check_units
+from simulst.log.instance import Instance, check_units, digest_of_test_set
 from simulst.metrics.latency import LONG_METRICS, METRICS, corpus_latency
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def score_instances(
         unit), RTF, as in `corpus_latency` (None if nothing was written, or no elapsed times were logged); sentences;
         empty, how many of them have an empty prediction; with terms in the log, terms and term_recall (`term_scores`);
         length_ratio, predicted / reference units (None without
-        references); unit.
+        references); unit; test_set (`digest_of_test_set`).
     Raises SimulstError: no instances, an unknown unit or language, predictions that don't match their delays,
         references that some instances have and others lack.
     """
@@ -58,6 +58,11 @@ def score_instances(
     if not instances:
         raise SimulstError(f"{path}: no sentences to score.")
     check_units(instances, unit, path)
+    if unknown := [i.index for i in instances if not i.source_length]:
+        raise SimulstError(
+            f"{path}, index {unknown[0]}: has no source_length, which lags need; add it, in ms, or score "
+            "whole recordings, with --segmentation and --references."
+        )
     warn_of_recordings(instances, path)
     references = _references(instances, path)
     if not references:
@@ -78,6 +83,7 @@ def score_instances(
         "empty": sum(not i.delays for i in instances),
         "length_ratio": rounded(prediction_units / reference_units) if reference_units else None,
         "unit": unit,
+        "test_set": digest_of_test_set(instances),
         **term_scores([i.terms for i in instances], predictions, [i.reference or "" for i in instances], unit),
     }
 
@@ -209,7 +215,8 @@ def format_scores(scores: dict[str, Any]) -> str:
     for name in (name for name in (*METRICS, *LONG_METRICS) if name in scores):
         digits = 3 if name == "AP" else 1
         lines.append(f"{name:<12}{_cell(scores[name], digits)}{_cell(scores[f'{name}_CA'], digits):>18}")
-    lines.append(f"{'RTF':<12}{_cell(scores['RTF'], 3)}")
+    slow = "  above 1: it can't keep up with speech on this machine" if (scores["RTF"] or 0) > 1 else ""
+    lines.append(f"{'RTF':<12}{_cell(scores['RTF'], 3)}{slow}")
     lines.append(f"{'length ratio':<12}{_cell(scores['length_ratio'], 3)}")
     lines += [f"{name:<12}{_cell(scores[name], 2)} %" for name in ("missing", "extra") if scores.get(name) is not None]
     if scores.get("invented") is not None:

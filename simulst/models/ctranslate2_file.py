@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 
 VERSION = 6  # of the form
 TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
@@ -56,3 +56,14 @@ def read_variables(path: Path) -> Variables:
     except (struct.error, KeyError, ValueError, UnicodeDecodeError) as error:
         raise SimulstError(f"{path}: broken, or not CTranslate2's ({error}); bring the model again.") from error
     return variables
+
+
+def cannot_load(path: Path, error: Exception, device: str) -> SimulstError:
+    """What to say if CTranslate2 can't load a model. path: of the model."""
+    said = f"{path}: CTranslate2 cannot load the model ({first_line(error)})"
+    if "compute type" not in said:
+        return SimulstError(f"{said}.")
+    from ctranslate2 import get_supported_compute_types
+
+    known = ", ".join(sorted({"auto", "default", *get_supported_compute_types(device)}))
+    return SimulstError(f"{said}; on {device}, compute_type may be {known}.")

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from simulst.errors import SimulstError, reason_of, remedy_of
+from simulst.files.code import files_of_modules
 from simulst.files.folder import digest_of_files, sha256_of
 from simulst.files.lock import digest
 from simulst.files.yaml import load_yaml
@@ -70,8 +71,8 @@ def option_names(path: str | Path) -> list[str]:
 def files_of_model(path: str | Path, options: Mapping[str, Any]) -> tuple[Path, ...]:
     """The files that a model is made of: all that loading reads, in a fixed order.
 
-    Of your own class they are the files of its module, and of the module that the path names. What these read is not
-    known.
+    Of your own class they are the files of its module, of the module that the path names, and of your modules that
+    these import. What the code reads is not known.
 
     Raises SimulstError: no such model; wrong options; a missing file.
     """
@@ -79,8 +80,7 @@ def files_of_model(path: str | Path, options: Mapping[str, Any]) -> tuple[Path, 
     if family is not None:
         return family.files(Path(path), build_options(family.options, options, str(path), "the model"))
     modules = dict.fromkeys([str(path).partition(":")[0], _own(path).__module__])
-    names = (getattr(sys.modules.get(module), "__file__", None) for module in modules)
-    return tuple(Path(name) for name in names if name)
+    return tuple(files_of_modules(modules).values())
 
 
 def digest_of_weights(path: str | Path, options: Mapping[str, Any]) -> str:

@@ -14,7 +14,9 @@ is taken.
 
 from __future__ import annotations
 
+import functools
 import json
+import logging
 import math
 import re
 from collections.abc import Hashable
@@ -32,7 +34,7 @@ from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
 from simulst.meter import Meter
 from simulst.models.base import Family
-from simulst.models.ctranslate2_file import read_variables
+from simulst.models.ctranslate2_file import cannot_load, read_variables
 from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
 from simulst.options import read_fields
@@ -40,6 +42,8 @@ from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
 from simulst.search.calls import Steps, ask, run_alone
 from simulst.search.loops import without_loops
+
+logger = logging.getLogger(__name__)
 
 FFT = 400
 WINDOW_SECONDS = 30
@@ -50,6 +54,10 @@ STATE_SECONDS = 0.02  # one encoder frame, the unit of `align`
 LEAST_P = 1e-9  # of a token; less is rounded to 0
 LEAST_TOKENS = 4  # of a text whose language is told
 TRANSLATED = 0.2  # log p per token by which a translation is more probable under its own prompt than under the other
+HEARD_SECONDS = 3.0  # after which the language of a recording is told
+# So many times more probable must a language be than the one that was named. Of 44 Spanish, French, Italian and Russian
+# recordings (3 s, Whisper base), 54 was the most; with French named for the 33 others, 266 was the least.
+MORE_PROBABLE = 100.0
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
 VOCABULARY, VOCABULARY_LINES = "vocabulary.json", "vocabulary.txt"
 FILES = ("model.bin", VOCABULARY, "tokenizer.json", "config.json")
@@ -123,8 +131,7 @@ class Whisper:
                 intra_threads=options.threads or cores,
             )
         except (RuntimeError, ValueError, TypeError) as error:
-            reason = str(error).splitlines()[0]
-            raise SimulstError(f"{path}: CTranslate2 cannot load the model ({reason}).") from error
+            raise cannot_load(path, error, options.device) from error
         self._config.check(path)
         # Here, not at the first window: no utterance is charged for it.
         self._filters = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
@@ -211,6 +218,17 @@ class Whisper:
         for token, frame in reversed(found.alignments):
             begins[token] = frame
         return Aligned(begins, float(np.log(np.maximum(found.text_token_probs, LEAST_P)).sum()))
+
+    def languages(self, encoded: Any, seconds: float) -> dict[str, float]:
+        """How probable each language is in the first `seconds` of a window; empty: it knows English alone."""
+        import ctranslate2
+
+        if not self._model.is_multilingual:
+            return {}
+        # Not the silence that fills the window: reading it would take as long as encoding the speech.
+        states = np.array(encoded)[:, : max(round((seconds + 1) / STATE_SECONDS), self._model.n_mels + 1)]
+        [found] = self._model.detect_language(ctranslate2.StorageView.from_array(states))
+        return {code_of(token.strip("<|>")): p for token, p in reversed(found)}
 
     def text(self, tokens: Tokens) -> str:
         """Plain text. An incomplete character at the end becomes U+FFFD."""
@@ -301,6 +319,26 @@ class Align:
         return self.model.align(self.encoded, self.start, self.tokens, self.frames)
 
 
+@dataclass(frozen=True)
+class Tell:
+    """A call: which language is spoken. See `Whisper.languages`."""
+
+    model: Whisper
+    encoded: Any
+    seconds: float
+
+    def answer(self) -> dict[str, float]:
+        return self.model.languages(self.encoded, self.seconds)
+
+
+@functools.cache
+def warn_of_language(path: Path, source: str, heard: str) -> None:
+    """Warn, once for each pair, of speech in another language than was said."""
+    logger.warning(
+        "%s: a recording sounds like '%s', not '%s'; check the source language (--source-lang).", path, heard, source
+    )
+
+
 class WhisperSession(WindowedSession):
     """One utterance: the audio in the window, and the tokens that belong to it.
 
@@ -341,6 +379,7 @@ class WhisperSession(WindowedSession):
     def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """CTranslate2's search can't be ended by STOP, so its hypotheses are cut where STOP would have ended it."""
         assert isinstance(options, BeamSearch)
+        yield from self._check_source()
         prefix = self._in_window(committed)
         most = math.ceil(options.max_tokens_per_second * self._audio.size / SAMPLE_RATE) + 5 - len(prefix)
         most = max(1, most)
@@ -351,6 +390,18 @@ class WhisperSession(WindowedSession):
             beam = yield from self._generated(prefix, options, most)
             end = yield from self._stopped_at(stop, beam, len(prefix))
         return Found([Hypothesis(self._evicted + h.tokens[:end], h.score) for h in beam])
+
+    def _check_source(self) -> Steps[None]:
+        """Warn if another language is spoken. It is looked at once in a stream, and is not part of its computation."""
+        source, seconds = self.languages[0], self._audio.size / SAMPLE_RATE
+        if not source or seconds < HEARD_SECONDS or not self.meter.first("language"):
+            return
+        with self.meter.uncounted():
+            call = Tell(self._model, self._encoded, seconds)
+            found = yield from self.meter.shared_steps(("language", self.audio_key), lambda: ask(call))
+        heard = max(found, key=found.__getitem__, default="")
+        if found and found[heard] > MORE_PROBABLE * found.get(code_of(source), 1.0):
+            warn_of_language(self._model.path, source, heard)
 
     def _stopped_at(self, stop: Stopping | None, beam: Beam, given: int) -> Steps[int | None]:
         """Of how many tokens the best hypothesis is where STOP ends its search; None where it does not.
@@ -385,7 +436,7 @@ class WhisperSession(WindowedSession):
             def search(used: BeamSearch) -> Steps[Beam]:
                 return ask(Generate(self._model, self._encoded, start, previous, prefix, used, max_new))
 
-            return without_loops(options, search)
+            return without_loops(options, search, self.text, len(prefix))
 
         def translations(beam: Beam) -> Steps[Beam]:
             kept = []
@@ -550,7 +601,7 @@ def _vocabulary(path: Path) -> list[str]:
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # not JSON, or not even text
+    except (ValueError, RecursionError) as error:  # not JSON, or not even text
         raise SimulstError(f"{path.parent}: {path.name} is broken ({error}); fetch the model again.") from error
 
 

@@ -89,9 +89,3 @@ class _Format(string.Formatter):
 
 
 _FORMAT = _Format()
-
-
-def check_name(name: str, key: str) -> None:
-    """Raise SimulstError if the name can't be part of a folder's name. key: the part of the configuration."""
-    if "/" in name:
-        raise SimulstError(f"{key}: name is '{name}', but it becomes part of a folder's name; write it without '/'.")

@@ -11,7 +11,6 @@ import numpy as np
 from simulst.audio.units import FRAME, FRAME_MS, SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.needs import Need
-from simulst.policy.base import check_name
 from simulst.policy.context import Context
 from simulst.policy.read import Read, Reading
 
@@ -47,7 +46,6 @@ class Boundary(Read):
             raise SimulstError(f"read: threshold is {self.threshold:g}; give a share, from 0 to 1.")
         if self.frames < 1 or self.frames % 4:
             raise SimulstError(f"read: frames is {self.frames}; the predictor needs a positive multiple of 4.")
-        check_name(self.name, "read")
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
-from simulst.policy.base import check_name
 from simulst.policy.commit import common_prefix
 from simulst.policy.context import Context, View
 from simulst.policy.stop import Stop, Stopping
@@ -79,7 +78,6 @@ class CTCGuide(Stop):
     def __post_init__(self) -> None:
         if math.isnan(self.threshold):
             raise SimulstError("stop: threshold is not a number; the paper's values lie between -2 and 2.")
-        check_name(self.name, "stop")
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from simulst.audio.units import FRAME_MS
 from simulst.errors import SimulstError
 from simulst.needs import Need
-from simulst.policy.base import Options, check_name
+from simulst.policy.base import Options
 from simulst.policy.commit import All, Commit
 from simulst.policy.context import Context
 from simulst.policy.late import Late
@@ -146,9 +146,6 @@ class Offline(Read):
 
     label = system = "offline{name:-}"
 
-    def __post_init__(self) -> None:
-        check_name(self.name, "read")
-
     def open(self, context: Context) -> Reading:
         return Schedule(self, context, math.inf, math.inf)
 
@@ -213,7 +210,6 @@ class WaitK(_Wait):
         super().__post_init__()
         if self.writes < 1:
             raise SimulstError(f"read: writes is {self.writes}; at least one token must be written.")
-        check_name(self.name, "read")
 
     def check(self, stop: Stop, commit: Commit, late: Late) -> None:
         n = self.writes

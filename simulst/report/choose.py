@@ -13,12 +13,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from simulst.errors import SimulstError
 from simulst.report.difference import compare_runs
-from simulst.report.table import COLUMNS, ScoredRun, check_metric, check_quality, load_runs
-from simulst.runs import read_run_config
+from simulst.report.table import COLUMNS, ScoredRun, check_metric, check_quality, check_same_data, load_runs
 from simulst.runs.comet import compare_by_comet
 
 logger = logging.getLogger(__name__)
@@ -28,7 +26,10 @@ CHANCE = 0.05  # from this p-value on, a difference may be chance
 
 @dataclass(frozen=True)
 class Regime:
-    """Lags above `low` and up to `high`, in ms. From 0 on, lags of 0 and less (AL can be negative) are in it, too."""
+    """Lags above `low` and up to `high`, in ms: the limit between two regimes belongs to the lower one.
+
+    From 0 on, lags of 0 and less (AL can be negative) are in it, too.
+    """
 
     low: float
     high: float
@@ -38,7 +39,7 @@ class Regime:
         return (self.low == 0 or lag > self.low) and lag <= self.high
 
     def __str__(self) -> str:
-        return f"{self.low:g} to {self.high:g} ms"
+        return f"above {self.low:g}, up to {self.high:g} ms" if self.low else f"up to {self.high:g} ms"
 
 
 def parse_regime(text: str) -> Regime:
@@ -101,12 +102,7 @@ def choose(
         raise SimulstError(
             f"{folders[0]}{others}: no run has both {quality} and {metric}, apart from offline ones; {remedy}."
         )
-    for run in scored:
-        if _data_of(run) != _data_of(scored[0]):
-            raise SimulstError(
-                f"{scored[0].folder} and {run.folder}: the runs are of different sentences or target languages; give "
-                "runs over the same data."
-            )
+    check_same_data(scored)
     if quality == "COMET" and len(models := {str(run.scores.get("COMET_model")) for run in scored}) > 1:
         raise SimulstError(
             f"{scored[0].folder} and others: have COMET by several models ({', '.join(sorted(models))}); score all "
@@ -137,12 +133,6 @@ def choose(
     return found
 
 
-def _data_of(run: ScoredRun) -> tuple[Any, ...]:
-    """Which sentences a run has translated, and into which language."""
-    config = read_run_config(run.folder)
-    return run.scores.get("sentences"), config.names, config.task.target_language
-
-
 def report(choices: Sequence[Choice], metric: str, quality: str = "BLEU") -> str:
     """What `choose` found, to be read by a person."""
     blocks = []
@@ -163,8 +153,8 @@ def report(choices: Sequence[Choice], metric: str, quality: str = "BLEU") -> str
             shown = f"{margin:.{digits}f} {quality}{interval}"
             lines.append(f"  {shown} more than the next, {second.name}: {_figures(second, metric, quality)}")
             lines.append(f"  {_verdict(choice)}")
-        if (speed := best.scores.get("RTF")) is not None and speed > 1:
-            lines.append(f"  it can't keep up with speech on the machine that decoded it: RTF {speed:.2f}")
+        if (best.scores.get("RTF") or 0) > 1:
+            lines.append("  it can't keep up with speech on the machine that decoded it: its RTF is above 1")
         if lower is not None and lower.scores[quality] >= best.scores[quality]:
             lines.append(f"  {lower.name}, of a lower regime, has as much {quality} at a smaller lag")
         elif lower is None or best.scores[quality] > lower.scores[quality]:
@@ -189,4 +179,6 @@ def _figures(run: ScoredRun, metric: str, quality: str) -> str:
     aware = run.scores.get(f"{metric}_CA")
     computed = "" if aware is None else f", {aware:.0f} ms with computation"
     score = f"{quality} {run.scores[quality]:.{digits}f}"
-    return f"{score}{interval} at {run.scores[metric]:.0f} ms{computed}"
+    speed = run.scores.get("RTF")
+    cost = "" if speed is None else f", RTF {speed:.3f}"
+    return f"{score}{interval} at {run.scores[metric]:.0f} ms{computed}{cost}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import itertools
 import logging
 import os
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from simulst.errors import SimulstError
-from simulst.report.table import Row, check_metric, check_quality, load_runs
+from simulst.report.table import Row, check_metric, check_quality, check_same_data, load_runs, warn_of_slow
 
 logger = logging.getLogger(__name__)
 
@@ -20,9 +21,11 @@ logger = logging.getLogger(__name__)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
+SHADES = (0.27, 0.43)  # lightness of neighbouring hues, where there are more lines than colours above
 # Where a label may be placed relative to its point, in units of a distance, best first.
 SIDES = ((0, 1), (0, -1), (1.3, 0.6), (-1.3, 0.6), (1.3, -0.6), (-1.3, -0.6), (1.7, 0), (-1.7, 0))
 OFFSETS = [(x * distance, y * distance) for distance in (9, 13, 17) for x, y in SIDES]
+LABELLED = 300  # points of a panel; labels of more would cover one another, and take minutes to place
 # No date in the file: the same runs give the same picture.
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
@@ -36,8 +39,9 @@ def draw_curve(
 ) -> None:
     """Draw quality over latency from the runs' scores.json, with one panel for each latency metric.
 
-    Each strategy (with each initial wait) is a line. Its points are labelled with the chunk in ms, or else with the
-    policy's number. Light bars are the quality's 95 % intervals. An offline run is a dashed horizontal line.
+    Each strategy (with each initial wait) is a line. Its points, up to `LABELLED` in all, are labelled with the chunk
+    in ms, or else with the policy's number. Light bars are the quality's 95 % intervals. An offline run is a dashed
+    horizontal line.
 
     folders: folders of scored runs.
     out: picture to write: .png, .svg or .pdf.
@@ -46,15 +50,17 @@ def draw_curve(
     quality: BLEU, chrF or COMET, which has no intervals.
 
     Raises SimulstError: the suffix is another one; there is no such quality; a run lacks a metric; there is nothing to
-        draw; matplotlib is missing.
+        draw; the runs are of different data; matplotlib is missing.
     """
     _kind(out)
     if not latencies:
         raise SimulstError(f"{out}: no latency metric to draw over; name one, such as AL.")
     check_quality(quality)
     runs = load_runs(folders)
+    check_same_data(runs)
     for run, metric in itertools.product(runs, latencies):
         check_metric(run, metric)
+    warn_of_slow(runs)
     draw_rows(runs, out, latencies, title, quality)
 
 
@@ -108,10 +114,12 @@ def _draw(
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(5.0 * len(latencies) + 0.4, 4.6), layout="constrained")
         canvas = FigureCanvasAgg(figure)
+        colours = colours_of(len(lines))
+        crowded = len(lines) > len(COLOURS)
         panels = figure.subplots(1, len(latencies), sharey=True, squeeze=False)[0]
         for panel, metric in zip(panels, latencies, strict=True):
             for i, (name, runs) in enumerate(lines.items()):
-                _draw_line(panel, metric, quality, name, runs, i)
+                _draw_line(panel, metric, quality, name, runs, i, colours[i])
             for run, dash in zip(offline, itertools.cycle(("--", "-.", ":"))):
                 panel.axhline(
                     run.scores[quality], color="0.35", linestyle=dash, linewidth=1.2, label=_in_legend(run.name)
@@ -125,14 +133,18 @@ def _draw(
         handles, labels = panels[0].get_legend_handles_labels()
         widest = 0.5 + 0.075 * max(map(len, labels))  # inches
         columns = min(len(labels), max(1, int(figure.get_figwidth() / widest)))
-        numbered = any(run.value is not None for run in itertools.chain(*lines.values()))
+        points = sum(run.value is not None for run in itertools.chain(*lines.values()))
+        if points > LABELLED:
+            logger.warning("%d points are too many to label; draw fewer runs to see their numbers.", points)
+        labelled = 0 < points <= LABELLED
+        where = "points, where there is room" if crowded else "points"
         legend = figure.legend(
             handles,
             labels,
             loc="outside lower center",
             ncols=columns,
             frameon=False,
-            title="numbers at the points: READ's chunk in ms, k or λ, or n" if numbered else None,
+            title=f"numbers at the {where}: READ's chunk in ms, k or λ, or n" if labelled else None,
             title_fontsize=8,
         )
         for text in legend.get_texts():
@@ -140,9 +152,9 @@ def _draw(
         if title:
             figure.suptitle(title, fontsize=11, parse_math=False)
         canvas.draw()  # fixes the layout, so that labels can be placed in it
-        for panel, metric in zip(panels, latencies, strict=True):
+        for panel, metric in zip(panels, latencies, strict=True) if labelled else ():
             levels = [run.scores[quality] for run in offline]
-            _label_points(panel, metric, quality, lines, levels, canvas.get_renderer())
+            _label_points(panel, metric, quality, lines, levels, canvas.get_renderer(), crowded)
         figure.savefig(out, format=kind, dpi=160, metadata=METADATA[kind])
 
 
@@ -157,9 +169,15 @@ def _bound(run: Row, quality: str, side: str) -> float:
     return run.scores[quality] if bound is None else bound
 
 
-def _draw_line(panel: Any, metric: str, quality: str, name: str, runs: list[Row], number: int) -> None:
+def colours_of(count: int) -> Sequence[Any]:
+    """A colour for each of so many lines, no two alike."""
+    if count <= len(COLOURS):
+        return COLOURS[:count]
+    return [colorsys.hls_to_rgb(number / count, SHADES[number % 2], 0.85) for number in range(count)]
+
+
+def _draw_line(panel: Any, metric: str, quality: str, name: str, runs: list[Row], number: int, colour: Any) -> None:
     """Draw one strategy. `load_runs` has sorted its points from the smallest value to the largest."""
-    colour = COLOURS[number % len(COLOURS)]
     x = [run.scores[metric] for run in runs]
     y = [run.scores[quality] for run in runs]
     low = [max(0.0, score - _bound(run, quality, "low")) for run, score in zip(runs, y, strict=True)]
@@ -186,10 +204,11 @@ def _label_points(
     lines: dict[str, list[Row]],
     levels: Sequence[float],
     renderer: Any,
+    crowded: bool,
 ) -> None:
     """Write each point's value close to the point, where it covers few lines, points and other labels.
 
-    levels: the quality of the horizontal lines.
+    levels: the quality of the horizontal lines. crowded: leave out labels that would lie on others.
     """
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke
@@ -202,36 +221,38 @@ def _label_points(
     left, right = panel.get_xlim()
     across = [panel.transData.transform([(left, level), (right, level)]) for level in levels]
     ink = np.concatenate([np.zeros((0, 2)), *map(_along, [*paths, *across])])
-    boxes: list[Any] = []
-    for number, runs in enumerate(lines.values()):
+    moves = np.array(OFFSETS) * renderer.points_to_pixels(1)
+    far = np.hypot(*np.array(OFFSETS).T) / 2
+    boxes = np.zeros((0, 2, 2))  # of the labels so far: lower left and upper right
+    for colour, runs in zip(colours_of(len(lines)), lines.values(), strict=True):
         for run in runs:
             if run.value is None:
                 continue
             label = panel.annotate(
                 f"{run.value:g}",
                 (run.scores[metric], run.scores[quality]),
-                xytext=OFFSETS[0],
+                xytext=(0, 0),
                 textcoords="offset points",
                 ha="center",
                 va="center",
                 fontsize=7.5,
-                color=[0.8 * part for part in to_rgb(COLOURS[number % len(COLOURS)])],  # darker: letters are thin
+                color=[0.8 * part for part in to_rgb(colour)],  # darker: letters are thin
                 path_effects=[withStroke(linewidth=1.8, foreground="white")],
                 zorder=4,
             )
             label.set_in_layout(False)
-            best: tuple[float, tuple[float, float], Any] | None = None
-            for offset in OFFSETS:
-                label.set_position(offset)
-                box = label.get_window_extent(renderer).padded(1)
-                covered = ((ink >= box.min) & (ink <= box.max)).all(axis=1).sum()
-                shared = [np.minimum(box.max, other.max) - np.maximum(box.min, other.min) for other in boxes]
-                cost = covered + sum(np.prod(np.maximum(size, 0)) for size in shared) + np.hypot(*offset) / 2
-                if best is None or cost < best[0]:
-                    best = (cost, offset, box)
-            assert best is not None
-            label.set_position(best[1])
-            boxes.append(best[2])
+            box = label.get_window_extent(renderer).padded(1)  # measured once: of two thousand it takes minutes
+            low, high = box.min + moves, box.max + moves  # (offsets, 2)
+            near = ink[((ink >= low.min(axis=0)) & (ink <= high.max(axis=0))).all(axis=1)]
+            covered = ((near >= low[:, None]) & (near <= high[:, None])).all(axis=2).sum(axis=1)
+            shared = np.minimum(high[:, None], boxes[:, 1]) - np.maximum(low[:, None], boxes[:, 0])
+            piled = np.maximum(shared, 0).prod(axis=2).sum(axis=1)
+            best = int((covered + piled + far).argmin())
+            if crowded and piled[best]:
+                label.remove()
+                continue
+            label.set_position(OFFSETS[best])
+            boxes = np.concatenate([boxes, [[low[best], high[best]]]])
 
 
 def _along(path: np.ndarray, step: float = 2.0) -> np.ndarray:

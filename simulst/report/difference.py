@@ -80,8 +80,8 @@ def comparisons_text(tests: Sequence[Comparison]) -> str:
             f"{one.metric} {one.difference:+.1f} [{one.low:+.1f}, {one.high:+.1f}], {p_text(one.p)}" for one in of_two
         ]
         sentences.append(
-            f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals, paired randomisation over "
-            f"{of_two[0].sentences} sentences, p corrected for {len(tests)} tests)."
+            f"`{system}` against `{baseline}`: {'; '.join(figures)} (95 % intervals of each test alone, paired "
+            f"randomisation over {of_two[0].sentences} sentences, p corrected for {len(tests)} tests)."
         )
     return "\n\n".join(sentences)
 

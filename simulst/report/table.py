@@ -16,8 +16,8 @@ from pydantic import Field
 from simulst.errors import SimulstError
 from simulst.metrics.latency import LONG_METRICS, METRICS
 from simulst.options import option_names
-from simulst.runs import SCORES, RunConfig, read_run_config, read_scores
-from simulst.runs.scores import is_number
+from simulst.runs import LOG, SCORES, RunConfig, read_run_config, read_scores
+from simulst.runs.scores import is_number, is_of_log
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ COLUMNS = {
     "AP": ("AP", 2),
     "DAL": ("DAL", 0),
     "AL_CA": ("AL_CA", 0),
+    "LAAL_CA": ("LAAL_CA", 0),
     "LongYAAL": ("LongYAAL", 0),
     "LongLAAL": ("LongLAAL", 0),
     "StreamLAAL": ("StreamLAAL", 0),
@@ -168,16 +169,17 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
     If two runs have the same label, or one curve has runs of other models or languages in other folders, all runs are
     named by their folders instead, without the part that all folders share.
 
-    Raises SimulstError: a folder lacks config.yaml or scores.json, or they are broken.
+    Raises SimulstError: a folder lacks config.yaml or scores.json, or they are broken; the scores are of another log.
     """
     if not folders:
         raise SimulstError("there is no run to report; give a run's folder or one that holds runs.")
     configs = [read_run_config(folder) for folder in folders]
+    scores = [_scores_of(folder) for folder in folders]
     resolved = [folder.resolve() for folder in folders]
     repeated = max(Counter(config.label for config in configs).values()) > 1 or _is_mixed(resolved, configs)
     root = Path(os.path.commonpath(resolved))
     runs = []
-    for folder, place, config in zip(folders, resolved, configs, strict=True):
+    for folder, place, config, own in zip(folders, resolved, configs, scores, strict=True):
         read = config.read
         wait = float(read.get("initial_wait_ms", 0))
         line, value = config.curve
@@ -190,10 +192,42 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
                 curve=f"{group}/{line}" if repeated and group.parts else line,
                 value=value,
                 read=read["type"],
-                scores=read_scores(folder / SCORES),
+                scores=own,
             )
         )
     return sorted(runs, key=lambda run: (not run.offline, _natural(run.curve), run.value or 0, _natural(run.name)))
+
+
+def _scores_of(folder: Path) -> dict[str, Any]:
+    scores = read_scores(folder / SCORES)
+    if (folder / LOG).is_file() and not is_of_log(scores, folder):
+        raise SimulstError(f"{folder}: its {SCORES} is of another {LOG}; score it again by simulst runs score.")
+    return scores
+
+
+def check_same_data(runs: Sequence[ScoredRun]) -> None:
+    """Raise SimulstError if runs are of different test sets or target languages, so that no figures can be compared.
+
+    What scores of older versions do not tell is not compared.
+    """
+    data = [_data_of(run) for run in runs]
+    for values in zip(*data, strict=True):
+        known = [(value, run) for value, run in zip(values, runs, strict=True) if value]
+        for value, run in known:
+            if value != known[0][0]:
+                raise SimulstError(
+                    f"{known[0][1].folder} and {run.folder}: the runs are of different sentences or target languages; "
+                    "give runs over the same data."
+                )
+
+
+def _data_of(run: ScoredRun) -> tuple[Any, ...]:
+    """What a run translates: how many sentences, digests of them and of utterances' names, and into which language.
+
+    What is not known is empty.
+    """
+    config = read_run_config(run.folder)
+    return run.scores.get("sentences"), run.scores.get("test_set"), config.names, config.task.target_language
 
 
 def _is_mixed(folders: Sequence[Path], configs: Sequence[RunConfig]) -> bool:
@@ -223,19 +257,44 @@ def check_quality(quality: str) -> None:
 
 
 def check_metric(run: ScoredRun, metric: str) -> None:
-    """Raise SimulstError if a run's scores do not have this metric of latency. None is a score, too."""
+    """Raise SimulstError if a run's scores do not have this metric of latency. None is a score, too.
+
+    A metric of whole recordings comes from another kind of run, or from another way to score it.
+    """
     known = [name + computed for computed in ("", "_CA") for name in (*METRICS, *LONG_METRICS)]
     if metric not in known or metric not in run.scores or not is_number(run.scores[metric] or 0.0):
         have = [key for key in known if key in run.scores and not key.startswith(PAPER_B)]
+        if metric.removesuffix("_CA") in LONG_METRICS and "recordings" not in run.scores:
+            raise SimulstError(
+                f"{run.folder}: its scores have no '{metric}', as they are of single sentences; decode whole "
+                "recordings and score the run by 'simulst score RUN --segmentation S.yaml --references R', or choose "
+                f"from {', '.join(have)}, ..."
+            )
         raise SimulstError(f"{run.folder}: its scores have no '{metric}'; choose from {', '.join(have)}, ...")
 
 
 def runs_table(folders: Sequence[Path]) -> str:
     """A Markdown table with one run per line: latencies in ms, BLEU and chrF with their 95 % intervals.
 
-    Raises SimulstError: as `load_runs`.
+    Warns of runs that can't keep up with speech. Raises SimulstError: as `load_runs` and `check_same_data`.
     """
-    return rows_table(load_runs(folders))
+    runs = load_runs(folders)
+    check_same_data(runs)
+    warn_of_slow(runs)
+    return rows_table(runs)
+
+
+def warn_of_slow(runs: Sequence[Row]) -> None:
+    """Warn of runs that can't keep up with speech."""
+    if slow := [run for run in runs if (run.scores.get("RTF") or 0) > 1]:
+        first = slow[0]
+        logger.warning(
+            "%d of %d runs can't keep up with speech on the machine that decoded them (RTF above 1); first %s, %.2f.",
+            len(slow),
+            len(runs),
+            first.name,
+            first.scores["RTF"],
+        )
 
 
 def rows_table(rows: Sequence[Row]) -> str:

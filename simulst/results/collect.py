@@ -102,7 +102,7 @@ def _run_of(run: ScoredRun) -> Run:
         run.curve,
         run.value,
         run.read,
-        run.scores,
+        {key: value for key, value in run.scores.items() if key not in ("log", "test_set")},
         _portable(config.decoding),
         config.weights or None,
         config.date or None,
@@ -155,7 +155,7 @@ def _read_tables(file: Path) -> list[Table]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SimulstError(f"{file}: no such file; {remedy}.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SimulstError(f"{file}: not valid JSON ({error}); {remedy}.") from error
     tables = read_fields(list[Table], content, str(file), remedy)
     if wrong := next((table for table in tables if any(len(row) != len(table.head) for row in table.rows)), None):

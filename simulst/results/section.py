@@ -11,7 +11,7 @@ A section is what one stage decodes on one test set. `simulst results write` wri
         {
           "name": "LA-2_640ms",                          in the order of the table
           "curve": "LA-2", "value": 640, "read": "block",    its place on the curve, and the type of READ
-          "scores": {"BLEU": 73.6, "BLEU_low": 71.5, …}, as in the run's scores.json
+          "scores": {"BLEU": 73.6, "BLEU_low": 71.5, …}, as in the run's scores.json, but for digests
           "configuration": {"read": {…}, …} or null,     as in conf/decode/
           "weights": "…",                                digest of the model's weights
           "date": "2026-11-26", "commit": "…", "processor": "…"    of the decoding; null if unknown

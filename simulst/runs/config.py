@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import functools
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -37,9 +36,9 @@ class RunConfig:
     decoding: the decoding configuration as it was read; it has a `read` with a `type`.
     label, strategy, curve: its names, as in `simulst.config.Decoding`.
     task: model, languages and unit.
-    weights: digest of the model's files.
+    weights: digest of the model's files (`Family.files`), of a cascade those of all its parts.
     files: path → digest, of each file or model that a policy loads.
-    code: module → digest, of each module of the user's own policies.
+    code: module → digest, of the modules of the user's own policies, and of the user's modules that these import.
     utterances: how many there are.
     names: digest of their names.
     context: digest of what is known of the recordings; empty: nothing.
@@ -81,7 +80,7 @@ def new_run_config(decoding: Decoding, task: Task, weights: str, utterances: Seq
         task=task,
         weights=weights,
         files={path: digest_of_part(path) for path in decoding.files if Path(path).exists()},
-        code={name: sha256_of(Path(str(sys.modules[name].__file__))) for name in decoding.modules},
+        code={name: sha256_of(file) for name, file in decoding.code.items()},
         utterances=len(utterances),
         names=digest(utterance.name for utterance in utterances),
         context=digest(map(str, backgrounds)) if any(known != NOTHING for known in backgrounds) else "",
@@ -137,6 +136,8 @@ def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
                 f"{folder}: holds a run of an earlier version of simulst, whose digest of the model can't be compared; "
                 f"if the model is the same, delete it by sed -i '/^weights:/d' {folder / CONFIG}, else {AGAIN}"
             )
+    for key in ("files", "code"):  # of which an older version recorded only some
+        wanted[key] = {name: wanted[key].get(name) for name in was[key]}
     for key, value in wanted.items():
         # What an older version did not record is empty, and not compared; it knew no context.
         if was[key] != value and (was[key] or key == "context"):
@@ -148,7 +149,9 @@ def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
                 "context": "another context",
             }.get(key)
             if what:
-                raise SimulstError(f"{folder}: holds a run of {what} under the same name; {AGAIN}")
+                changed = [name for name in value if value[name] != was[key][name]] if isinstance(value, dict) else []
+                which = f" (changed: {', '.join(changed)})" if changed else ""
+                raise SimulstError(f"{folder}: holds a run of {what} under the same name{which}; {AGAIN}")
             raise SimulstError(f"{folder}: holds a run whose '{key}' is {was[key]!r}, not {value!r}; {AGAIN}")
 
 

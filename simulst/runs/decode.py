@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import resource
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -20,7 +21,8 @@ from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, sentence_of
+from simulst.files.folder import is_read_only
 from simulst.files.lock import locked
 from simulst.log.instance import Instance
 from simulst.machine.cluster import HERE, Cluster, Map, mapper
@@ -36,6 +38,7 @@ from simulst.words import completed_by
 logger = logging.getLogger(__name__)
 
 SHARED_SECONDS = 120  # of a recording that configurations share
+OTHER_FILES = 200  # that a run may have open, beside the lock of each configuration
 DISTURBED = 0.2  # share of computation time spent waiting for a processor, from which on we warn
 
 Job = tuple[int, Utterance, list[dict[str, Any]]]
@@ -144,15 +147,31 @@ def run(
     share: see `decode_utterance`.
     force: decode everything again.
 
-    Raises SimulstError: a folder holds another run; another run uses a folder; the disk is full; an utterance failed,
-        or killed each process that decoded it (the other utterances are decoded and kept).
+    Raises SimulstError: more folders than the system lets be locked; a folder holds another run; another run uses a
+        folder; the disk is full; an utterance failed, or killed each process that decoded it (the other utterances are
+        decoded and kept).
     """
     if not utterances:
         raise SimulstError("there is no utterance to decode; check the data directory.")
+    _allow_open_files(len(runs))
     with ExitStack() as locks:
         for folder, _ in runs:
-            locks.enter_context(locked(folder))
+            if not is_read_only(folder):  # there a finished run can still be shown
+                locks.enter_context(locked(folder))
         _run(task, utterances, runs, cluster, share, force)
+
+
+def _allow_open_files(locks: int) -> None:
+    """Let this process keep so many locks open. Raises SimulstError: the system allows fewer open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = locks + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise SimulstError(
+                f"{locks} configurations need {needed} open files, and the system allows {hard}; "
+                "raise the limit (ulimit -Hn), or sweep fewer at once."
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _run(
@@ -177,6 +196,12 @@ def _run(
         for i, lacking in lacking_of.items()
     ]
     done = len(utterances) - len(jobs)
+    for state in {id(s): s for lacking in lacking_of.values() for s in lacking}.values():
+        if is_read_only(state.path):
+            raise SimulstError(
+                f"{state.path}: nothing can be written there, and {len(utterances) - len(state.done)} utterances are "
+                "missing; copy it, and give --out the copy."
+            )
     with mapper(cluster if jobs else HERE) as run_all:
         place = (task.portable(), cluster.jobs if cluster.is_here else None)
         if jobs:
@@ -235,8 +260,8 @@ def _open_all(task: Task, jobs: int | None, job: tuple[int, _Configurations]) ->
     wrong = []
     try:
         model = model_of(task, jobs)
-    except SimulstError as error:
-        return number, str(error)
+    except Exception as error:
+        return number, sentence_of(error)
     for raw in configurations.raws:
         try:
             open_stream(model, parse_decoding(raw, "configuration"), task.source_language, task.target_language)
@@ -282,8 +307,8 @@ def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
     try:
         languages = task.source_language, task.target_language
         found = list(_decode(model, languages, utterance, index, decodings, task.unit, share))
-    except SimulstError as error:
-        return index, f"{utterance.name}: {error}"
+    except Exception as error:  # of any kind, as it may come from code or audio that a user brought
+        return index, f"{utterance.name}: {sentence_of(error)}"
     return index, [str(one) if isinstance(one, SimulstError) else one for one in found]
 
 

@@ -84,7 +84,7 @@ class RunFolder:
             raise unwritable(log, error) from error
 
     def write_log(self) -> None:
-        """Write the log in the order of utterances. One that is so already stays older than its scores."""
+        """Write the log in the order of utterances. One that is so already is not touched."""
         text, log = "".join(self.done[index].to_json() + "\n" for index in sorted(self.done)), self.path / LOG
         if not log.is_file() or log.read_bytes() != text.encode():
             write_atomically(log, text)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simulst.background import NOTHING, known_of, read_backgrounds
 from simulst.errors import SimulstError
-from simulst.files.folder import write_atomically
+from simulst.files.folder import is_read_only, write_atomically
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.metrics.latency import LONG_METRICS, METRICS
 from simulst.runs.config import read_run_config
+
+logger = logging.getLogger(__name__)
 
 LOG, SCORES = "instances.log", "scores.json"
 NUMBERS = (
@@ -75,14 +79,38 @@ def score_run(
 
 
 def recordings_scores(folder: Path) -> dict[str, Any] | None:
-    """The scores of whole recordings, unless the log is newer. `score_run` can't make them without a segmentation."""
-    scores, log = folder / SCORES, folder / LOG
+    """The scores of whole recordings, if they are those of the log. `score_run` can't make them without a segmentation.
+
+    Warns if they are of another log.
+    """
     try:
-        found: dict[str, Any] = json.loads(scores.read_text(encoding="utf-8"))
-        newer = scores.stat().st_mtime_ns > log.stat().st_mtime_ns
-    except (OSError, ValueError):
+        found = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return None
-    return found if newer and isinstance(found, dict) and "recordings" in found else None
+    if not isinstance(found, dict) or "recordings" not in found:
+        return None
+    if not is_of_log(found, folder):
+        logger.warning(
+            "%s: its scores of whole recordings are of another %s, so they are replaced; score the run with "
+            "--segmentation and --references again.",
+            folder,
+            LOG,
+        )
+        return None
+    return found
+
+
+def is_of_log(scores: Mapping[str, Any], folder: Path) -> bool:
+    """Whether scores were made of the log in the folder, by its digest. Scores of older versions have none."""
+    return scores.get("log", "") in ("", _digest_of_log(folder))
+
+
+def _digest_of_log(folder: Path) -> str:
+    """A digest of what a run's log holds, 16 hexadecimal digits; empty if there is none. Times of files don't count."""
+    try:
+        return hashlib.sha256((folder / LOG).read_bytes()).hexdigest()[:16]
+    except OSError:
+        return ""
 
 
 def with_terms(instances: Sequence[Instance], context: Path, source: str, target: str) -> list[Instance]:
@@ -96,20 +124,29 @@ def with_terms(instances: Sequence[Instance], context: Path, source: str, target
 
 
 def write_scores(folder: Path, scores: dict[str, Any]) -> dict[str, Any]:
-    """Write a run's scores.json, and return what it holds.
+    """Write a run's scores.json, and return what it holds: the scores, and the digest of the log that they are of.
+
+    In a folder where nothing can be written, the file stays, with a warning if it would change.
 
     COMET takes long, and not every command computes it. An earlier one stays if the texts scored have not changed.
     """
     path = folder / SCORES
     try:
         earlier = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         earlier = {}
     if isinstance(earlier, dict) and all(
         earlier.get(name) == scores.get(name) for name in ("sentences", "BLEU", "chrF")
     ):
         scores = {**{name: value for name, value in earlier.items() if name.startswith("COMET")}, **scores}
-    write_atomically(path, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+    scores = {**scores, "log": _digest_of_log(folder)}
+    if scores != earlier:
+        try:
+            write_atomically(path, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+        except SimulstError as error:
+            if not is_read_only(folder):
+                raise
+            logger.warning("%s", error)
     return scores
 
 
@@ -119,7 +156,7 @@ def read_scores(path: Path) -> dict[str, Any]:
         scores = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SimulstError(f"{path}: no such file; let simulst evaluate finish the run.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # such as brackets without end
         raise SimulstError(f"{path}: not valid JSON ({error}); remove it and run simulst evaluate again.") from error
     if not isinstance(scores, dict):
         raise SimulstError(f"{path}: not the scores of a run; remove it and run simulst evaluate again.")

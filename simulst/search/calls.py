@@ -30,11 +30,19 @@ def ask(call: Call) -> Steps[Any]:
 
 
 def run_alone(steps: Steps[T]) -> T:
-    """Run one computation to its end and return its result. Each call is answered by itself."""
+    """Run one computation to its end and return its result. Each call is answered by itself.
+
+    The error of an answer is raised where the computation has asked for it, so a stream knows that it has failed.
+    """
     try:
         call = next(steps)
         while True:
-            call = steps.send(call.answer())
+            try:
+                answer = call.answer()
+            except BaseException as error:
+                call = steps.throw(error)
+            else:
+                call = steps.send(answer)
     except StopIteration as end:
         return end.value
 

@@ -9,27 +9,51 @@ from typing import TypeVar
 from simulst.hypotheses import Beam, Tokens
 from simulst.search import BeamSearch, JointBeamSearch
 from simulst.search.calls import Steps
+from simulst.words import CUT, is_letter
 
-LOOP_NGRAM = 3  # if a text ends in a loop, it is searched again without repeating n-grams of this length
+TIMES, LONGEST = 3, 8  # so many repetitions, of up to so many tokens, are a loop
+LOOP_NGRAM = 3  # a text with a loop is searched again without repeating n-grams of this length
 
 Options = TypeVar("Options", BeamSearch, JointBeamSearch)
 
 
-def loops(tokens: Tokens, times: int = 3, longest: int = 8) -> bool:
-    """Whether a text ends in `times` repetitions of the same 1 to `longest` tokens."""
-    return any(
-        len(tokens) >= size * times and tokens[-size:] * times == tokens[-size * times :]
-        for size in range(1, longest + 1)
-    )
+def loops(tokens: Tokens, text: Callable[[Tokens], str] | None = None, given: int = 0) -> bool:
+    """Whether a text repeats 1 to `LONGEST` tokens without need, at its end or with other words after that.
+
+    At the end, `TIMES` times are a loop. People say a word three times and go on, so a single token that other words
+    follow is one only if it comes once more.
+
+    text: of tokens. With it, signs are those without a letter or digit. They do not count, since a loop may have commas
+        between, and may be closed by a full stop. A sign alone is a loop if it comes once more: "..." is none.
+    given: so many tokens were committed before. What they repeat alone can't be changed, so it does not count.
+    """
+    spoken = {token: text is None or any(is_letter(c) or c == CUT for c in text((token,))) for token in set(tokens)}
+    places = [place for place, token in enumerate(tokens) if spoken[token]]
+    signs = places[-1] + 1 if places else 0  # where those at the end begin
+    words = tuple(tokens[place] for place in places)
+    return _repeats(words, sum(place < given for place in places)) or _repeats(tokens[signs:], given - signs, True)
 
 
-def without_loops(options: Options, search: Callable[[Options], Steps[Beam]]) -> Steps[Beam]:
-    """The result of a search; one that ends in a loop is searched again with repeated n-grams forbidden.
+def _repeats(tokens: Tokens, given: int, signs: bool = False) -> bool:
+    for size in range(1, min(LONGEST, len(tokens) // TIMES) + 1):
+        same = 0  # so many tokens up to here are those of `size` tokens before
+        for end in range(size, len(tokens)):
+            same = same + 1 if tokens[end] == tokens[end - size] else 0
+            more = size == 1 and (signs or end + 1 < len(tokens))
+            if end >= given and same >= size * (TIMES - 1 + more):
+                return True
+    return False
 
-    Two steps often agree on a loop, so it would be committed.
+
+def without_loops(
+    options: Options, search: Callable[[Options], Steps[Beam]], text: Callable[[Tokens], str], given: int
+) -> Steps[Beam]:
+    """The result of a search; one with a loop is searched again with repeated n-grams forbidden.
+
+    Two steps often agree on a loop, so it would be committed. text, given: see `loops`.
     """
     beam = yield from search(options)
-    if beam and loops(beam[0].tokens) and not options.no_repeat_ngram:
+    if beam and not options.no_repeat_ngram and loops(beam[0].tokens, text, given):
         beam = yield from search(replace(options, no_repeat_ngram=LOOP_NGRAM))
     return beam
 

@@ -15,6 +15,7 @@ simulstream's server, HTTP server and inference command take this file as `--spe
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import logging
 import queue
@@ -22,7 +23,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Hashable
+import uuid
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import SimpleNamespace, TracebackType
@@ -31,6 +33,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import librosa
 import numpy as np
 from pydantic import Field
+from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
@@ -49,6 +52,10 @@ logger = logging.getLogger(__name__)
 WHERE = "the speech processor's configuration"
 TURN = SAMPLE_RATE  # samples after which other clients have their turn
 LONGEST = 120  # seconds of audio in one chunk
+RATES = (4_000, 384_000)  # Hz; simulstream resamples whatever a client names, and takes 16000 times the memory for 1 Hz
+BODY = 16 << 20  # bytes of a request over HTTP; two minutes of audio are 10 MB
+WEBSOCKET_SERVER = "simulstream.server.websocket_server"
+_numbers = itertools.count()  # of streams in simulstream's log
 HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 CLOSED = "the session was closed while its audio waited for its turn; send it again, and give the server a longer ttl."
 
@@ -150,7 +157,7 @@ class StreamProcessor(SpeechProcessor):
             open_stream(model, decoding, *languages, background=known)
             # simulstream resamples with it. Its first call takes seconds, and is not to be the first client's.
             librosa.resample(np.zeros(SAMPLE_RATE, dtype=np.float32), orig_sr=48_000, target_sr=SAMPLE_RATE)
-            _answer_in_one_sentence()
+            _guard_servers()
             sys.excepthook = _tell
         except SimulstError as error:
             raise SystemExit(f"error: {error}") from None
@@ -158,8 +165,9 @@ class StreamProcessor(SpeechProcessor):
     def process_chunk(self, waveform: np.ndarray) -> IncrementalOutput:
         """Take in audio, shape (n,), float32, 16 kHz; give the words that became final.
 
-        Raises SimulstError: audio that is no audio, or very long; a language pair that the model does not have; over
-            HTTP: the session was closed while its audio waited.
+        Raises SimulstError: audio that is no audio, or very long; a language pair that the model does not have; an
+            error has ended the stream, and all its words were given; over HTTP: the session was closed while its audio
+            waited.
         """
         samples = check_samples(waveform)
         if samples.size > LONGEST * SAMPLE_RATE:
@@ -170,7 +178,10 @@ class StreamProcessor(SpeechProcessor):
         return self._push(samples)
 
     def end_of_stream(self) -> IncrementalOutput:
-        """Give the rest of the text; audio after that begins another stream."""
+        """Give the rest of the text; audio after that begins another stream.
+
+        Raises SimulstError: an error has ended the stream; it lasts until `clear`.
+        """
         if self._stream is None:  # nothing was heard
             return self._output([])
         return self._push(np.zeros(0, dtype=np.float32), finished=True)
@@ -211,13 +222,19 @@ class StreamProcessor(SpeechProcessor):
 
     def _push(self, samples: np.ndarray, finished: bool = False) -> IncrementalOutput:
         # The HTTP server may `clear` a session while it waits or works here, and give this processor to another one.
-        session, words = self._session, []
+        session, tokens = self._session, list[str]()
         for start in range(0, max(1, samples.size), TURN):
             asked = time.perf_counter()
             with self._shared.lock:
                 waited = time.perf_counter() - asked
                 stream = self._stream_of(session)
-                words += stream.push(samples[start : start + TURN], finished)
+                written = len(stream.emissions)
+                try:
+                    stream.push(samples[start : start + TURN], finished)
+                except SimulstError as error:
+                    tokens += [word.text for word in stream.emissions[written:]]
+                    return self._last_words(tokens, error, finished)
+                tokens += [word.text for word in stream.emissions[written:]]
                 stream.wait(waited)  # only now: a step that has waited for its turn is not left out for that
         if finished:
             _warn_of_skipped(stream)
@@ -226,7 +243,19 @@ class StreamProcessor(SpeechProcessor):
                 self._stream = None if finished else stream
             elif not finished:
                 logger.warning("a session was closed while it was served; its next audio begins anew. Raise the ttl.")
-        return self._output([word.text for word in words])
+        return self._output(tokens)
+
+    def _last_words(self, tokens: list[str], error: SimulstError, finished: bool) -> IncrementalOutput:
+        """What a stream that an error has ended has written since the last answer. The next request gets the error.
+
+        Raises SimulstError: there is nothing to give, or no next request, so the error has the words.
+        """
+        if not tokens:
+            raise error
+        if finished:
+            raise SimulstError(f"{error} Words that were final before: {''.join(tokens)!r}.") from error
+        logger.error("a client's stream has ended: %s", error)
+        return self._output(tokens)
 
     def _stream_of(self, session: int) -> OpenStream:
         with self._owner:
@@ -274,10 +303,6 @@ def _in_one_sentence(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, SimulstError):
         record.exc_info = None
-    elif isinstance(error, ValueError | ArithmeticError) and not _is_in_our_code(error.__traceback__):
-        # simulstream could not make samples of a message: half a sample, a sample rate of 0.
-        record.msg, record.args = f"a client sent what is no audio ({error}); its connection is closed.", ()
-        record.exc_info = None
     return True
 
 
@@ -293,14 +318,132 @@ def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType 
         sys.__excepthook__(kind, error, trace)
 
 
-def _answer_in_one_sentence() -> None:
-    """Let simulstream's HTTP server, if it runs here, tell clients what is wrong. It only closes the connection."""
-    handler = getattr(sys.modules.get(HTTP_SERVER, sys.modules.get("__main__")), "HttpSpeechProcessorHandler", None)
-    wrappers = {"do_GET": _answering, "do_POST": _answering, "do_PUT": _answering, "handle": _outliving}
-    for name, wrapper in wrappers.items() if handler else ():
-        method = getattr(handler, name)
-        if not hasattr(method, "__wrapped__"):
-            setattr(handler, name, wrapper(method))
+def _guard_servers() -> None:
+    """Let simulstream's servers, if they run here, look at what comes, and tell clients what is wrong.
+
+    By themselves they only close the connection.
+    """
+    here = sys.modules.get("__main__")
+    http = getattr(sys.modules.get(HTTP_SERVER, here), "HttpSpeechProcessorHandler", None)
+    for place, wrapper, names in (
+        (http, _answering, ("do_GET", "do_POST", "do_PUT")),
+        (http, _outliving, ("handle",)),
+        (http, _checking, ("_read_json",)),
+        (sys.modules.get(WEBSOCKET_SERVER, here), _telling, ("connection_handler_factory",)),
+        (MessageProcessor, _bounded, ("process_speech", "_run_speech_processor")),
+        (MessageProcessor, _numbering, ("__init__", "clear")),  # the end of a stream is cleared, too
+    ):
+        for name in names:
+            method = getattr(place, name, None)
+            if method is not None and not hasattr(method, "__wrapped__"):
+                setattr(place, name, wrapper(method))
+
+
+_reasons: dict[int, str] = {}
+"""The number of a WebSocket client → why its connection is closed."""
+
+
+def _bounded(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of `MessageProcessor` that takes audio. What is wrong with the audio is seen before it is resampled."""
+
+    @functools.wraps(method)
+    def take(messages: MessageProcessor, *data: bytes) -> Any:
+        try:
+            _check_sent(messages.client_buffer + b"".join(data), messages.sample_rate, whole=not data)
+            return method(messages, *data)
+        except SimulstError as error:
+            _reasons[getattr(messages, "connection", messages.client_id)] = str(error)
+            raise
+
+    return take
+
+
+def _check_sent(audio: bytes, rate: int, whole: bool) -> None:
+    """Raise SimulstError: a sample rate that audio does not have, too much at once, or what are no 16-bit samples.
+
+    whole: whether the last sample is to be complete.
+    """
+    lowest, highest = RATES
+    if not lowest <= rate <= highest:
+        raise SimulstError(f"sample_rate is {rate}; give the audio's, from {lowest} to {highest} Hz.")
+    if len(audio) > 2 * LONGEST * rate:
+        raise SimulstError(f"{len(audio) / 2 / rate:.0f} s of audio came at once; give at most {LONGEST} s.")
+    if whole and len(audio) % 2:
+        raise SimulstError("half a sample came; send integers of 16 bits.")
+    if _looks_like_floats(audio):
+        raise SimulstError("the samples look like floats of 32 bits; send integers of 16 bits.")
+
+
+def _looks_like_floats(audio: bytes) -> bool:
+    """Whether 16-bit samples are halves of floats between 1e-6 and 1.
+
+    The upper half of such a float has one of few exponents, and its lower half is any number. Of integers, neighbours
+    are alike.
+    """
+    size = len(audio) // 4 * 4
+    pairs = np.frombuffer(audio[max(0, size - 65536) : size], dtype="<u2").reshape(-1, 2)
+    pairs = pairs[pairs.any(axis=1)]
+    lower, upper = (((pairs & 0x7FFF) >= 0x3580) & ((pairs & 0x7FFF) <= 0x3F80)).mean(axis=0) if len(pairs) else (0, 0)
+    return bool(len(pairs) >= 100 and upper > 0.9 and lower < 0.5)
+
+
+def _telling(factory: Callable[[Any], Callable[[Any], Awaitable[None]]]) -> Callable[[Any], Any]:
+    """A factory of handlers of WebSocket connections, which also tell why they close one."""
+
+    @functools.wraps(factory)
+    def make(pool: Any) -> Callable[[Any], Awaitable[None]]:
+        handler = factory(pool)
+
+        async def handle(connection: Any) -> None:
+            await handler(connection)
+            if reason := _reasons.pop(id(connection), ""):
+                await connection.close(1008, reason.encode()[:120].decode(errors="ignore"))  # its frame has 123 bytes
+
+        return handle
+
+    return make
+
+
+def _checking(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A method that reads a request's body. Whoever knows a session's id owns it, so nobody may come upon one."""
+
+    @functools.wraps(method)
+    def read(handler: Any) -> Any:
+        try:
+            if not 0 <= int(handler.headers.get("Content-Length", "0")) <= BODY:
+                raise SimulstError(f"the request's body is too long; send at most {BODY} bytes.")
+            body = method(handler)
+        except (ValueError, RecursionError) as error:
+            raise SimulstError(f"the request's body is not JSON ({error}).") from error
+        if isinstance(body, dict) and "session_id" in body and not _is_random(body["session_id"]):
+            raise SimulstError("session_id is no random UUID (version 4), so other clients may have it; make one.")
+        return body
+
+    return read
+
+
+def _is_random(session: Any) -> bool:
+    try:
+        return uuid.UUID(session).version == 4
+    except (ValueError, AttributeError, TypeError):
+        return False
+
+
+def _numbering(method: Callable[..., None]) -> Callable[..., None]:
+    """A method of `MessageProcessor` after which another stream begins, with a number of its own in simulstream's log.
+
+    simulstream's is that of a connection's object, which Python gives to a later one again. A stream that names no
+    recording would continue that of an earlier client.
+    """
+
+    @functools.wraps(method)
+    def number(messages: Any, *given: Any) -> None:
+        method(messages, *given)
+        if not hasattr(messages, "connection"):
+            messages.connection = messages.client_id
+        messages.client_id = next(_numbers)
+
+    return number
 
 
 def _outliving(method: Callable[[Any], None]) -> Callable[[Any], None]:

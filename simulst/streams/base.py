@@ -16,11 +16,13 @@ class OpenStream(Protocol):
     """A stream of speech that is being translated. `open_stream` returns one.
 
     unit: what is written at once, "word" or "char".
+    meter: the stream's clock.
     emissions: all words written so far.
     reads: ms of source read at each decoding step, growing.
     """
 
     unit: str
+    meter: Meter
     emissions: list[Emission]
     reads: list[float]
 
@@ -33,8 +35,8 @@ class OpenStream(Protocol):
         """How many decoding steps were left out because computation was too slow (see simulst/policy/late.py)."""
 
     @property
-    def meter(self) -> Meter:
-        """The stream's clock."""
+    def failed(self) -> bool:
+        """Whether an error has ended the stream. `emissions` keeps all words that were final before."""
 
     @property
     def committed_text(self) -> str:
@@ -45,20 +47,10 @@ class OpenStream(Protocol):
         """What follows it in the best hypothesis of the last step. It may still change."""
 
     def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
-        """Take in more audio and return the words that became final.
-
-        samples: (n,) float32, at the model's sample rate, n >= 0.
-        finished: whether the audio ends with these samples.
-
-        Raises SimulstError: audio after the end; samples that are not finite; COMMIT changed committed tokens.
-        """
+        """Take in more audio and return the words that became final (see `simulst.stream.Pushed`)."""
 
     def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
-        """`push` in steps: whoever takes them answers their calls, alone or with those of other streams.
-
-        The stream's clock counts the steps, and stands still in between; for the answers, charge it (`Meter.charge`).
-        Take all steps of a push before the next push.
-        """
+        """`push` in steps: whoever takes them answers their calls, alone or with those of other streams."""
 
     def wait(self, seconds: float) -> None:
         """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""

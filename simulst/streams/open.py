@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulst.background import NOTHING, Background
 from simulst.config import Decoding
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, reason_of
 from simulst.languages import unit_of
 from simulst.meter import Meter
 from simulst.models import load_model
@@ -33,7 +33,8 @@ def open_stream(
     meter: the stream's clock. Streams whose meters share a memo share work.
     background: what is known of the recording.
 
-    Raises SimulstError: the model does not have this language pair, or can't run this configuration.
+    Raises SimulstError: the model does not have this language pair, or can't run this configuration; any error of a
+        policy or model of one's own.
     """
     meter = meter or Meter()
     unit = unit or unit_of(target)
@@ -48,9 +49,14 @@ def open_stream(
         session.prompt(background.between(source, target))
         return session
 
-    if decoding.segment.pause_seconds:
-        return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model)
-    return Stream(open_session(meter), decoding, unit, load_model=load_model)
+    try:
+        if decoding.segment.pause_seconds:
+            return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model)
+        return Stream(open_session(meter), decoding, unit, load_model=load_model)
+    except SimulstError:
+        raise
+    except Exception as error:  # of a model or policy that a user brought
+        raise SimulstError(f"the stream cannot be opened ({reason_of(error)}).") from error
 
 
 def skipped_steps(stream: OpenStream) -> str:

@@ -23,16 +23,16 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.policy.late import Pace
-from simulst.search.calls import Steps, run_alone
+from simulst.search.calls import Steps
 from simulst.session import Session
-from simulst.stream import Emission, Stream, check_samples
+from simulst.stream import Emission, Pushed, Stream
 
 BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to the utterance
 LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; shorter sounds are noise
 
 
 @dataclass
-class SegmentedStream:
+class SegmentedStream(Pushed):
     """A stream of any length, as a sequence of utterances; an `OpenStream`.
 
     No utterance is longer than twice `longest`: so much speech without a break is cut where it is, and goes on in the
@@ -82,16 +82,10 @@ class SegmentedStream:
         self._loud = 0  # samples up to the end of the last chunk of speech
         self._utterance: Stream | None = None  # None between utterances
         self._given = 0  # samples up to the last one that was passed to this utterance or the one before
-        self._finished = False
 
     @property
     def skipped(self) -> int:
         return self._pace.skipped
-
-    @property
-    def committed_text(self) -> str:
-        """See `Stream.committed_text`."""
-        return "".join(word.text for word in self.emissions)
 
     @property
     def unstable_text(self) -> str:
@@ -100,28 +94,15 @@ class SegmentedStream:
             return ""
         return self._space(self._utterance) + text
 
-    def push(self, samples: np.ndarray, finished: bool = False) -> list[Emission]:
-        """Add audio; returns the words that became final. Arguments and errors are those of `Stream.push`."""
-        with self.meter.running():
-            return run_alone(self.push_steps(samples, finished))
-
-    def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
-        """See `Stream.push_steps`."""
-        return self.meter.metered(self._pushed(samples, finished))
-
-    def _pushed(self, samples: np.ndarray, finished: bool) -> Steps[list[Emission]]:
-        if self._finished:
-            raise SimulstError("this stream has ended; open a new one for more audio.")
-        self._audio = np.concatenate([self._audio, check_samples(samples)])
-        self._finished = finished
-        before, end = len(self.emissions), self._start + self._audio.size
+    def _take_in(self, samples: np.ndarray, finished: bool) -> Steps[None]:
+        self._audio = np.concatenate([self._audio, samples])
+        end = self._start + self._audio.size
         while self._heard + CHUNK <= end:
             yield from self._step(self._heard + CHUNK)
         if finished and self._heard < end:
             yield from self._step(end)
         if finished and self._utterance is not None:
             yield from self._end(self._utterance)
-        return self.emissions[before:]
 
     def wait(self, seconds: float) -> None:
         """See `Stream.wait`."""
@@ -172,11 +153,14 @@ class SegmentedStream:
     def _give(self, utterance: Stream, samples: np.ndarray, finished: bool = False) -> Steps[None]:
         steps = len(utterance.reads)
         delay = self._heard * 1000 / SAMPLE_RATE
-        space = self._space(utterance)
-        for word in (yield from utterance.push_steps(samples, finished)):
-            computed_ms = word.elapsed_ms - word.delay_ms
-            self.emissions.append(Emission(space + word.text, delay, delay + computed_ms))
-            space = ""
+        space, before = self._space(utterance), len(utterance.emissions)
+        try:
+            yield from utterance.push_steps(samples, finished)
+        finally:  # an utterance that fails keeps its words
+            for word in utterance.emissions[before:]:
+                computed_ms = word.elapsed_ms - word.delay_ms
+                self.emissions.append(Emission(space + word.text, delay, delay + computed_ms))
+                space = ""
         if (finished or len(utterance.reads) > steps) and self.reads[-1:] != [delay]:
             self.reads.append(delay)
 

@@ -126,7 +126,7 @@ FILES: list[tuple[str, Change]] = [
     ("read: threshold is 1.5", conf(COMMIT + "read: {type: boundary, threshold: 1.5, predictor: p}")),
     ("read: threshold is nan", conf(COMMIT + "read: {type: boundary, threshold: .nan, predictor: p}")),
     ("read: frames is 50", conf(COMMIT + "read: {type: boundary, threshold: 1, predictor: p, frames: 50}")),
-    ("read: name is 'a/b'", conf(COMMIT + "read: {type: offline, name: a/b}")),
+    ("its label 'offline-a/b' can't name a folder", conf(COMMIT + "read: {type: offline, name: a/b}")),
     ("stop: n is 0", conf(BOTH + "stop: {type: max_tokens, n: 0}")),
     ("stop: n is 0", conf(BOTH + "stop: {type: max_words, n: 0}")),
     ("stop: threshold is not a number", conf(BOTH + "stop: {type: ctc, threshold: .nan}")),

@@ -300,3 +300,10 @@ def test_the_command(corpus: Corpus) -> None:
     for argument, what in ((str(corpus.path), "give SPLIT=TSV"), ("dev=x.tsv", "error: x.tsv: no such file")):
         failed = subprocess.run([*command, argument], capture_output=True, text=True, check=False)
         assert failed.returncode == 1 and what in failed.stderr and "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize("samples", [1, 7])
+def test_audio_of_half_a_millisecond(corpus: Corpus, samples: int) -> None:
+    """A whole file has no end to name."""
+    soundfile.write(corpus.root / "clips/de_2.flac", np.full(samples, 0.1), 16000)
+    corpus.dropped("past end", "line 3: past end: the segment begins at 0.00 s, de_2.flac ends at 0.00 s")

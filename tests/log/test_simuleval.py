@@ -129,7 +129,6 @@ def without(key: str) -> dict[str, Any]:
         ("{}", "not an entry of an instances.log"),
         (without("delays"), "has no 'delays'"),
         (without("index"), "has no 'index'"),
-        (without("source_length"), "has no 'source_length'"),
         ({**SIMULEVAL, "index": "0"}, 'index should be a valid integer, but is "0"'),
         ({**SIMULEVAL, "index": True}, "index should be a valid integer, but is true"),
         ({**SIMULEVAL, "index": -1}, "index should be greater than or equal to 0, but is -1"),
@@ -164,6 +163,67 @@ def test_broken_lines(tmp_path: Path, row: dict[str, Any] | str, words: str) -> 
         read_log(path)
     assert str(caught.value).startswith(f"{path}, line 2")
     assert words in str(caught.value)
+
+
+def test_lines_of_omnisteval(tmp_path: Path) -> None:
+    """They may have no index and no source_length. Lags of sentences need a length, those of recordings don't."""
+    one, other = ({k: v for k, v in SIMULEVAL.items() if k not in ("index", "source_length")} for _ in range(2))
+    first, second = read_log(write(tmp_path, one, {**other, "prediction": "a dog"}))
+    assert (first.index, second.index, second.prediction, first.source_length) == (0, 1, "a dog", 0)
+    with pytest.raises(SimulstError, match="index 0: has no source_length, which lags need"):
+        score_instances([first, second])
+    with pytest.raises(SimulstError, match="line 2: has an index, but lines before it have none"):
+        read_log(write(tmp_path, one, SIMULEVAL))
+    with pytest.raises(SimulstError, match=r"line 2: not an entry of an instances\.log, it has no 'index'"):
+        read_log(write(tmp_path, SIMULEVAL, one))
+
+
+def test_delays_of_spaces_between_characters(tmp_path: Path) -> None:
+    row = {**SIMULEVAL, "prediction": "用 AI 吗", "delays": [1, 2, 3, 4, 5, 6], "elapsed": [7, 8, 9, 10, 11, 12]}
+    [instance] = read_log(write(tmp_path, row), "char")
+    assert (instance.delays, instance.elapsed, instance.prediction_length) == ([1, 3, 4, 6], [7, 9, 10, 12], 4)
+    check_units([instance], "char", "x")
+    [in_words] = read_log(write(tmp_path, row), "word")
+    assert len(in_words.delays) == 6
+
+
+@pytest.mark.parametrize(
+    ("prediction", "unit", "delays", "text", "left"),
+    [
+        ("the cat </s>", "word", [1, 2, 3], "the cat", [1, 2]),
+        ("the cat</s>", "word", [1, 2], "the cat", [1, 2]),
+        ("</s>", "word", [1], "", []),
+        ("the cat </s> a dog </s>", "word", [1, 2, 3, 4, 5, 6], "the cat a dog", [1, 2, 4, 5]),
+        ("吃 了</s>", "char", [1, 2, 3], "吃 了", [1, 2]),
+        ("the cat </s> ", "word", [1, 2, 3], "the cat", [1, 2]),
+        ("the <s> cat", "word", [1, 2, 3], "the <s> cat", [1, 2, 3]),
+    ],
+)
+def test_ends_of_sentences_are_no_words(
+    prediction: str,
+    unit: str,
+    delays: list[int],
+    text: str,
+    left: list[int],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """SimulEval 1.0 wrote them into its logs."""
+    row = {
+        **SIMULEVAL,
+        "prediction": prediction,
+        "delays": delays,
+        "elapsed": [100 + d for d in delays],
+        "source_length": 100,
+    }
+    instance, _ = read_log(write(tmp_path, {**row, "prediction_length": 9}, {**SIMULEVAL, "index": 1}), unit)
+    assert (instance.prediction.strip(), instance.delays) == (text, left)
+    assert instance.elapsed == [100 + d for d in left]
+    assert left == delays or instance.prediction_length == len(left)
+    check_units([instance], unit, "x")
+    assert ("1 of 2 predictions hold </s>, the first in index 0" in caplog.text) == ("</s>" in prediction)
+    [kept] = read_log(write(tmp_path, {**row, "reference": "a </s>"}), unit)
+    assert kept.prediction == prediction, "text that is about them"
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

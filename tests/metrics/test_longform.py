@@ -433,3 +433,25 @@ def test_bad_files(talks: Talks) -> None:
     talks.references.write_text("\n" * 4 + "a b\n" * 4)
     with pytest.raises(SimulstError, match="all lines of first are empty"):
         score_recordings(instances, talks.segmentation, talks.references)
+
+
+def test_omnistevals_lines_and_names_with_points(talks: Talks) -> None:
+    """Without index and source_length, and with names whose last part is no suffix, the scores are the same."""
+    expected = talks.score(talks.ours, "de")
+    rows = [json.loads(line) for line in talks.ours.read_text().splitlines()]
+    lines = "".join(
+        json.dumps({key: value for key, value in row.items() if key not in ("index", "source_length")}) + "\n"
+        for row in rows
+    )
+    segments = talks.segmentation.read_text()
+    points = dict(zip(TALKS, ("2022.acl-long.268", "2022.acl-long.367"), strict=True))
+    for in_log, in_segments in (("{}.wav", "{}.wav"), ("{}", "{}.wav"), ("{}.mp3", "{}")):
+        written, named = lines, segments
+        for old, new in points.items():
+            written = written.replace(f"{old}.wav", in_log.format(new))
+            named = named.replace(f"{old}.wav", in_segments.format(new))
+        talks.ours.write_text(written)
+        talks.segmentation.write_text(named)
+        found = talks.score(talks.ours, "de")
+        # A recording without source_length ends with its last sentence.
+        assert {key for key in found if found[key] != expected[key]} == {"RTF", "test_set"}

@@ -129,21 +129,22 @@ def test_a_clearly_better_system_is_significant() -> None:
     assert differences["BLEU"].system == pytest.approx(bleu(GOOD, REFERENCES).score)
 
 
-def test_the_interval_of_a_difference_is_that_of_resampled_corpora() -> None:
-    """Each resample is scored as a corpus of its own, by sacreBLEU's public functions."""
-    samples, count = 25, len(REFERENCES)
-    found = paired_significance(BAD, GOOD, REFERENCES, samples=samples)
-    times = np.random.default_rng(12345).multinomial(count, [1 / count] * count, samples)
-    drawn = [np.repeat(np.arange(count), row) for row in times]
-    for name, score in (("BLEU", bleu), ("chrF", chrf)):
-        differences = []
-        for ones in drawn:
-            bad, good, references = ([texts[i] for i in ones] for texts in (BAD, GOOD, REFERENCES))
-            differences.append(score(good, references).score - score(bad, references).score)
-        assert [found[name].low, found[name].high] == pytest.approx(list(np.percentile(differences, [2.5, 97.5])))
-        assert found[name].low < found[name].system - found[name].baseline < found[name].high
-    turned = paired_significance(GOOD, BAD, REFERENCES, samples=samples)["BLEU"]
-    assert (turned.low, turned.high) == pytest.approx((-found["BLEU"].high, -found["BLEU"].low))
+def test_the_interval_of_a_difference_says_what_p_says() -> None:
+    """0 lies outside if and only if p is below 0.05, whether all exchanges are tried or some are drawn."""
+    verdicts = set()
+    slices = [(first, last) for first in range(0, 15, 7) for last in (first + 5, first + 7, first + 12)]
+    for system, (first, last) in itertools.product((GOOD, [*BAD[:3], *GOOD[3:5], *BAD[5:]]), slices):
+        bad, good, references = (texts[first:last] for texts in (BAD, system, REFERENCES))
+        found = paired_significance(bad, good, references, samples=200)
+        turned = paired_significance(good, bad, references, samples=200)
+        for name, one in found.items():
+            assert ((one.low > 1e-9) or (one.high < -1e-9)) == (one.p < 0.05), (first, last, one)
+            assert one.low - 1e-9 <= one.system - one.baseline <= one.high + 1e-9
+            every = last - first <= 7
+            if every:
+                assert (turned[name].low, turned[name].high) == pytest.approx((-one.high, -one.low))
+            verdicts.add((one.p < 0.05, every))
+    assert len(verdicts) == 4
 
 
 def test_p_is_the_share_of_exchanges_with_such_a_difference() -> None:

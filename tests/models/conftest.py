@@ -40,4 +40,4 @@ def stamping(tmp_path_factory: pytest.TempPathFactory) -> Whisper:
 @pytest.fixture
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random models repeat themselves. Where libraries are compared, that is no reason to search again."""
-    monkeypatch.setattr(search_loops, "loops", lambda tokens: False)
+    monkeypatch.setattr(search_loops, "loops", lambda tokens, text, given: False)

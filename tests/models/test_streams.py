@@ -158,4 +158,4 @@ def test_streams_in_turn(family: str, cut: bool, tmp_path: Path, monkeypatch: py
         asked.add(type(call).__name__)
         answers[number] = call.answer()
     assert [written(stream) for stream in streams] == expected
-    assert any(expected) and asked == CALLS[family]
+    assert any(expected) and asked - {"Tell"} == CALLS[family]  # only of 3 s or more

@@ -25,7 +25,15 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
-from simulst.models.whisper import PREVIOUS_TOKENS, Aligned, Whisper, WhisperOptions, WhisperSession, log_mel
+from simulst.models.whisper import (
+    PREVIOUS_TOKENS,
+    Aligned,
+    Whisper,
+    WhisperOptions,
+    WhisperSession,
+    log_mel,
+    warn_of_language,
+)
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
@@ -314,6 +322,47 @@ def test_loops_are_searched_again(whisper: Whisper, monkeypatch: pytest.MonkeyPa
     assert session.search((), GREEDY, None).best == (1, 2, 3)
     assert session.search((), BeamSearch(1, no_repeat_ngram=2), None).best == (7, 8, 7, 8, 7, 8)
     assert asked == [0, 3, 2]
+
+
+@pytest.mark.parametrize("named", ["es", "fr", "spa"])
+@pytest.mark.parametrize("share", [False, True])
+def test_speech_in_another_language_is_told(
+    whisper: Whisper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, named: str, share: bool
+) -> None:
+    """Once in a stream, after 3 s; the streams of a sweep share it. It costs the stream nothing."""
+    asked: list[float] = []
+
+    def languages(encoded: Any, seconds: float) -> dict[str, float]:
+        asked.append(seconds)
+        return {"es": 0.9, "en": 0.01, "fr": 0.004}
+
+    monkeypatch.setattr(whisper, "languages", languages)
+    monkeypatch.setattr("simulst.models.whisper.warn_of_language", warn_of_language.__wrapped__)
+    monkeypatch.setattr(whisper, "_start_tokens", lambda source, target: START)
+    memo = Memo()
+    for _ in range(2):
+        stream = open_stream(whisper, Decoding(Chunk(1000), All()), named, "en", meter=Meter(memo if share else None))
+        for _ in range(6):
+            stream.push(noise(1))
+    assert asked == [3.0] * (1 if share else 2)
+    told = [message for message in caplog.messages if "sounds like" in message]
+    assert len(told) == (len(asked) if named == "fr" else 0)
+    assert all("sounds like 'es', not 'fr'; check the source language" in message for message in told)
+
+
+@pytest.mark.parametrize(("p", "told"), [(0.9, False), (0.005, True), (0.02, False)])
+def test_a_language_that_may_be_is_not_doubted(
+    whisper: Whisper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, p: float, told: bool
+) -> None:
+    monkeypatch.setattr(whisper, "languages", lambda encoded, seconds: {"ja": 0.8, "es": p})
+    monkeypatch.setattr("simulst.models.whisper.warn_of_language", warn_of_language.__wrapped__)
+    open_stream(whisper, Decoding(Chunk(1000), All()), "es", "en").push(noise(3), finished=True)
+    assert any("sounds like 'ja'" in message for message in caplog.messages) is told
+
+
+def test_a_model_that_can_not_tell_languages_is_not_asked(whisper: Whisper) -> None:
+    """To CTranslate2, a vocabulary of this size is that of English alone."""
+    assert whisper.languages(whisper.encode(noise(3)), 3.0) == {}
 
 
 A, B, C = (1, 2, 3, 4, 5), (1, 2, 3, 4, 6, 7), (8, 9, 10, 11)

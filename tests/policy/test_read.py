@@ -119,7 +119,6 @@ def test_pieces_keep_their_places(frames: int) -> None:
         (lambda: WaitKAtTestTime(1, math.inf), "unit_ms is inf"),
         (lambda: WaitK(0), "k is 0; wait for at least one unit"),
         (lambda: WaitK(1, writes=0), "writes is 0"),
-        (lambda: WaitK(1, name="a/b"), "name is 'a/b'"),
         (lambda: WaitStride(0, 10), "k is 0; give at least one frame"),
         (lambda: WaitStride(100, 0), "s is 0; give at least one frame"),
         (lambda: Boundary(-0.1, "p"), r"threshold is -0\.1"),
@@ -128,7 +127,6 @@ def test_pieces_keep_their_places(frames: int) -> None:
         (lambda: Boundary(0.5, "p", 0), "frames is 0.*multiple of 4"),
         (lambda: Boundary(0.5, "p", -4), "frames is -4"),
         (lambda: Boundary(0.5, "p", 50), "frames is 50"),
-        (lambda: Boundary(0.5, "p", name="a/b"), "name is 'a/b'"),
     ],
 )
 def test_bad_options(make: Callable[[], Read], message: str) -> None:

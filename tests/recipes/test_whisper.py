@@ -194,7 +194,7 @@ def test_choice_by_regime(checkout: Path) -> None:
     exp = checkout / "egs/prompts/exp-regimes"
     assert runs(exp / "regimes") == {"hold-1_1000ms", "hold-1_500ms"}
     choice = (exp / "regimes.txt").read_text()
-    assert choice.startswith("LongYAAL 0 to 2000 ms: ") and "\n\nLongYAAL 2000 to 4000 ms: " in choice
+    assert choice.startswith("LongYAAL up to 2000 ms: ") and "\n\nLongYAAL above 2000, up to 4000 ms: " in choice
     assert choice in said and read_section(exp / "results/regimes-es-en-dev.json").text.strip() == choice.strip()
 
 

@@ -70,14 +70,17 @@ def test_what_is_said(sweep: list[Path], tmp_path: Path) -> None:
     said = CliRunner().invoke(main, ["choose", str(tmp_path), "--regimes", "0-2000", "2000-4000", "4000-9000"]).stdout
     low, high, none = said.strip().split("\n\n")
     first, second = scores(sweep[1]), scores(sweep[0])
-    assert low.startswith("LAAL 0 to 2000 ms: LA-2_700ms (best of 2)\n")
-    assert f"BLEU {first['BLEU']:.1f} at {first['LAAL']:.0f} ms, {first['LAAL_CA']:.0f} ms with computation" in low
+    assert low.startswith("LAAL up to 2000 ms: LA-2_700ms (best of 2)\n")
+    assert (
+        f"BLEU {first['BLEU']:.1f} at {first['LAAL']:.0f} ms, {first['LAAL_CA']:.0f} ms with computation, RTF 0.0"
+        in low
+    )
     test = compare_runs(sweep[0], sweep[1])
     margin = f"{first['BLEU'] - second['BLEU']:.1f} BLEU [{test['BLEU_low']:+.1f}, {test['BLEU_high']:+.1f}]"
     assert f"{margin} more than the next, LA-2_500ms: BLEU {second['BLEU']:.1f}" in low
     assert "the difference is no chance (p = 0.0" in low and "over 20 sentences" in low
     assert "the difference may be chance (p = 1.000" in high
-    assert none == "LAAL 4000 to 9000 ms: no configuration lies there."
+    assert none == "LAAL above 4000, up to 9000 ms: no configuration lies there."
     alone = CliRunner().invoke(main, ["choose", str(tmp_path), "--regimes", "0-1200"]).stdout
     assert "LA-2_500ms (the only one there)" in alone and "next" not in alone
     assert "it can't keep up" not in said
@@ -110,7 +113,8 @@ def test_slow_and_beaten(tmp_path: Path) -> None:
         json.dumps({**scores(runs[1]), "RTF": 1.25, "BLEU_low": 3.04, "BLEU_high": 70})
     )
     said = report(choose(runs, "LAAL", BOTH), "LAAL")
-    assert "RTF 1.25" in said and "LA-2_500ms, of a lower regime, has as much BLEU at a smaller lag" in said
+    assert "RTF 1.250\n" in said and "it can't keep up with speech" in said
+    assert "LA-2_500ms, of a lower regime, has as much BLEU at a smaller lag" in said
     assert "[3.0, 70.0] at" in said
 
 
@@ -135,15 +139,22 @@ def test_files_and_metrics_that_do_not_belong(sweep: list[Path]) -> None:
         choose(sweep, "LAAL", BOTH, Path("talks.yaml"), Path("talks.en"))
     with pytest.raises(SimulstError, match="have no 'BLEU'; choose from"):
         choose(sweep, "BLEU", BOTH)
+    with pytest.raises(SimulstError, match="no 'LongYAAL_CA', as they are of single sentences; decode whole"):
+        choose(sweep, "LongYAAL_CA", BOTH)
+
+
+def configured(folder: Path, **values: Any) -> None:
+    config = folder / "config.yaml"
+    config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text()), **values}))
 
 
 def test_other_data(sweep: list[Path], tmp_path: Path) -> None:
     (sweep[1] / "scores.json").write_text(json.dumps({**scores(sweep[1]), "sentences": 19}))
     with pytest.raises(SimulstError, match="the runs are of different sentences or target languages"):
         choose(sweep, "LAAL", BOTH)
+    configured(sweep[3], names="one")
     for key, value in (("names", "other"), ("task", {"target_language": "de"})):
-        config = make(tmp_path / key, 4000, 3000) / "config.yaml"
-        config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text()), key: value}))
+        configured(make(tmp_path / key, 4000, 3000), **{key: value})
         with pytest.raises(SimulstError, match=f"2000 and .*{key}: the runs are of different sentences or target"):
             choose([sweep[3], tmp_path / key], "LAAL", BOTH)
     with pytest.raises(SimulstError, match="no run has both BLEU and LAAL, apart from offline ones"):
@@ -151,7 +162,9 @@ def test_other_data(sweep: list[Path], tmp_path: Path) -> None:
 
 
 def test_regimes() -> None:
-    assert parse_regime("0-2000") == Regime(0, 2000) and str(parse_regime("2000-4000.5")) == "2000 to 4000.5 ms"
+    assert (
+        parse_regime("0-2000") == Regime(0, 2000) and str(parse_regime("2000-4000.5")) == "above 2000, up to 4000.5 ms"
+    )
     assert [Regime(0, 2000).holds(lag) for lag in (-5, 0, 2000, 2000.1)] == [True, True, True, False]
     assert [Regime(2000, 4000).holds(lag) for lag in (2000, 2000.1, 4000)] == [False, True, True]
     for wrong in ("2000", "2000-0", "5-5", "a-b", "0-", "-5-3", ""):

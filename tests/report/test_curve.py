@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from matplotlib.colors import to_hex
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.report.curve import draw_curve
+from simulst.report import curve
+from simulst.report.curve import draw_curve, draw_rows
+from simulst.report.table import Row
 
 Figure = pytest.importorskip("matplotlib.figure").Figure
 
@@ -105,6 +108,38 @@ def test_labels_do_not_cover_each_other(tmp_path: Path, runs: list[Path], figure
     draw_curve(runs, tmp_path / "curve.png", ["AL"])
     boxes = [text.get_window_extent() for text in figures[0].axes[0].texts]
     assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
+
+
+def test_too_many_points_have_no_labels(
+    tmp_path: Path, figures: list[Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [Row("r", f"curve{n % 3}", float(n), "chunk", {"BLEU": n % 7, "AL": float(n)}) for n in range(12)]
+    draw_rows(rows, tmp_path / "curve.png", ["AL"])
+    assert len(figures[0].axes[0].texts) == 12 and not caplog.text
+    monkeypatch.setattr(curve, "LABELLED", 11)
+    draw_rows(rows, tmp_path / "curve.png", ["AL"])
+    assert not figures[1].axes[0].texts and "12 points are too many to label" in caplog.text
+    assert len(legend(figures[1])) == 3 and not figures[1].legends[0].get_title().get_text()
+
+
+def test_many_lines(tmp_path: Path, figures: list[Any]) -> None:
+    """Each has a colour of its own. A label that finds no room is left out, and the legend says so."""
+    runs = []
+    for number in range(24):
+        for ms in (500, 1000, 1500):
+            scores = {"BLEU": 20.0 + number / 50 + ms / 1000, "AL": ms + number}
+            read = {"type": "chunk", "ms": ms, "initial_wait_ms": 1000 + number}
+            runs.append(make_run(tmp_path / f"{number}-{ms}", read, {"type": "local_agreement"}, **scores))
+    draw_curve(runs, tmp_path / "curve.png", ["AL"])
+    [figure] = figures
+    panel = figure.axes[0]
+    drawn = [line for line in panel.get_lines() if not line.get_label().startswith("_")]
+    assert len({to_hex(line.get_color()) for line in drawn}) == len(drawn) == 24
+    figure.draw_without_rendering()  # at its own resolution, not at that of the file
+    boxes = [text.get_window_extent() for text in panel.texts]
+    assert 3 < len(boxes) < 72
+    assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
+    assert "where there is room" in figure.legends[0].get_title().get_text()
 
 
 def test_names_that_matplotlib_would_hide_or_typeset(tmp_path: Path, figures: list[Any]) -> None:

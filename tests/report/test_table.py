@@ -12,6 +12,7 @@ import yaml
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
+from simulst.report.curve import draw_curve
 from simulst.report.table import (
     Measures,
     PairCounts,
@@ -237,3 +238,28 @@ def test_a_curve_of_blockwise_runs_is_told_by_the_policys_number(tmp_path: Path)
         ("hold-n_IBWBS", 2.0),
         ("hold-n_IBWBS", 8.0),
     ]
+
+
+def test_runs_that_do_not_belong_together(tmp_path: Path) -> None:
+    """Not over the same test set, or with scores of another log: tables and curves refuse them."""
+    runs = [chunk(tmp_path / "a", 500, sentences=3), chunk(tmp_path / "b", 1000, sentences=3)]
+    assert runs_table(runs)
+    different = r"a and .*b: the runs are of different sentences or target languages; give runs over the same data"
+    for scores in ({"sentences": 4}, {"sentences": 3, "test_set": "2"}):
+        for folder, more in zip(runs, ({"sentences": 3, "test_set": "1"}, scores), strict=True):
+            (folder / "scores.json").write_text(json.dumps({**SCORES, **more}))
+        with pytest.raises(SimulstError, match=different):
+            runs_table(runs)
+        with pytest.raises(SimulstError, match=different):
+            draw_curve(runs, tmp_path / "x.svg")
+    (runs[0] / "instances.log").write_text("{}")
+    assert load_runs(runs), "scores of older versions do not name their log"
+    (runs[0] / "scores.json").write_text(json.dumps({**SCORES, "log": "0123456789abcdef"}))
+    with pytest.raises(SimulstError, match=r"a: its scores\.json is of another instances\.log; score it again"):
+        load_runs(runs)
+
+
+def test_runs_that_are_too_slow_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    runs = [chunk(tmp_path / "a", 500), chunk(tmp_path / "b", 1000, RTF=1.25, LAAL_CA=1700)]
+    assert "| LAAL_CA |" in runs_table(runs)
+    assert "1 of 2 runs can't keep up with speech" in caplog.text and "first LA-2_1000ms, 1.25" in caplog.text

@@ -93,6 +93,7 @@ def test_digests_of_models_by_an_earlier_version(tmp_path: Path) -> None:
         check_same(tmp_path, old, now)
     assert f"sed -i '/^weights:/d' {tmp_path / CONFIG}, else give another --out" in str(error.value)
     check_same(tmp_path, replace(old, weights=""), now)
+    check_same(tmp_path, replace(now, files={}, code={"mine": "c"}), replace(now, code={"mine": "c", "helper": "h"}))
     with pytest.raises(SimulstError, match="another predictor or guide"):
         check_same(tmp_path, replace(old, weights="", files={**old.files, str(predictor): "other"}), now)
     with pytest.raises(SimulstError, match="another predictor or guide"):
@@ -108,12 +109,15 @@ def test_digests_of_models_by_an_earlier_version(tmp_path: Path) -> None:
         ({"context": "some"}, "holds a run of another context under the same name"),
         ({"utterances": 2}, "holds a run whose 'utterances' is 1, not 2"),
         ({"task": Task("model", "es", "de")}, "holds a run whose 'task' is"),
+        ({"files": {"p.pth": "x"}}, "another predictor or guide under the same name (changed: p.pth)"),
+        ({"files": {}}, "another predictor or guide under the same name"),
         ({"code": {"mine": "x"}}, ""),  # an older version's was not recorded
     ],
 )
 def test_another_run(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     task = Task("model", "es", "en")
     config = new_run_config(parse_decoding(LA2, "test"), task, "abc", [Utterance("a", Path("a.wav"), "A.")])
+    config = replace(config, files={"p.pth": "p"})
     if not words:
         return check_same(tmp_path, config, replace(config, **change))
     with pytest.raises(SimulstError) as error:

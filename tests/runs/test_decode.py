@@ -1,6 +1,7 @@
 """Runs through the command line: what is decoded, shared, kept and told."""
 
 import json
+import resource
 from collections import Counter
 from pathlib import Path
 
@@ -114,6 +115,58 @@ def test_a_configuration_that_fails_does_not_take_the_others_with_it(
         assert len(lines) == (0 if folder.name == "hold-3_500ms" else COUNT), folder
 
 
+POLICIES = """
+from dataclasses import dataclass
+from simulst.policy.commit import Commit
+from simulst.policy.read import Read, Schedule
+from simulst.policy.stop import Stop, Stopping
+
+@dataclass(frozen=True)
+class Own(Commit):
+    how: str
+    label = "own-{how}"
+    def stable(self, beams):
+        best = beams[-1][0].tokens
+        if len(best) >= 12:  # u5 alone is as long
+            {"raise": lambda: 1 / 0, "key": lambda: {}["x"], "assert": lambda: self.wrong()}[self.how]()
+        return best[:-1]
+    def wrong(self):
+        assert False, "no"
+
+@dataclass(frozen=True)
+class Shut(Read):
+    label = "shut"
+    def open(self, context):
+        raise LookupError("shut")
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(("how", "kind"), [("raise", "ZeroDivisionError"), ("key", "KeyError"), ("assert", "Assert")])
+def test_an_error_in_a_policy_costs_its_utterance_only(
+    data: Path, monkeypatch: pytest.MonkeyPatch, how: str, kind: str, jobs: int
+) -> None:
+    (data.parent / "own_policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(data.parent)
+    monkeypatch.setenv("PYTHONPATH", str(data.parent), prepend=":")
+    (data.parent / "la2.yaml").write_text(
+        f"read: {{type: chunk, ms: 500}}\ncommit: {{type: own_policies.Own, how: {how}}}\n"
+    )
+    status, _, error = simulst(*command(data, "out", "--jobs", jobs))
+    failed = [name for name in range(COUNT) if DURATIONS[name] >= 2500]
+    assert status == 1 and f"{len(failed)} of {COUNT} utterances failed" in sentence(error)
+    assert f"First: u{failed[0]}: {kind}" in error and "own_policies.py, line" in error
+    assert [i.index for i in read_log(data.parent / "out")] == [n for n in range(COUNT) if n not in failed]
+
+
+def test_an_error_when_a_policy_is_opened_is_a_sentence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data.parent / "own_policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(data.parent)
+    (data.parent / "la2.yaml").write_text("read: {type: own_policies.Shut}\ncommit: {type: all}\n")
+    status, _, error = simulst(*command(data, "out"))
+    assert status == 1 and "the stream cannot be opened (LookupError: shut, " in sentence(error)
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_broken_file_costs_itself_only(data: Path, jobs: int) -> None:
     whole = (data / "u2.wav").read_bytes()
@@ -130,6 +183,20 @@ def test_a_broken_file_costs_itself_only(data: Path, jobs: int) -> None:
     assert simulst(*args)[0] == 0
     assert Counter(note.read_text().split()) == {str(i): 1 for i in range(COUNT)}
     assert (data.parent / "out" / "scores.json").exists()
+
+
+def test_more_configurations_than_files_may_be_open(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The soft limit is raised, and the hard one is told before any folder is made."""
+    limits, set_to = [(203, 204)], []
+    monkeypatch.setattr(resource, "getrlimit", lambda what: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda what, pair: set_to.append(pair))
+    status, _, error = simulst(*command(data, "out", name="sweep"))
+    assert status == 1 and "5 configurations need 205 open files, and the system allows 204;" in sentence(error)
+    assert not (data.parent / "out").exists() and not set_to
+    limits.append((203, 4096))
+    assert simulst(*command(data, "out", name="sweep"))[0] == 0 and set_to == [(205, 4096)]
+    limits.append((205, 205))
+    assert simulst(*command(data, "out", name="sweep"))[0] == 0 and len(set_to) == 1
 
 
 def test_a_language_without_a_code_is_told_before_decoding(data: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import dask
 import pytest
 import yaml
+from dask.distributed import Client
 from ports import listening
 from run_commands import COUNT, command, options, sentence, simulst, timeless, told
 
@@ -93,6 +94,27 @@ def test_a_killed_worker_of_a_scheduler_changes_no_log(
     assert set(names) == {str(i) for i in range(COUNT)} and names.total() == COUNT + 1
     assert simulst(*command(data, "whole"))[0] == 0
     assert timeless(data.parent / "out") == timeless(data.parent / "whole")
+
+
+def test_a_killed_scheduler_is_one_sentence(data: Path, processes: tuple[str, list[subprocess.Popen[bytes]]]) -> None:
+    """Dask logs nothing of it; what was decoded is kept."""
+    with Client(processes[0]) as client:
+        number = client.run_on_scheduler(os.getpid)
+    note = data.parent / "note"
+    args = command(data, "out", "--scheduler", processes[0], *options(log=note, sleep=0.3))
+    quick = "from simulst.machine import cluster; cluster.CONNECT_SECONDS = 1; from simulst.commands.main import entry"
+    whole = [sys.executable, "-c", f"{quick}; entry()", *map(str, args)]
+    run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (note.is_file() and len(note.read_text().split()) >= 3):
+        assert run.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(number, signal.SIGKILL)
+    error = run.communicate(timeout=60)[1].replace("\r", "\n")
+    lines = [line for line in error.split("\n") if line.strip() and "utt" not in line]
+    assert run.returncode == 1 and len(lines) == 1, error
+    assert "error: the Dask scheduler went away (" in lines[0] and lines[0].endswith("same command again to go on.")
+    assert simulst(*command(data, "out", *options(log=note, sleep=0.3)))[0] == 0
 
 
 @pytest.fixture

@@ -232,6 +232,23 @@ def test_a_policy_of_the_users_that_changed_is_noticed(data: Path, monkeypatch: 
     assert simulst(*command(data, "out", "--force"))[0] == 0
 
 
+def test_what_a_policy_of_the_users_imports_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    helper = data.parent / "mine_helper.py"
+    helper.write_text("KEPT = 2\n")
+    (data.parent / "mine_alone2.py").write_text(
+        "from dataclasses import dataclass\nfrom mine_helper import KEPT\nfrom simulst.policy.commit import All\n"
+        "@dataclass(frozen=True)\nclass Mine(All):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(data.parent))
+    (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: mine_alone2.Mine}\n")
+    assert simulst(*command(data, "out"))[0] == 0
+    assert simulst(*command(data, "out"))[0] == 0
+    helper.write_text("KEPT = 3\n")
+    status, _, error = simulst(*command(data, "out"))
+    assert status == 1 and "your policy under the same name (changed: mine_helper)" in sentence(error)
+    del sys.modules["mine_alone2"], sys.modules["mine_helper"]
+
+
 def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = data.parent / "note"
     args = command(data, "out", *options(log=note))

@@ -1,6 +1,7 @@
 """Loops, and searches that may not repeat n-grams."""
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -25,9 +26,11 @@ torch.set_num_threads(1)
         ((5, 5, 5), True),
         ((1, 2, 5, 5, 5), True),
         ((5, 5, 5, 1), False),
+        ((5, 5, 5, 5, 1), True),
         ((1, 2, 1, 2, 1, 2), True),
         ((1, 2, 1, 2, 1), False),
         ((9, 2, 1, 2, 1, 2), False),
+        ((1, 2, 1, 2, 1, 2, 9, 8, 7), True),
         (tuple(range(8)) * 3, True),
         (tuple(range(9)) * 3, False),
     ],
@@ -36,15 +39,72 @@ def test_loops(tokens: Tokens, found: bool) -> None:
     assert loops(tokens) is found
 
 
-@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(3, 5))
-def test_a_repeated_end_is_a_loop(begin: list[int], repeated: list[int], times: int) -> None:
-    assert loops((*begin, *repeated * times))
+def spelled(text: str) -> Tokens:
+    """Each word, sign or half of a character is a token."""
+    return tuple(PIECES.setdefault(piece, len(PIECES)) for piece in re.findall(r"\w+|[^\w\s]", text))
 
 
-@given(st.lists(st.integers(0, 3), max_size=30))
-def test_loops_by_definition(tokens: list[int]) -> None:
-    ends = [tokens[-size:] for size in range(1, 9) if 3 * size <= len(tokens)]
-    assert loops(tuple(tokens)) is any(tokens[-3 * len(end) :] == end + end + end for end in ends)
+PIECES: dict[str, int] = {}
+
+
+def text_of(tokens: Tokens) -> str:
+    return "".join(f" {list(PIECES)[token]}" for token in tokens)
+
+
+@pytest.mark.parametrize("end", ["", ".", "!", "...", "?!", " …", '."', "。", "¡", "—"])
+@pytest.mark.parametrize("between", ["", ",", ".", " -", "! ¡"])
+@pytest.mark.parametrize("after", ["", " and then it ends."])
+@pytest.mark.parametrize("words", ["for you", "thank you so much", "お 願 い", "धन्यवाद जी", "1 2"])
+def test_signs_do_not_hide_a_loop(words: str, between: str, after: str, end: str) -> None:
+    """Neither those between the repetitions, nor those that close them, nor the words that follow."""
+    repeated = between.join([f" {words}"] * 3) + end + after
+    assert loops(spelled(f"It is {repeated}"), text_of)
+    assert not loops(spelled(f"It is {between.join([f' {words}'] * 2)}{end}{after}"), text_of)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("please, please, please, please.", True),
+        ("no, no, no.", True),
+        ("no, no, no, I will not.", False),
+        ("no, no, no, no, I will not.", True),
+        ("wait ... and see.", False),
+        ("one, two, three, four, five, six.", False),
+        ("he said, she said, they said, we said.", False),
+        ("so......", True),
+        ("a b a b \ufffd", False),
+    ],
+)
+def test_loops_in_texts(text: str, found: bool) -> None:
+    assert loops(spelled(text), text_of) is found
+
+
+def test_what_was_committed_is_no_reason_to_search_again() -> None:
+    tokens = spelled("for you, for you, for you, for you. And then")
+    whole = len(tokens)
+    assert loops(tokens, text_of) and loops(tokens, text_of, given=10)
+    assert not loops(tokens, text_of, given=whole - 3) and not loops(tokens, text_of, given=whole)
+
+
+@given(
+    st.lists(st.integers(0, 3)),
+    st.lists(st.integers(0, 3), min_size=1, max_size=8),
+    st.integers(3, 5),
+    st.lists(st.integers(4, 6), max_size=4),
+)
+def test_a_repetition_is_a_loop(begin: list[int], repeated: list[int], times: int, after: list[int]) -> None:
+    assert loops((*begin, *repeated * (times + 1 if after else times), *after))
+
+
+@given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 30))
+def test_loops_by_definition(tokens: list[int], given_: int) -> None:
+    found = False
+    for end, size in itertools.product(range(given_ + 1, len(tokens) + 1), range(1, 9)):
+        times = 4 if size == 1 and end < len(tokens) else 3
+        block = tokens[max(0, end - size) : end]
+        found |= end >= times * size and tokens[end - times * size : end] == block * times
+    assert loops(tuple(tokens), given=given_) is found
 
 
 @given(st.lists(st.integers(0, 999), unique=True))
@@ -106,5 +166,5 @@ def test_loops_are_searched_again(options: BeamSearch | JointBeamSearch) -> None
         asked.append(used.no_repeat_ngram)
         return [Hypothesis((1, 2, 3) if used.no_repeat_ngram else (7, 7, 7))]
 
-    assert run_alone(without_loops(options, search))[0].tokens == (1, 2, 3)
+    assert run_alone(without_loops(options, search, str, 0))[0].tokens == (1, 2, 3)
     assert asked == [0, 3]

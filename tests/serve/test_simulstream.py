@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
+import itertools
 import json
 import logging
 import socket
@@ -14,6 +15,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,8 @@ from typing import Any
 import numpy as np
 import pytest
 from fake import FakeModel, Loudness
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import simulst
 from simulst.audio.read import load_audio
@@ -47,9 +51,10 @@ from simulstream import inference
 from simulstream.client import wav_reader_client
 from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
+from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
 
-from simulst.serve.simulstream import StreamProcessor, _Loaded, read_options
+from simulst.serve.simulstream import StreamProcessor, _Loaded, _looks_like_floats, read_options
 
 SIZES = (84800, 33600, 46400)  # simulstream tells the end after the last chunk: no step lies there
 
@@ -105,6 +110,17 @@ def test_server_and_wav_client(tmp_path: Path) -> None:
     for instance in log:
         times = zip(instance.elapsed, instance.chunk_elapsed, instance.delays, strict=True)
         assert all(elapsed >= alone >= delay for elapsed, alone, delay in times)
+
+
+def test_streams_have_numbers_of_their_own() -> None:
+    """simulstream's are those of objects, which come back: a stream without a name would continue another one's."""
+    processor = build_speech_processor(SimpleNamespace(**FAKE))
+    messages = MessageProcessor(7, processor)
+    numbers = [messages.client_id]
+    for _ in range(2):
+        messages.end_of_stream()
+        numbers.append(messages.client_id)
+    assert len({*numbers, MessageProcessor(7, processor).client_id}) == 4
 
 
 def test_inference_and_http_agree(tmp_path: Path) -> None:
@@ -390,7 +406,9 @@ def test_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert told[-1].target_terms == ("gato",)
 
 
-def test_a_server_goes_on_after_bad_clients(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_goes_on_after_bad_clients(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Garbage, an unknown language, other languages on the way, an end within a word: a sentence each."""
     caplog.set_level(logging.INFO)
     loud = np.full(1600, 1000, dtype=np.int16).tobytes()
@@ -414,26 +432,68 @@ def test_a_server_goes_on_after_bad_clients(tmp_path: Path, caplog: pytest.LogCa
             await socket.send(loud)
             with pytest.raises(ws.exceptions.ConnectionClosed):
                 await socket.recv()
-        async with ws.connect(uri) as socket:
-            await socket.send(json.dumps({"sample_rate": 0}))
-            await socket.send(loud)
+        for rate in (0, 1, 16, -8000, 10**12, True):
+            async with ws.connect(uri) as socket:
+                await socket.send(json.dumps({"sample_rate": rate}))
+                await socket.send(loud)
+                with pytest.raises(ws.exceptions.ConnectionClosed) as closed:
+                    await socket.recv()
+                assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+                assert closed.value.rcvd.reason.startswith(f"sample_rate is {int(rate)}; give the audio's")
+        async with ws.connect(uri) as socket:  # named when audio waits for more of its chunk
+            for message in (loud[:1600], json.dumps({"sample_rate": 1}), json.dumps({"end_of_stream": True}), loud):
+                await socket.send(message)
             with pytest.raises(ws.exceptions.ConnectionClosed):
+                await socket.recv()
+        async with ws.connect(uri) as socket:
+            await socket.send(bytes(1600))  # digital silence is the same in both
+            await socket.send(np.linspace(-0.1, 0.1, 1600, dtype=np.float32).tobytes())
+            with pytest.raises(ws.exceptions.ConnectionClosed, match="the samples look like floats of 32 bits"):
                 await socket.recv()
         idle = await ws.connect(uri)  # sends a part of a word, and nothing more
         await idle.send(loud)
         await asyncio.to_thread(send, uri, wavs)
         await idle.close()
 
+    def resample(*args: Any, **options: Any) -> np.ndarray:
+        raise AssertionError("resampled")
+
     wavs = write_wavs(tmp_path, SIZES)
     with websockets(tmp_path, FAKE, pool=2) as uri:
-        asyncio.run(misbehave(uri))
+        with monkeypatch.context() as patch:
+            patch.setattr("simulstream.server.message_processor.librosa.resample", resample)
+            asyncio.run(misbehave(uri))
         assert "the stream is es-en and can't become es-de on the way; end it first" in caplog.text
         [unknown] = [r for r in caplog.records if "no language 'ru'" in r.getMessage()]
         assert unknown.exc_info is None
-        assert "a client sent what is no audio (buffer size must be a multiple of element size)" in caplog.text
-        assert "a client sent what is no audio (float division by zero); its connection is closed." in caplog.text
-        assert "Traceback" not in caplog.text
+        assert "half a sample came; send integers of 16 bits." in caplog.text
+        assert "Traceback" not in caplog.text and "resampled" not in caplog.text
+        told = [r.getMessage() for r in caplog.records if "sample_rate is" in r.getMessage()]
+        assert len(told) == 8 and "give the audio's, from 4000 to 384000 Hz." in told[0]
     same(read_log(tmp_path / "metrics.jsonl"), ours(tmp_path, twice=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    amplitude=st.floats(1e-3, 1.0),
+    noise=st.floats(0, 1),
+    offset=st.floats(-0.5, 0.5),
+    hz=st.floats(1, 8000),
+    n=st.data(),
+)
+def test_floats_are_told_from_integers(
+    amplitude: float, noise: float, offset: float, hz: float, n: st.DataObject
+) -> None:
+    """A tone with noise, and an offset that some microphones have."""
+    size = n.draw(st.integers(400, 4000))
+    random = np.random.default_rng(size).uniform(-1, 1, size)
+    wave = (1 - noise) * np.sin(2 * np.pi * hz * np.arange(size) / 16000 + 0.1) + noise * random
+    samples = np.clip(amplitude * wave + offset * n.draw(st.booleans()), -1, 1)
+    integers = (32767 * samples).astype("<i2")
+    assert not _looks_like_floats(integers.tobytes())
+    for floats in (samples, integers / 32768):  # also of a file of 16 bits
+        if np.count_nonzero(floats) > 200:
+            assert _looks_like_floats(floats.astype("<f4").tobytes())
 
 
 def test_faults_of_our_code_keep_their_trace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -461,10 +521,15 @@ def test_48_khz(tmp_path: Path) -> None:
 CHUNK = np.full(48000, 0.1, dtype=np.float32).tobytes()
 
 
+def number_of(session: str) -> str:
+    """A random UUID, which is always the same."""
+    return uuid.UUID(bytes=session.encode().ljust(16, b"-"), version=4).hex
+
+
 def post(proxy: dict[str, Any], session: str, waveform: str | bytes = CHUNK) -> dict[str, Any]:
     """A chunk for a session of the HTTP server, and its answer. Text is sent as it is."""
     coded = waveform if isinstance(waveform, str) else base64.b64encode(waveform).decode()
-    body = json.dumps({"session_id": session, "waveform": coded}).encode()
+    body = json.dumps({"session_id": number_of(session), "waveform": coded}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{proxy['port']}/process_chunk", body, method="POST")
     with urllib.request.urlopen(request) as response:
         return dict(json.load(response))
@@ -513,18 +578,26 @@ def test_what_is_wrong_is_told_over_http(tmp_path: Path) -> None:
             (base64.b64encode(bytes(4 * 16000 * 121)).decode(), "a chunk of 121 s came; give at most 120 s"),
             ("odd", "this request can't be served (Incorrect padding"),
         ):
-            code, sentence = refused("process_chunk", session_id="a", waveform=waveform)
+            code, sentence = refused("process_chunk", session_id=number_of("a"), waveform=waveform)
             assert code == 400 and told in sentence
         assert refused("nowhere")[0] == refused("process_chunk", waveform="")[0] == 400
-        assert refused("target_language", "PUT", session_id="a", language=5) == (
+        assert refused("target_language", "PUT", session_id=number_of("a"), language=5) == (
             400,
             "5 is no language; give a code such as de.",
         )
         for tokens in (5, [1]):
-            code, sentence = refused("tokens_to_string", "GET", session_id="a", tokens=tokens)
+            code, sentence = refused("tokens_to_string", "GET", session_id=number_of("a"), tokens=tokens)
             assert code == 400 and sentence.startswith("the tokens are no list of strings")
         assert sent("process_chunk", "POST", b"[" * 100_000)[0] == 400
-        assert refused("process_chunk", session_id="b", waveform="") == (503, "all places are taken; try again later")
+        code, sentence = refused("process_chunk", session_id=number_of("b"), waveform="")
+        assert (code, sentence) == (503, "all places are taken; try again later")
+        for known in ("1", 1, None, str(uuid.uuid1()), [number_of("a")]):  # other clients may come upon them
+            code, sentence = refused("clear", session_id=known)
+            assert code == 400 and sentence.startswith("session_id is no random UUID")
+        for length in (17 << 20, -1):
+            with socket.create_connection(("127.0.0.1", proxy["port"])) as client:
+                client.sendall(f"POST /clear HTTP/1.1\r\nContent-Length: {length}\r\n\r\n".encode())
+                assert b"the request's body is too long" in b"".join(iter(functools.partial(client.recv, 999), b""))
         assert post(proxy, "a")["new_string"] not in ("", first)
 
 
@@ -544,6 +617,49 @@ def test_difficult_audio_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             post(proxy, "a", (32768 * speech).astype(np.float32).tobytes())
         said = [post(proxy, "a", part.astype(np.float32).tobytes())["new_string"] for part in (speech, silence)]
         assert "".join(said)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, search: int) -> None:
+    """The fake model fails in so many searches, counted from now."""
+    count = itertools.count(1)
+
+    def work(self: FakeModel, name: str) -> None:
+        if next(count) == search:
+            raise RuntimeError("busy")
+
+    monkeypatch.setattr(FakeModel, "work", work)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 6.0])
+def test_an_error_ends_a_clients_stream_after_its_words(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Nothing that was final is lost, and no audio after the error is taken for the stream's next."""
+    piece = np.full(round(16000 * seconds), 0.1, dtype=np.float32)
+    options = {**FAKE, "decoding": {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "all"}}}
+    whole, processor = (build_speech_processor(SimpleNamespace(**options)) for _ in range(2))
+    expected = whole.process_chunk(np.full(16000 * 2, 0.1, dtype=np.float32)).new_string
+    failing(monkeypatch, 5)  # at 2.5 s
+    said = ""
+    with pytest.raises(SimulstError, match="RuntimeError: busy"):
+        for _ in range(12):
+            said += processor.process_chunk(piece).new_string
+    assert said == expected
+    for request in (processor.end_of_stream, lambda: processor.process_chunk(piece), processor.end_of_stream):
+        with pytest.raises(SimulstError, match=r"this stream has ended with an error \(RuntimeError: busy"):
+            request()
+    processor.clear()
+    assert processor.process_chunk(np.full(16000 * 2, 0.1, dtype=np.float32)).new_string == expected
+
+
+def test_an_error_at_the_end_has_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = build_speech_processor(SimpleNamespace(**FAKE))
+    words = processor.process_chunk(np.full(48000, 0.1, dtype=np.float32)).new_string
+    failing(monkeypatch, 1)
+    with pytest.raises(SimulstError, match="RuntimeError: busy"):
+        processor.end_of_stream()
+    with pytest.raises(SimulstError, match="has ended with an error"):
+        processor.end_of_stream()
+    processor.clear()
+    assert words == processor.process_chunk(np.full(48000, 0.1, dtype=np.float32)).new_string
 
 
 def test_ten_minutes_of_silence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -656,7 +772,8 @@ def test_the_configurations_that_come_with_it() -> None:
         ("server", {"hostname", "port", "pool_size", "acquire_timeout", "metrics"}),
         ("http_server", {"hostname", "port", "pool_size", "ttl"}),
     ):
-        assert vars(yaml_config(str(root / f"conf/simulstream/{name}.yaml"))).keys() == keys
+        found = yaml_config(str(root / f"conf/simulstream/{name}.yaml"))
+        assert vars(found).keys() == keys and found.hostname == "127.0.0.1"
 
 
 @pytest.mark.parametrize(

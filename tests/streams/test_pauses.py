@@ -301,3 +301,30 @@ def test_what_cannot_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeSession, "sample_rate", 8000)
     with pytest.raises(SimulstError, match="the model 8000 Hz"):
         segmented(slow, how, PAUSE)
+
+
+@pytest.mark.parametrize("fails", range(1, 9))
+@pytest.mark.parametrize("piece", [1600, 100_000])
+def test_an_error_ends_the_stream_and_keeps_its_words(monkeypatch: pytest.MonkeyPatch, fails: int, piece: int) -> None:
+    """At any search, also where one push has several steps and utterances: the words before it are kept."""
+    samples, how = audio(4000, 40_000, 16_000, 40_000, 8000), Decoding(Chunk(500), All())
+    searches: list[int] = []
+
+    def work(self: FakeModel, name: str) -> None:
+        searches.append(len(stream.emissions))
+        if len(searches) == fails:
+            raise RuntimeError("busy")
+
+    stream = segmented(model(), how, PAUSE)
+    whole = segmented(model(), how, PAUSE)
+    for start in range(0, samples.size, 512):
+        whole.push(samples[start : start + 512])
+    monkeypatch.setattr(FakeModel, "work", work)
+    with pytest.raises(SimulstError, match="RuntimeError: busy"):
+        for start in range(0, samples.size, piece):
+            stream.push(samples[start : start + piece])
+    kept = [word.text for word in stream.emissions]
+    assert stream.failed and kept == [word.text for word in whole.emissions][: len(kept)]
+    assert len(kept) >= searches[-1] and (fails == 1) == (not kept)
+    with pytest.raises(SimulstError, match="has ended with an error"):
+        stream.push(samples[:0], finished=True)

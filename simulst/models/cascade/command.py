@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import re
 import shlex
 import shutil
 from collections import deque
@@ -17,6 +19,7 @@ from simulst.errors import SimulstError
 from simulst.models.cascade.open_command import OpenCommand, run_once
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation, Translation, Translator
 
+SEPARATORS = re.compile(r"[\s=|;&<>()'\"]+")
 KEPT_OPEN = 4  # processes that no stream uses
 
 
@@ -56,9 +59,14 @@ class Command(Translator):
         return opened
 
     def files(self, path: Path) -> tuple[Path, ...]:
-        """The program, and the files that the command names, such as a script. Raises SimulstError: no such program."""
+        """The program, and the files that the command names, such as a script, those of all languages.
+
+        What the program reads or runs by itself is not known. Raises SimulstError: no such program.
+        """
         words, program = self._found(path)
-        return (program, *(Path(word) for word in words[1:] if Path(word).is_file()))
+        # Also words inside a word: sh -c 'tool --table=rules.txt | other'.
+        named = dict.fromkeys(part for word in words[1:] for part in (word, *SEPARATORS.split(word)) if part)
+        return tuple(dict.fromkeys([program, *(file for part in named for file in _files_named(part))]))
 
     def _found(self, path: Path) -> tuple[list[str], Path]:
         """The command's words, and its program. Raises SimulstError: there is no such program."""
@@ -70,6 +78,12 @@ class Command(Translator):
         if program is None:
             raise SimulstError(f"{path}: there is no program '{self.command}'; install it, or check its name and PATH.")
         return words, Path(program)
+
+
+def _files_named(word: str) -> list[Path]:
+    """The files that a word of a command names, with any languages in it."""
+    pattern = glob.escape(word).replace("{source}", "*").replace("{target}", "*")
+    return [file for file in map(Path, sorted(glob.glob(pattern))) if file.is_file()]
 
 
 class CommandTranslation(PlainTranslation):

@@ -11,6 +11,7 @@ from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.cascade.huggingface import MORE_TOKENS, TOKENS_PER_TOKEN
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import Opener, Past, Translation, Translator
+from simulst.models.ctranslate2_file import cannot_load
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
 from simulst.search.calls import Steps, ask
@@ -72,7 +73,7 @@ class CTranslate2Text(Translator):
                 str(place), device=self.device, compute_type=self.compute_type, intra_threads=cores
             )
         except (RuntimeError, ValueError, TypeError) as error:
-            raise SimulstError(f"{place}: CTranslate2 cannot load the model ({first_line(error)}).") from error
+            raise cannot_load(place, error, self.device) from error
         languages = LanguageTokens(tokenizer, place)
         return lambda source, target: CTranslate2Translation(place, model, tokenizer, *languages.around(source, target))
 
@@ -93,7 +94,11 @@ class CTranslate2Translation(Translation):
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
         assert isinstance(options, BeamSearch)
-        beam = yield from without_loops(options, lambda used: ask(TranslateBatch(self, sentence, prefix, used)))
+
+        def search(used: BeamSearch) -> Steps[Beam]:
+            return ask(TranslateBatch(self, sentence, prefix, used))
+
+        beam = yield from without_loops(options, search, self.text, len(prefix))
         if stop is None:
             return beam
         new = [h.tokens[len(prefix) :] for h in beam]

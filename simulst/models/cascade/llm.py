@@ -153,7 +153,7 @@ class LLMTranslation(Translation):
         def search(used: JointBeamSearch) -> Steps[Beam]:
             return joint_beam_search(self._over(prompt, sentence, used), prefix, stop)
 
-        return (yield from without_loops(options, search)) or [Hypothesis(prefix)]
+        return (yield from without_loops(options, search, self.text, len(prefix))) or [Hypothesis(prefix)]
 
     def _over(self, prompt: Tokens, sentence: str, options: JointBeamSearch) -> JointSearch:
         if self._open is None or self._open[:2] != (prompt, options):

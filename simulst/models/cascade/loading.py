@@ -39,7 +39,8 @@ def load(path: Path, options: CascadeOptions, cores: int) -> Cascade:
 def files(path: Path) -> tuple[Path, ...]:
     """The cascade's file and those of its parts. Raises SimulstError: as `load`, or a file is missing."""
     settings, part = read_settings(path)
-    policies = [file for name in decoding_of(path, part).files for file in files_of_part(name)]
+    decoding = decoding_of(path, part)
+    policies = [file for name in decoding.files for file in files_of_part(name)] + list(decoding.code.values())
     inner = [] if isinstance(part.decoding, dict) else [Path(beside(path, part.decoding))]
     translator = read_translator(path, settings.translator)
     whole = (path, *inner, *policies, *files_of_model(part.model, part.options), *translator.files(path))

@@ -42,6 +42,7 @@ class _Config(WaitOptions):
     normalize: str | None = None
     normalize_conf: dict[str, Any] | None = None
     model_conf: dict[str, Any] | None = None
+    preprocessor_conf: dict[str, Any] | None = None
     train_data_path_and_name_and_type: list[list[str]] | None = None
 
 

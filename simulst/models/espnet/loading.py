@@ -35,11 +35,21 @@ ENCODERS = {
 }
 DECODERS = {"transformer": "transformer_decoder:TransformerDecoder", "rnn": "rnn_decoder:RNNDecoder"}
 FRONTENDS = {"default": LogMel, "log_mel_pitch": LogMelPitch}
-NOT_IMPLEMENTED = (
-    *("preencoder", "postencoder", "hier_encoder", "md_encoder", "input_size"),
-    "speech_volume_normalize",  # of the whole utterance, so it can't be streamed
+HONOURED = (
+    *("token_list", "token_type", "bpemodel", "src_token_list", "frontend", "frontend_conf", "normalize"),
+    *("normalize_conf", "encoder", "encoder_conf", "decoder", "decoder_conf", "model_conf", "preprocessor_conf"),
 )
-"""Keys of ESPnet's configuration that change decoding."""
+"""Keys of ESPnet's configuration that change decoding, and that are followed here. What else they say is refused."""
+REFUSED: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("preencoder", "postencoder", "hier_encoder", "md_encoder", "input_size"), (None,)),
+    "speech_volume_normalize": (None,),  # of the whole utterance, so it can't be streamed
+    **dict.fromkeys(("use_lang_prompt", "use_nlp_prompt", "use_adapter"), (None, False)),
+    "preprocessor": (None, "default"),
+    "model": (None, "espnet"),
+}
+"""Those that must have one of these values. docs/models.md lists both kinds; all other keys are for training."""
+OF_TRAINING = ("text_name", "speech_name", "fs", "data_aug_effects", "data_aug_num", "data_aug_prob")
+"""What preprocessor_conf may say."""
 LEAST_WIDTH = 192  # narrower layers are not faster with a second thread, see docs/benchmarks.md
 Weights = dict[str, torch.Tensor]
 
@@ -161,12 +171,14 @@ def _check_supported(config: dict[str, Any], options: ESPnetOptions) -> None:
         raise SimulstError("decoder: rnn is implemented with full-context encoders only; train with 'transformer'.")
     if config["decoder"] == "rnn" and options.precision != "float32":
         raise SimulstError(f"precision: '{options.precision}' is not implemented for decoder rnn; give float32.")
-    for name in NOT_IMPLEMENTED:
-        if config.get(name) is not None:
-            raise SimulstError(f"{name}: '{config[name]}' is not implemented; train without it.")
-    for name, usual in (("preprocessor", "default"), ("model", "espnet")):
-        if config.get(name) not in (None, usual):
-            raise SimulstError(f"{name}: '{config[name]}' is not implemented; train with '{usual}'.")
+    for name, good in REFUSED.items():
+        if config.get(name) not in good:
+            instead = f"with '{good[-1]}'" if good[-1] else "without it"
+            raise SimulstError(f"{name}: '{config[name]}' is not implemented; train {instead}.")
+    for name in sorted((config.get("preprocessor_conf") or {}).keys() - set(OF_TRAINING)):
+        raise SimulstError(f"preprocessor_conf: {name} is not implemented; train without it.")
+    if (number := (config.get("model_conf") or {}).get("lang_token_id", -1)) not in (None, -1):
+        raise SimulstError(f"model_conf: lang_token_id {number} is not implemented; train without it.")
     if options.window and not _is_blockwise(config):
         raise SimulstError(f"window: {options.window:g} s, but only blockwise encoders have a window; give 0.")
     if _is_blockwise(config) and config.get("normalize") == "utterance_mvn":

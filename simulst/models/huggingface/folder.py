@@ -19,7 +19,7 @@ def model_type(folder: Path) -> str | None:
         return None
     try:
         found = json.loads(config.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     kind = found.get("model_type") if isinstance(found, dict) else None
     return kind if isinstance(kind, str) else None
@@ -68,7 +68,7 @@ def weight_files(folder: Path) -> list[Path]:
 def _shards(index: Path) -> set[str]:
     try:
         return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SimulstError(f"{index}: not an index of weights; copy the whole model again.") from error
 
 

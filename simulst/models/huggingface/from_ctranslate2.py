@@ -44,7 +44,7 @@ def _write(folder: Path, part: Path) -> None:
         raise SimulstError(f"{folder}: model.bin holds no Whisper; give a Whisper model in CTranslate2 form.")
     try:
         settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SimulstError(f"{folder}: config.json is broken ({error}); bring the model again.") from error
     config = _config(variables)
     vocabulary = _vocabulary(folder / "tokenizer.json")

@@ -117,7 +117,7 @@ class HuggingFaceSession(WindowedSession):
             return joint_beam_search(self._search_over(encoded, used), prefix, stop)
 
         assert isinstance(options, JointBeamSearch)
-        return Found((yield from without_loops(options, found)))
+        return Found((yield from without_loops(options, found, self.text, len(prefix))))
 
     def _search_over(self, encoded: Encoded, options: JointOptions) -> JointSearch:
         """A search whose decoder knows what it has read of these frames before."""

@@ -141,9 +141,43 @@ def test_code_is_part_of_a_model_that_may_run_it(tmp_path: Path) -> None:
 def test_programs_of_a_command(tmp_path: Path) -> None:
     found = files_of_model(with_a_decoding_file(tmp_path), {})
     assert tmp_path / "translate.sh" in found and any(file.name == "sh" for file in found)
+    (tmp_path / "rules.txt").write_text("a b")
+    for pair in ("es-en", "fr-en", "es-de"):
+        (tmp_path / f"{pair}.bin").write_bytes(b"1")
+    inside = f"sh -c 'tool --rules={tmp_path}/rules.txt < {tmp_path}/{{source}}-{{target}}.bin | cat'"
+    path = speaker.write(tmp_path, {"type": "command", "command": inside}, "a cat")
+    found = files_of_model(path, {})
+    assert {tmp_path / name for name in ("rules.txt", "es-en.bin", "fr-en.bin", "es-de.bin")} <= set(found)
+    before = digest_of_weights(path, {})
+    (tmp_path / "es-de.bin").write_bytes(b"2")
+    assert digest_of_weights(path, {}) != before
     path = speaker.write(tmp_path, {"type": "command", "command": "no-such-program"}, "a cat")
     with pytest.raises(SimulstError, match="there is no program 'no-such-program'"):
         files_of_model(path, {})
+
+
+def test_the_policy_of_a_recogniser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file, what it imports, and what it reads."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_policy.py").write_text(
+        "from dataclasses import dataclass\nfrom own_helper import CUT\nfrom simulst.policy.commit import Commit\n"
+        "@dataclass(frozen=True)\nclass Mine(Commit):\n    label = 'mine'\n    files = ('own_data.txt',)\n"
+        "    def stable(self, beams): return beams[-1][0].tokens[:CUT]\n"
+    )
+    (tmp_path / "own_helper.py").write_text("CUT = 1\n")
+    monkeypatch.chdir(tmp_path)
+    Path("own_data.txt").write_text("1")
+    decoding = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "own_policy.Mine"}}
+    recogniser = {"model": str(experiment(tmp_path)), "decoding": decoding}
+    path = tmp_path / "cascade.yaml"
+    path.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": {"type": "command", "command": "cat"}}))
+    known = {digest_of_weights(path, {})}
+    for name in ("own_policy.py", "own_helper.py", "own_data.txt"):
+        with Path(name).open("a") as file:
+            file.write("\n")
+        known.add(digest_of_weights(path, {}))
+    assert len(known) == 4
+    del sys.modules["own_policy"], sys.modules["own_helper"]
 
 
 def test_own_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +194,9 @@ def test_own_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(digests) == 3
     (tmp_path / "own_model.py").write_text(text + "\n# changed\n")
     assert digest_of_weights("own_model:A", {}) not in digests
+    (tmp_path / "own_part.py").write_text("x = 1\n")
+    (tmp_path / "own_model.py").write_text("import own_part\n" + text)
+    assert tmp_path / "own_part.py" in files_of_model("own_door:A", {})
     del sys.modules["own_model"], sys.modules["own_door"]
 
 

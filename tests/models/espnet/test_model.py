@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,12 +23,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_espnet import frames_of
 
+import simulst
 from simulst import meter
 from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
 from simulst.models.espnet import encoding
+from simulst.models.espnet.loading import HONOURED, REFUSED
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.session import ESPnetSession
 from simulst.models.espnet.vocabulary import Vocabulary
@@ -555,6 +559,10 @@ def test_weights_that_are_not_finite(copy: Path, name: str, value: float, precis
         ({"speech_volume_normalize": 1.0}, r"speech_volume_normalize: '1\.0' is not implemented; train without it"),
         ({"preprocessor": "multi"}, "preprocessor: 'multi' is not implemented; train with 'default'"),
         ({"model": "discrete_asr"}, "model: 'discrete_asr' is not implemented"),
+        ({"use_adapter": True}, "use_adapter: 'True' is not implemented; train without it"),
+        ({"preprocessor_conf": {"force_single_channel": True}}, "preprocessor_conf: force_single_channel is not"),
+        ({"model_conf": {"lang_token_id": 7}}, "model_conf: lang_token_id 7 is not implemented"),
+        ({"frontend_conf": {"n_fft": 512, "log_base": 10}}, "frontend_conf: log_base is not implemented"),
         ({"token_type": "phn"}, "token_type: 'phn'"),
         ({"bpemodel": None}, "names no bpemodel"),
         ({"bpemodel": "data/tokens.txt"}, "not a SentencePiece model"),
@@ -574,6 +582,39 @@ def test_what_is_not_implemented(copy: Path, changes: dict[str, Any], words: str
     with pytest.raises(SimulstError, match=words) as raised:
         load_model(copy)
     assert str(copy) in str(raised.value)
+
+
+TRAINING = (
+    *("init", "ctc_conf", "st_joint_net_conf", "joint_net_conf", "aux_ctc_tasks", "ctc_sample_rate", "specaug"),
+    *("specaug_conf", "use_preprocessor", "src_token_type", "src_bpemodel", "non_linguistic_symbols", "cleaner", "g2p"),
+    *("src_g2p", "rir_scp", "rir_apply_prob", "noise_scp", "noise_apply_prob", "noise_db_range", "short_noise_thres"),
+    *("extra_asr_decoder", "extra_asr_decoder_conf", "extra_mt_decoder", "extra_mt_decoder_conf"),
+    *("extra_mt_encoder", "extra_mt_encoder_conf"),
+    *("preencoder_conf", "postencoder_conf", "md_encoder_conf", "hier_encoder_conf"),  # of parts that are refused
+)
+
+
+def test_each_key_of_espnets_configuration_is_followed_refused_or_for_training() -> None:
+    """Those that ESPnet's tasks of translation and recognition have beside the trainer's, read from their source."""
+    [root] = find_spec("espnet2").submodule_search_locations  # type: ignore[union-attr]
+    keys = set()
+    for task in ("st", "asr"):
+        source = (Path(root) / f"tasks/{task}.py").read_text()
+        keys |= set(re.findall(r'"--(\w+)"', source))
+        for name in re.findall(r'ClassChoices\(\s*(?:name=)?"(\w+)"', source):
+            keys |= {name, f"{name}_conf"}
+    assert len(keys) > 30
+    decoding = {*HONOURED, *REFUSED}
+    assert not set(HONOURED) & set(REFUSED) and not decoding & set(TRAINING)
+    assert keys - decoding - set(TRAINING) == set()
+    assert decoding - keys == {"use_adapter"}, "which is the trainer's"
+
+
+def test_the_page_lists_each_key_that_changes_decoding() -> None:
+    page = (Path(simulst.__file__).parents[1] / "docs/models.md").read_text()
+    followed, _, refused = page.partition("**Keys of `config.yaml`**")[2].partition("\n\n")[0].partition("Refused")
+    assert sorted(re.findall(r"`(\w+)`", followed)) == sorted(HONOURED)
+    assert sorted(re.findall(r"`(\w+)`", refused)) == sorted(REFUSED)
 
 
 @pytest.mark.parametrize(
