@@ -179,7 +179,7 @@ def test_scores_from_the_audio_on(
     from original_scores import close, omnisteval_scores, simulstream_scores
 
     wavs = write_wavs(tmp_path, SIZES)
-    whisper = tiny_whisper.write(tmp_path / "whisper", eos=7.0)
+    whisper = tiny_whisper.write(tmp_path / "whisper", eos=5.0)
     options = {"model": str(whisper), "model_options": {"compute_type": "float32", "threads": 1}}
     processor = {**FAKE, **options, "decoding": {**LA2, "commit": {"type": "all", "whole_words": True}}}
     config = write_yaml(tmp_path / "eval.yaml", processor)
@@ -500,7 +500,7 @@ def test_faults_of_our_code_keep_their_trace(monkeypatch: pytest.MonkeyPatch) ->
     def fail(*about: object) -> None:
         raise ValueError("a fault")
 
-    monkeypatch.setattr(FakeModel, "work", fail)
+    monkeypatch.setattr(StreamProcessor, "_push", fail)
     processor = build_speech_processor(SimpleNamespace(**FAKE))
     with pytest.raises(ValueError) as caught:
         processor.process_chunk(np.full(48000, 0.1, dtype=np.float32))
