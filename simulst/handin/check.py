@@ -100,7 +100,7 @@ def difference(log: Path, again: Path) -> Iterator[str]:
     )
 
 
-def scores_of(log: Path, system: System, development: Path, bootstrap: int = 0) -> dict[str, Any]:
+def scores_of(log: Path, system: System, development: Path, bootstrap: int = 1000) -> dict[str, Any]:
     """The scores of a simulstream log. Raises SimulstError: as `score_recordings`."""
     from simulst.metrics.longform import score_recordings
 

@@ -242,7 +242,7 @@ def _write_logs(
             line["source"] = [Path(line["source"][0]).name, *line["source"][1:]]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         (place / AGENT_LOG).write_text(text, encoding="utf-8")
-    scores = scores_of(place / LOG, system, part / "development", bootstrap=1000)
+    scores = scores_of(place / LOG, system, part / "development")
     (place / SCORES).write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     lag = scores.get(system.metric)
     if lag is None or not system.holds(lag):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 
 from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
+from simulst.files.code import files_of_modules
 from simulst.files.folder import unwritable
 from simulst.files.yaml import load_yaml, read_yaml
 from simulst.models.registry import files_of_model, files_of_part
@@ -102,8 +102,8 @@ class Placer:
         Raises SimulstError: a part of it is not named by a relative path; what `files_of_model` raises.
         """
         if not Path(path).exists():  # one's own class
-            for file in files_of_model(path, options):
-                self.module(path.partition(":")[0], file)
+            for name, file in files_of_modules([path.partition(":")[0]]).items():
+                self.module(name, file)
             return path
         key = os.path.abspath(path)
         if key not in self._models:
@@ -127,8 +127,8 @@ class Placer:
 
     def decoding(self, decoding: Decoding) -> dict[str, Any]:
         """A decoding configuration whose files are those of the folder. Modules of one's own are placed, too."""
-        for name in decoding.modules:
-            self.module(name, Path(str(sys.modules[name].__file__)))
+        for name, file in decoding.code.items():
+            self.module(name, file)
         places = {file: self.part(file) for file in decoding.files if Path(file).exists()}
         folders = {str(Path(file).parent): str(Path(place).parent) for file, place in places.items()}
 
@@ -143,7 +143,8 @@ class Placer:
 
     def module(self, name: str, file: Path) -> None:
         """A module of one's own, where Python finds it under its name."""
-        self.file(file, Path("own", *name.split(".")).with_suffix(".py"))
+        place = Path("own", *name.split("."))
+        self.file(file, place / file.name if file.name == "__init__.py" else place.with_suffix(".py"))
 
     def file(self, source: Path, inside: Path) -> None:
         """One file. Raises SimulstError: it can't be written."""
