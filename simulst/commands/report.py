@@ -81,6 +81,7 @@ class _Choose(click.Command):
 )
 @segmentation_option
 @references_option
+@click.option("--out", type=PATH, help="Folder: gets what is chosen for each regime, as LOW-HIGH.yaml.")
 def choose(
     runs: tuple[Path, ...],
     metric: str,
@@ -88,6 +89,7 @@ def choose(
     regimes: tuple[str, ...],
     segmentation: Path | None,
     references: Path | None,
+    out: Path | None,
 ) -> None:
     """Name the best configuration of each latency regime.
 
@@ -95,13 +97,15 @@ def choose(
     whether the next one is worse. For runs over whole recordings the test needs --segmentation and --references.
     """
     from simulst.report.choose import choose as choose_runs
-    from simulst.report.choose import parse_regime, report
+    from simulst.report.choose import parse_regime, report, write_choices
     from simulst.report.table import find_runs
 
     wanted = [parse_regime(regime) for regime in regimes]
     check_together(segmentation, references)
     found = choose_runs(find_runs(runs), metric, wanted, segmentation, references, quality)
     click.echo(report(found, metric, quality))
+    if out is not None:
+        write_choices(out, found, metric, quality, segmentation, references)
 
 
 @click.command()
