@@ -47,7 +47,7 @@ from simulst.session import Model
 from simulst.streams import open_stream
 from speech import espeak
 
-SHARED_TASK = ("simulst score", "simulst simulstream", "simulstream_", "python -m simulstream", "type: simul")
+SHARED_TASK = ("simulst score", "simulstream_", "python -m simulstream", "type: simul")
 NOT_RUN = {
     ("README.md", "./test.sh"): "it runs this test",
     **{
@@ -55,10 +55,6 @@ NOT_RUN = {
         for page, begins in {"README.md": ("simulst score", "simulstream_"), "docs/simulstream.md": SHARED_TASK}.items()
         for begin in begins
     },
-    (
-        "docs/simulstream.md",
-        "simulst evaluate",
-    ): "extras/talks writes the talks; tests/data/test_talks.py makes such ones",
     ("docs/new_pair.md", "tools/install.sh"): "the whole page is run by tests/recipes/test_new_pair.py",
     ("docs/decoding.md", "simuleval --agent"): "tests/serve/test_simuleval.py runs SimulEval with our agent",
     (

@@ -161,7 +161,7 @@ def noted(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(NOTES)
         path.chmod(0o755)
-    for name in ("mini", "must_c", "voices", "prompts"):
+    for name in ("iwslt", "mini", "must_c", "voices", "prompts"):
         ignored = shutil.ignore_patterns("data", "exp", "models", "downloads", "__pycache__")
         shutil.copytree(ROOT / "egs" / name, tmp_path / "egs" / name, ignore=ignored)
     return tmp_path
@@ -202,6 +202,39 @@ def test_a_script_does_everything(noted: Path) -> None:
         ["runs", "score"],
         ["results", "write"],
     ]
+
+
+def test_iwslt_makes_its_own_small_folder_or_takes_the_organisers(noted: Path) -> None:
+    made = called(noted, "iwslt")
+    assert [line.split()[:3] for line in made if "choose" not in line] == [
+        ["python", "../prompts/local/prepare_prompts.py", "--downloads"],
+        ["python", "local/make_small.py", "--data"],
+        ["simulst", "data", "iwslt"],
+        ["python", "../../local/fetch_whisper.py", "--downloads"],
+        ["simulst", "sweep", "--data"],
+        ["simulst", "runs", "score"],
+        ["simulst", "results", "write"],
+    ]
+    assert (
+        "--data data/small " in made[4] and "--model models/whisper-base " in made[4] and "--published" not in made[-1]
+    )
+    options = [
+        "--folder",
+        "/data/mcif",
+        "--pairs",
+        "en-de cs-en en-ja",
+        "--model",
+        "org/m:x",
+        "--model-options",
+        "a=1 b=2",
+    ]
+    given = called(noted, "iwslt", *options)
+    assert given[0].startswith("simulst data iwslt /data/mcif data/mcif") and "fetch_whisper" not in "".join(given)
+    assert "--model org/m:x " in given[1] and given[1].endswith("--model-option a=1 --model-option b=2")
+    written = [line for line in given if line.startswith("simulst results")]
+    assert [line.count("--published") for line in written] == [1, 1, 0]
+    assert "--section m-x-en-de-mcif " in written[0] and "iwslt2026_cs-en.yaml" in written[1]
+    assert "../../conf/published/iwslt2026_en-ja.yaml: no such file, so no published figures are drawn" in given
 
 
 def test_offline_models_have_their_own_tokens(noted: Path) -> None:
