@@ -334,7 +334,7 @@ def test_choice_over_recordings(talks: Talks) -> None:
     files = ["--segmentation", str(talks.segmentation), "--references", str(talks.references)]
     command = ["choose", str(talks.folder / "sweep"), "--metric", "LongYAAL", "--regimes", "0-9000", *files]
     said = CliRunner().invoke(main, command).stdout
-    assert said.startswith("LongYAAL 0 to 9000 ms: LA-2_0 (best of 2)\n")
+    assert said.startswith("LongYAAL up to 9000 ms: LA-2_0 (best of 2)\n")
     assert "paired randomisation over 8 sentences" in said
     head, _, best, worse = CliRunner().invoke(main, ["table", str(talks.folder / "sweep")]).stdout.splitlines()
     assert [cell.strip() for cell in head.split("|")][-3:-1] == ["Missing", "Extra"]

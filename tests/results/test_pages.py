@@ -121,9 +121,9 @@ def test_every_committed_curve_shows_its_section() -> None:
 
 
 def test_readmes_are_short() -> None:
-    """At most 80 lines, with a table of ten rows."""
+    """At most 80 lines, with a table of ten rows or fewer."""
     for recipe in recipes(repository.ROOT):
-        assert len(read_recipe(repository.ROOT, recipe).rows) == 10
+        assert 0 < len(read_recipe(repository.ROOT, recipe).rows) <= 10
     for readme in (repository.ROOT / "egs").glob("*/README.md"):
         assert len(readme.read_text(encoding="utf-8").splitlines()) <= 80, readme
 
