@@ -23,7 +23,7 @@ import numpy as np
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError, sentence_of
-from simulst.hypotheses import Beam, Tokens
+from simulst.hypotheses import Beam, Tokens, without_end
 from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.policy.context import Context
@@ -262,13 +262,14 @@ class Stream(Pushed):
         self._available = self.session.available
         found = yield from self.session.find_steps(self._committed, self._search, self._stopping)
         commit, known = self.decoding.commit, len(self._committed)
-        self._best = found.best or self._committed
+        self._best = without_end(found.best) or self._committed
         self._beams = [*self._beams, found.beam][-commit.window :]
         stable = commit.stable(self._beams)
         if not (isinstance(stable, tuple) and all(isinstance(token, Integral) for token in stable)):
             raise SimulstError(f"commit: {commit!r}: stable() must return a tuple of tokens, not {stable!r:.80}.")
-        self._check_kept(stable)
-        new = stable[known : max(known, len(stable) - found.held_back)]
+        kept = without_end(stable[: max(known, len(stable) - found.held_back)])
+        self._check_kept(kept)
+        new = kept[known:]
         self._committed += self._stopping.first(commit.release(new, self._words))
         self._make_room()
         self._write()

@@ -192,17 +192,19 @@ class IBWBS(JointOptions):
 
     If the encoder sees everything, it encodes all audio again at each step, and a block is all of its frames.
 
-    step_back: how many of the last tokens are held back and searched again in the next block; <eos> counts as one of
-        them. If STOP ended the search, the tokens that STOP drops are searched again instead.
+    step_back: how many of the last tokens that COMMIT finds stable are held back and searched again in the next block.
+        COMMIT sees <eos> as a token, so <eos> is one of them if it is stable. If STOP ended the search, the tokens that
+        STOP drops are searched again instead.
     repetition: whether a hypothesis that repeats one of its tokens counts as unreliable. None: with blockwise encoders
         only, as in the paper (section 3.2).
-    final: how the last block ranks its hypotheses: by score ("raw") or by score per token ("per_token"). All other
-        blocks rank by score per token. Algorithm 1 (line 17) does so in every block.
+    final: how the last block is searched. "raw", "per_token": to the end of the sentence, as `JointBeamSearch` does,
+        ranked by score or by score per token. "literal": like every other block, as in algorithm 1 (lines 3 to 18):
+        unreliable hypotheses leave the search, and the score per token ranks all that left.
     """
 
     step_back: int = 2
     repetition: bool | None = None
-    final: Literal["raw", "per_token"] = "raw"
+    final: Literal["raw", "per_token", "literal"] = "raw"
 
     label = "IBWBS{changed:-}"
 
