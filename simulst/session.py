@@ -165,6 +165,10 @@ class Session(ABC):
     def text(self, tokens: Tokens) -> str:
         """Plain text. An incomplete character at the end becomes U+FFFD."""
 
+    def spell(self, text: str) -> Tokens:
+        """The tokens of a text, such as a reference, whose number is logged. Empty if they are not known."""
+        return ()
+
     def block_end(self, count: int) -> float:
         """The length (samples) at which the encoder will have written `count` more blocks than now.
 

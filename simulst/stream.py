@@ -136,6 +136,7 @@ class Stream(Pushed):
     unit: what is written at once, "word" or "char".
     emissions: all words written so far.
     reads: ms of source read at each decoding step, strictly rising.
+    writes: tokens committed at each of them; at the end of the source, as many as STOP lets a step write.
     pace: how far computation is behind, of the whole stream that this one is a part of. None: of this one.
     begin_ms: where this part begins in the whole stream.
     load_model: loads other models, for the policies that need one.
@@ -148,6 +149,7 @@ class Stream(Pushed):
     unit: str = "word"
     emissions: list[Emission] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
+    writes: list[int] = field(default_factory=list)
     segments: tuple[tuple[float, float], ...] = ()  # none: the stream is one utterance
     pace: Pace | None = None
     begin_ms: float = 0.0
@@ -160,6 +162,7 @@ class Stream(Pushed):
         self.decoding.check(self._search, self.session.gives)
         self._words = Words(self.session.text, self.unit)
         self._committed: Tokens = ()
+        self._counted = 0  # of these; `writes` has them
         session = self.session
         context = Context(
             words=self._words,
@@ -212,6 +215,10 @@ class Stream(Pushed):
             yield from self._take(int(need))
         if finished:
             yield from self._take(self._pending.size, final=True)
+
+    def count(self, text: str) -> int:
+        """The length of a text in the model's tokens; 0 if it is not known."""
+        return len(self.session.spell(text))
 
     def wait(self, seconds: float) -> None:
         """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""
@@ -305,8 +312,12 @@ class Stream(Pushed):
     def _write(self, final: bool = False) -> None:
         words = self._words.write(self._committed, self.decoding.commit.ends_word, final)
         delay = self._position()
+        written = len(self._committed) - self._counted
+        self._counted += written
         if not self.reads or delay > self.reads[-1]:
+            most = self.decoding.stop.most_tokens if final else None
             self.reads.append(delay)
+            self.writes.append(written if most is None else min(written, most))
         elapsed = delay + self.meter.seconds * 1000
         self.emissions += [Emission(word, delay, elapsed) for word in words]
 

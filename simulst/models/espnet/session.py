@@ -124,6 +124,9 @@ class ESPnetSession(Session):
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
 
+    def spell(self, text: str) -> Tokens:
+        return self._model.vocabulary.spell(text)
+
     def block_end(self, count: int) -> float:
         assert isinstance(self._encoding, BlockwiseEncoding)
         return self._encoding.block_end(count)

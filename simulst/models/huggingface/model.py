@@ -85,6 +85,9 @@ class HuggingFaceSession(WindowedSession):
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
 
+    def spell(self, text: str) -> Tokens:
+        return self._model.tokens(text, self._languages[1])
+
     def encode_steps(self) -> Steps[None]:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
         if self._states is None or self._states[0] != self.audio_key:
