@@ -164,6 +164,7 @@ class Stream(Pushed):
         self._committed: Tokens = ()
         self._counted = 0  # of these; `writes` has them
         session = self.session
+        session.restarts = self.decoding.segment.restart
         context = Context(
             words=self._words,
             meter=self.meter,
@@ -291,14 +292,14 @@ class Stream(Pushed):
         self._write(final=True)
 
     def _make_room(self) -> None:
-        """Move a full window, or one whose text ended while speech goes on.
+        """Move a full window, or if SEGMENT says so one whose text ended while speech goes on.
 
         The words of the audio that leaves it are committed: without the audio they would be lost.
         """
         if self._best != self._same[: len(self._best)]:
             self._same, self._since = self._best, self.session.length
         full = self.session.is_full()
-        if not full and not self.session.is_stuck(self._since):
+        if not full and not (self.session.restarts and self.session.is_stuck(self._since)):
             return
         spoken = self.session.spoken(self._best)
         self._check_kept(spoken)

@@ -602,7 +602,7 @@ def brute_odds(log_probs: torch.Tensor, text: Tokens, favourite: int | None) -> 
         if written == text:
             complete += p
         elif written[: len(text)] == text:
-            more += p
+            more += p if written[len(text)] != END else 0.0  # the layer's own <sos/eos>
             one += p if written[len(text)] == favourite else 0.0
     return math.log(complete) - math.log(more if favourite is None else one)
 
