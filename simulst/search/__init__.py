@@ -14,6 +14,7 @@ from simulst.policy.base import Options
 MOST_BEAM = 1000  # a larger beam would only fill the memory
 CTC_WEIGHT = 0.3  # where no other was chosen for the model
 LENGTH_RATIO = 1.0  # where the model has no usual one
+TOKENS_PER_SECOND = 25.0  # of speech: 1.0 for frames of 40 ms
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class BeamSearch(SearchOptions):
     beam: int = 5
     length_penalty: float = 1.0
     no_repeat_ngram: int = 0
-    max_tokens_per_second: float = 25.0
+    max_tokens_per_second: float = TOKENS_PER_SECOND
 
     needs = frozenset({Need.LIBRARY_SEARCH})
     short: ClassVar = {
@@ -84,7 +85,8 @@ class JointOptions(SearchOptions):
         None for both: what was chosen on development data for the model. They depend on each other, so if one is given,
         the other is 0.3 (0 without a CTC layer) or 0. These also stand where nothing was chosen.
     max_length_ratio: most tokens per encoder frame so far. It prevents endless repetition (Nguyen et al. 2021: 1.0 for
-        De, 1.6 for Pt). None: what is usual for the model, else 1.0.
+        De, 1.6 for Pt). None: what is usual for the model: 25 tokens a second of speech, however long its frames are;
+            1.0 for models of ESPnet whose frames last 40 ms or less; more for short texts that are translated to text.
     no_repeat_ngram: forbid n-grams of this length from coming twice; 0: allow them.
     terms_bonus: added to the decoder's log p for each token of a term of the recording's context (terms.py).
     """
