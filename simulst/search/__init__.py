@@ -200,8 +200,9 @@ class IBWBS(JointOptions):
     repetition: whether a hypothesis that repeats one of its tokens counts as unreliable. None: with blockwise encoders
         only, as in the paper (section 3.2).
     final: how the last block is searched. "raw", "per_token": to the end of the sentence, as `JointBeamSearch` does,
-        ranked by score or by score per token. "literal": like every other block, as in algorithm 1 (lines 3 to 18):
-        unreliable hypotheses leave the search, and the score per token ranks all that left.
+        ranked by score or by score per token. "literal": as algorithm 1 has it for every block (lines 3 to 18):
+        unreliable hypotheses leave the search, and the score per token ranks all that left. Repeated tokens, which the
+        algorithm does not have, do not count in it, as in BWBS: most sentences repeat one.
     """
 
     step_back: int = 2

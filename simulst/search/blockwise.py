@@ -162,7 +162,8 @@ class IncrementalBlockwiseBeamSearch:
         if search.frames == 0 or search.room <= len(committed):
             return Found([Hypothesis(committed)])
         stop = None if final else stop
-        stopped = yield from self._stopped(search.start(committed, attention), len(committed), stop)
+        repetition = bool(self._options.repetition) and not final
+        stopped = yield from self._stopped(search.start(committed, attention), len(committed), stop, repetition)
         if not stopped:  # there are too few frames for the committed tokens
             return Found([Hypothesis(committed)])
         self._seen |= {s.tokens for s in stopped if not s.ended}
@@ -196,7 +197,9 @@ class IncrementalBlockwiseBeamSearch:
             return None
         return best.attention[: len(committed) + 1]
 
-    def _stopped(self, running: Running, given: int, stop: Stopping | None) -> Steps[list[_Stopped]]:
+    def _stopped(
+        self, running: Running, given: int, stop: Stopping | None, repetition: bool
+    ) -> Steps[list[_Stopped]]:
         """Lines 4 to 15 of algorithm 1: all hypotheses that leave the search, one after the other."""
         search = self.search
         stopped: list[_Stopped] = []
@@ -211,7 +214,7 @@ class IncrementalBlockwiseBeamSearch:
                 return [*stopped, best]
             chosen = search.choose(scored)
             leaves, stays = [*self._leave(chosen.ended, ended=True), *self._leave(chosen.running)], []
-            repeated = repeats(chosen.running).tolist() if self._options.repetition else [False] * len(chosen.running)
+            repeated = repeats(chosen.running).tolist() if repetition else [False] * len(chosen.running)
             ranks = [*chosen.ended_ranks, *chosen.ranks]
             for place in sorted(range(len(ranks)), key=ranks.__getitem__):
                 b = leaves[place]

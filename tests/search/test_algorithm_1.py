@@ -72,7 +72,7 @@ def transcription(
             found = {}
             for b in best:
                 score = prefix_scores[b] = extended[b]
-                repeats = repetition and b[-1] in b[:-1]
+                repeats = repetition and b[-1] in b[:-1] and not (last and number == len(blocks))
                 if b[-1] == END or repeats or (score <= min_score and b not in seen):
                     min_score = max(min_score, score)
                     stopped[b] = score
