@@ -22,7 +22,6 @@ from simulst.policy.read import Block, Chunk, Offline, Read, Reading, Schedule, 
 from simulst.policy.segment import Pause, Whole
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
 from simulst.search import BeamSearch, JointBeamSearch
-from simulst.session import Session
 from simulst.stream import Stream
 
 PLAIN_COMMITS = st.one_of(

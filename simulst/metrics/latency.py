@@ -13,7 +13,9 @@ from statistics import fmean
 from simulst.log.instance import SAME_MS, Instance
 
 METRICS = ("AL", "AL_original", "AL_steps", "LAAL", "AP", "DAL")
-"""Keys of `instance_latency`; `corpus_latency` has each of them with the suffix _CA too, and RTF. AL_steps_CA is None."""
+"""Keys of `instance_latency`; `corpus_latency` has each of them with the suffix _CA too, and RTF.
+
+AL_steps_CA is None."""
 
 LONG_METRICS = ("LongYAAL", "LongLAAL", "StreamLAAL")
 """Those of whole recordings (longform.py), each also with the suffix _CA."""
@@ -88,9 +90,7 @@ def reference_length(instance: Instance, unit: str) -> int:
     return max(1, instance.reference_length(unit))
 
 
-def instance_latency(
-    instance: Instance, unit: str, computation_aware: bool = False
-) -> dict[str, float | None] | None:
+def instance_latency(instance: Instance, unit: str, computation_aware: bool = False) -> dict[str, float | None] | None:
     """All METRICS of one utterance. None if it wrote nothing, or if elapsed times are needed but were not logged.
 
     AL_steps is None if the log does not count the tokens of steps and reference, and with `computation_aware`.

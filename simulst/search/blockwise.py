@@ -197,9 +197,7 @@ class IncrementalBlockwiseBeamSearch:
             return None
         return best.attention[: len(committed) + 1]
 
-    def _stopped(
-        self, running: Running, given: int, stop: Stopping | None, repetition: bool
-    ) -> Steps[list[_Stopped]]:
+    def _stopped(self, running: Running, given: int, stop: Stopping | None, repetition: bool) -> Steps[list[_Stopped]]:
         """Lines 4 to 15 of algorithm 1: all hypotheses that leave the search, one after the other."""
         search = self.search
         stopped: list[_Stopped] = []

@@ -37,7 +37,8 @@ def test_lines() -> None:
     ]
     page = " ".join(findings_page(list(decided({"P": outcomes}))).split())
     assert page.startswith(
-        "5 findings: holds 1, does not hold 0, inconclusive 1, can't be tested 1, runs missing 1, for other languages 1."
+        "5 findings: holds 1, does not hold 0, inconclusive 1, can't be tested 1, runs missing 1, "
+        "for other languages 1."
     )
     assert "p is corrected for 2 tests;" in page
     assert page.count("**X1 inconclusive**") == page.count("**X1 can't be tested**") == 1

@@ -83,7 +83,9 @@ def enumerated(log_probs: torch.Tensor, tokens: Tokens, given: int, exact: bool)
         start, more = tokens[:place], tokens[: place + 1]
         p_more = sum(p for w, p in p_of.items() if w[: len(more)] == more)
         if exact:
-            p_more = sum(p for w, p in p_of.items() if w[:place] == start and w[place : place + 1] not in ((), (own_end,)))
+            p_more = sum(
+                p for w, p in p_of.items() if w[:place] == start and w[place : place + 1] not in ((), (own_end,))
+            )
         odds.append(math.log(p_of.get(start, 0.0) / p_more) if p_more else math.inf)
     return odds
 
