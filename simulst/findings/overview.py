@@ -12,7 +12,7 @@ from simulst.report.table import markdown
 
 SHORT = {"holds": "yes", "does not hold": "no", "inconclusive": "?", "can't be tested": "–"}
 LEGEND = (
-    "yes: it holds; no: it does not; ?: inconclusive, as the test says neither; –: can't be tested with these runs, and "
+    "yes: it holds; no: it does not; ?: inconclusive, the test says neither; –: can't be tested with these runs, and "
     "the page says why; empty: no runs of it, or the paper speaks of other languages."
 )
 
