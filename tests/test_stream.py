@@ -19,9 +19,9 @@ from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.context import Context, View
 from simulst.policy.read import Block, Chunk, Offline, Read, Reading, Schedule, WaitKAtTestTime, WaitStride
+from simulst.policy.segment import Pause, Whole
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
 from simulst.search import BeamSearch, JointBeamSearch
-from simulst.session import Session
 from simulst.stream import Stream
 
 PLAIN_COMMITS = st.one_of(
@@ -576,16 +576,29 @@ class EndingSession(FakeSession):
 
 
 @pytest.mark.parametrize("commit", [All(), Hold(2), LocalAgreement(2)])
-def test_speech_after_a_text_that_ended_is_not_lost(commit: Commit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speech_after_a_text_that_ended_is_not_lost(commit: Commit) -> None:
     model = FakeModel(unstable=0)
-    session = EndingSession(model, Meter())
-    stream = Stream(session, decoding(commit, Chunk(1000)))
+    stream = Stream(EndingSession(model, Meter()), replace(decoding(commit), segment=Whole(restart=True)))
     stream.push(audio(12000), finished=True)
     assert words(stream) == model.truth(12 * RATE).split()
-    monkeypatch.setattr(EndingSession, "is_stuck", Session.is_stuck)
-    lossy = Stream(EndingSession(model, Meter()), decoding(commit, Chunk(1000)))
-    lossy.push(audio(12000), finished=True)
-    assert len(lossy.committed) == 3
+
+
+@pytest.mark.parametrize(("commit", "kept"), [(All(), 3), (Hold(2), 1), (LocalAgreement(2), 3), (Hold(6), 0)])
+def test_of_a_sentence_only_what_commit_says_is_written_before_its_end(commit: Commit, kept: int) -> None:
+    """However long its text stays the same; and the model is shown all of its audio. That is the default."""
+    session = EndingSession(FakeModel(unstable=0), Meter())
+    stream = Stream(session, decoding(commit))
+    for _ in range(11):
+        stream.push(audio(1000))
+    assert (len(stream.committed), session.evicted) == (kept, 0)
+    stream.push(audio(1000), finished=True)
+    assert len(stream.committed) == 3
+
+
+def test_which_streams_restart_by_default() -> None:
+    assert not Whole().restart and Pause(0.5).restart
+    assert (Whole().label, Pause(0.5).label) == ("", "pause0.5")
+    assert (Whole(restart=True).label, Pause(0.5, restart=False).label) == ("restart", "pause0.5-norestart")
 
 
 def test_elapsed_is_delay_and_computation_so_far() -> None:

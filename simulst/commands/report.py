@@ -126,8 +126,8 @@ def choose(
 def findings(files: tuple[str, ...], runs: tuple[Path, ...], samples: int) -> None:
     """Test the findings of papers on finished runs.
 
-    Each holds, does not hold, or is not decided. The runs must be of one test set. docs/papers.md says how a finding is
-    declared and by what rule it is decided.
+    Each holds or does not hold, is inconclusive, or can't be tested. The runs must be of one test set. docs/papers.md
+    says how a finding is declared and by what rule it is decided.
     """
     from simulst.findings import decide, decided, findings_page, load_findings
 

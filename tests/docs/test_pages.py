@@ -198,6 +198,7 @@ def test_commands(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> 
                 assert capsys.readouterr().out, f"{page}: '{command}' printed nothing"
             elif program == "./run.sh":
                 check_recipe_options(arguments)
+                check_corpus(arguments)
             elif program == "python" and arguments[0].endswith(".py"):
                 check_script_options(command)
             else:
@@ -231,6 +232,14 @@ def check_recipe_options(words: Sequence[str]) -> None:
     for option, value in itertools.pairwise(words):
         if option in ("--stage", "--stop-stage", "--only"):
             assert re.search(rf"^ +\d+ {value} ", shown, flags=re.MULTILINE), f"{words}: no stage is called {value}"
+
+
+def check_corpus(words: Sequence[str]) -> None:
+    """A command that begins with the data of a corpus that nobody can fetch says where the corpus is."""
+    recipe = words[words.index("--recipe") + 1] if "--recipe" in words else "mini"
+    later = {"--help", "--stage", "--only"} & {*words}
+    if recipe.partition("/")[0] == "must_c" and "extras" not in recipe and not later:
+        assert "--root" in words, f"{' '.join(words)}: add --root"
 
 
 @functools.cache

@@ -71,7 +71,8 @@ def posteriors(seed: int, frames: int, size: int = len(LETTERS)) -> torch.Tensor
 
 
 def enumerated(log_probs: torch.Tensor, tokens: Tokens, given: int, exact: bool) -> list[float]:
-    """The odds by their definition: over all alignments of T frames."""
+    """The odds by their definition: over all alignments of T frames. The layer's own <sos/eos> is no way to go on."""
+    own_end = log_probs.shape[1] - 1
     p_of: dict[Tokens, float] = {}
     rows = log_probs.exp().tolist()
     for labels in itertools.product(range(log_probs.shape[1]), repeat=len(rows)):
@@ -82,7 +83,9 @@ def enumerated(log_probs: torch.Tensor, tokens: Tokens, given: int, exact: bool)
         start, more = tokens[:place], tokens[: place + 1]
         p_more = sum(p for w, p in p_of.items() if w[: len(more)] == more)
         if exact:
-            p_more = sum(p for w, p in p_of.items() if w != start and w[:place] == start)
+            p_more = sum(
+                p for w, p in p_of.items() if w[:place] == start and w[place : place + 1] not in ((), (own_end,))
+            )
         odds.append(math.log(p_of.get(start, 0.0) / p_more) if p_more else math.inf)
     return odds
 

@@ -119,3 +119,12 @@ def test_audio_that_grows(both: tuple[ESPnet, Any], cuts: list[int], samples: in
         reach = model.full_context.least + model.features.n_fft // model.features.hop  # at each of the two ends
         computed = sum(max(0, call.args[3] - call.args[2]) for call in asked.call_args_list)
         assert computed <= (end - start) // model.features.hop + 3 * reach
+
+
+def test_a_text_may_have_25_tokens_a_second_however_long_frames_are(both: tuple[ESPnet, Any]) -> None:
+    """And no fewer than a token a frame, as Nguyen et al. 2021 have it."""
+    model, _ = both
+    seconds, least = 4.0, model.search.length_ratio
+    frames = len(model.encode(np.zeros(round(seconds * 16000), np.float32)))
+    assert least >= 1 and least * (frames + 3) >= 25 * seconds
+    assert least == 1 or least * frames <= 25 * seconds
