@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the environment .venv beside this folder. Does nothing where it is already right. Interrupted, it goes on when it is
 # called again.
-#   PYTHON=python3.11 tools/install.sh      choose the interpreter (3.11 or newer)
+#   PYTHON=python3.11 tools/install.sh      choose the interpreter (3.11 to 3.13)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=${PYTHON:-python3}
@@ -16,8 +16,8 @@ if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && "$venv/bin/python" -I -c "$our
     exit 0
 fi
 
-if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    echo "error: $python is $("$python" --version 2>&1); set PYTHON to a Python 3.11 or newer." >&2
+if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'; then
+    echo "error: $python is $("$python" --version 2>&1); set PYTHON to a Python 3.11, 3.12 or 3.13." >&2
     exit 1
 fi
 

@@ -240,7 +240,9 @@ def counts_tables(corpus: Path) -> list[Table]:
                 rows.append((pair, *(shape.format(**row) for row in of_pair)))
             tables.append(Table((head, *SPLITS), tuple(rows)))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SimulstError(f"{path}: not the counts of a corpus; run stage 1 with --force.") from error
+        raise SimulstError(
+            f"{path}: not the counts of a corpus; ./run.sh --recipe voices --only data --force makes them."
+        ) from error
     return tables
 
 
