@@ -56,10 +56,14 @@ step() {
     shift
     if ! "$@" 2>&1 | tee -a "$log" | follow; then
         echo "error: '$*' failed; all that it printed is in $log, which ends with:" >&2
-        grep -v 'WARNING: Location .* is ignored' "$log" | tail -n 12 >&2
+        sed 's/\x1b\[[0-9;]*m//g; /WARNING: Location .* is ignored/d' "$log" | tail -n 12 >&2
         exit 1
     fi
 }
+
+# The user's settings for pip that would install elsewhere are not for this environment.
+export PIP_USER=0
+unset PIP_TARGET PIP_PREFIX PIP_ROOT
 
 trap 'echo; echo "tools/install.sh: interrupted; call it again to go on" >&2; exit 130' INT
 echo "tools/install.sh: making $venv (the first time about 4 minutes and 6 GB; a first run of mini makes it 8 GB)"
