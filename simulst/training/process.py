@@ -5,7 +5,7 @@ killed while it writes a checkpoint can resume from the checkpoint before, and h
 Second, each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a
 process whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py). Fourth,
 BLSTM encoders train faster on the CPU (see packed_lstm.py). Fifth, it ends if what started it has died (see
-`end_without_reader`). Sixth, its managers end with it (see `end_with_parent`). Seventh, RapidFuzz stands for editdistance
+`end_without_reader`). Sixth, its managers end with it (see `end_with_parent`). Seventh, RapidFuzz counts edits
 (see `count_edits`).
 """
 
