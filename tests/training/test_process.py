@@ -107,9 +107,10 @@ def test_managers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
 def test_espnets_error_rates_are_counted_without_editdistance(tmp_path: Path) -> None:
     program = """
 def main():
+    import numpy
     from espnet.nets.e2e_asr_common import ErrorCalculator
     rates = ErrorCalculator(["<blank>", "a", "b", "<space>", "<eos>"], "<space>", "<blank>", True, True)
-    print(rates([[1, 3, 1, 4]], [[1, 3, 2, 4]]))  # "a a" for "a b"
+    print(rates(numpy.array([[1, 3, 1, 4]]), numpy.array([[1, 3, 2, -1]])))  # "a a" for "a b"
 """
     (tmp_path / "rates.py").write_text(program)
     command = [sys.executable, "-m", "simulst.training.process", "rates"]
