@@ -47,7 +47,7 @@ def results() -> None:
 @click.option("--predictor", type=PATH, help="Folder of the boundary predictor.")
 @click.option("--table", "tables", multiple=True, type=PATH, help="File with more tables (JSON; repeatable).")
 @click.option("--published", multiple=True, type=PATH, help="File of others' figures for the curve (YAML; repeatable).")
-@click.option("--text", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="File to show as it is.")
+@click.option("--text", type=PATH, help="File to show as it is.")
 def write(
     runs: tuple[Path, ...],
     recipe: str,

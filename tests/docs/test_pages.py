@@ -81,7 +81,7 @@ OTHERS_OPTIONS = {
     "--local-dir": "Hugging Face",
     "--copy_files": "CTranslate2",
     "--fix_simuleval_emission_ca": "OmniSTEval",
-    **dict.fromkeys(("--encoder_conf", "--batch_bins", "--accum_grad"), "ESPnet"),
+    **dict.fromkeys(("--encoder_conf",), "ESPnet"),
     **dict.fromkeys(("--nodes", "--ntasks-per-node", "--gres", "--cpus-per-task"), "Slurm"),
 }
 """Options in the text that are not this repository's, and whose they are."""

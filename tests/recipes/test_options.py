@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,7 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from simulst.commands.main import main
 from simulst.config import load_sweep, parse_values
 from simulst.findings import load_findings
 from simulst.policy.ctc_guide import CTCGuide
@@ -147,7 +150,7 @@ def test_all_cores_decode_whatever_the_number_of_threads(name: str, monkeypatch:
 
 
 NOTES = """#!/bin/sh
-echo "$(basename "$0") $@"
+if [ "$1" = rehearse ]; then cat > ../../rehearsed; else echo "$(basename "$0") $@"; fi
 """
 
 
@@ -423,6 +426,68 @@ def test_results_name_the_options_that_made_them(noted: Path) -> None:
     assert all(line.endswith(f"--command ./run.sh --recipe mini {expected}") for line in lines) and len(lines) == 4
     line = called(noted, "mini/paper_a", "--prefixes", "all", "--only", "results")[0]
     assert line.endswith("--command ./run.sh --recipe mini/paper_a --prefixes all")
+
+
+def rehearsed(root: Path, name: str, *options: str) -> str:
+    """What a script says of the calls that it will make, without making them; they are read by the real program."""
+    run(root, name, *options)
+    with contextlib.chdir(root / "egs" / name.split("/")[0]):
+        done = CliRunner().invoke(main, ["rehearse"], input=(root / "rehearsed").read_text())
+    return str(done.exception or "")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_is_called_by_default_is_called_rightly(noted: Path, name: str) -> None:
+    model = noted / "egs/mini/exp/en-de"
+    touch(model / "st/chosen.pth", model / "offline/chosen.pth")
+    touch(noted / "egs/must_c/exp/en-de/st/chosen.pth", noted / "egs/must_c/exp/en-de/offline/chosen.pth")
+    gpu = ["--ngpu", "0"] if "--ngpu" in shown(name) else []
+    assert rehearsed(noted, name, *gpu) == ""
+    assert (noted / "rehearsed").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mini", ["--decodings", "none.yaml"], "stage 8, decode: none.yaml: no such configuration file"),
+        ("mini", ["--config", "none.yaml"], "stage 4, stats: none.yaml: no such training configuration"),
+        ("mini", ["--config", "bad.yaml"], "stage 4, stats: bad.yaml: not a mapping of options"),
+        ("mini", ["--limits", "--limt 5"], "stage 8, decode: simulst sweep: No such option '--limt'"),
+        ("mini", ["--findings", "none.yaml"], "stage 10, results: none.yaml: no such file of findings"),
+        ("mini", ["--counts", "1 x"], "stage 7, choose: simulst train average: Invalid value for '--counts'"),
+        (
+            "mini/paper_a",
+            ["--config", "../../conf/train/mini_st.yaml"],
+            "stage 6, train: ../../conf/train/mini_st.yaml: ",
+        ),
+        ("mini/paper_b", ["--decodings", "bad.yaml"], "stage 8, decode: bad.yaml: a grid must be"),
+        ("mini/paper_d", ["--wait-decodings", "none.yaml"], "stage 8, decode: none.yaml: no such"),
+        (
+            "mini/paper_d",
+            ["--predictor-options", "--hiden 3"],
+            "stage 6, train: simulst prefix predictor: No such option",
+        ),
+        ("must_c", ["--findings", "bad.yaml", "--ngpu", "0"], "stage 10, results: bad.yaml: a file of findings is"),
+        ("prompts", ["--decodings", "bad.yaml"], "stage 8, decode: bad.yaml: a grid must be"),
+        ("prompts/extras/regimes", ["--decodings", "bad.yaml"], "stage 8, decode: bad.yaml: a grid must be"),
+        ("voices/cascade", ["--recognisers", "bad.yaml"], "stage 8, decode: bad.yaml: a grid must be"),
+        ("voices/finetune", ["--config", "none.yaml"], "stage 6, train: none.yaml: no such"),
+    ],
+)
+def test_what_the_last_stage_needs_is_looked_at_before_the_first(
+    noted: Path, name: str, options: list[str], message: str
+) -> None:
+    (noted / "egs" / name.split("/")[0] / "bad.yaml").write_text("- 1\n")
+    assert rehearsed(noted, name, *options).startswith(message)
+
+
+def test_a_mistyped_option_ends_before_anything_is_written(tmp_path: Path) -> None:
+    places = ["--data", str(tmp_path / "data"), "--exp", str(tmp_path / "exp")]
+    for options, stage in ((["--decodings", "none.yaml"], "8, decode"), (["--findings", "none.yaml"], "10, results")):
+        done = run(ROOT, "mini", *places, *options)
+        assert done.returncode == 1 and not done.stdout and not [*tmp_path.iterdir()]
+        assert done.stderr.startswith(f"simulst: error: stage {stage}: none.yaml: no such")
+    fails(run(ROOT, "mini", *places, "--asr-model", "none.pth"), "--asr-model none.pth: no such file")
 
 
 def fails(result: subprocess.CompletedProcess[str], message: str) -> None:

@@ -104,6 +104,21 @@ def test_managers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     assert output and process.returncode == -signal.SIGTERM
 
 
+def test_espnets_error_rates_are_counted_without_editdistance(tmp_path: Path) -> None:
+    program = """
+def main():
+    import numpy
+    from espnet.nets.e2e_asr_common import ErrorCalculator
+    rates = ErrorCalculator(["<blank>", "a", "b", "<space>", "<eos>"], "<space>", "<blank>", True, True)
+    print(rates(numpy.array([[1, 3, 1, 4]]), numpy.array([[1, 3, 2, -1]])))  # "a a" for "a b"
+"""
+    (tmp_path / "rates.py").write_text(program)
+    command = [sys.executable, "-m", "simulst.training.process", "rates"]
+    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
+    assert output.splitlines()[-1] == "(0.5, 0.5)"
+
+
 def test_the_processes_that_a_training_starts_write_so_too(tmp_path: Path) -> None:
     (tmp_path / "spawning.py").write_text(SPAWNING)
     command = [sys.executable, "-m", "simulst.training.process", "spawning"]
