@@ -2,11 +2,12 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +21,8 @@ ROOT = HERE.parent
 PATHS = [str(path) for path in (HERE, ROOT, ROOT / "local", *sorted(ROOT.glob("egs/*/local")))]
 sys.path[:0] = PATHS
 os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
+# What a shell or nohup starts in the background ignores Ctrl-C, and so would all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Several workers test at once (pytest-xdist); threads that wait for each other would only take processors from them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -48,6 +51,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them."""
+    import waiting
+
     file = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]]
@@ -56,16 +61,32 @@ def processes(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes
         subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path)
         for command in commands
     ]
-    deadline = time.monotonic() + 60
-    while not file.exists():
-        assert time.monotonic() < deadline and all(process.poll() is None for process in started)
-        time.sleep(0.05)
-    address = json.loads(file.read_text())["address"]
-    from dask.distributed import Client
+    try:
+        # Until it is written whole.
+        waiting.until(lambda: file.is_file() and file.read_text().rstrip().endswith("}"), tmp_path, *started)
+        address = json.loads(file.read_text())["address"]
+        from dask.distributed import Client
 
-    with Client(address) as client:
-        client.wait_for_workers(2, timeout=60)
-    yield address, started[1:]
-    for process in started:
-        process.kill()
-        process.wait()
+        with Client(address, timeout=waiting.HANGS) as client:
+            client.wait_for_workers(2, timeout=waiting.HANGS)
+        yield address, started[1:]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock of streams that stands still: only `sleep`, also that of the fake model, and `now += seconds` move it."""
+    import fake
+
+    from simulst import meter
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    clock = SimpleNamespace(now=100.0, sleep=sleep, perf_counter=lambda: clock.now, monotonic=lambda: clock.now)
+    for module in (meter, fake):
+        monkeypatch.setattr(module, "time", clock)
+    return clock

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -169,22 +169,20 @@ def test_old_audio_is_let_go() -> None:
         assert stream._audio.size <= 3 * CHUNK
 
 
-def test_computation_is_counted_once_and_charged_to_all() -> None:
+def test_computation_is_counted_once_and_charged_to_all(clock: SimpleNamespace) -> None:
     samples = audio(3000, 20000, 9000, 20000, 9000)
     how, memo = Decoding(Chunk(300), All()), Memo()
     streams = [segmented(model(sleep=0.01), how, PAUSE, memo) for _ in range(2)]
-    started = time.perf_counter()
+    started = clock.now
     decode(streams[0], samples, [])
-    first = time.perf_counter() - started
-    started = time.perf_counter()
+    spent = clock.now - started
     decode(streams[1], samples, [])
-    second = time.perf_counter() - started
+    assert clock.now == started + spent
     searches = len(streams[0].reads)
-    assert searches * 0.01 <= streams[0].meter.seconds <= first
-    assert second < 0.5 * first
-    assert streams[1].meter.seconds >= searches * 0.01
+    assert [stream.meter.seconds for stream in streams] == pytest.approx([searches * 0.01] * 2)
+    assert spent == pytest.approx(searches * 0.01)
     last = streams[0].emissions[-1]
-    assert last.elapsed_ms - last.delay_ms == pytest.approx(1000 * streams[0].meter.seconds, rel=0.05)
+    assert last.elapsed_ms - last.delay_ms == pytest.approx(1000 * spent)
 
 
 def test_who_pauses(tmp_path: Path) -> None:
