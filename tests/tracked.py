@@ -8,7 +8,7 @@ import subprocess
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @functools.cache
@@ -18,7 +18,7 @@ def _listing() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if (ROOT / name).is_file()))
 
 
-def tracked(*patterns: str) -> list[Path]:
+def files(*patterns: str) -> list[Path]:
     """The files that git tracks (a new one after `git add`), sorted. `*` stands for a part of one folder's name."""
     parts = [pattern.split("/") for pattern in patterns]
 
@@ -28,9 +28,10 @@ def tracked(*patterns: str) -> list[Path]:
     return [ROOT / name for name in _listing() if fits(name.split("/"))]
 
 
-def copy(out: Path, *folders: str) -> None:
-    """Copy what git tracks in these folders of the checkout to the same places in `out`."""
+def copy(out: Path, *folders: str, leave_out: str = "") -> None:
+    """Copy what git tracks, or what it tracks in these folders, to the same places in `out`. leave_out: a folder."""
     for name in _listing():
-        if any(name.startswith(f"{folder}/") for folder in folders):
+        wanted = not folders or any(name.startswith(f"{folder}/") for folder in folders)
+        if wanted and not (leave_out and name.startswith(f"{leave_out}/")):
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, out / name)
