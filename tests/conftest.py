@@ -10,11 +10,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from simulst.machine.light_import import UNUSED, leave_out_unused, skip_type_checks
 
-SLOW = ("test_mini.py", "test_must_c.py", "test_new_pair.py", "test_machines.py", "test_recognise.py", "test_places.py")
-"""Files whose tests take minutes, the slowest first: begun last, they would keep the other workers waiting."""
+SLOW = (
+    *(f"recipes/test_{name}.py" for name in ("mini", "whisper", "paper_a", "new_pair", "must_c")),
+    *("runs/test_places.py", "docs/test_pages.py", "training/test_machines.py", "egs/mini/test_make_mini.py"),
+    "egs/voices/test_prepare_voices.py",
+)
+"""Files whose tests take long, the slowest first: begun last, they would keep the other workers waiting."""
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -34,7 +39,12 @@ leave_out_unused(keep=UNUSED)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the slow files."""
     order = {name: place for place, name in enumerate(SLOW)}
-    items.sort(key=lambda item: order.get(item.path.name, len(SLOW)))
+    items.sort(key=lambda item: order.get(item.path.relative_to(HERE).as_posix(), len(SLOW)))
+
+
+# A busy machine is no fault of what is tested.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 @pytest.fixture

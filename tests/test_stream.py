@@ -128,7 +128,7 @@ def unit_of(model: FakeModel) -> str:
 TOKENS = st.lists(st.integers(0, 11), max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.lists(TOKENS, max_size=3), min_size=1, max_size=6), COMMITS, st.booleans())
 def test_nothing_committed_or_written_is_taken_back(beams: list[list[list[int]]], commit: Commit, chars: bool) -> None:
     stream = scripted(beams, commit, CHARS if chars else WORDS, "char" if chars else "word")
@@ -140,7 +140,7 @@ def test_nothing_committed_or_written_is_taken_back(beams: list[list[list[int]]]
     check_words(stream, stream.session.text(stream.committed))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(MODELS, DECODINGS, st.integers(0, 4000), st.lists(st.integers(0, 64000), max_size=12))
 def test_cutting_into_pushes_does_not_matter(model: FakeModel, how: Decoding, ms: int, cuts: list[int]) -> None:
     samples = audio(ms)
@@ -177,7 +177,7 @@ def test_the_session_is_told_the_end() -> None:
     assert stream.session.final
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(MODELS, DECODINGS, st.integers(1, 4000))
 def test_written_is_what_was_committed(model: FakeModel, how: Decoding, ms: int) -> None:
     stream = Stream(model.session(), how, unit_of(model))
@@ -237,7 +237,7 @@ def test_whole_words_are_committed_with_the_beginning_of_the_next() -> None:
     assert committed == [(), (), (), (6, 7, 8, 9), (6, 7, 8, 9, 0, 1, 2)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(MODELS, PLAIN_COMMITS, st.integers(1, 4000))
 def test_with_whole_words_committed_is_written(model: FakeModel, commit: Commit, ms: int) -> None:
     stream = Stream(model.session(), Decoding(Chunk(200), replace(commit, whole_words=True)), "word")
@@ -721,7 +721,7 @@ def test_wait_k_with_characters() -> None:
 
 @pytest.mark.parametrize("unit", ["word", "char"])
 @pytest.mark.parametrize("n", [1, 2])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(k=st.integers(1, 6), seed=st.integers(0, 99), unstable=st.integers(0, 3), ms=st.integers(0, 4000))
 def test_no_more_than_n_words_a_step(unit: str, n: int, k: int, seed: int, unstable: int, ms: int) -> None:
     model = FakeModel(seed=seed, unstable=unstable)

@@ -70,7 +70,7 @@ def simuleval_scores(instances: list[Instance], unit: str, computation_aware: bo
 
 @pytest.mark.parametrize("unit", ["word", "char"])
 @pytest.mark.parametrize("computation_aware", [False, True])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_one_utterance_equals_simuleval(data: st.DataObject, unit: str, computation_aware: bool) -> None:
     instance = data.draw(entries(unit))
@@ -83,7 +83,7 @@ def test_one_utterance_equals_simuleval(data: st.DataObject, unit: str, computat
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_corpus_equals_simuleval(data: st.DataObject, unit: str) -> None:
     instances = data.draw(st.lists(entries(unit, min_units=0), min_size=1, max_size=4))
@@ -94,7 +94,7 @@ def test_corpus_equals_simuleval(data: st.DataObject, unit: str) -> None:
         assert {n: ours[n + suffix] for n in theirs} == pytest.approx(theirs, rel=1e-9, abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     reads=st.lists(st.integers(1, 300), min_size=1, max_size=10).map(sorted),
     writes=st.lists(st.integers(0, 3), min_size=10, max_size=10),

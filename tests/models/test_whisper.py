@@ -790,7 +790,7 @@ def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
 # Streams
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.lists(st.integers(0, 56000), max_size=8), st.sampled_from([LocalAgreement(2), Hold(2), All()]))
 @example([0, 0, 16000, 32000, 32001], SharedPrefix(2))
 def test_cutting_into_pushes_does_not_matter(whisper: Whisper, cuts: list[int], commit: Commit) -> None:

@@ -52,9 +52,7 @@ def task(corpus: Path) -> Task:
     return Task(str(corpus / "exp" / "st"), "en", "de")
 
 
-def test_shards_processes_and_interruptions_change_nothing(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_and_interruptions_change_nothing(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = extract(task(corpus), corpus / "train", tmp_path / "whole", Options(48, 2))
     assert counts["utterances"] == 4 and counts["short"] == 0 and counts["prefixes"] == 3 + 6 + 1 + 8
     whole = (tmp_path / "whole" / "prefixes.jsonl").read_text()
@@ -77,10 +75,6 @@ def test_shards_processes_and_interruptions_change_nothing(
     assert extract(task(corpus), corpus / "train", tmp_path / "killed", Options(48, 2)) == counts
     assert (tmp_path / "killed" / "prefixes.jsonl").read_text() == whole
     assert len(done) == 3 + 2, "what was done is not done again"
-
-    monkeypatch.setattr(module, "_work", work)
-    assert extract(task(corpus), corpus / "train", tmp_path / "two", Options(48, 2), Cluster(2)) == counts
-    assert (tmp_path / "two" / "prefixes.jsonl").read_text() == whole
 
 
 def test_other_options_are_refused_by_name(corpus: Path, tmp_path: Path) -> None:

@@ -102,20 +102,20 @@ def test_a_killed_scheduler_is_one_sentence(data: Path, processes: tuple[str, li
     with Client(processes[0]) as client:
         number = client.run_on_scheduler(os.getpid)
     note = data.parent / "note"
-    args = command(data, "out", "--scheduler", processes[0], *options(log=note, sleep=0.3))
+    gate = data.parent / "gate"
+    model = options(log=note, gate=gate, gate_from=2)
+    args = command(data, "out", "--scheduler", processes[0], *model)
     quick = "from simulst.machine import cluster; cluster.CONNECT_SECONDS = 1; from simulst.commands.main import entry"
     whole = [sys.executable, "-c", f"{quick}; entry()", *map(str, args)]
-    run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (note.is_file() and len(note.read_text().split()) >= 3):
-        assert run.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    os.kill(number, signal.SIGKILL)
-    error = run.communicate(timeout=60)[1].replace("\r", "\n")
-    lines = [line for line in error.split("\n") if line.strip() and "utt" not in line]
-    assert run.returncode == 1 and len(lines) == 1, error
-    assert "error: the Dask scheduler went away (" in lines[0] and lines[0].endswith("same command again to go on.")
-    assert simulst(*command(data, "out", *options(log=note, sleep=0.3)))[0] == 0
+    with waiting.closed(gate):
+        run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
+        waiting.until(lambda: lines(note) >= 3, data.parent, run)
+        os.kill(number, signal.SIGKILL)
+        error = run.communicate(timeout=waiting.HANGS)[1].replace("\r", "\n")
+    left = [line for line in error.split("\n") if line.strip() and "utt" not in line]
+    assert run.returncode == 1 and len(left) == 1, error
+    assert "error: the Dask scheduler went away (" in left[0] and left[0].endswith("same command again to go on.")
+    assert simulst(*command(data, "out", *model))[0] == 0
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ def without_paths(folder: Path) -> list[Instance]:
     return [replace(instance, source=[]) for instance in timeless(folder)]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(kept=st.integers(0, 6), half=st.booleans(), change=st.sampled_from(CHANGES), name=st.sampled_from(NAMES))
 def test_refused_or_as_if_it_had_begun_so(data: Path, kept: int, half: bool, change: Any, name: str) -> None:
     folder = data.parent / "copies" / str(next(NUMBERS))

@@ -113,7 +113,7 @@ def committed(active: Tokens, found: Found, hold: int) -> Tokens:
 
 
 @pytest.mark.parametrize("ours", [in_blocks, encoded_again])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 10**9),
     count=st.integers(1, 6),

@@ -99,7 +99,7 @@ def decode(stream: SegmentedStream, samples: np.ndarray, cuts: list[int]) -> lis
     return [(e.text.strip(), e.delay_ms) for e in stream.emissions]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.integers(1, 9000), min_size=1, max_size=12),
     st.lists(st.integers(1, 60000), max_size=8),
@@ -240,7 +240,7 @@ def test_speech_without_a_break(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "".join(e.text for e in stream.emissions).strip() == " ".join(texts)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 9), st.sampled_from([0.3, 2.0, 60.0]), st.sampled_from([("word", " the cat"), ("char", "你好")]))
 def test_history(words: int, seconds: float, written: tuple[str, str]) -> None:
     """What an utterance's model is shown: the last words, none of them too old."""

@@ -190,7 +190,7 @@ def test_the_script(tmp_path: Path) -> None:
 def test_ctrl_c_ends_in_one_sentence(tmp_path: Path) -> None:
     """A terminal sends the signal to all processes of the command; so does this test."""
     program = Path(__file__).parents[3] / "egs/mini/local/make_mini.py"
-    args = [sys.executable, program, "--out", tmp_path / "mini", "--pairs", "en-de", "--jobs", "2", "--train", "2000"]
+    args = [sys.executable, program, "--out", tmp_path / "mini", "--pairs", "en-de", "--jobs", "2", "--train", "500"]
     run = subprocess.Popen(
         list(map(str, args)),
         stderr=subprocess.PIPE,
