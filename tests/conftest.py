@@ -1,6 +1,7 @@
 """Makes tests/fake.py and the recipes' modules importable here and in worker processes; fixtures of several tests."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -28,6 +29,7 @@ sys.path[:0] = PATHS
 os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
 # What a shell or nohup starts in the background ignores Ctrl-C, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+logging.raiseExceptions = False  # of handlers whose stream was that of an earlier test
 # Several workers test at once (pytest-xdist); threads that wait for each other would only take processors from them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -45,6 +47,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # A busy machine is no fault of what is tested.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+
+def pytest_runtest_setup() -> None:
+    """No log goes to the stderr of an earlier test: on a busy machine, runs warn of it."""
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture

@@ -173,12 +173,12 @@ PREFIX += [
     "--model-options",
     recipe.TINY,
     "--offline-options",
-    "--max_epoch 2 --batch_bins 500000",
+    "--max_epoch 2 --batch_bins 500000 --use_matplotlib false",
     "--predictor-options",
 ]
 PREFIX += ["--mels 40 --channels 4 --embedding 16 --hidden 16 --max-epochs 1"]
 for part in ("prefix", "wait"):
-    PREFIX += [f"--{part}-options", "--max_epoch 1 --batch_bins 500000"]
+    PREFIX += [f"--{part}-options", "--max_epoch 1 --batch_bins 500000 --use_matplotlib false"]
 
 
 def test_prefix_alignment(mini: Path) -> None:

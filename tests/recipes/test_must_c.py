@@ -20,7 +20,7 @@ from simulst.models.espnet.model import ESPnet
 PAIRS = ("en-de", "en-ja")
 STAGES = ("data", "audio", "tokens", "stats", "pretrain", "train", "choose", "decode", "score", "results")
 TRAIN = 16  # lines of each pair
-SHORT = "--max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0"
+SHORT = "--max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0 --use_matplotlib false"
 
 
 @pytest.fixture(scope="module")
