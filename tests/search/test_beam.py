@@ -18,7 +18,7 @@ from simulst.search.calls import run_alone
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 40),
