@@ -24,7 +24,11 @@ SLOW = (
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-PATHS = [str(path) for path in (HERE, ROOT, ROOT / "local", *sorted(ROOT.glob("egs/*/local")))]
+sys.path.insert(0, str(HERE))
+import tracked  # noqa: E402
+
+RECIPES = sorted({path.parent for path in tracked.files("egs/*/local/*.py")})
+PATHS = [str(path) for path in (HERE, ROOT, ROOT / "local", *RECIPES)]
 sys.path[:0] = PATHS
 os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
 # What a shell or nohup starts in the background ignores Ctrl-C, and so would all that tests start.
