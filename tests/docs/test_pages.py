@@ -29,6 +29,7 @@ import pytest
 import soundfile
 import tiny_whisper
 import torch
+import tracked
 import yaml
 
 import simulst.models
@@ -298,7 +299,7 @@ def options_of(command: click.Command) -> set[str]:
 
 @functools.cache
 def all_options() -> set[str]:
-    found_in = [*(pages.ROOT / "egs").glob("[a-z]*/*.sh"), *(pages.ROOT / "egs").glob("[a-z]*/extras/*.sh")]
+    found_in = tracked.files("egs/[a-z]*/*.sh", "egs/[a-z]*/extras/*.sh")
     scripts = [script.relative_to(pages.ROOT / "egs") for script in found_in]
     recipes = [
         str(script.with_suffix("")).removesuffix("/run")
@@ -306,7 +307,7 @@ def all_options() -> set[str]:
         if os.access(pages.ROOT / "egs" / script, os.X_OK)
     ]
     found = {option for recipe in recipes for option in options(recipe_help(recipe))}
-    files = [*pages.ROOT.glob("benchmarks/*.py"), *pages.ROOT.glob("egs/*/local/*.py"), pages.ROOT / "run.sh"]
+    files = tracked.files("benchmarks/*.py", "egs/*/local/*.py", "run.sh")
     found |= {
         f"--{name}" for name in re.findall(r"^option (\w+)", pages.read("egs/TEMPLATE/tsv/corpus.sh"), re.MULTILINE)
     }
@@ -400,8 +401,8 @@ def predictor(checkout: Path) -> Iterator[None]:
 def configurations() -> list[tuple[str, str]]:
     """Where they are written, and their text."""
     found = [(page, block.text) for page in pages.PAGES for block in pages.blocks(page, "yaml")]
-    files = [*pages.ROOT.glob("conf/decode/*.yaml"), *pages.ROOT.glob("egs/*/conf/*.yaml")]
-    found += [(file.relative_to(pages.ROOT).as_posix(), file.read_text()) for file in sorted(files)]
+    files = tracked.files("conf/decode/*.yaml", "egs/*/conf/*.yaml")
+    found += [(file.relative_to(pages.ROOT).as_posix(), file.read_text()) for file in files]
     return [(where, text) for where, text in found if not not_run(where, text)]
 
 

@@ -86,7 +86,7 @@ def simuleval_scores(instances: list[Instance], unit: str, computation_aware: bo
 
 @pytest.mark.parametrize("unit", ["word", "char"])
 @pytest.mark.parametrize("computation_aware", [False, True])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_one_utterance_equals_simuleval(data: st.DataObject, unit: str, computation_aware: bool) -> None:
     instance = data.draw(entries(unit))
@@ -99,7 +99,7 @@ def test_one_utterance_equals_simuleval(data: st.DataObject, unit: str, computat
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_corpus_equals_simuleval(data: st.DataObject, unit: str) -> None:
     instances = data.draw(st.lists(entries(unit, min_units=0), min_size=1, max_size=4))
@@ -166,7 +166,7 @@ def steps_of_the_paper(model: Early, k: int, s: int, n: int) -> list[tuple[int, 
             return steps
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     frames=st.integers(20, 400),

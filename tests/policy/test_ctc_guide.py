@@ -90,7 +90,7 @@ def enumerated(log_probs: torch.Tensor, tokens: Tokens, given: int, exact: bool)
     return odds
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(0, 4), st.lists(st.integers(2, 4), min_size=1, max_size=3), st.booleans())
 def test_odds(seed: int, frames: int, tokens: list[int], exact: bool) -> None:
     """Also before the first frame, with more tokens than frames, and asked again after more frames."""
@@ -123,7 +123,7 @@ def letters(words: list[str]) -> Tokens:
     return tuple(LETTERS.index("<space>" if c == "_" else c) for c in spaced)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(0, 10**6),
     st.integers(0, 4),
@@ -214,7 +214,7 @@ def literal_characters(pieces: list[str], before: str, odds_of: Any, threshold: 
     return text[len(before) : kept[0]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(0, 10**6),
     st.integers(0, 4),

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import tracked
 
 ROOT = Path(__file__).parents[2]
 PYTHON = """#!/usr/bin/env bash
@@ -32,7 +33,7 @@ exit 0
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    tracked.copy(tmp_path, "tools")
     shutil.copy(ROOT / "setup.py", tmp_path)
     (tmp_path / "python").write_text(PYTHON)
     (tmp_path / "python").chmod(0o755)

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+import tracked
 from click.testing import CliRunner
 
 from simulst.commands.main import main
@@ -22,10 +23,10 @@ from simulst.policy.ctc_guide import CTCGuide
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(
     str(path.relative_to(ROOT / "egs")).removesuffix(".sh").removesuffix("/run")
-    for pattern in ("*/*.sh", "*/extras/*.sh")
-    for path in ROOT.glob(f"egs/{pattern}")
+    for path in tracked.files("egs/*/*.sh", "egs/*/extras/*.sh")
     if os.access(path, os.X_OK)
 )
+SHELL = [path for path in tracked.files("*.sh", "*/*.sh", "*/*/*.sh", "*/*/*/*.sh") if "TEMPLATE" not in path.parts]
 STAGES = ("data", "audio", "tokens", "stats", "pretrain", "train", "choose", "decode", "score", "results")
 LINES, COLUMNS = 45, 120
 
@@ -70,7 +71,8 @@ def scaffolded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout with a recipe made of the template."""
     root = tmp_path_factory.mktemp("new")
     (root / "local").symlink_to(ROOT / "local")
-    shutil.copytree(ROOT / "egs/TEMPLATE/tsv", root / "egs/new")
+    tracked.copy(root, "egs/TEMPLATE")
+    (root / "egs/TEMPLATE/tsv").rename(root / "egs/new")
     for file in (root / "egs/new").iterdir():
         text = file.read_text()
         for key, value in {"name": "new", "source": "de", "target": "en"}.items():
@@ -114,7 +116,7 @@ def test_every_option_is_used_and_every_stage_is_there(name: str) -> None:
 
 
 def test_every_default_is_of_an_option() -> None:
-    texts = [path.read_text() for pattern in ("egs/**/*.sh", "local/**/*.sh") for path in ROOT.glob(pattern)]
+    texts = [path.read_text() for path in SHELL]
     options = {name for text in texts for name in re.findall(r"^ *option (\w+) ", text, flags=re.MULTILINE)}
     for text in texts:
         assert {*re.findall(r"^ *(?:if .* then )?default (\w+) ", text, flags=re.MULTILINE)} <= options
@@ -164,9 +166,7 @@ def noted(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(NOTES)
         path.chmod(0o755)
-    for name in ("iwslt", "mini", "must_c", "voices", "prompts"):
-        ignored = shutil.ignore_patterns("data", "exp", "models", "downloads", "__pycache__")
-        shutil.copytree(ROOT / "egs" / name, tmp_path / "egs" / name, ignore=ignored)
+    tracked.copy(tmp_path, *(f"egs/{name}" for name in ("iwslt", "mini", "must_c", "voices", "prompts")))
     return tmp_path
 
 
@@ -614,7 +614,5 @@ def test_variables_of_the_shell_are_no_options() -> None:
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
 def test_shellcheck_finds_nothing() -> None:
-    listing = subprocess.run(["git", "-C", str(ROOT), "ls-files", "*.sh"], capture_output=True, text=True, check=True)
-    files = [name for name in listing.stdout.split() if "TEMPLATE" not in name]
-    done = subprocess.run(["shellcheck", *files], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(["shellcheck", *SHELL], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -178,7 +178,7 @@ POLICIES = st.sampled_from([All(), Hold(1), Hold(2), LocalAgreement(2), LocalAgr
 
 
 @pytest.mark.parametrize("ours", [in_blocks, encoded_again])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 10**9),
     count=st.integers(1, 6),

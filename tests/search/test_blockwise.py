@@ -104,7 +104,7 @@ def espnet(model: Tiny, memory: torch.Tensor, options: BWBS, incremental: bool) 
     return [(tuple(t for t in h.yseq.tolist() if t != EOS), float(h.score)) for h in found]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 110),
@@ -141,7 +141,7 @@ class ExactAdvance(JointSearch):
         return replace(advanced, scores=scores)[np.argsort(-scores, kind="stable")]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 110),
@@ -177,7 +177,7 @@ def test_bwbs_goes_on_over_frames_that_were_encoded_again(
         committed = max(committed, best[: max(0, len(best) - hold)], key=len)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(1, 110), st.integers(1, 5), st.integers(0, 4), st.booleans())
 def test_results_begin_with_what_is_committed(seed: int, frames: int, beam: int, hold: int, improved: bool) -> None:
     model = Tiny(seed)
@@ -540,7 +540,7 @@ def test_hypotheses_that_never_end_are_cut() -> None:
     assert Run(options(1), script).block(stop=MaxTokens(4)) == [(A,) * 4]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.lists(st.tuples(st.integers(1, 20), st.integers(0, 3)), min_size=1, max_size=6))
 def test_the_ctc_layer_reads_committed_tokens_once(seed: int, blocks: list[tuple[int, int]]) -> None:
     """A block costs only its own frames, and its states equal those of a search that starts with this block."""
@@ -607,7 +607,7 @@ def brute_odds(log_probs: torch.Tensor, text: Tokens, favourite: int | None) -> 
     return math.log(complete) - math.log(more if favourite is None else one)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 3), max_size=2))
 def test_the_odds_of_the_ctc_policy(seed: int, text: list[int]) -> None:
     """Equations 4 and 5 against enumeration."""

@@ -9,6 +9,7 @@ import functools
 import itertools
 import json
 import logging
+import os
 import socket
 import struct
 import sys
@@ -55,6 +56,7 @@ from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
+from waiting import HANGS
 
 from simulst.serve.simulstream import StreamProcessor, _Loaded, _looks_like_floats, read_options
 
@@ -726,13 +728,20 @@ def test_ten_minutes_of_silence(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_silent_session_over_http_leaves_its_place(tmp_path: Path) -> None:
     with http(tmp_path, FAKE, pool=1, ttl=0.05) as proxy:
         first = post(proxy, "a")["new_string"]
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANGS
         while True:
             try:
                 assert post(proxy, "b")["new_string"] == first
                 break
             except OSError:
                 assert time.monotonic() < deadline, "the session has not expired"
+
+
+def until_asked(processor: Any, count: int) -> None:
+    """Wait until so many have asked for their turn, or have it."""
+    lock = processor._shared.lock
+    while lock._asked < lock._served + count:
+        os.sched_yield()
 
 
 def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -754,8 +763,7 @@ def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.Mon
     with processor._shared.lock:
         waiting = threading.Thread(target=speak)
         waiting.start()
-        while processor._shared.lock._asked < processor._shared.lock._served + 2:
-            time.sleep(0.001)
+        until_asked(processor, 2)
         processor.clear()  # and another session gets this processor
     waiting.join()
     assert failed and failed[0].startswith("the session was closed while its audio waited for its turn")
@@ -774,8 +782,7 @@ def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.Mon
 
 def test_clients_take_turns_of_a_second() -> None:
     """A client that sends much at once does not stop the others until all of it is done."""
-    slow = {**FAKE, "model_options": {"sleep": 0.02}}
-    much, little = (build_speech_processor(SimpleNamespace(**slow)) for _ in range(2))
+    much, little = (build_speech_processor(SimpleNamespace(**FAKE)) for _ in range(2))
     ended: list[str] = []
 
     def speak(name: str, processor: Any, seconds: int) -> None:
@@ -786,8 +793,7 @@ def test_clients_take_turns_of_a_second() -> None:
         threads = [threading.Thread(target=speak, args=a) for a in (("much", much, 100), ("little", little, 2))]
         for number, thread in enumerate(threads):
             thread.start()
-            while much._shared.lock._asked < much._shared.lock._served + 2 + number:
-                time.sleep(0.001)
+            until_asked(much, 2 + number)
     for thread in threads:
         thread.join()
     assert ended == ["little", "much"]
