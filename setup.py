@@ -7,7 +7,7 @@ setup(
     version="0.1.0",
     description="Simultaneous speech translation: recipes, policies, search and latency metrics",
     license="Apache-2.0",
-    python_requires=">=3.11",
+    python_requires=">=3.11,<3.14",
     packages=find_packages(include=["simulst", "simulst.*"]),
     install_requires=[
         "av",
@@ -29,7 +29,7 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "espnet": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio", "numba"],
+        "espnet": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio", "numba", "rapidfuzz"],
         "recipes": ["espeakng-loader"],
         "parallel": ["dask", "dask-jobqueue", "distributed"],
         "simuleval": ["simuleval"],

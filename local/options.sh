@@ -102,12 +102,12 @@ read_options() {
             help=usual
             if [ "${2:-}" = all ]; then help=all typed+=(all); fi
         elif [[ $1 != --* ]]; then
-            fail "unexpected argument '$1'; see $0 --help"
+            fail "unexpected argument '$1'; see ./run.sh --recipe $script --help"
         elif [[ -z $name || $name = *[^a-z0-9_]* ]]; then
-            fail "unknown option $1; see $0 --help all"
+            fail "unknown option $1; see ./run.sh --recipe $script --help all"
         elif [ -z "${kind_of[$name]:-}" ]; then
             [ -z "${moved_to[$name]:-}" ] || fail "$1: ${moved_to[$name]}"
-            fail "unknown option $1; see $0 --help all"
+            fail "unknown option $1; see ./run.sh --recipe $script --help all"
         else
             given+="$name "
             if [ "${kind_of[$name]}" != flag ]; then
@@ -133,7 +133,7 @@ check_kind() {
     local value=${!1} kind=${kind_of[$1]} option=--${1//_/-}
     case $kind in
         flag | text) ;;
-        count) [[ $value =~ ^(0|[1-9][0-9]{0,8})$ ]] || fail "$option '$value' is not a whole number; see $0 --help" ;;
+        count) [[ $value =~ ^(0|[1-9][0-9]{0,8})$ ]] || fail "$option '$value' is not a whole number; see ./run.sh --recipe $script --help" ;;
         path) [[ $value != *[[:space:]]* ]] || fail "$option '$value': give a path without blanks" ;;
         *) [[ -n $value && "|$kind|" == *"|$value|"* ]] || fail "$option '$value': give ${kind//|/ or }" ;;
     esac
@@ -195,7 +195,28 @@ runs() {
     return 1
 }
 
+# Notes the calls of `simulst` in all stages that will run, and checks them (simulst/commands/rehearse.py): options and files of the
+# last stage are looked at before the first one. Nothing is written. What a stage does beside calling programs asks `$rehearsing`.
+rehearsing=false
+rehearse_stages() (
+    note() { printf '%s\037' "$present" "$@" >&3 && printf '\036' >&3; }
+    simulst() { note simulst "$@"; }
+    python() { note python "$@"; }
+    mkdir() { :; }
+    ln() { :; }
+    tee() { :; }
+    rehearsing=true
+    each_stage 3>&1 > /dev/null
+)
+
 run_stages() {
+    local calls
+    calls=$(rehearse_stages)
+    simulst rehearse <<< "$calls" > /dev/null
+    each_stage
+}
+
+each_stage() {
     local number
     for ((number = first_stage; number <= last_stage; number++)); do
         present="$number, ${stage_names[number - 1]}"

@@ -76,6 +76,10 @@ drop_recognition() {
     fi
 }
 
+check_asr_model() {
+    if runs train && [ -n "$asr_model" ]; then [ -e "$asr_model" ] || fail "--asr-model $asr_model: no such file"; fi
+}
+
 train_recognition() {
     step "recognition, ${out#"$exp"/}/asr"
     espnet "$out/asr" "$asr_config" --task asr "${corpus[@]}" --text "lc.rm.$source" --tokens "$own/source_tokens" \

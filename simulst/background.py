@@ -10,6 +10,9 @@ missing, but not all of them):
 `recording` is the name of an utterance, or that of its audio file without its ending; `*` is every recording without a
 line of its own. `text` is in the source language, `target_text` in the target language. A term is `source=target`; one
 without `=` is the same in both languages, and one of the two may be empty.
+
+`simulst data iwslt` also writes a column `audio`: the digest of how the recording begins (simulst.audio.heard), for
+programs that are not told its name.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from pathlib import Path
 
 from simulst.errors import SimulstError
 
-COLUMNS = ("recording", "text", "target_text", "terms")
+COLUMNS = ("recording", "audio", "text", "target_text", "terms")
 ALL = "*"  # the recording's name in the line of all others
 
 
@@ -55,8 +58,29 @@ class Background:
 NOTHING = Background()
 
 
+@dataclass(frozen=True)
+class Known:
+    """What a table says.
+
+    by_name: recording → what is known of it, in the order of the lines. by_audio: the same by the digest of the audio.
+    """
+
+    by_name: dict[str, Background]
+    by_audio: dict[str, Background]
+
+    @property
+    def in_order(self) -> list[Background]:
+        """What is known of each recording, without the line of all others."""
+        return [known for name, known in self.by_name.items() if name != ALL]
+
+
 def read_backgrounds(path: str | Path) -> dict[str, Background]:
     """Recording → what is known of it. Raises SimulstError: no such table, or a broken line."""
+    return read_known(path).by_name
+
+
+def read_known(path: str | Path) -> Known:
+    """A table. Raises SimulstError: there is none, or a broken line."""
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")  # text may hold other line breaks
@@ -65,12 +89,13 @@ def read_backgrounds(path: str | Path) -> dict[str, Background]:
     except (OSError, UnicodeDecodeError) as error:
         raise SimulstError(f"{path}: cannot be read ({error}); give a table in UTF-8.") from error
     names = lines[0].split("\t") if lines else []
-    if "recording" not in names or not set(names) <= set(COLUMNS) or len(names) != len(set(names)) or len(names) < 2:
+    says = set(names) - {"recording", "audio"}
+    if "recording" not in names or not says or not says < set(COLUMNS) or len(names) != len(set(names)):
         raise SimulstError(
             f"{path}: the first line must name the column recording and at least one of text, target_text and terms, "
             f"with tabs between, but is {lines[0][:60]!r}."
         )
-    found: dict[str, Background] = {}
+    found = Known({}, {})
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
@@ -79,11 +104,25 @@ def read_backgrounds(path: str | Path) -> dict[str, Background]:
         if len(values) != len(names):
             raise SimulstError(f"{where}: {len(values)} columns, not {len(names)}; complete the line.")
         row = dict(zip(names, map(str.strip, values), strict=True))
-        if row["recording"] in found:
-            raise SimulstError(f"{where}: '{row['recording']}' stands there twice; remove one of them.")
+        audio = row.get("audio", "")
+        if row["recording"] in found.by_name or audio in found.by_audio:
+            twice = row["recording"] if row["recording"] in found.by_name else audio
+            raise SimulstError(f"{where}: '{twice}' stands there twice; remove one of them.")
         terms = tuple(_term(term, where) for term in row.get("terms", "").split(";") if term.strip())
-        found[row["recording"]] = Background(row.get("text", ""), row.get("target_text", ""), terms)
+        background = Background(row.get("text", ""), row.get("target_text", ""), terms)
+        found.by_name[row["recording"]] = background
+        if audio:
+            found.by_audio[audio] = background
     return found
+
+
+def table_of_backgrounds(known: Mapping[str, Background], audio: Mapping[str, str]) -> str:
+    """The text of a table, with its lines in this order. audio: recording → digest; it may lack some."""
+    lines = ["\t".join(COLUMNS)]
+    for name, one in known.items():
+        terms = "; ".join(f"{source}={target}" for source, target in one.terms)
+        lines.append("\t".join((name, audio.get(name, ""), one.text, one.target_text, terms)))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _term(term: str, where: str) -> tuple[str, str]:

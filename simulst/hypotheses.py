@@ -8,6 +8,14 @@ from dataclasses import dataclass
 Tokens = tuple[int, ...]
 """Token ids of the model's vocabulary, `<eos>` left out."""
 
+END = -1
+"""Stands for `<eos>` at the end of a hypothesis of IBWBS, whose algorithm counts `<eos>` as a token (see `Found`)."""
+
+
+def without_end(tokens: Tokens) -> Tokens:
+    """Tokens without an END."""
+    return tokens[:-1] if tokens[-1:] == (END,) else tokens
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -29,7 +37,8 @@ Beam = Sequence[Hypothesis]
 class Found:
     """The result of a step's search.
 
-    beam: its hypotheses, best first.
+    beam: its hypotheses, best first. If `held_back` counts `<eos>` as a token, a hypothesis that ended has END after
+        its text, and COMMIT sees it.
     held_back: of the tokens that COMMIT finds stable, so many at the end must not be committed yet.
     """
 

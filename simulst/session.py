@@ -43,11 +43,12 @@ class Session(ABC):
     trained_wait: k, the unit (ms) and the tokens after each unit of the wait-k that the model was trained for; None: it
         was not.
     background: what is known of the recording; `prompt` sets it.
+    restarts: whether a text begins anew that has ended although speech goes on; the loop sets it, as SEGMENT says.
 
     A model that can't process endless audio has a window. The loop makes a step when the window's `limit` is reached.
     Once the window `is_full`, the loop commits what was `spoken` in the audio that leaves and calls `slide`. If text
-    has ended although speech goes on (`is_stuck`), the loop calls `restart`. A model without a window does not override
-    these methods.
+    has ended although speech goes on (`is_stuck`), and it `restarts`, the loop calls `restart`. A model without a
+    window does not override these methods.
     """
 
     sample_rate: int = SAMPLE_RATE
@@ -58,6 +59,7 @@ class Session(ABC):
     languages: tuple[str, str] = ("", "")
     trained_wait: tuple[int, float, int] | None = None
     background: Background = NOTHING
+    restarts: bool = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -164,6 +166,10 @@ class Session(ABC):
     @abstractmethod
     def text(self, tokens: Tokens) -> str:
         """Plain text. An incomplete character at the end becomes U+FFFD."""
+
+    def spell(self, text: str) -> Tokens:
+        """The tokens of a text, such as a reference, whose number is logged. Empty if they are not known."""
+        return ()
 
     def block_end(self, count: int) -> float:
         """The length (samples) at which the encoder will have written `count` more blocks than now.

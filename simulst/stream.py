@@ -23,7 +23,7 @@ import numpy as np
 
 from simulst.config import Decoding
 from simulst.errors import SimulstError, sentence_of
-from simulst.hypotheses import Beam, Tokens
+from simulst.hypotheses import Beam, Tokens, without_end
 from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.policy.context import Context
@@ -136,6 +136,7 @@ class Stream(Pushed):
     unit: what is written at once, "word" or "char".
     emissions: all words written so far.
     reads: ms of source read at each decoding step, strictly rising.
+    writes: tokens committed at each of them; at the end of the source, as many as STOP lets a step write.
     pace: how far computation is behind, of the whole stream that this one is a part of. None: of this one.
     begin_ms: where this part begins in the whole stream.
     load_model: loads other models, for the policies that need one.
@@ -148,6 +149,7 @@ class Stream(Pushed):
     unit: str = "word"
     emissions: list[Emission] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
+    writes: list[int] = field(default_factory=list)
     segments: tuple[tuple[float, float], ...] = ()  # none: the stream is one utterance
     pace: Pace | None = None
     begin_ms: float = 0.0
@@ -160,7 +162,9 @@ class Stream(Pushed):
         self.decoding.check(self._search, self.session.gives)
         self._words = Words(self.session.text, self.unit)
         self._committed: Tokens = ()
+        self._counted = 0  # of these; `writes` has them
         session = self.session
+        session.restarts = self.decoding.segment.restart
         context = Context(
             words=self._words,
             meter=self.meter,
@@ -213,6 +217,10 @@ class Stream(Pushed):
         if finished:
             yield from self._take(self._pending.size, final=True)
 
+    def count(self, text: str) -> int:
+        """The length of a text in the model's tokens; 0 if it is not known."""
+        return len(self.session.spell(text))
+
     def wait(self, seconds: float) -> None:
         """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""
         heard_ms = self._position() + self._pending.size * 1000 / self.session.sample_rate
@@ -262,13 +270,14 @@ class Stream(Pushed):
         self._available = self.session.available
         found = yield from self.session.find_steps(self._committed, self._search, self._stopping)
         commit, known = self.decoding.commit, len(self._committed)
-        self._best = found.best or self._committed
+        self._best = without_end(found.best) or self._committed
         self._beams = [*self._beams, found.beam][-commit.window :]
         stable = commit.stable(self._beams)
         if not (isinstance(stable, tuple) and all(isinstance(token, Integral) for token in stable)):
             raise SimulstError(f"commit: {commit!r}: stable() must return a tuple of tokens, not {stable!r:.80}.")
-        self._check_kept(stable)
-        new = stable[known : max(known, len(stable) - found.held_back)]
+        kept = without_end(stable[: max(known, len(stable) - found.held_back)])
+        self._check_kept(kept)
+        new = kept[known:]
         self._committed += self._stopping.first(commit.release(new, self._words))
         self._make_room()
         self._write()
@@ -283,14 +292,14 @@ class Stream(Pushed):
         self._write(final=True)
 
     def _make_room(self) -> None:
-        """Move a full window, or one whose text ended while speech goes on.
+        """Move a full window, or if SEGMENT says so one whose text ended while speech goes on.
 
         The words of the audio that leaves it are committed: without the audio they would be lost.
         """
         if self._best != self._same[: len(self._best)]:
             self._same, self._since = self._best, self.session.length
         full = self.session.is_full()
-        if not full and not self.session.is_stuck(self._since):
+        if not full and not (self.session.restarts and self.session.is_stuck(self._since)):
             return
         spoken = self.session.spoken(self._best)
         self._check_kept(spoken)
@@ -304,8 +313,12 @@ class Stream(Pushed):
     def _write(self, final: bool = False) -> None:
         words = self._words.write(self._committed, self.decoding.commit.ends_word, final)
         delay = self._position()
+        written = len(self._committed) - self._counted
+        self._counted += written
         if not self.reads or delay > self.reads[-1]:
+            most = self.decoding.stop.most_tokens if final else None
             self.reads.append(delay)
+            self.writes.append(written if most is None else min(written, most))
         elapsed = delay + self.meter.seconds * 1000
         self.emissions += [Emission(word, delay, elapsed) for word in words]
 

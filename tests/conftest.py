@@ -1,25 +1,39 @@
 """Makes tests/fake.py and the recipes' modules importable here and in worker processes; fixtures of several tests."""
 
 import json
+import logging
 import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from simulst.machine.light_import import UNUSED, leave_out_unused, skip_type_checks
 
-SLOW = ("test_mini.py", "test_must_c.py", "test_new_pair.py", "test_machines.py", "test_recognise.py", "test_places.py")
-"""Files whose tests take minutes, the slowest first: begun last, they would keep the other workers waiting."""
+SLOW = (
+    *(f"recipes/test_{name}.py" for name in ("mini", "whisper", "paper_a", "new_pair", "must_c")),
+    *("runs/test_places.py", "docs/test_pages.py", "training/test_machines.py", "egs/mini/test_make_mini.py"),
+    "egs/voices/test_prepare_voices.py",
+)
+"""Files whose tests take long, the slowest first: begun last, they would keep the other workers waiting."""
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-PATHS = [str(path) for path in (HERE, ROOT, ROOT / "local", *sorted(ROOT.glob("egs/*/local")))]
+sys.path.insert(0, str(HERE))
+import tracked  # noqa: E402
+
+RECIPES = sorted({path.parent for path in tracked.files("egs/*/local/*.py")})
+PATHS = [str(path) for path in (HERE, ROOT, ROOT / "local", *RECIPES)]
 sys.path[:0] = PATHS
 os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
+# What a shell or nohup starts in the background ignores Ctrl-C, and so would all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+logging.raiseExceptions = False  # of handlers whose stream was that of an earlier test
 # Several workers test at once (pytest-xdist); threads that wait for each other would only take processors from them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -31,7 +45,19 @@ leave_out_unused(keep=UNUSED)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the slow files."""
     order = {name: place for place, name in enumerate(SLOW)}
-    items.sort(key=lambda item: order.get(item.path.name, len(SLOW)))
+    items.sort(key=lambda item: order.get(item.path.relative_to(HERE).as_posix(), len(SLOW)))
+
+
+# A busy machine is no fault of what is tested.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
+
+
+def pytest_runtest_setup() -> None:
+    """No log goes to the stderr of an earlier test: on a busy machine, runs warn of it."""
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture
@@ -48,6 +74,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them."""
+    import waiting
+
     file = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]]
@@ -56,16 +84,32 @@ def processes(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes
         subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path)
         for command in commands
     ]
-    deadline = time.monotonic() + 60
-    while not file.exists():
-        assert time.monotonic() < deadline and all(process.poll() is None for process in started)
-        time.sleep(0.05)
-    address = json.loads(file.read_text())["address"]
-    from dask.distributed import Client
+    try:
+        # Until it is written whole.
+        waiting.until(lambda: file.is_file() and file.read_text().rstrip().endswith("}"), tmp_path, *started)
+        address = json.loads(file.read_text())["address"]
+        from dask.distributed import Client
 
-    with Client(address) as client:
-        client.wait_for_workers(2, timeout=60)
-    yield address, started[1:]
-    for process in started:
-        process.kill()
-        process.wait()
+        with Client(address, timeout=waiting.HANGS) as client:
+            client.wait_for_workers(2, timeout=waiting.HANGS)
+        yield address, started[1:]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock of streams that stands still: only `sleep`, also that of the fake model, and `now += seconds` move it."""
+    import fake
+
+    from simulst import meter
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    clock = SimpleNamespace(now=100.0, sleep=sleep, perf_counter=lambda: clock.now, monotonic=lambda: clock.now)
+    for module in (meter, fake):
+        monkeypatch.setattr(module, "time", clock)
+    return clock

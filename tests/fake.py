@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from waiting import pass_through
 
 from simulst.audio.vad import CHUNK
 from simulst.errors import SimulstError
@@ -124,8 +125,9 @@ class FakeModel:
     """Text depends on the length of the audio only.
 
     log: a file that gets a line for each utterance begun. An utterance is named by its first sample, times 100.
-    sleep: seconds a search takes. die: the name of an utterance that ends the process, only once if there is a
-    marker file `die_once`.
+    sleep: seconds a search takes; see the fixture `clock`. gate: a file; while it is closed (waiting.py), searches in
+    utterance number `gate_from`, and in all after it, wait. die: the name of an utterance that ends the process, only
+    once if there is a marker file `die_once`.
     """
 
     sample_rate = RATE
@@ -140,6 +142,8 @@ class FakeModel:
         window: int = 0,
         log: str = "",
         sleep: float = 0.0,
+        gate: str = "",
+        gate_from: int = 0,
         die: str = "",
         die_once: str = "",
     ) -> None:
@@ -147,6 +151,7 @@ class FakeModel:
         self.seed, self.unstable, self.window = seed, unstable, window
         self.token_samples = token_ms * RATE // 1000
         self.log, self.sleep, self.die, self.die_once = log, sleep, str(die), die_once
+        self.gate, self.gate_from = gate, gate_from
 
     def session(self, source: str = "es", target: str = "en", meter: Meter | None = None) -> FakeSession:
         if source not in ("es", "fr"):
@@ -170,6 +175,8 @@ class FakeModel:
 
     def work(self, name: str) -> None:
         time.sleep(self.sleep)
+        if self.gate and int(name) >= self.gate_from:
+            pass_through(self.gate)
         if self.die and name == self.die and not (self.die_once and Path(self.die_once).exists()):
             if self.die_once:
                 Path(self.die_once).touch()

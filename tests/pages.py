@@ -6,13 +6,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import tracked
+
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(
-    path.relative_to(ROOT).as_posix()
-    for pattern in ("README.md", "docs/*.md", "egs/*/*.md")
-    for path in ROOT.glob(pattern)
-)
-NOTES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/experiments/*.md"))
+PAGES = [path.relative_to(ROOT).as_posix() for path in tracked.files("README.md", "docs/*.md", "egs/*/*.md")]
+NOTES = [path.relative_to(ROOT).as_posix() for path in tracked.files("docs/experiments/*.md")]
 """The dated notes on experiments. Their commands and figures are those of their day."""
 WRITTEN = ("docs/stages.md", *(page for page in PAGES if page.endswith("/RESULTS.md")))
 """The pages that are wholly written by a program."""

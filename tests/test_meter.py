@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from simulst import meter
 from simulst.meter import Memo, Meter
 from simulst.search.calls import run_alone
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    clock = SimpleNamespace(now=100.0, perf_counter=lambda: clock.now)
-    monkeypatch.setattr(meter, "time", clock)
-    return clock
 
 
 def test_only_what_runs_is_counted(clock: Any) -> None:

@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import tracked
+
 ROOT = Path(__file__).resolve().parents[1] / "simulst"
 Graph = Mapping[str, set[str]]
 
@@ -39,7 +41,8 @@ def imported(tree: ast.AST, known: Iterable[str]) -> set[str]:
 
 def imports_of_files() -> dict[str, set[str]]:
     """Module → the modules that it imports."""
-    files = {module_of(file): file for file in ROOT.rglob("*.py")}
+    listed = tracked.files(*("/".join(["simulst", *["*"] * depth, "*.py"]) for depth in range(6)))
+    files = {module_of(file): file for file in listed}
     return {
         module: imported(ast.parse(file.read_text(encoding="utf-8")), files) - {module}
         for module, file in files.items()

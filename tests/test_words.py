@@ -106,7 +106,7 @@ def test_characters_have_plain_spaces() -> None:
     assert words.write((0, 1, 2, 3), final=True) == ["你", "好", " 吗", " ？"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from([("word", WORDS), ("char", CHARS), ("char", WORDS)]),
     st.lists(st.integers(0, 11), max_size=30),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the environment .venv beside this folder. Does nothing where it is already right. Interrupted, it goes on when it is
 # called again.
-#   PYTHON=python3.11 tools/install.sh      choose the interpreter (3.11 or newer)
+#   PYTHON=python3.11 tools/install.sh      choose the interpreter (3.11 to 3.13)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=${PYTHON:-python3}
@@ -16,8 +16,8 @@ if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && "$venv/bin/python" -I -c "$our
     exit 0
 fi
 
-if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    echo "error: $python is $("$python" --version 2>&1); set PYTHON to a Python 3.11 or newer." >&2
+if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'; then
+    echo "error: $python is $("$python" --version 2>&1); set PYTHON to a Python 3.11, 3.12 or 3.13." >&2
     exit 1
 fi
 
@@ -56,10 +56,14 @@ step() {
     shift
     if ! "$@" 2>&1 | tee -a "$log" | follow; then
         echo "error: '$*' failed; all that it printed is in $log, which ends with:" >&2
-        grep -v 'WARNING: Location .* is ignored' "$log" | tail -n 12 >&2
+        sed 's/\x1b\[[0-9;]*m//g; /WARNING: Location .* is ignored/d' "$log" | tail -n 12 >&2
         exit 1
     fi
 }
+
+# The user's settings for pip that would install elsewhere are not for this environment.
+export PIP_USER=0
+unset PIP_TARGET PIP_PREFIX PIP_ROOT
 
 trap 'echo; echo "tools/install.sh: interrupted; call it again to go on" >&2; exit 130' INT
 echo "tools/install.sh: making $venv (the first time about 4 minutes and 6 GB; a first run of mini makes it 8 GB)"

@@ -27,6 +27,7 @@ write_cascades() { # one for each configuration of the recogniser; prints their 
     mkdir -p "$folder"
     python local/write_cascades.py --model "$whisper" --decodings "$recognisers" --command "$translator" --out "$folder" \
         $($unstable && echo --unstable)
+    if $rehearsing; then echo rehearsal; fi
 }
 
 decode_split() {

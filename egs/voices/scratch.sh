@@ -43,7 +43,7 @@ stage_data() {
     [ "$readings" != 0 ] || return 0
     for pair in $pairs; do
         for split in dev $tests; do
-            [ -d "$lines/$pair/$split" ] || fail "$lines/$pair/$split: no such folder; give splits of the corpus to --tests"
+            $rehearsing || [ -d "$lines/$pair/$split" ] || fail "$lines/$pair/$split: no such folder; give splits of the corpus to --tests"
         done
     done
     for pair in $pairs; do

@@ -40,6 +40,7 @@ get_ready() {
         encoder=$out/asr/valid.acc.best.pth
         if [[ " $tokens " != *" char "* ]]; then recognised=(char); fi
     fi
+    check_asr_model
     if runs pretrain; then check_gpus "$out/asr"; fi
     for_each check_training
 }

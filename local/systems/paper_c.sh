@@ -34,6 +34,7 @@ get_ready() {
     set_places "$system"
     encoder=$asr_model
     if [ -z "$asr_model" ] && $asr; then encoder=$out/asr/valid.acc.best.pth; fi
+    check_asr_model
     if runs pretrain; then check_gpus "$out/asr"; fi
     if runs train; then check_gpus "$out/st"; fi
 }

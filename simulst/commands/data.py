@@ -103,6 +103,47 @@ def must_c(
         print(f"{pair}, in the form of MuST-C version {found}, segments:\n{report(out, pair, counts)}")
 
 
+@data.command()
+@click.argument("folder", type=PATH)
+@click.argument("out", type=PATH)
+@click.option("--audio", type=PATH, help="Folder of the recordings [default: FOLDER/audio, or FOLDER].")
+@click.option("--segmentation", type=PATH, help="YAML [default: FOLDER/audio-segments.yaml, or the only one there].")
+@click.option(
+    "--text", "texts", multiple=True, metavar="LANG=FILE", help="Text (repeatable) [default: FOLDER/LANG.txt]."
+)
+@click.option(
+    "--context", type=PATH, help="What is known of the recordings: a table, or a list of text files in their order."
+)
+@force_option("Write the data directory again.")
+def iwslt(
+    folder: Path,
+    out: Path,
+    audio: Path | None,
+    segmentation: Path | None,
+    texts: tuple[str, ...],
+    context: Path | None,
+    force: bool,
+) -> None:
+    """Write a data directory of recordings in IWSLT's layout.
+
+    FOLDER, as the organisers of the simultaneous track give it, holds audio/ with WAV or MP4, audio-segments.yaml, and
+    a text for each language, such as en.txt. OUT gets all languages, the sentences for scoring, and recordings that
+    simulstream can read.
+    """
+    from simulst.data.iwslt import Layout, prepare_iwslt
+    from simulst.errors import SimulstError
+
+    files = {}
+    for value in texts:
+        language, _, path = value.partition("=")
+        if not (language and path) or language in files:
+            raise SimulstError(f"--text {value}: give LANG=FILE, each language once, such as de=references.txt.")
+        files[language] = Path(path)
+    talks = prepare_iwslt(folder, out, Layout(audio, segmentation, files), context, force)
+    sentences = len(next(iter(talks.sentences.values())))
+    print(f"{out}: {len(talks.recordings)} recordings, {sentences} sentences in {', '.join(talks.sentences)}")
+
+
 column_options = together(
     *(
         click.option(

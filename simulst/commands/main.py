@@ -7,7 +7,7 @@ import logging
 import click
 
 from simulst import __version__
-from simulst.commands import data, decode, handover, models, prefix, report, results, score, train
+from simulst.commands import data, decode, handover, models, prefix, rehearse, report, results, score, train
 from simulst.commands.common import run_command
 
 SECTIONS = {
@@ -55,6 +55,7 @@ def main(verbose: bool) -> None:
 for section in SECTIONS.values():
     for command in section:
         main.add_command(command)
+main.add_command(rehearse.rehearse)
 
 
 def entry() -> None:

@@ -93,6 +93,7 @@ class _Choose(click.Command):
 @references_option
 @comet_option
 @sources_option
+@click.option("--out", type=PATH, help="Folder: gets what is chosen for each regime, as LOW-HIGH.yaml.")
 def choose(
     runs: tuple[Path, ...],
     metric: str,
@@ -102,6 +103,7 @@ def choose(
     references: Path | None,
     comet: tuple[str, ...],
     sources: Path | None,
+    out: Path | None,
 ) -> None:
     """Name the best configuration of each latency regime.
 
@@ -110,7 +112,7 @@ def choose(
     With --comet, COMET scores the runs first; with --quality COMET, the first such model decides.
     """
     from simulst.report.choose import choose as choose_runs
-    from simulst.report.choose import parse_regime, report
+    from simulst.report.choose import parse_regime, report, write_choices
     from simulst.report.table import find_runs
 
     wanted = [parse_regime(regime) for regime in regimes]
@@ -122,6 +124,8 @@ def choose(
         score_by_comet(folders, judged)
     found = choose_runs(folders, metric, wanted, segmentation, references, quality)
     click.echo(report(found, metric, quality))
+    if out is not None:
+        write_choices(out, found, metric, quality, segmentation, references)
 
 
 @click.command()
@@ -142,8 +146,8 @@ def choose(
 def findings(files: tuple[str, ...], runs: tuple[Path, ...], samples: int) -> None:
     """Test the findings of papers on finished runs.
 
-    Each holds, does not hold, or is not decided. The runs must be of one test set. docs/papers.md says how a finding is
-    declared and by what rule it is decided.
+    Each holds or does not hold, is inconclusive, or can't be tested. The runs must be of one test set. docs/papers.md
+    says how a finding is declared and by what rule it is decided.
     """
     from simulst.findings import decide, decided, findings_page, load_findings
 

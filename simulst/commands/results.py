@@ -46,7 +46,8 @@ def results() -> None:
 @click.option("--pairs", multiple=True, type=PATH, help="Folder of one filter's prefix pairs (repeatable).")
 @click.option("--predictor", type=PATH, help="Folder of the boundary predictor.")
 @click.option("--table", "tables", multiple=True, type=PATH, help="File with more tables (JSON; repeatable).")
-@click.option("--text", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="File to show as it is.")
+@click.option("--published", multiple=True, type=PATH, help="File of others' figures for the curve (YAML; repeatable).")
+@click.option("--text", type=PATH, help="File to show as it is.")
 def write(
     runs: tuple[Path, ...],
     recipe: str,
@@ -64,6 +65,7 @@ def write(
     pairs: tuple[Path, ...],
     predictor: Path | None,
     tables: tuple[Path, ...],
+    published: tuple[Path, ...],
     text: Path | None,
 ) -> None:
     """Collect finished runs into one section of results.
@@ -77,7 +79,7 @@ def write(
 
     check_name(recipe, "recipe")
     check_name(section, "section")
-    sources = Sources(runs, tests, equal_texts, findings, trainings, pairs, predictor, tables, text)
+    sources = Sources(runs, tests, equal_texts, findings, trainings, pairs, predictor, tables, text, published)
     found = collect(sources, title or section, made_by, latencies if curve else ())
     written = keep(out, recipe, section, found)
     if root is not None:

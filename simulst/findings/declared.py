@@ -27,8 +27,8 @@ Kind = Literal[
     "cost_at_lag",
 ]
 Text = Annotated[str, Field(min_length=1)]
-LAGS = tuple(f"{name}{suffix}" for name in METRICS if name != "AP" for suffix in ("", "_CA"))
-"""Latency metrics in ms."""
+LAGS = tuple(f"{name}{suffix}" for name in METRICS if name not in ("AP", "AL_steps") for suffix in ("", "_CA"))
+"""Latency metrics in ms that every log has."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,11 @@ from simulst.findings.declared import Finding
 from simulst.findings.page import Decided
 from simulst.report.table import markdown
 
-SHORT = {"holds": "yes", "does not hold": "no", "not decided": "?"}
+SHORT = {"holds": "yes", "does not hold": "no", "inconclusive": "?", "can't be tested": "–"}
+LEGEND = (
+    "yes: it holds; no: it does not; ?: inconclusive, the test says neither; –: can't be tested with these runs, and "
+    "the page says why; empty: no runs of it, or the paper speaks of other languages."
+)
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,14 @@ def overview(papers: Mapping[str, Sequence[Finding]], published: Sequence[Column
 
     Raises SimulstError: a column has two verdicts on a finding.
     """
-    parts = ["yes: it holds; no: it does not; ?: not decided; empty: not tested."]
+    parts = [LEGEND]
     for paper, findings in papers.items():
         sentences = {finding.id: finding.sentence for finding in findings}
         links: dict[str, str] = {}
         cells: dict[tuple[str, str], str] = {}
         for column in published:
             for one in column.verdicts:
-                if one.verdict in SHORT and one.id in sentences:
+                if one.shown in SHORT and one.id in sentences:
                     links.setdefault(column.name, column.link)
                     if (one.id, column.name) in cells:
                         raise SimulstError(
@@ -45,7 +49,7 @@ def overview(papers: Mapping[str, Sequence[Finding]], published: Sequence[Column
                             "page.yaml."
                         )
                     same = _words(one.sentence) == _words(sentences[one.id])
-                    cells[one.id, column.name] = SHORT[one.verdict] if same else ""
+                    cells[one.id, column.name] = SHORT[one.shown] if same else ""
         heads = [f"[{name}]({link})" for name, link in links.items()]
         rows = [
             [f"{finding.id}: {finding.sentence}", *(cells.get((finding.id, name), "") for name in links)]

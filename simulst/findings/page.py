@@ -52,6 +52,13 @@ class Decided:
     missing: tuple[str, ...] = ()
     command: str = ""
 
+    @property
+    def shown(self) -> str:
+        """The verdict as pages call it. What is not decided was tested, or could not be, for a reason."""
+        if self.verdict != "not decided":
+            return self.verdict
+        return "can't be tested" if self.reason else "inconclusive"
+
 
 def decided(papers: Mapping[str, Sequence[Outcome]]) -> Iterator[Decided]:
     """What was found, as plain values. papers: outcomes by the name of the paper."""
@@ -90,8 +97,8 @@ def _known(found: Measured | None, name: str) -> float | None:
 def findings_page(findings: Sequence[Decided]) -> str:
     """A list of findings: verdict, difference with its 95 % interval, corrected p, and the runs."""
     tests = sum(one.p is not None for one in findings)
-    counts = Counter[str](one.verdict for one in findings)
-    verdicts = ["holds", "does not hold", "not decided", "runs missing"]
+    counts = Counter[str](one.shown for one in findings)
+    verdicts = ["holds", "does not hold", "inconclusive", "can't be tested", "runs missing"]
     verdicts += ["for other languages"] * ("for other languages" in counts)
     told = ", ".join(f"{verdict} {counts[verdict]}" for verdict in verdicts)
     several = any(one.trainings > 1 for one in findings)
@@ -118,8 +125,8 @@ def _line(one: Decided) -> str:
     if one.trainings > 1:
         each = " and ".join(_signed(value, DIGITS[_figure(one)]) for value in one.each)
         runs += f", in {one.trainings} trainings" + (f" ({each})" if each else "")
-    reason = f" Not tested: {one.reason}." if one.reason else ""
-    return f"* **{one.id} {one.verdict}** ({_place(one.section)}). {one.sentence.rstrip('.')}{figures}. {runs}.{reason}"
+    reason = f" The reason: {one.reason}." if one.reason else ""
+    return f"* **{one.id} {one.shown}** ({_place(one.section)}). {one.sentence.rstrip('.')}{figures}. {runs}.{reason}"
 
 
 def _missing(findings: Sequence[Decided]) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import simulst
+from simulst.data.segmentation import read_segmentation
 from simulst.errors import SimulstError
 from simulst.files.folder import replaced, sha256_of, write_atomically
 from simulst.handin import page
@@ -37,7 +38,6 @@ from simulst.handin.system import Placer, System, licences_of, processor_of, rea
 from simulst.handin.verify import REQUIREMENTS, SUMS
 from simulst.languages import unit_of
 from simulst.log import read_log
-from simulst.metrics.longform import read_segmentation
 from simulst.runs import LOG as RUN_LOG
 
 logger = logging.getLogger(__name__)

@@ -40,6 +40,9 @@ class Instance:
     name: name of the utterance (ours).
     reads: ms of source at each decoding step, also at steps that wrote nothing (ours). They are the steps t of paper
         B's equation 6.
+    writes: tokens that each of them wrote (ours). At the end of the source a step of paper B writes as many as STOP
+        lets it; the rest, which further steps would write there, is left out. Empty: not counted.
+    reference_tokens: length of the reference in the model's tokens (ours). 0: not counted.
     compute_ms: computation time, in ms (ours).
     waited_ms: part of the computation time that was spent waiting for a processor, in ms (ours).
     audio: digest of the audio, to notice that it has changed (ours).
@@ -60,6 +63,8 @@ class Instance:
     source_length: Annotated[Time, Field(ge=0.01)] = 0.0
     name: Text = ""
     reads: list[Annotated[Time, Field(ge=0)]] = field(default_factory=list)
+    writes: list[Annotated[int, Strict(), Field(ge=0)]] = field(default_factory=list)
+    reference_tokens: Annotated[int, Strict(), Field(ge=0)] = 0
     compute_ms: Annotated[Time, Field(ge=0)] | None = None
     waited_ms: Annotated[Time, Field(ge=0)] | None = None
     audio: Text = ""
@@ -92,6 +97,8 @@ class Instance:
         optional = (
             "name",
             "reads",
+            "writes",
+            "reference_tokens",
             "compute_ms",
             "waited_ms",
             "audio",

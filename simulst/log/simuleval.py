@@ -101,6 +101,10 @@ def _parse(row: dict[str, Any], where: str, remedy: str = GIVE) -> Instance:
             )
     if _falls(instance.reads):
         raise SimulstError(f"{where}: reads fall; the log is broken.")
+    if instance.writes and len(instance.writes) != len(instance.reads):
+        raise SimulstError(
+            f"{where}: {len(instance.reads)} reads but {len(instance.writes)} writes; the log is broken."
+        )
     return instance
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import simulst
+from simulst.data.segmentation import read_lines
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_file, write_atomically
 from simulst.metrics.quality import SEED, Difference, Quality, exchange_interval
@@ -50,10 +51,7 @@ def segments_of(predictions: Sequence[tuple[str, str | None]], sources: Path) ->
 
     sources: a transcript, a line for each prediction. Raises SimulstError: it can't be read, or has other lines.
     """
-    try:
-        lines = [_line(text) for text in sources.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SimulstError(f"{sources}: cannot be read ({error}); give the transcript as a text file.") from error
+    lines = [_line(text) for text in read_lines(sources)]
     if len(lines) != len(predictions):
         raise SimulstError(f"{sources}: {len(lines)} lines, but {len(predictions)} segments; give a line for each.")
     return [

@@ -7,15 +7,15 @@ and lengths must not be 0; `corpus_latency` ensures this.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import groupby
 from statistics import fmean
 
 from simulst.log.instance import SAME_MS, Instance
 
 METRICS = ("AL", "AL_original", "AL_steps", "LAAL", "AP", "DAL")
-"""Keys of `instance_latency`; `corpus_latency` has each of them with the suffix _CA too, and RTF."""
+"""Keys of `instance_latency`; `corpus_latency` has each of them with the suffix _CA too, and RTF.
+
+AL_steps_CA is None."""
 
 LONG_METRICS = ("LongYAAL", "LongLAAL", "StreamLAAL")
 """Those of whole recordings (longform.py), each also with the suffix _CA."""
@@ -43,40 +43,24 @@ def length_adaptive_average_lagging(times: Sequence[float], source_length: float
 
 
 def average_lagging_steps(
-    times: Sequence[float],
-    delays: Sequence[float],
-    source_length: float,
-    reference_length: int,
-    reads: Sequence[float] = (),
+    reads: Sequence[float], writes: Sequence[int], source_length: float, reference_length: int
 ) -> float:
-    """AL in ms, weighted by the number of units that each step wrote (paper B, equation 6, with γ = |Y*| / |X|).
+    """AL in ms, weighted by the number of tokens that each step wrote (paper B, equation 6, with γ = |Y*| / |X|).
 
         1/τ · Σ_{t=1..τ} (g(t) - (t - 1) / γ) · w_t,   τ = first step that has read the whole source
 
-    The equation is taken literally: it divides by steps, not by units. So a policy that writes N units per step gets
-    about N times the value.
+    The equation is taken literally. It divides by steps, not by tokens, so a policy that writes N tokens per step gets
+    about N times the value. What is written in later steps at the end of the source does not count.
 
-    times: g(t) of each unit: the delays, or the elapsed times.
-    delays: ms of source read when each unit was written. τ is computed from delays and `reads` only.
+    reads: g(t), ms of source read at each step, rising, including steps that wrote nothing; not empty.
+    writes: w_t, tokens that each step wrote, at most N.
     source_length: |X| in ms.
-    reference_length: |Y*| in units.
-    reads: ms of source read at each step, rising, including steps that wrote nothing. A unit belongs to the first step
-        that had read as much as its delay. Units written after the last step in `reads` form one more step. Without
-        `reads`, a run of equal delays is a step. If several steps have the same g(t), the first gets all their units,
-        because a log cannot tell them apart.
+    reference_length: |Y*| in tokens.
     """
-    if reads:
-        positions = [*reads, delays[-1]] if delays[-1] > reads[-1] + SAME_MS else list(reads)
-        step_of_unit = [min(bisect_left(positions, delay - SAME_MS), len(positions) - 1) for delay in delays]
-    else:
-        runs = [(delay, len(list(run))) for delay, run in groupby(delays)]
-        positions = [delay for delay, _ in runs]
-        step_of_unit = [step for step, (_, size) in enumerate(runs) for _ in range(size)]
-    tau = next((t for t, read in enumerate(positions, 1) if read >= source_length - SAME_MS), len(positions))
+    steps = list(zip(reads, writes, strict=True))
+    tau = next((t for t, (read, _) in enumerate(steps, 1) if read >= source_length - SAME_MS), len(steps))
     ideal_step = source_length / reference_length
-    # The sum over the units of a step equals the step weighted by w_t. Steps with w_t = 0 only count in τ.
-    lags = (time - step * ideal_step for time, step in zip(times, step_of_unit, strict=True) if step < tau)
-    return sum(lags) / tau
+    return sum((read - t * ideal_step) * written for t, (read, written) in enumerate(steps[:tau])) / tau
 
 
 def average_proportion(times: Sequence[float], source_length: float, reference_length: int) -> float:
@@ -106,16 +90,21 @@ def reference_length(instance: Instance, unit: str) -> int:
     return max(1, instance.reference_length(unit))
 
 
-def instance_latency(instance: Instance, unit: str, computation_aware: bool = False) -> dict[str, float] | None:
-    """All METRICS of one utterance. None if it wrote nothing, or if elapsed times are needed but were not logged."""
+def instance_latency(instance: Instance, unit: str, computation_aware: bool = False) -> dict[str, float | None] | None:
+    """All METRICS of one utterance. None if it wrote nothing, or if elapsed times are needed but were not logged.
+
+    AL_steps is None if the log does not count the tokens of steps and reference, and with `computation_aware`.
+    """
     times = instance.elapsed if computation_aware else instance.delays
     if not times:
         return None
     source, target = instance.source_length, reference_length(instance, unit)
+    steps, tokens = (instance.reads, instance.writes), instance.reference_tokens
+    counted = instance.writes and tokens and not computation_aware
     return {
         "AL": average_lagging(times, source, target),
         "AL_original": average_lagging(times, source, len(times)),
-        "AL_steps": average_lagging_steps(times, instance.delays, source, target, instance.reads),
+        "AL_steps": average_lagging_steps(*steps, source, tokens) if counted else None,
         "LAAL": length_adaptive_average_lagging(times, source, target),
         "AP": average_proportion(times, source, target),
         "DAL": differentiable_average_lagging(times, source),
@@ -156,6 +145,7 @@ def corpus_latency(instances: Sequence[Instance], unit: str) -> dict[str, float 
     for suffix, computation_aware in (("", False), ("_CA", True)):
         rows = [row for i in instances if (row := instance_latency(i, unit, computation_aware))]
         for metric in METRICS:
-            means[metric + suffix] = fmean(row[metric] for row in rows) if rows else None
+            known = [value for row in rows if (value := row[metric]) is not None]
+            means[metric + suffix] = fmean(known) if known else None
     means["RTF"] = real_time_factor(instances)
     return means

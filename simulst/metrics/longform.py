@@ -11,19 +11,15 @@ import logging
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field, TypeAdapter, ValidationError
+from typing import Any
 
 from simulst.audio.name import recording_name
-from simulst.data.must_c import read_segments
+from simulst.data.segmentation import Sentence, read_lines, read_segmentation
 from simulst.errors import SimulstError
 from simulst.files.lock import digest
 from simulst.languages import code_of, unit_of
-from simulst.log.instance import Instance, Text, Time, check_units
+from simulst.log.instance import Instance, check_units
 from simulst.log.simuleval import check_milliseconds
 from simulst.metrics.latency import real_time_factor
 from simulst.metrics.score import compare_texts, error_rates_if_recognised, quality_of, rounded, term_scores
@@ -31,22 +27,6 @@ from simulst.metrics.score import compare_texts, error_rates_if_recognised, qual
 logger = logging.getLogger(__name__)
 
 GAPS = "gaps.tsv"
-
-SAME_SECONDS = 1e-3  # by which segments may overlap: times are rounded
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """One reference: its recording, where it begins, how long it is (seconds), and its text."""
-
-    wav: Annotated[Text, Field(min_length=1)]
-    offset: Annotated[Time, Field(ge=0)]
-    duration: Annotated[Time, Field(gt=0)]
-    text: str = ""
-
-    @property
-    def recording(self) -> str:
-        return recording_name(self.wav)
 
 
 def score_recordings(
@@ -128,7 +108,7 @@ class Gap:
 def read_gaps(path: Path) -> list[Gap]:
     """The gaps that `simulst.data.talks.join` lists in gaps.tsv. Raises SimulstError: a line that is no such entry."""
     gaps = []
-    for number, line in enumerate(_read_lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         try:
             wav, offset, duration, kind = line.split("\t")
             gaps.append(Gap(recording_name(wav), float(offset), float(duration), kind))
@@ -234,88 +214,6 @@ def _cut(
         reference_words, texts, layout, lines, char_level=by_character, lang=None if by_character else code_of(language)
     )
     return _Cut(ordered, texts, sentences, lines, found)
-
-
-def read_segmentation(segmentation: Path, references: Path) -> list[Sentence]:
-    """The sentences of all recordings, in the order of both files. Segments that overlap end in a warning.
-
-    Raises SimulstError: a file that is missing or broken, an entry without wav, offset or duration, other numbers of
-        segments and lines, segments of a recording that are apart from each other or go back in time, a recording
-        whose references are all empty.
-    """
-    if segmentation.suffix not in (".yaml", ".yml"):
-        raise SimulstError(f"{segmentation}: a segmentation is a .yaml file; give one that ends so.")
-    _, items = read_segments(segmentation)
-    listed = list(items)
-    lines = _read_lines(references)
-    if len(listed) != len(lines) or not lines:
-        raise SimulstError(
-            f"{segmentation}: {len(listed)} segments, but {len(lines)} lines in {references}; give a line for each."
-        )
-    sentences = [
-        _sentence(f"{segmentation}, line {number}", item, text)
-        for (number, item), text in zip(listed, lines, strict=True)
-    ]
-    _check_order(sentences, segmentation)
-    for name in {sentence.recording for sentence in sentences}:
-        if not any(sentence.text for sentence in sentences if sentence.recording == name):
-            raise SimulstError(f"{references}: all lines of {name} are empty; leave it out, or give its text.")
-    return sentences
-
-
-def _read_lines(path: Path) -> list[str]:
-    try:
-        with path.open(encoding="utf-8") as file:  # lines end where OmniSTEval sees their ends
-            lines = [line.strip() for line in file]
-    except OSError as error:
-        raise SimulstError(f"{path}: cannot be read ({error.strerror}); give a text file.") from error
-    except UnicodeDecodeError as error:
-        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); convert the file.") from error
-    if lines and lines[0].startswith("\ufeff"):
-        raise SimulstError(f"{path}: begins with a byte order mark, which would be scored as text; save it without.")
-    return lines
-
-
-@cache
-def _entry() -> TypeAdapter[Sentence]:
-    return TypeAdapter(Sentence)
-
-
-def _sentence(where: str, item: object, text: str) -> Sentence:
-    row = item if isinstance(item, dict) else {}
-    fields = {name: row[name] for name in ("wav", "offset", "duration") if name in row}
-    try:
-        return _entry().validate_python({**fields, "text": text})
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise SimulstError(
-            f"{where}: '{first['loc'][0]}': {first['msg']}; a segment is {{wav: ..., offset: ..., duration: ...}}."
-        ) from None
-
-
-def _check_order(sentences: Sequence[Sentence], path: Path) -> None:
-    seen: set[str] = set()
-    overlaps = []
-    for before, after in pairwise(sentences):
-        seen.add(before.recording)
-        if after.recording != before.recording:
-            if after.recording in seen:
-                raise SimulstError(f"{path}: the segments of {after.recording} are apart; put them together.")
-        elif after.offset < before.offset:
-            raise SimulstError(
-                f"{path}: {after.recording} goes back from {before.offset:g} s to {after.offset:g} s; sort them."
-            )
-        elif after.offset < before.offset + before.duration - SAME_SECONDS:
-            overlaps.append(after)
-    if overlaps:
-        first = overlaps[0]
-        logger.warning(
-            "%s: %d segments begin before the one in front of them has ended, first in %s at %g s.",
-            path,
-            len(overlaps),
-            first.recording,
-            first.offset,
-        )
 
 
 def _in_order(

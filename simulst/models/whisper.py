@@ -361,6 +361,9 @@ class WhisperSession(WindowedSession):
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
 
+    def spell(self, text: str) -> Tokens:
+        return self._model.tokens(text)
+
     def prompt(self, background: Background) -> None:
         """Its text takes the place of previous text in the prompt.
 

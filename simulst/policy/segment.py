@@ -29,6 +29,16 @@ class Segmentation(Options):
     """Where a stream is cut into utterances."""
 
     @property
+    def restart(self) -> bool:
+        """Whether a text begins anew that has stayed the same for four seconds of speech.
+
+        Models that were trained on sentences end their text after one, and may add nothing to it from then on. Then all
+        of it is committed, past COMMIT, and its audio leaves. So this is for speech of several sentences: of a single
+        one, it would commit what COMMIT holds back. It concerns models that encode all audio again at each step.
+        """
+        return False
+
+    @property
     def pause_seconds(self) -> float:
         """Seconds without speech that end an utterance; 0: the stream is one utterance."""
         return 0.0
@@ -46,9 +56,14 @@ class Segmentation(Options):
 
 @dataclass(frozen=True)
 class Whole(Segmentation):
-    """The stream is one utterance."""
+    """The stream is one utterance, by default of one sentence.
 
-    label = ""
+    restart: see Segmentation.
+    """
+
+    restart: bool = False
+
+    label = "{restart:restart}"
 
 
 @dataclass(frozen=True)
@@ -58,13 +73,19 @@ class Pause(Segmentation):
     longest: after so many seconds, an utterance ends at its next chunk (32 ms) without speech, and after twice as many
         in any case.
     history: see History.
+    restart: see Segmentation.
     """
 
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     longest: Annotated[float, Field(gt=0)] = LONGEST_SECONDS
     history: History = History()
+    restart: bool = True
 
-    label = "pause{seconds:g}{longer:-longest}{shown:-history}"
+    label = "pause{seconds:g}{longer:-longest}{shown:-history}{stays:-norestart}"
+
+    @property
+    def stays(self) -> bool:
+        return not self.restart
 
     @property
     def longer(self) -> str:

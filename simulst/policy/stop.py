@@ -36,12 +36,17 @@ class Stop(Options):
         return False
 
     @property
+    def most_tokens(self) -> int | None:
+        """The most tokens that a step commits; None: no such number."""
+        return None
+
+    @property
     def enough_tokens(self) -> int | None:
         """A number of new tokens that a step rarely exceeds; None: no such number.
 
         It is for searches that can't be stopped between two tokens.
         """
-        return None
+        return self.most_tokens
 
     def check(self, commit: Commit) -> None:
         """Raise SimulstError if this STOP does not go with the COMMIT of a configuration."""
@@ -133,7 +138,7 @@ class MaxTokens(Stop):
             raise SimulstError(f"stop: n is {self.n}; at least one token must be written.")
 
     @property
-    def enough_tokens(self) -> int:
+    def most_tokens(self) -> int:
         return self.n
 
     def open(self, context: Context) -> Stopping:
@@ -294,6 +299,10 @@ class AnyOf(Stop):
     @property
     def ends_in_word(self) -> bool:
         return any(stop.ends_in_word for stop in self.of)
+
+    @property
+    def most_tokens(self) -> int | None:
+        return min((stop.most_tokens for stop in self.of if stop.most_tokens is not None), default=None)
 
     @property
     def enough_tokens(self) -> int | None:

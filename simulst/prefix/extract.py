@@ -177,7 +177,7 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
             raise SimulstError(f"{task.model}: was trained for wait-k; extract prefix pairs with an offline model.")
         model.session(task.source_language, task.target_language)  # raises what is wrong with the languages
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
-        search = JointBeamSearch(beam=options.beam, ctc_weight=0.0)
+        search = JointBeamSearch(options.beam, ctc_weight=0.0, max_length_ratio=model.search.max_length_ratio)
         translator = Translator(model, task.target_language, audio, options.tau, search, options.open_end)
         unit = unit_of(task.target_language)
         found = align(translator, translator.frames, options.tau, model.text, options.open_end, unit)

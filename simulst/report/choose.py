@@ -14,9 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import yaml
+
 from simulst.errors import SimulstError
+from simulst.files.folder import write_atomically
 from simulst.report.difference import compare_runs
 from simulst.report.table import COLUMNS, ScoredRun, check_metric, check_quality, check_same_data, load_runs
+from simulst.runs import LOG, read_run_config
 from simulst.runs.comet import compare_by_comet
 
 logger = logging.getLogger(__name__)
@@ -161,6 +165,71 @@ def report(choices: Sequence[Choice], metric: str, quality: str = "BLEU") -> str
             lower = best
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
+
+
+def write_choices(
+    out: Path,
+    choices: Sequence[Choice],
+    metric: str,
+    quality: str,
+    segmentation: Path | None = None,
+    references: Path | None = None,
+) -> list[Path]:
+    """Write what was chosen for each regime as `out/<low>-<high>.yaml`, to decode and hand in by it.
+
+        regime, metric, quality             such as [0, 2000], LongYAAL, BLEU
+        run, log                            the run's folder and its log
+        model, model_options, weights       as in the run's config.yaml; source_lang, target_lang and unit, too
+        decoding                            the decoding configuration
+        scores                              as in the run's scores.json
+        segmentation, references            that the test used; null without
+        runs                                how many lie in the regime
+        next                                the second best: run, scores, p, interval, sentences, why; null without
+
+    Paths are absolute. A regime in which no run lies has no file; one of an earlier choice is removed.
+    Raises SimulstError: they can't be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for choice in choices:
+        path = out / f"{choice.regime.low:g}-{choice.regime.high:g}.yaml"
+        if not choice.runs:
+            path.unlink(missing_ok=True)
+            continue
+        best, *others = choice.runs
+        config = read_run_config(best.folder)
+        task = config.task
+        content = {
+            "regime": [choice.regime.low, choice.regime.high],
+            "metric": metric,
+            "quality": quality,
+            "run": str(best.folder.resolve()),
+            "log": str((best.folder / LOG).resolve()),
+            "model": str(Path(task.model).resolve()) if Path(task.model).exists() else task.model,
+            "model_options": dict(task.options),
+            "weights": config.weights,
+            "source_lang": task.source_language,
+            "target_lang": task.target_language,
+            "unit": task.unit,
+            "decoding": config.decoding,
+            "scores": best.scores,
+            "segmentation": str(segmentation.resolve()) if segmentation else None,
+            "references": str(references.resolve()) if references else None,
+            "runs": len(choice.runs),
+            "next": {
+                "run": str(others[0].folder.resolve()),
+                "scores": others[0].scores,
+                "p": choice.p,
+                "interval": list(choice.interval) if choice.interval else None,
+                "sentences": choice.sentences,
+                "why": choice.why,
+            }
+            if others
+            else None,
+        }
+        write_atomically(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        written.append(path)
+    return written
 
 
 def _verdict(choice: Choice) -> str:

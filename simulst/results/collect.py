@@ -14,6 +14,7 @@ from simulst.findings import Decided, decide, decided, load_findings
 from simulst.options import read_fields, read_json_fields
 from simulst.prefix.pairs import COUNTS
 from simulst.report.difference import Comparison, compare_runs, comparisons_of, equal_texts_table
+from simulst.report.published import read_published
 from simulst.report.table import (
     PairCounts,
     PredictorScores,
@@ -44,6 +45,7 @@ class Sources:
         empty: `folders`.
     pairs: folders of prefix pairs, one for each filter. predictor: folder of the boundary predictor.
     tables: files of tables in JSON. text: a file whose text is shown.
+    published: files of what others have published, to draw beside the runs.
     """
 
     folders: tuple[Path, ...] = ()
@@ -55,6 +57,7 @@ class Sources:
     predictor: Path | None = None
     tables: tuple[Path, ...] = ()
     text: Path | None = None
+    published: tuple[Path, ...] = ()
 
 
 def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = ()) -> Section:
@@ -87,6 +90,7 @@ def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = (
         findings=tuple(_findings(sources)),
         tables=tuple(tables),
         text=sources.text.read_text(encoding="utf-8").strip() if sources.text else "",
+        published=tuple(point for file in sources.published for point in read_published(file)),
     )
     if section == replace(Section(title, section.command), curve=section.curve):
         raise SimulstError(

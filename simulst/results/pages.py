@@ -26,6 +26,7 @@ from simulst.findings.overview import Column, overview
 from simulst.options import build_options
 from simulst.report.curve import draw_rows
 from simulst.report.difference import comparisons_text
+from simulst.report.published import published_parts
 from simulst.report.table import COLUMNS, Row, rows_table, scores_table
 from simulst.results.excerpts import draw_front, pages_with_rows
 from simulst.results.section import Section, check_name, read_sections, write_section
@@ -170,6 +171,7 @@ def section_parts(section: Section, picture: str, notes: str = "") -> list[str]:
         parts.append(f"![{section.title}: quality over latency]({picture})")
     if section.runs:
         parts.append(rows_table(section.runs))
+    parts += published_parts(section.published)
     parts += [table.markdown() for table in section.tables]
     if section.comparisons:
         parts.append(comparisons_text(section.comparisons))
@@ -272,7 +274,7 @@ def draw(folder: Path, sections: Mapping[str, Section], kinds: Sequence[str] = (
     for name, section in sections.items():
         for kind in kinds if section.curve else ():
             drawn.append(folder / f"{name}.{kind}")
-            draw_rows(section.runs, drawn[-1], section.curve, section.title)
+            draw_rows([*section.runs, *section.published], drawn[-1], section.curve, section.title)
     return drawn
 
 

@@ -20,7 +20,8 @@ A section is what one stage decodes on one test set. `simulst results write` wri
       "comparisons": […],                                paired tests of two runs: `report.difference.Comparison`
       "findings": […],                                   verdicts, effects, intervals, p: `findings.Decided`
       "tables": […],                                     figures that are not of runs: `report.table.Table`
-      "text": ""                                         shown as it is
+      "text": "",                                        shown as it is
+      "published": […]                                   points of others' curves: `report.published.Published`
     }
 
 Figures of a page that was taken over are rounded as the page had them, and its "p < 0.001" is 0 here. Their dates and
@@ -40,6 +41,7 @@ from simulst.files.folder import write_atomically
 from simulst.findings import Decided
 from simulst.options import read_json_fields
 from simulst.report.difference import Comparison
+from simulst.report.published import Published
 from simulst.report.table import Row, Table
 from simulst.runs.scores import NUMBERS, is_number
 
@@ -73,6 +75,7 @@ class Section:
     findings: tuple[Decided, ...] = ()
     tables: tuple[Table, ...] = ()
     text: str = ""
+    published: tuple[Published, ...] = ()
 
     def figures(self) -> Section:
         """The section without when and where it was decoded."""

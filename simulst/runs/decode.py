@@ -124,6 +124,8 @@ def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms:
         source_length=source_ms,
         name=utterance.name,
         reads=stream.reads,
+        writes=stream.writes,
+        reference_tokens=stream.count(utterance.reference) if utterance.reference else 0,
         compute_ms=stream.meter.seconds * 1000,
         terms=list(utterance.background.target_terms),
         segments=[list(segment) for segment in stream.segments],

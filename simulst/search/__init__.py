@@ -14,6 +14,7 @@ from simulst.policy.base import Options
 MOST_BEAM = 1000  # a larger beam would only fill the memory
 CTC_WEIGHT = 0.3  # where no other was chosen for the model
 LENGTH_RATIO = 1.0  # where the model has no usual one
+TOKENS_PER_SECOND = 25.0  # of speech: 1.0 for frames of 40 ms
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class BeamSearch(SearchOptions):
     beam: int = 5
     length_penalty: float = 1.0
     no_repeat_ngram: int = 0
-    max_tokens_per_second: float = 25.0
+    max_tokens_per_second: float = TOKENS_PER_SECOND
 
     needs = frozenset({Need.LIBRARY_SEARCH})
     short: ClassVar = {
@@ -84,7 +85,8 @@ class JointOptions(SearchOptions):
         None for both: what was chosen on development data for the model. They depend on each other, so if one is given,
         the other is 0.3 (0 without a CTC layer) or 0. These also stand where nothing was chosen.
     max_length_ratio: most tokens per encoder frame so far. It prevents endless repetition (Nguyen et al. 2021: 1.0 for
-        De, 1.6 for Pt). None: what is usual for the model, else 1.0.
+        De, 1.6 for Pt). None: what is usual for the model: 25 tokens a second of speech, however long its frames are;
+            1.0 for models of ESPnet whose frames last 40 ms or less; more for short texts that are translated to text.
     no_repeat_ngram: forbid n-grams of this length from coming twice; 0: allow them.
     terms_bonus: added to the decoder's log p for each token of a term of the recording's context (terms.py).
     """
@@ -192,17 +194,20 @@ class IBWBS(JointOptions):
 
     If the encoder sees everything, it encodes all audio again at each step, and a block is all of its frames.
 
-    step_back: how many of the last tokens are held back and searched again in the next block; <eos> counts as one of
-        them. If STOP ended the search, the tokens that STOP drops are searched again instead.
+    step_back: how many of the last tokens that COMMIT finds stable are held back and searched again in the next block.
+        COMMIT sees <eos> as a token, so <eos> is one of them if it is stable. If STOP ended the search, the tokens that
+        STOP drops are searched again instead.
     repetition: whether a hypothesis that repeats one of its tokens counts as unreliable. None: with blockwise encoders
         only, as in the paper (section 3.2).
-    final: how the last block ranks its hypotheses: by score ("raw") or by score per token ("per_token"). All other
-        blocks rank by score per token. Algorithm 1 (line 17) does so in every block.
+    final: how the last block is searched. "raw", "per_token": to the end of the sentence, as `JointBeamSearch` does,
+        ranked by score or by score per token. "literal": as algorithm 1 has it for every block (lines 3 to 18):
+        unreliable hypotheses leave the search, and the score per token ranks all that left. Repeated tokens, which the
+        algorithm does not have, do not count in it, as in BWBS: most sentences repeat one.
     """
 
     step_back: int = 2
     repetition: bool | None = None
-    final: Literal["raw", "per_token"] = "raw"
+    final: Literal["raw", "per_token", "literal"] = "raw"
 
     label = "IBWBS{changed:-}"
 

@@ -407,8 +407,7 @@ class BestHypothesis(View):
             if complete == -math.inf:
                 return -math.inf
             if exact:
-                # As p(g...) = p(g·<eos>) + Σ_c p(g·c...), the sum over the vocabulary is a difference.
-                return complete - log_difference(float(best.score), complete)
+                return complete - going_on(ctc, best, self._search.eos)
             favourite = next(token for token in self._next.tokens[0].tolist() if token != self._search.eos)
             return complete - float(ctc.score(best, torch.tensor([[favourite]], device=ctc.device)))
 
@@ -547,6 +546,17 @@ def texts(running: Running) -> list[Hypothesis]:
     """The running hypotheses as plain hypotheses."""
     rows = zip(running.tokens.tolist(), running.scores.tolist(), strict=True)
     return [Hypothesis(tuple(tokens), score) for tokens, score in rows]
+
+
+def going_on(ctc: CTCPrefixScorer, prefix: CTCPrefixes, eos: int) -> float:
+    """log Σ_c p(g·c...) over all tokens c but <eos> (CUNI-KIT 2023, equation 4). prefix: g, n = 1.
+
+    As p(g...) = p(g·<eos>) + Σ_c p(g·c...), the sum over all labels is a difference. The layer has a label of its own
+    for <eos>, as ESPnet's layers have one for each entry of the vocabulary; it is no token of V without <eos>.
+    """
+    more = log_difference(float(prefix.score), float(prefix.complete))
+    own = ctc.score(prefix, torch.tensor([[eos]], device=ctc.device))
+    return log_difference(more, float(own))
 
 
 def log_difference(more: float, less: float) -> float:

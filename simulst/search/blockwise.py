@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulst.hypotheses import Found, Hypothesis, Tokens
+from simulst.hypotheses import END, Found, Hypothesis, Tokens
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS
 from simulst.search.beam import JointSearch, Running, is_over, joint_beam_search, ranked, texts
@@ -123,13 +123,22 @@ class _Stopped:
     held_back: int
     attention: np.ndarray
 
+    @property
+    def text(self) -> Hypothesis:
+        return Hypothesis(self.tokens, self.rank)
+
+    @property
+    def seen(self) -> Hypothesis:
+        """As COMMIT sees it: <eos> is a token."""
+        return Hypothesis(self.tokens + (END,) * self.ended, self.rank)
+
 
 class IncrementalBlockwiseBeamSearch:
     """IBWBS. Each block is searched from the committed tokens on. The decoder reads them again, over all frames.
 
     In algorithm 1 the active hypothesis is the part of the best one that the policy keeps (line 19), without its last
-    two tokens (line 20). Committed tokens are final here, so these two are not committed (see `Found.held_back`). If
-    STOP ended the search, `stop.discard` tokens are dropped instead.
+    two tokens (line 20). Committed tokens are final here, so these two are not committed (see `Found.held_back`). <eos>
+    is one of the two only if the policy keeps it. If STOP ended the search, `stop.discard` tokens are dropped instead.
 
     search: the frames so far. If they are encoded again at each step, set it before each step.
     """
@@ -144,22 +153,25 @@ class IncrementalBlockwiseBeamSearch:
         """Search the frames so far. The arguments are those of `BlockwiseBeamSearch.step`.
 
         If STOP ends the search of a block, the best hypothesis is kept. The final block is searched to the end of the
-        sentence. The beam is ranked by score per token.
+        sentence, unless it is searched like the others (options.final). The beam is ranked by score per token.
         """
         search = self.search
         attention = self._attention(committed)
-        if final:
+        if final and self._options.final != "literal":
             return Found((yield from joint_beam_search(search, committed, attention=attention)))
         if search.frames == 0 or search.room <= len(committed):
             return Found([Hypothesis(committed)])
-        stopped = yield from self._stopped(search.start(committed, attention), len(committed), stop)
+        stop = None if final else stop
+        repetition = bool(self._options.repetition) and not final
+        stopped = yield from self._stopped(search.start(committed, attention), len(committed), stop, repetition)
         if not stopped:  # there are too few frames for the committed tokens
             return Found([Hypothesis(committed)])
         self._seen |= {s.tokens for s in stopped if not s.ended}
         stopped.sort(key=lambda s: -s.rank)
         self._best = stopped[0]
-        beam = ranked([Hypothesis(s.tokens, s.rank) for s in stopped], self._options.beam)
-        return Found(beam, stopped[0].held_back)
+        if final:  # all of it is the result
+            return Found(ranked([s.text for s in stopped], self._options.beam))
+        return Found(ranked([s.seen for s in stopped], self._options.beam), stopped[0].held_back)
 
     def forget(self, committed: Tokens, first: int, count: int) -> None:
         """Forget tokens that have left the window. The others keep their scores, as they were found.
@@ -185,7 +197,7 @@ class IncrementalBlockwiseBeamSearch:
             return None
         return best.attention[: len(committed) + 1]
 
-    def _stopped(self, running: Running, given: int, stop: Stopping | None) -> Steps[list[_Stopped]]:
+    def _stopped(self, running: Running, given: int, stop: Stopping | None, repetition: bool) -> Steps[list[_Stopped]]:
         """Lines 4 to 15 of algorithm 1: all hypotheses that leave the search, one after the other."""
         search = self.search
         stopped: list[_Stopped] = []
@@ -200,7 +212,7 @@ class IncrementalBlockwiseBeamSearch:
                 return [*stopped, best]
             chosen = search.choose(scored)
             leaves, stays = [*self._leave(chosen.ended, ended=True), *self._leave(chosen.running)], []
-            repeated = repeats(chosen.running).tolist() if self._options.repetition else [False] * len(chosen.running)
+            repeated = repeats(chosen.running).tolist() if repetition else [False] * len(chosen.running)
             ranks = [*chosen.ended_ranks, *chosen.ranks]
             for place in sorted(range(len(ranks)), key=ranks.__getitem__):
                 b = leaves[place]
@@ -216,7 +228,7 @@ class IncrementalBlockwiseBeamSearch:
 
     def _leave(self, running: Running, ended: bool = False) -> list[_Stopped]:
         size = max(1, running.length + ended)
-        held_back = max(0, self._options.step_back - ended)
+        held_back = self._options.step_back
         rows = zip(running.tokens.tolist(), running.scores.tolist(), running.attention, strict=True)
         return [
             _Stopped(tuple(tokens), ended, score, score / size, held_back, attention)

@@ -24,7 +24,7 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import SimpleNamespace, TracebackType
@@ -37,8 +37,9 @@ from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
+from simulst.audio.heard import digest_of_beginning
 from simulst.audio.units import SAMPLE_RATE
-from simulst.background import NOTHING, Background, known_of_all
+from simulst.background import ALL, NOTHING, Background, Known, known_of_all, read_known
 from simulst.config import Decoding, load_decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
@@ -66,8 +67,11 @@ class ProcessorOptions:
 
     type: our class, as simulstream finds it. model, model_options: as `simulst evaluate` takes them.
     decoding: the file of a decoding configuration, or the configuration itself.
-    context: a table (TSV) whose line `*` says what is known of all recordings; empty: nothing is. simulstream does not
-        tell processors a recording's name.
+    context: a table (TSV) of what is known of the recordings; empty: nothing is.
+    context_by: simulstream does not tell processors a recording's name. So all streams get the line `*`; or the n-th
+        stream since the program began gets the n-th line (order); or a stream gets the line with the digest of how it
+        begins (audio), and what is silent to the last bit there waits until it is known. A stream that has no line of
+        its own gets `*`, or nothing, with a warning.
     source_lang, target_lang: of clients that name none. unit: what is written at once; empty: by the target language.
     speech_chunk_size: seconds of audio that simulstream collects before it hands them on and logs them. Decoding
         happens where READ says in any case; delays are rounded up to whole chunks.
@@ -82,6 +86,7 @@ class ProcessorOptions:
     target_lang: str
     model_options: dict[str, Any] = field(default_factory=dict)
     context: str = ""
+    context_by: Literal["all", "order", "audio"] = "all"
     unit: Literal["", "word", "char"] = ""
     speech_chunk_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
     detokenizer_type: Literal["simuleval"] = "simuleval"
@@ -127,12 +132,14 @@ class StreamProcessor(SpeechProcessor):
     """
 
     _loaded: ClassVar[dict[Hashable, _Loaded]] = {}
+    _begun: ClassVar[Iterator[int]] = itertools.count()  # streams
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
         self._options = read_options(config)
         self._decoding = _decoding(self._options)
-        self._background = _background(self._options)
+        self._known = _known(self._options)
+        self._unknown = np.zeros(0, dtype=np.float32)  # the beginning of a stream whose context is not known yet
         self._shared = self._loaded[self._options.model_key]
         self._stream: OpenStream | None = None
         self._owner = threading.Lock()  # of the stream and its languages
@@ -150,11 +157,11 @@ class StreamProcessor(SpeechProcessor):
         try:
             options = read_options(config)
             decoding = _decoding(options)
-            known = _background(options)
+            known = _known(options)
             if options.model_key not in cls._loaded:
                 cls._loaded[options.model_key] = _Loaded(load_model(options.model, **options.model_options))
             model, languages = cls._loaded[options.model_key].model, (options.source_lang, options.target_lang)
-            open_stream(model, decoding, *languages, background=known)
+            open_stream(model, decoding, *languages, background=known.by_name.get(ALL, NOTHING))
             # simulstream resamples with it. Its first call takes seconds, and is not to be the first client's.
             librosa.resample(np.zeros(SAMPLE_RATE, dtype=np.float32), orig_sr=48_000, target_sr=SAMPLE_RATE)
             _guard_servers()
@@ -182,7 +189,7 @@ class StreamProcessor(SpeechProcessor):
 
         Raises SimulstError: an error has ended the stream; it lasts until `clear`.
         """
-        if self._stream is None:  # nothing was heard
+        if self._stream is None and not self._unknown.size:  # nothing was heard
             return self._output([])
         return self._push(np.zeros(0, dtype=np.float32), finished=True)
 
@@ -205,6 +212,7 @@ class StreamProcessor(SpeechProcessor):
         with self._owner:
             self._session += 1
             stream, self._stream = self._stream, None
+            self._unknown = self._unknown[:0]
             self._source, self._target = self._options.source_lang, self._options.target_lang
         if stream is not None:
             _warn_of_skipped(stream)
@@ -222,15 +230,22 @@ class StreamProcessor(SpeechProcessor):
 
     def _push(self, samples: np.ndarray, finished: bool = False) -> IncrementalOutput:
         # The HTTP server may `clear` a session while it waits or works here, and give this processor to another one.
-        session, tokens = self._session, list[str]()
+        tokens = list[str]()
+        with self._owner:
+            session = self._session
+            if self._stream is None and self._options.context_by == "audio":
+                samples = self._unknown = np.concatenate([self._unknown, samples])
+                if not finished and not digest_of_beginning(samples):
+                    return self._output([])
         for start in range(0, max(1, samples.size), TURN):
+            last = finished and start + TURN >= samples.size
             asked = time.perf_counter()
             with self._shared.lock:
                 waited = time.perf_counter() - asked
-                stream = self._stream_of(session)
+                stream = self._stream_of(session, samples)
                 written = len(stream.emissions)
                 try:
-                    stream.push(samples[start : start + TURN], finished)
+                    stream.push(samples[start : start + TURN], last)
                 except SimulstError as error:
                     tokens += [word.text for word in stream.emissions[written:]]
                     return self._last_words(tokens, error, finished)
@@ -241,6 +256,7 @@ class StreamProcessor(SpeechProcessor):
         with self._owner:
             if self._session == session:
                 self._stream = None if finished else stream
+                self._unknown = self._unknown[:0]
             elif not finished:
                 logger.warning("a session was closed while it was served; its next audio begins anew. Raise the ttl.")
         return self._output(tokens)
@@ -257,15 +273,29 @@ class StreamProcessor(SpeechProcessor):
         logger.error("a client's stream has ended: %s", error)
         return self._output(tokens)
 
-    def _stream_of(self, session: int) -> OpenStream:
+    def _stream_of(self, session: int, samples: np.ndarray) -> OpenStream:
+        """The stream of a session. samples: how it begins, if it is not open yet."""
         with self._owner:
             if self._session != session:
                 raise SimulstError(CLOSED)
             if self._stream is None:
                 model, languages = self._shared.model, (self._source, self._target)
-                known = self._background
+                known = self._background(samples)
                 self._stream = open_stream(model, self._decoding, *languages, self._options.unit, background=known)
             return self._stream
+
+    def _background(self, samples: np.ndarray) -> Background:
+        """What is known of a stream that begins. samples: its first ones."""
+        for_all = self._known.by_name.get(ALL, NOTHING)
+        own: Background | None = for_all
+        if self._options.context_by == "order":
+            number = next(self._begun)
+            own = dict(enumerate(self._known.in_order)).get(number)
+        elif self._options.context_by == "audio":
+            own = self._known.by_audio.get(digest_of_beginning(samples))
+        if own is None:
+            logger.warning("%s: has no line for a stream, by its %s.", self._options.context, self._options.context_by)
+        return for_all if own is None else own
 
     def _output(self, tokens: list[str]) -> IncrementalOutput:
         return IncrementalOutput(tokens, self.tokens_to_string(tokens), [], "")
@@ -282,8 +312,19 @@ def _decoding(options: ProcessorOptions) -> Decoding:
     return parse_decoding(options.decoding, f"{WHERE}, 'decoding'")
 
 
-def _background(options: ProcessorOptions) -> Background:
-    return known_of_all(options.context) if options.context else NOTHING
+def _known(options: ProcessorOptions) -> Known:
+    """The table of context. Raises SimulstError: a broken one, or none of the lines that are asked for."""
+    if not options.context:
+        if options.context_by != "all":
+            raise SimulstError(f"{WHERE}: 'context_by' says how to use 'context', a table; give that, too.")
+        return Known({}, {})
+    known = read_known(options.context)
+    if options.context_by == "all":
+        known_of_all(options.context)
+    elif not (known.in_order if options.context_by == "order" else known.by_audio):
+        what = "lines of recordings" if options.context_by == "order" else "column audio"
+        raise SimulstError(f"{options.context}: has no {what}; let simulst data iwslt --context write it.")
+    return known
 
 
 def _warn_of_skipped(stream: OpenStream) -> None:

@@ -19,12 +19,14 @@ class OpenStream(Protocol):
     meter: the stream's clock.
     emissions: all words written so far.
     reads: ms of source read at each decoding step, growing.
+    writes: tokens that each of these steps wrote, see `Instance`; empty if they are not counted.
     """
 
     unit: str
     meter: Meter
     emissions: list[Emission]
     reads: list[float]
+    writes: list[int]
 
     @property
     def segments(self) -> Sequence[tuple[float, float]]:
@@ -51,6 +53,9 @@ class OpenStream(Protocol):
 
     def push_steps(self, samples: np.ndarray, finished: bool = False) -> Steps[list[Emission]]:
         """`push` in steps: whoever takes them answers their calls, alone or with those of other streams."""
+
+    def count(self, text: str) -> int:
+        """The length of a text in the model's tokens; 0 if it is not known."""
 
     def wait(self, seconds: float) -> None:
         """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""

@@ -47,6 +47,7 @@ class SegmentedStream(Pushed):
     meter: measures computation time.
     emissions: all words so far.
     reads: ms of source at each decoding step, growing.
+    writes: empty: an utterance's tokens and those of the reference's sentences do not correspond.
     segments: first and last ms of source of each utterance that has ended.
     load_model: loads other models, for the policies that need one.
     skipped: how many decoding steps were left out (see simulst/policy/late.py).
@@ -60,6 +61,7 @@ class SegmentedStream(Pushed):
     meter: Meter = field(default_factory=Meter)
     emissions: list[Emission] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
+    writes: list[int] = field(default_factory=list)
     segments: list[tuple[float, float]] = field(default_factory=list)
     load_model: Callable[..., Any] | None = None
 
@@ -103,6 +105,10 @@ class SegmentedStream(Pushed):
             yield from self._step(end)
         if finished and self._utterance is not None:
             yield from self._end(self._utterance)
+
+    def count(self, text: str) -> int:
+        """See `OpenStream.count`; here it is not needed."""
+        return 0
 
     def wait(self, seconds: float) -> None:
         """See `Stream.wait`."""

@@ -1,11 +1,12 @@
 """A process of an ESPnet program: `python -m simulst.training.process espnet2.bin.st_train ...`.
 
-It starts in seconds (see `simulst.machine.light_import`), and adds six things to ESPnet. First, a training that is
+It starts in seconds (see `simulst.machine.light_import`), and adds seven things to ESPnet. First, a training that is
 killed while it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it.
 Second, each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a
 process whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py). Fourth,
 BLSTM encoders train faster on the CPU (see packed_lstm.py). Fifth, it ends if what started it has died (see
-`end_without_reader`). Sixth, its managers end with it (see `end_with_parent`).
+`end_without_reader`). Sixth, its managers end with it (see `end_with_parent`). Seventh, RapidFuzz counts edits
+(see `count_edits`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ import threading
 from itertools import pairwise
 from multiprocessing.managers import SyncManager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
+from rapidfuzz.distance import Levenshtein
 
 from simulst.machine.light_import import leave_out_compiler, leave_out_unused, skip_type_checks
 from simulst.training import packed_lstm
@@ -98,6 +101,13 @@ def start_manager(manager: SyncManager) -> None:
     _start(manager, end_with_parent)
 
 
+def count_edits() -> None:
+    """Let ESPnet's error rates be counted by RapidFuzz: editdistance has no wheels from Python 3.13 on."""
+    module = ModuleType("editdistance")
+    module.eval = Levenshtein.distance  # type: ignore[attr-defined]
+    sys.modules["editdistance"] = module
+
+
 def leave() -> None:
     """Leave the process group, if there is one."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -109,6 +119,7 @@ if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imp
     torch.save = save  # type: ignore[assignment]
     SyncManager.start = start_manager  # type: ignore[assignment, method-assign]
     atexit.register(leave)
+    count_edits()
     skip_type_checks()
     leave_out_unused(keep=["transformers"] if names("hugging_?face", sys.argv) else [])
     leave_out_compiler()

@@ -60,7 +60,7 @@ def in_pieces(ours: LogMel, audio: np.ndarray, cuts: list[int]) -> torch.Tensor:
 
 
 @pytest.mark.filterwarnings("ignore:A window was not provided")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(SIZES),
     st.sampled_from(["hann", "hamming", "blackman", None]),

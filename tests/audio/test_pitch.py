@@ -72,7 +72,7 @@ def literal_yin(frame: np.ndarray) -> float:
     return best + min(0.5, max(-0.5, (left - right) / (2 * bend)))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.floats(70, 380), st.sampled_from([0.0, 0.02, 0.2, 1.0]))
 def test_the_period_is_that_of_yin(seed: int, hz: float, noise: float) -> None:
     random = np.random.default_rng(seed)
@@ -90,7 +90,7 @@ def test_what_has_no_pitch() -> None:
     assert np.isfinite(pitch_features(np.full(9000, 0.5, dtype=np.float32), 0, 0, 50, HOP)).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data(), samples=st.integers(600, 50000), seed=st.integers(0, 99))
 def test_any_piece_has_the_features_of_the_whole(data: st.DataObject, samples: int, seed: int) -> None:
     """What follows the piece does not matter, nor does what lies before `keep_from`."""

@@ -383,7 +383,7 @@ def test_not_audio(tmp_path: Path, text: str) -> None:
         load_audio(path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     cut=st.integers(0, 2000), at=st.integers(0, 200), value=st.integers(0, 255), suffix=st.sampled_from(["wav", "flac"])
 )

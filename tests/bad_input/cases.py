@@ -26,7 +26,7 @@ from simulst.commands.common import run_command
 from simulst.errors import SimulstError
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 30  # that a command may take
+SECONDS = 300  # that a command may take
 Change = Callable[[], None]
 """Breaks something in the current folder."""
 

@@ -54,6 +54,7 @@ def write(folder: Path) -> None:
     pairs = [{"frames": 40, "text": "der"}, {"frames": 80, "text": "der Hund"}]
     (folder / "prefixes.jsonl").write_text("".join(json.dumps({**line, "pairs": pairs}) + "\n" for line in lines))
     must_c(folder / "corpus")
+    iwslt(folder / "iwslt")
     rows = [f"u{i}.wav\t{en}\t{de}" for i, (en, de) in enumerate(zip(TEXTS["en"], TEXTS["de"], strict=True))]
     (folder / "table.tsv").write_text("path\tsentence\ttranslation\n" + "\n".join(rows) + "\n")
     command = "simulst evaluate --data data --model fake:FakeModel --source-lang es --target-lang en --out run"
@@ -73,6 +74,20 @@ def must_c(root: Path) -> None:
         (place / f"txt/{split}.yaml").write_text("".join(rows))
         for language, texts in TEXTS.items():
             (place / f"txt/{split}.{language}").write_text("".join(f"{text}\n" for text in texts))
+
+
+def iwslt(root: Path) -> None:
+    """Two recordings in the layout of IWSLT's simultaneous track."""
+    (root / "audio").mkdir(parents=True)
+    noise = np.random.default_rng(7)
+    for name in ("b", "a"):
+        soundfile.write(root / f"audio/{name}.wav", noise.uniform(-0.3, 0.3, 3 * RATE), RATE, subtype="PCM_16")
+    rows = [("b", 0.0, 1.0), ("b", 1.5, 1.0), ("a", 0.5, 2.0)]
+    lines = (f"- {{wav: {name}.wav, offset: {offset}, duration: {seconds}}}\n" for name, offset, seconds in rows)
+    (root / "audio-segments.yaml").write_text("".join(lines))
+    for language, texts in TEXTS.items():
+        (root / f"{language}.txt").write_text("".join(f"{text}\n" for text in texts))
+    (root / "context.tsv").write_text("recording\ttext\na\tA.\nb\tB.\n")
 
 
 def espnet(folder: Path, encoder: str) -> None:

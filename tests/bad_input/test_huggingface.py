@@ -59,7 +59,7 @@ def cascade(**translator: object) -> Change:
 
 MANY = {"type": "llm", "model": "llm", "instruction": "be brief " * 90}
 SERVER = {"type": "server", "url": "http://127.0.0.1:9/v1", "model": "x"}
-OPEN = {"type": "command", "command": "cat", "answers": "line", "timeout": 0.2}
+OPEN = {"type": "command", "command": "cat", "answers": "line"}
 IBWBS = written("la2.yaml", "read: {type: chunk, ms: 500}\ncommit: {type: all}\nsearch: {type: ibwbs}")
 NOT_INCREMENTAL = (
     "search: ibwbs needs a search that goes on from one block of speech ... write 'search: {type: joint_beam}'"
@@ -75,7 +75,7 @@ CASCADES = table(
     ("", NOT_INCREMENTAL, all_of(IBWBS, cascade(type="llm", model="llm"))),
     ("", "there is no program 'no_such_program x'", cascade(type="command", command="no_such_program x")),
     ("", "ended with status 3 before it answered", cascade(**{**OPEN, "command": "sh -c 'exit 3'"})),
-    ("", "'sleep 9' gave no translation within 0.2 s", cascade(**{**OPEN, "command": "sleep 9"})),
+    ("", "'sleep 9' gave no translation within 0.2 s", cascade(**{**OPEN, "command": "sleep 9", "timeout": 0.2})),
     ("", "option 'answers': ... 'line'", cascade(**{**OPEN, "answers": "letter"})),
     ("", "the server cannot be reached", cascade(**SERVER)),
     ("", "'url' must begin with http", cascade(**{**SERVER, "url": "localhost"})),

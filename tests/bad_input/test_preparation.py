@@ -116,6 +116,51 @@ TSV = table(
     ("train=table.tsv --audio data --on-error stop", "u0.wav: truncated", cut("data/u0.wav", 5000)),
     ("train=table.tsv --audio data --max-seconds inf --min-seconds inf", "--min-seconds inf"),
 )
+
+
+def silent_film() -> None:
+    """An MP4 without sound in place of a recording."""
+    import av
+
+    removed("iwslt/audio/a.wav")()
+    with av.open("iwslt/audio/a.mp4", "w") as film:
+        image = film.add_stream("mpeg4", rate=1, width=16, height=16, pix_fmt="yuv420p")
+        film.mux(image.encode(av.VideoFrame(16, 16, "yuv420p")))
+        film.mux(image.encode())
+
+
+SEGMENTS = "iwslt/audio-segments.yaml"
+APART = all_of(
+    replaced(SEGMENTS, "wav: a", "wav: b"), replaced(SEGMENTS, "wav: b.wav, offset: 1", "wav: a.wav, offset: 1")
+)
+IWSLT = table(
+    "simulst data iwslt iwslt prepared",
+    ("", "a.mp4: has no sound; give a file with an audio track", silent_film),
+    ("", "a.mp4: not readable as audio", all_of(removed("iwslt/audio/a.wav"), written("iwslt/audio/a.mp4", b"film"))),
+    ("", "audio/c.wav: audio-segments.yaml does not name this recording", written("iwslt/audio/c.wav", b"")),
+    ("", "names the recording a, which iwslt/audio has not", removed("iwslt/audio/a.wav")),
+    (
+        "",
+        "audio: has a.mp4 and a.wav; keep one",
+        all_of(written("iwslt/audio/a.mp4", b""), replaced(SEGMENTS, "a.wav", "a")),
+    ),
+    ("", "a.wav: the sentence at 0.5 s ends at 9.50 s, but the recording at 3.00 s", replaced(SEGMENTS, "2.0", "9.0")),
+    ("", "3 segments, but 4 lines in iwslt/de.txt", written("iwslt/de.txt", "a\nb\nc\nd\n")),
+    ("", "b goes back from 2.5 s to 1.5 s", replaced(SEGMENTS, "offset: 0.0", "offset: 2.5")),
+    ("", "the segments of b are apart", APART),
+    ("", "the recording 'a b' may have letters", replaced(SEGMENTS, "wav: a.wav", "wav: a b.wav")),
+    ("", "iwslt: has no audio-segments.yaml, but no YAML", removed(SEGMENTS)),
+    ("", "iwslt: has no texts such as en.txt", removed("iwslt/en.txt", "iwslt/de.txt")),
+    ("--text en", "--text en: give LANG=FILE"),
+    ("--text en=nowhere.txt", "nowhere.txt: cannot be read"),
+    ("--audio nowhere", "nowhere: no such folder; name the one that holds the recordings"),
+    ("--segmentation nowhere.yaml", "nowhere.yaml: cannot be read"),
+    ("--context iwslt/context.tsv", "is of other recordings, such as 'c'", replaced("iwslt/context.tsv", "a\t", "c\t")),
+    ("--context iwslt/context.tsv", "says nothing of 'a'", replaced("iwslt/context.tsv", "a\tA.\n", "")),
+    ("--context papers", "papers: lists 1 files for 2 recordings", written("papers", "one.txt\n")),
+    ("--context papers", "one.pdf: a PDF; write its text", written("papers", "one.pdf\ntwo.pdf\n")),
+    ("", "prepared: is there already, without made_of.json", written("prepared/mine.txt", "mine")),
+)
 PAIRS = table(
     "simulst data combine --data corpora --split train --out both",
     ("", "Missing argument 'PAIRS...'", lambda: None, 2),
@@ -240,7 +285,7 @@ CONTEXT = [
 ]
 
 
-@pytest.mark.parametrize("case", [*CONTEXT, *MUST_C, *TSV, *PAIRS, *PROMPTS, *VOICES, *MINI, *NEW], ids=str)
+@pytest.mark.parametrize("case", [*CONTEXT, *MUST_C, *IWSLT, *TSV, *PAIRS, *PROMPTS, *VOICES, *MINI, *NEW], ids=str)
 def test_preparation(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No command can be found but dpkg, so that nothing is fetched."""
     (tmp_path / "bin").mkdir()
@@ -248,3 +293,5 @@ def test_preparation(case: Case, check: Check, monkeypatch: pytest.MonkeyPatch, 
         (tmp_path / "bin/dpkg").symlink_to(dpkg)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin")
     check(case)
+    left = {path.name for path in Path("prepared").glob("*")} if "simulst data iwslt" in case.command else set()
+    assert left <= {"mine.txt"}, "something half written is left"

@@ -6,7 +6,7 @@ from cases import Case, Check, all_of, table, written
 RECIPES = [
     *table(
         "run.sh",
-        ("--recipe none", "error: no recipe 'none'; there are: mini must_c prompts"),
+        ("--recipe none", "error: no recipe 'none'; there are: iwslt mini must_c prompts"),
         ("--recipe ../egs/mini", "error: no recipe"),
         ("--recipe mini/../mini", "error: no recipe"),
         (

@@ -151,7 +151,7 @@ key = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=8)
 value = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n\r"), max_size=20).map(str.strip)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(table=st.dictionaries(key, value, max_size=5))
 def test_any_table_is_read_back(tmp_path_factory: pytest.TempPathFactory, table: dict[str, str]) -> None:
     path = tmp_path_factory.mktemp("table") / "text.xx"

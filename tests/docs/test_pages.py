@@ -29,6 +29,7 @@ import pytest
 import soundfile
 import tiny_whisper
 import torch
+import tracked
 import yaml
 
 import simulst.models
@@ -47,7 +48,7 @@ from simulst.session import Model
 from simulst.streams import open_stream
 from speech import espeak
 
-SHARED_TASK = ("simulst score", "simulst simulstream", "simulstream_", "python -m simulstream", "type: simul")
+SHARED_TASK = ("simulst score", "simulstream_", "python -m simulstream", "type: simul")
 NOT_RUN = {
     ("README.md", "./test.sh"): "it runs this test",
     **{
@@ -55,10 +56,6 @@ NOT_RUN = {
         for page, begins in {"README.md": ("simulst score", "simulstream_"), "docs/simulstream.md": SHARED_TASK}.items()
         for begin in begins
     },
-    (
-        "docs/simulstream.md",
-        "simulst evaluate",
-    ): "extras/talks writes the talks; tests/data/test_talks.py makes such ones",
     ("docs/new_pair.md", "tools/install.sh"): "the whole page is run by tests/recipes/test_new_pair.py",
     ("docs/decoding.md", "simuleval --agent"): "tests/serve/test_simuleval.py runs SimulEval with our agent",
     (
@@ -85,7 +82,7 @@ OTHERS_OPTIONS = {
     "--local-dir": "Hugging Face",
     "--copy_files": "CTranslate2",
     "--fix_simuleval_emission_ca": "OmniSTEval",
-    **dict.fromkeys(("--encoder_conf", "--batch_bins", "--accum_grad"), "ESPnet"),
+    **dict.fromkeys(("--encoder_conf",), "ESPnet"),
     **dict.fromkeys(("--nodes", "--ntasks-per-node", "--gres", "--cpus-per-task"), "Slurm"),
 }
 """Options in the text that are not this repository's, and whose they are."""
@@ -202,6 +199,7 @@ def test_commands(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> 
                 assert capsys.readouterr().out, f"{page}: '{command}' printed nothing"
             elif program == "./run.sh":
                 check_recipe_options(arguments)
+                check_corpus(arguments)
             elif program == "python" and arguments[0].endswith(".py"):
                 check_script_options(command)
             else:
@@ -235,6 +233,14 @@ def check_recipe_options(words: Sequence[str]) -> None:
     for option, value in itertools.pairwise(words):
         if option in ("--stage", "--stop-stage", "--only"):
             assert re.search(rf"^ +\d+ {value} ", shown, flags=re.MULTILINE), f"{words}: no stage is called {value}"
+
+
+def check_corpus(words: Sequence[str]) -> None:
+    """A command that begins with the data of a corpus that nobody can fetch says where the corpus is."""
+    recipe = words[words.index("--recipe") + 1] if "--recipe" in words else "mini"
+    later = {"--help", "--stage", "--only"} & {*words}
+    if recipe.partition("/")[0] == "must_c" and "extras" not in recipe and not later:
+        assert "--root" in words, f"{' '.join(words)}: add --root"
 
 
 @functools.cache
@@ -293,7 +299,7 @@ def options_of(command: click.Command) -> set[str]:
 
 @functools.cache
 def all_options() -> set[str]:
-    found_in = [*(pages.ROOT / "egs").glob("[a-z]*/*.sh"), *(pages.ROOT / "egs").glob("[a-z]*/extras/*.sh")]
+    found_in = tracked.files("egs/[a-z]*/*.sh", "egs/[a-z]*/extras/*.sh")
     scripts = [script.relative_to(pages.ROOT / "egs") for script in found_in]
     recipes = [
         str(script.with_suffix("")).removesuffix("/run")
@@ -301,7 +307,7 @@ def all_options() -> set[str]:
         if os.access(pages.ROOT / "egs" / script, os.X_OK)
     ]
     found = {option for recipe in recipes for option in options(recipe_help(recipe))}
-    files = [*pages.ROOT.glob("benchmarks/*.py"), *pages.ROOT.glob("egs/*/local/*.py"), pages.ROOT / "run.sh"]
+    files = tracked.files("benchmarks/*.py", "egs/*/local/*.py", "run.sh")
     found |= {
         f"--{name}" for name in re.findall(r"^option (\w+)", pages.read("egs/TEMPLATE/tsv/corpus.sh"), re.MULTILINE)
     }
@@ -395,8 +401,8 @@ def predictor(checkout: Path) -> Iterator[None]:
 def configurations() -> list[tuple[str, str]]:
     """Where they are written, and their text."""
     found = [(page, block.text) for page in pages.PAGES for block in pages.blocks(page, "yaml")]
-    files = [*pages.ROOT.glob("conf/decode/*.yaml"), *pages.ROOT.glob("egs/*/conf/*.yaml")]
-    found += [(file.relative_to(pages.ROOT).as_posix(), file.read_text()) for file in sorted(files)]
+    files = tracked.files("conf/decode/*.yaml", "egs/*/conf/*.yaml")
+    found += [(file.relative_to(pages.ROOT).as_posix(), file.read_text()) for file in files]
     return [(where, text) for where, text in found if not not_run(where, text)]
 
 

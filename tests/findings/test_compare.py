@@ -32,7 +32,7 @@ def found(kind: str, a: list[Figures], b: list[Figures]) -> float:
     ),
     st.lists(st.floats(-5, 55), min_size=1, max_size=5),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_interpolation_is_numpys(corners: list[tuple[int, float]], at: list[float]) -> None:
     x, y = np.array(sorted(corners), dtype=float).T
     assert interpolate(x[None], y[None], np.array([at]))[0] == pytest.approx(np.interp(at, x, y), abs=1e-9)

@@ -10,6 +10,7 @@ from typing import get_args
 
 import pages
 import pytest
+import tracked
 
 from simulst.config import load_sweep
 from simulst.errors import SimulstError
@@ -17,7 +18,7 @@ from simulst.findings import Finding, load_findings
 from simulst.findings.declared import Kind
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "conf/findings").glob("*.yaml"))
+FILES = tracked.files("conf/findings/*.yaml")
 GOOD = {"id": "X1", "section": 3, "sentence": "s", "kind": "quality", "a": ["x"], "b": ["y"], "direction": "more"}
 
 

@@ -15,6 +15,7 @@ VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "not decided", "runs 
 FINDINGS = [
     Finding(f"X{n}", "2", f"Sentence {n}", "quality", ("a",), ("b",), "more", command="./run.sh") for n in range(5)
 ]
+LEGEND = {"yes", "no", "?", "–", "empty"}
 
 
 def verdicts(given: tuple[Verdict, ...], first: int = 0) -> list[Decided]:
@@ -30,17 +31,21 @@ def test_overview() -> None:
         Column("mini talk", "mini.md#c", verdicts(VERDICTS[1:2])),
         Column("other", "other.md#a", [replace(first, sentence="Another sentence"), *rest]),
         Column("nothing", "other.md#b", verdicts(VERDICTS[3:])),
+        Column("odd", "odd.md#a", [replace(one, reason="it rains") for one in verdicts(VERDICTS[2:3], first=2)]),
     ]
     table = overview({"P": FINDINGS, "Q": []}, published)
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")]
-    assert rows[0] == ["Finding", "[mini en-de](mini.md#a)", "[mini talk](mini.md#c)", "[other](other.md#a)"]
+    heads = ["[mini en-de](mini.md#a)", "[mini talk](mini.md#c)", "[other](other.md#a)", "[odd](odd.md#a)"]
+    assert rows[0] == ["Finding", *heads]
     assert rows[2:7] == [
-        ["X0: Sentence 0", "yes", "no", ""],
-        ["X1: Sentence 1", "no", "", "no"],
-        ["X2: Sentence 2", "?", "", "?"],
-        ["X3: Sentence 3", "", "", ""],
-        ["X4: Sentence 4", "", "", ""],
+        ["X0: Sentence 0", "yes", "no", "", ""],
+        ["X1: Sentence 1", "no", "", "no", ""],
+        ["X2: Sentence 2", "?", "", "?", "–"],
+        ["X3: Sentence 3", "", "", "", ""],
+        ["X4: Sentence 4", "", "", "", ""],
     ]
+    legend = table.partition("\n")[0]
+    assert {part.partition(":")[0].strip() for part in legend.split(";")} == LEGEND
 
 
 def test_two_verdicts_in_one_column() -> None:

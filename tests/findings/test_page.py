@@ -32,17 +32,20 @@ def test_lines() -> None:
         Outcome(X1, "holds", a=("a_1", "a_2"), b=("b",), trainings=2, measured=FOUND, p=0.004),
         Outcome(X1, "runs missing", missing=("a_*",)),
         Outcome(X1, "not decided", "it rains", a=("a_1",), b=("b",), trainings=1, measured=FOUND),
+        Outcome(X1, "not decided", a=("a_1",), b=("b",), trainings=1, measured=FOUND, p=0.2),
         Outcome(X1, "for other languages"),
     ]
     page = " ".join(findings_page(list(decided({"P": outcomes}))).split())
     assert page.startswith(
-        "4 findings: holds 1, does not hold 0, not decided 1, runs missing 1, for other languages 1."
+        "5 findings: holds 1, does not hold 0, inconclusive 1, can't be tested 1, runs missing 1, "
+        "for other languages 1."
     )
-    assert "p is corrected for 1 test;" in page
+    assert "p is corrected for 2 tests;" in page
+    assert page.count("**X1 inconclusive**") == page.count("**X1 can't be tested**") == 1
     assert "* **X1 holds** (section 3.4). A is better than B: +3.5 BLEU [+1.2, +5.7] at LAAL 1953 to 2072 ms" in page
     assert "claimed more than +1.5, p = 0.004. `a_*` (2 runs) against `b`, in 2 trainings (+3.1 and +3.8)." in page
     assert "* **X1: runs missing**; `./run.sh`, with the options of the other runs, makes them: `a_*`." in page
-    assert "`a_1` against `b`. Not tested: it rains." in page and "* For other target languages: X1." in page
+    assert "`a_1` against `b`. The reason: it rains." in page and "* For other target languages: X1." in page
 
 
 def call(*arguments: object) -> str:
@@ -57,7 +60,7 @@ def test_a_difference_that_is_not_known() -> None:
     )
     [one] = decided({"P": [outcome]})
     assert one.low is None and one.difference == 3.4567
-    assert "A is better than B. `a_1` against `b`. Not tested" in " ".join(findings_page([one]).split())
+    assert "A is better than B. `a_1` against `b`. The reason: it rains." in " ".join(findings_page([one]).split())
 
 
 def test_the_command(tmp_path: Path) -> None:

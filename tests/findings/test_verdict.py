@@ -73,7 +73,7 @@ values = st.integers(0, 2**32 - 1).map(lambda seed: 100 * np.random.default_rng(
 
 
 @given(values, st.sampled_from(["more", "less"]), st.floats(0, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_identical_runs_never_differ(bleu: np.ndarray, direction: str, margin: float) -> None:
     run = figures(bleu)
     for kind in ("quality", "quality_at_lag", "lag_at_quality", "cost", "lag_range", "cost_at_lag"):
@@ -85,7 +85,7 @@ def test_identical_runs_never_differ(bleu: np.ndarray, direction: str, margin: f
 
 
 @given(values, values, st.sampled_from(["quality", "quality_at_lag"]), st.floats(-5, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_exchanging_the_sides_exchanges_the_direction(x: np.ndarray, y: np.ndarray, kind: str, margin: float) -> None:
     there = measure(replace(BETTER, kind=kind, margin=margin), [([figures(x)], [figures(y)])])
     back = measure(replace(BETTER, kind=kind, margin=-margin, direction="less"), [([figures(y)], [figures(x)])])
@@ -94,7 +94,7 @@ def test_exchanging_the_sides_exchanges_the_direction(x: np.ndarray, y: np.ndarr
 
 
 @given(values, values)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_slower_and_better_is_no_proof(x: np.ndarray, y: np.ndarray) -> None:
     """Without a common lag, only the faster side can be told to be better."""
     assume(abs(x[0] - y[0]) > 1e-6)
@@ -111,7 +111,7 @@ def test_slower_and_better_is_no_proof(x: np.ndarray, y: np.ndarray) -> None:
 
 
 @given(st.lists(st.tuples(values, values), min_size=1, max_size=4), st.sampled_from(["more", "less"]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_what_is_concluded_is_true_of_each_training(pairs: list[tuple[np.ndarray, np.ndarray]], direction: str) -> None:
     finding = replace(BETTER, direction=direction)
     alone = [measure(finding, [([figures(x)], [figures(y)])]) for x, y in pairs]
@@ -192,7 +192,7 @@ def test_means_are_over_the_same_kinds_of_runs(tmp_path: Path) -> None:
 
 
 @given(st.text("ab*?[]!-/", max_size=9), st.text("ab-/", max_size=6))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_wildcards_are_those_of_the_shell(pattern: str, name: str) -> None:
     """A label is matched by what follows the last slash; its folders, from some folder on, by what stands before."""
     above, _, label = name.rpartition("/")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import random
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simuleval.evaluator.instance import LogInstance
 from simuleval.evaluator.scorers.latency_scorer import ALScorer, APScorer, DALScorer, LAALScorer
 
+from simulst.config import Decoding
+from simulst.data.datadir import Utterance
+from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.log.instance import Instance
 from simulst.metrics.latency import (
     average_lagging,
@@ -20,6 +27,15 @@ from simulst.metrics.latency import (
     length_adaptive_average_lagging,
     real_time_factor,
 )
+from simulst.needs import Need
+from simulst.policy.commit import All
+from simulst.policy.context import TokensView
+from simulst.policy.read import WaitStride
+from simulst.policy.stop import MaxTokens, Stopping
+from simulst.runs.decode import instance_of
+from simulst.search import SearchOptions
+from simulst.session import Session
+from simulst.stream import Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated")  # SimulEval's
 
@@ -70,7 +86,7 @@ def simuleval_scores(instances: list[Instance], unit: str, computation_aware: bo
 
 @pytest.mark.parametrize("unit", ["word", "char"])
 @pytest.mark.parametrize("computation_aware", [False, True])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_one_utterance_equals_simuleval(data: st.DataObject, unit: str, computation_aware: bool) -> None:
     instance = data.draw(entries(unit))
@@ -83,7 +99,7 @@ def test_one_utterance_equals_simuleval(data: st.DataObject, unit: str, computat
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_corpus_equals_simuleval(data: st.DataObject, unit: str) -> None:
     instances = data.draw(st.lists(entries(unit, min_units=0), min_size=1, max_size=4))
@@ -94,29 +110,109 @@ def test_corpus_equals_simuleval(data: st.DataObject, unit: str) -> None:
         assert {n: ours[n + suffix] for n in theirs} == pytest.approx(theirs, rel=1e-9, abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+class Early(Session):
+    """A greedy model of tokens that are words; what it says next follows from the frames (10 ms) and the text so far.
+
+    It ends its text too early, as long as there is little speech.
+    """
+
+    gives = frozenset({Need.LIBRARY_SEARCH})
+
+    def __init__(self, seed: int, frames: int) -> None:
+        super().__init__()
+        self.seed, self.frames, self.samples = seed, frames, 0
+
+    @property
+    def length(self) -> int:
+        return self.samples
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        self.samples += len(samples)
+
+    def next(self, frames: int, text: Tokens) -> int | None:
+        """The next token; None for </s>."""
+        draw = random.Random(f"{self.seed} {frames} {text}")
+        wanted = frames * (5 + self.seed % 25) // self.frames + draw.randint(-2, 2)
+        return draw.randint(0, 9) if len(text) < wanted else None
+
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
+        text = committed
+        while stop is None or not stop.ends(TokensView(text[len(committed) :])):
+            if (token := self.next(self.samples // 160, text)) is None:
+                break
+            text = (*text, token)
+        return Found([Hypothesis(text)])
+
+    def text(self, tokens: Tokens) -> str:
+        return "".join(f" {token}" for token in tokens)
+
+    def spell(self, text: str) -> Tokens:
+        return tuple(map(int, text.split()))
+
+
+def steps_of_the_paper(model: Early, k: int, s: int, n: int) -> list[tuple[int, int]]:
+    """g(t), in frames, and w_t of each step of Nguyen et al. 2021, section 2.2, until </s> on the whole source."""
+    steps: list[tuple[int, int]] = []
+    text: Tokens = ()
+    while True:
+        g, written, ended = min(k + len(steps) * s, model.frames), 0, False
+        while written < n and not ended:
+            token = model.next(g, text)
+            ended = token is None
+            if token is not None:
+                text, written = (*text, token), written + 1
+        steps.append((g, written))
+        if ended and g == model.frames:
+            return steps
+
+
+@settings(max_examples=60)
 @given(
-    reads=st.lists(st.integers(1, 300), min_size=1, max_size=10).map(sorted),
-    writes=st.lists(st.integers(0, 3), min_size=10, max_size=10),
-    reference=st.integers(1, 12),
-    cut=st.integers(0, 300),
+    seed=st.integers(0, 10**6),
+    frames=st.integers(20, 400),
+    k=st.integers(10, 200),
+    s=st.integers(1, 40),
+    n=st.integers(1, 4),
+    reference=st.integers(1, 30),
 )
-def test_al_steps_equals_the_literal_equation(reads: list, writes: list, reference: int, cut: int) -> None:
-    reads = sorted(set(reads))
-    if not any(writes[: len(reads)]):
-        writes[0] = 1
-    source = float(max(1, min(reads[-1], cut)))
-    delays = [float(g) for g, w in zip(reads, writes, strict=False) for _ in range(w)]
-    tau = next(t for t, g in enumerate(reads, 1) if g >= source)
-    gamma = reference / source
-    expected = sum((reads[t - 1] - (t - 1) / gamma) * writes[t - 1] for t in range(1, tau + 1)) / tau
-    assert average_lagging_steps(delays, delays, source, reference, reads) == pytest.approx(expected, abs=1e-6)
+def test_al_steps_is_equation_6_of_the_papers_loop(
+    seed: int, frames: int, k: int, s: int, n: int, reference: int
+) -> None:
+    """From the log of a stream; also in the end, where the paper goes on to write at most N tokens a step."""
+    model = Early(seed, frames)
+    steps = steps_of_the_paper(model, k, s, n)
+    stream = Stream(model, Decoding(WaitStride(k, s), All(), MaxTokens(n)))
+    stream.push(np.zeros(frames * 160, np.float32), finished=True)
+    utterance = Utterance("a", Path("a.wav"), reference=" ".join("7" * reference))
+    instance = instance_of(stream, utterance, 0, frames * 10.0)
+    scores = instance_latency(Instance(**json.loads(instance.to_json())), "word")
+    if scores is None:  # nothing was written
+        assert sum(written for _, written in steps) == 0
+        return
+    tau = next(t for t, (g, _) in enumerate(steps, 1) if g == frames)
+    gamma = reference / frames
+    total = sum((g - (t - 1) / gamma) * written for t, (g, written) in enumerate(steps[:tau], 1))
+    assert scores["AL_steps"] == pytest.approx(10 * total / tau, abs=1e-6)
 
 
 def test_one_unit_a_step_makes_al_steps_the_plain_al() -> None:
     rng = random.Random(0)
     delays = [*sorted(rng.sample(range(100, 5000), 8)), 5000]
-    assert average_lagging_steps(delays, delays, 5000, 7) == pytest.approx(average_lagging(delays, 5000, 7))
+    assert average_lagging_steps(delays, [1] * 9, 5000, 7) == pytest.approx(average_lagging(delays, 5000, 7))
+
+
+def test_al_steps_counts_the_tokens_of_the_reference() -> None:
+    """Two steps of two tokens each, one word in all, against a reference of one word and of 2 or 4 tokens."""
+    instance = log_entry([2000], 2000, "x", [2500], reads=[1000.0, 2000.0], writes=[2, 2], reference_tokens=2)
+    scores = instance_latency(instance, "word")
+    assert scores is not None and scores["AL_steps"] == pytest.approx((1000 * 2 + (2000 - 1000) * 2) / 2)
+    scores = instance_latency(replace(instance, reference_tokens=4), "word")
+    assert scores is not None and scores["AL_steps"] == pytest.approx((1000 * 2 + (2000 - 500) * 2) / 2)
+    for unknown in (replace(instance, reference_tokens=0), replace(instance, writes=[])):
+        scores = instance_latency(unknown, "word")
+        assert scores is not None and scores["AL_steps"] is None
+    aware = instance_latency(instance, "word", computation_aware=True)
+    assert aware is not None and aware["AL_steps"] is None
 
 
 def test_over_long_hypothesis_has_negative_al_and_positive_laal() -> None:
@@ -142,35 +238,19 @@ def test_al_original_by_hand() -> None:
     assert scores["AL"] == pytest.approx(1000 / 3)
 
 
-def test_al_steps_by_hand_with_a_step_that_wrote_nothing() -> None:
-    # |X| = 4000, |Y*| = 4, 1 / γ = 1000, words at 1000, 1000, 3000, 4000; steps read 1000, 2000, 3000, 4000:
+def test_al_steps_by_hand() -> None:
+    # |X| = 4000, |Y*| = 4, 1 / γ = 1000; the second step wrote nothing, and the last one comes after the end:
     #   t            1     2     3     4 = τ
     #   g(t)      1000  2000  3000  4000
     #   (t-1)/γ      0  1000  2000  3000
     #   w_t          2     0     1     1
     #   product   2000     0  1000  1000    sum 4000, / τ = 1000.
-    delays = [1000.0, 1000.0, 3000.0, 4000.0]
     reads = [1000.0, 2000.0, 3000.0, 4000.0]
-    assert average_lagging_steps(delays, delays, 4000, 4, reads) == pytest.approx(1000)
-    # Without `reads` the second step is unknown: g = 1000, 3000, 4000 and w = 2, 1, 1 give
-    #   1000·2 + (3000 - 1000)·1 + (4000 - 2000)·1 = 6000, / 3 = 2000.
-    assert average_lagging_steps(delays, delays, 4000, 4) == pytest.approx(2000)
-    # Computation-aware: τ and the steps stay, elapsed times of +500 ms on every word add 4·500 / 4 = 500.
-    elapsed = [d + 500 for d in delays]
-    assert average_lagging_steps(elapsed, delays, 4000, 4, reads) == pytest.approx(1500)
-
-
-def test_al_steps_where_reading_and_writing_disagree() -> None:
-    # Words flushed at the end of the source after the last step, |X| = 2000, 1 / γ = 1000: a second step of its own,
-    # 1000·1 + (2000 - 1000)·2 = 3000, / 2.
-    delays = [1000.0, 2000.0, 2000.0]
-    assert average_lagging_steps(delays, delays, 2000, 2, [1000.0]) == pytest.approx(1500)
-    # Two steps at the end of the source: the first of them gets both words and is τ; the same number.
-    assert average_lagging_steps(delays, delays, 2000, 2, [1000.0, 2000.0, 2000.0]) == pytest.approx(1500)
-    # Rounded logs still find their step.
-    assert average_lagging_steps(delays, delays, 2000, 2, [1000.0, 1999.9996]) == pytest.approx(1500)
-    # A source never read to its end: all steps count; 1000·1 + (2000 - 2000)·2 = 1000, / 2.
-    assert average_lagging_steps(delays, delays, 4000, 2) == pytest.approx(500)
+    assert average_lagging_steps(reads, [2, 0, 1, 1], 4000, 4) == pytest.approx(1000)
+    # Rounded logs still find their last step, and what is after it does not count.
+    assert average_lagging_steps([*reads[:3], 3999.9996, 5000], [2, 0, 1, 1, 9], 4000, 4) == pytest.approx(1000)
+    # A source never read to its end: all steps count; (1000·2 + 0) / 2.
+    assert average_lagging_steps(reads[:2], [2, 0], 4000, 4) == pytest.approx(1000)
 
 
 def test_words_after_the_source_only() -> None:

@@ -199,7 +199,7 @@ def edits(reference: str | list[str], text: str | list[str]) -> int:
 WORDS = st.lists(st.sampled_from(["a", "ab", "b"]), max_size=3).map(" ".join)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=3))
 def test_error_rates_are_edits_by_the_length_of_the_references(pairs: list[tuple[str, str]]) -> None:
     references, texts = zip(*pairs, strict=True)
@@ -234,7 +234,7 @@ def test_holm_by_hand() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
     adjusted = holm(p_values)
     assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))

@@ -17,7 +17,7 @@ sentences = st.lists(
 
 
 @given(sentences)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_it_is_sacrebleus_own_corpus_bleu(pairs: list[tuple[str, str]]) -> None:
     predictions, references = zip(*pairs, strict=True)
     sums = sentence_statistics(predictions, references).sum(axis=0)

@@ -118,7 +118,7 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     boundary._load.cache_clear()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seconds=st.floats(0, 6),
     cuts=st.lists(st.integers(0, 6 * RATE), max_size=9),

@@ -39,7 +39,7 @@ def whole(made: BoundaryPredictor, audio: np.ndarray) -> torch.Tensor:
         return made(made.features(audio)[None])[0][0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 99), st.lists(st.integers(1, 12), min_size=1, max_size=8), st.sampled_from([20, 23]))
 def test_piece_by_piece_is_as_at_once(seed: int, lengths: list[int], mels: int) -> None:
     """lengths: of the pieces, in outputs; their sizes may even change."""

@@ -71,7 +71,8 @@ def posteriors(seed: int, frames: int, size: int = len(LETTERS)) -> torch.Tensor
 
 
 def enumerated(log_probs: torch.Tensor, tokens: Tokens, given: int, exact: bool) -> list[float]:
-    """The odds by their definition: over all alignments of T frames."""
+    """The odds by their definition: over all alignments of T frames. The layer's own <sos/eos> is no way to go on."""
+    own_end = log_probs.shape[1] - 1
     p_of: dict[Tokens, float] = {}
     rows = log_probs.exp().tolist()
     for labels in itertools.product(range(log_probs.shape[1]), repeat=len(rows)):
@@ -82,12 +83,14 @@ def enumerated(log_probs: torch.Tensor, tokens: Tokens, given: int, exact: bool)
         start, more = tokens[:place], tokens[: place + 1]
         p_more = sum(p for w, p in p_of.items() if w[: len(more)] == more)
         if exact:
-            p_more = sum(p for w, p in p_of.items() if w != start and w[:place] == start)
+            p_more = sum(
+                p for w, p in p_of.items() if w[:place] == start and w[place : place + 1] not in ((), (own_end,))
+            )
         odds.append(math.log(p_of.get(start, 0.0) / p_more) if p_more else math.inf)
     return odds
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(0, 4), st.lists(st.integers(2, 4), min_size=1, max_size=3), st.booleans())
 def test_odds(seed: int, frames: int, tokens: list[int], exact: bool) -> None:
     """Also before the first frame, with more tokens than frames, and asked again after more frames."""
@@ -120,7 +123,7 @@ def letters(words: list[str]) -> Tokens:
     return tuple(LETTERS.index("<space>" if c == "_" else c) for c in spaced)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(0, 10**6),
     st.integers(0, 4),
@@ -211,7 +214,7 @@ def literal_characters(pieces: list[str], before: str, odds_of: Any, threshold: 
     return text[len(before) : kept[0]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(0, 10**6),
     st.integers(0, 4),

@@ -75,7 +75,7 @@ def live(seconds: float, costs: tuple[float, ...]) -> tuple[list[float], int]:
         last = at
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.floats(0.3, 20), st.lists(st.floats(0, 5), min_size=1, max_size=4), st.lists(st.integers(1, 90000), max_size=4)
 )

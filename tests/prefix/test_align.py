@@ -66,7 +66,7 @@ def scripted(seed: int) -> One:
     return translate
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=st.integers(0, 10**6), frames=st.lists(st.integers(0, 900), max_size=5), tau=st.sampled_from([48, 100]))
 def test_against_the_paper_taken_literally(seed: int, frames: list[int], tau: int) -> None:
     one = scripted(seed)

@@ -2,9 +2,9 @@
 
 import json
 import shutil
+import signal
 import subprocess
-import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 import soundfile
 import tiny_espnet
 import torch
+import waiting
 
 from simulst.data.datadir import read_data_dir, write_data_dir
 from simulst.errors import SimulstError
@@ -51,9 +52,7 @@ def task(corpus: Path) -> Task:
     return Task(str(corpus / "exp" / "st"), "en", "de")
 
 
-def test_shards_processes_and_interruptions_change_nothing(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_and_interruptions_change_nothing(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = extract(task(corpus), corpus / "train", tmp_path / "whole", Options(48, 2))
     assert counts["utterances"] == 4 and counts["short"] == 0 and counts["prefixes"] == 3 + 6 + 1 + 8
     whole = (tmp_path / "whole" / "prefixes.jsonl").read_text()
@@ -76,10 +75,6 @@ def test_shards_processes_and_interruptions_change_nothing(
     assert extract(task(corpus), corpus / "train", tmp_path / "killed", Options(48, 2)) == counts
     assert (tmp_path / "killed" / "prefixes.jsonl").read_text() == whole
     assert len(done) == 3 + 2, "what was done is not done again"
-
-    monkeypatch.setattr(module, "_work", work)
-    assert extract(task(corpus), corpus / "train", tmp_path / "two", Options(48, 2), Cluster(2)) == counts
-    assert (tmp_path / "two" / "prefixes.jsonl").read_text() == whole
 
 
 def test_other_options_are_refused_by_name(corpus: Path, tmp_path: Path) -> None:
@@ -144,26 +139,22 @@ def test_an_empty_model_and_utterances_shorter_than_tau(
 
 
 def test_a_killed_worker_of_a_scheduler_changes_nothing(
-    corpus: Path, tmp_path: Path, processes: tuple[str, list[subprocess.Popen[bytes]]]
+    corpus: Path,
+    tmp_path: Path,
+    processes: tuple[str, list[subprocess.Popen[bytes]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     address, workers = processes
-    names = [f"a-{i:03}" for i in range(160)]  # five shards
-    (tmp_path / "train").mkdir()
-    tables = {"wav.scp": {"a": str(corpus / "a.wav")}, "utt2spk": dict.fromkeys(names, "a")}
-    tables["segments"] = {name: f"a {i / 50:.2f} {i / 50 + 1.5:.2f}" for i, name in enumerate(names)}
-    write_data_dir(tmp_path / "train", {**tables, "text.tc.de": dict.fromkeys(names, "ein Satz")})
-    command: list[object] = [sys.executable, "-m", "simulst", "prefix", "extract", "--data", tmp_path / "train"]
-    command += ["--model", corpus / "exp" / "st", "--tau", 20]
-    command += ["--beam", 20, "--source-lang", "en", "--target-lang", "de", "--out", tmp_path / "out"]
-    run = subprocess.Popen([*map(str, command), "--scheduler", address], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("out/shards/*.jsonl")):  # until both are at their second
-        assert run.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    assert len(list(tmp_path.glob("out/shards/*.jsonl"))) < 4
-    workers[0].kill()
-    assert run.wait(120) == 0 and workers[1].poll() is None
-    extract(task(corpus), tmp_path / "train", tmp_path / "alone", Options(20, 20))
+    monkeypatch.setattr(module, "SHARD_UTTERANCES", 1)
+    workers[0].send_signal(signal.SIGSTOP)  # it gets a shard, and does nothing
+    with ThreadPoolExecutor(1) as pool:
+        spread = Cluster(scheduler=address)
+        found = pool.submit(extract, task(corpus), corpus / "train", tmp_path / "out", Options(48, 2), spread)
+        waiting.until(lambda: list(tmp_path.glob("out/shards/*.jsonl")), tmp_path)
+        workers[0].kill()
+        found.result()
+    assert workers[1].poll() is None
+    extract(task(corpus), corpus / "train", tmp_path / "alone", Options(48, 2))
     assert (tmp_path / "out" / "prefixes.jsonl").read_text() == (tmp_path / "alone" / "prefixes.jsonl").read_text()
 
 

@@ -48,7 +48,7 @@ def found_together(
     return search_all(SharedSteps(CachedDecoder(tiny.decoder)), frames, prefixes, options)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
     some=utterances,
@@ -76,7 +76,7 @@ def useful(text: Tokens, wanted: Tokens, endings: list[int]) -> bool:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 @given(
     seed=st.integers(0, 10**6),
     some=st.lists(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,11 @@ import pytest
 import soundfile
 import tones
 import torch
+from click.testing import CliRunner, Result
 from torch.nn.functional import cross_entropy
 
 from simulst.audio.read import load_audio
+from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_predictor
@@ -293,26 +293,14 @@ def test_the_papers_options() -> None:
 def test_the_command(data: Data, tmp_path: Path) -> None:
     names = ("--data", "--prefixes", "--valid-data", "--valid-prefixes")
 
-    def run(files: tuple[Path, ...], *options: str) -> subprocess.CompletedProcess[str]:
+    def run(files: tuple[Path, ...], *options: str) -> Result:
         given = [str(part) for pair in zip(names, files, strict=True) for part in pair]
-        command = [
-            sys.executable,
-            "-m",
-            "simulst",
-            "prefix",
-            "predictor",
-            *given,
-            "--out",
-            str(tmp_path / "out"),
-            *options,
-        ]
-        return subprocess.run(command, capture_output=True, text=True)
+        return CliRunner().invoke(main, ["prefix", "predictor", *given, "--out", str(tmp_path / "out"), *options])
 
     sizes = ("--mels", "20", "--channels", "4", "--embedding", "8", "--hidden", "12")
     done = run(data, *sizes, "--max-epochs", "1", "--warmup", "5")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "pieces, 0.5" in done.stdout and "too short" in done.stdout
     assert load_predictor(tmp_path / "out" / PREDICTOR).sizes == SMALL
     refused = run((data[0], tmp_path / "none.jsonl", *data[2:]))
-    assert refused.returncode == 1
-    assert refused.stderr.strip().splitlines()[-1].startswith("simulst: error: ") and "Traceback" not in refused.stderr
+    assert isinstance(refused.exception, SimulstError) and "none.jsonl" in str(refused.exception)

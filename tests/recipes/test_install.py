@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import tracked
 
 ROOT = Path(__file__).parents[2]
 PYTHON = """#!/usr/bin/env bash
@@ -22,7 +23,8 @@ case "$*" in
         echo "  Downloading torch-2.11.0-cp311.whl (530.6 MB)"
         echo "  Downloading tqdm-4.whl (78 kB)"
         echo "Installing collected packages: torch, tqdm, click"
-        if [ -e broken ]; then echo "ERROR: No space left on device"; exit 1; fi
+        echo "user=$PIP_USER target=${PIP_TARGET-}" >> settings
+        if [ -e broken ]; then printf '\\033[31mERROR\\033[0m: No space left on device\\n'; exit 1; fi
         echo "Successfully installed torch-2.11.0 tqdm-4 click-8" ;;
 esac
 exit 0
@@ -31,7 +33,7 @@ exit 0
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    tracked.copy(tmp_path, "tools")
     shutil.copy(ROOT / "setup.py", tmp_path)
     (tmp_path / "python").write_text(PYTHON)
     (tmp_path / "python").chmod(0o755)
@@ -65,6 +67,19 @@ def test_in_a_checkout_that_was_moved_it_installs_again(checkout: Path) -> None:
     install(checkout)
     (checkout / "moved").touch()
     assert "done" in install(checkout).stdout
+
+
+def test_the_users_settings_for_pip_do_not_install_elsewhere(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PIP_TARGET", "/elsewhere")
+    assert install(checkout).returncode == 0 and (checkout / "settings").read_text() == "user=0 target=\n"
+
+
+def test_a_python_without_wheels_is_refused_before_anything_is_installed(checkout: Path) -> None:
+    (checkout / "python").write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo Python 3.99; else exit 1; fi\n')
+    run = install(checkout)
+    assert run.returncode == 1 and not run.stdout and not (checkout / ".venv").exists()
+    assert run.stderr.endswith("is Python 3.99; set PYTHON to a Python 3.11, 3.12 or 3.13.\n")
 
 
 def test_a_failure_ends_with_pips_last_lines_and_can_be_repeated(checkout: Path) -> None:

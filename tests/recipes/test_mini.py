@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import warnings
 from pathlib import Path
 
@@ -17,6 +16,8 @@ import pytest
 import recipe
 import stages
 import torch
+import tracked
+import waiting
 import yaml
 
 from simulst.data.datadir import read_data_dir
@@ -26,7 +27,7 @@ from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes
 from simulst.search.calls import run_alone
 
-SIZES = {"train": 40, "dev": 3, "test": 4, "he": 2}
+SIZES = {"train": 16, "dev": 1, "test": 2, "he": 1}
 CORPUS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
 OPTIONS = [*CORPUS, "--pieces", "100", "--source-pieces", "80"]
 OPTIONS += ["--train-options", f"--max_epoch 3 --batch_bins 500000 --use_matplotlib false {recipe.TINY}"]
@@ -40,10 +41,7 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = tracked_results()
     recipe.run("mini", folder, [*OPTIONS, "--stop-stage", "stats"])
     process = recipe.start("mini", folder, [*OPTIONS, "--only", "train"])
-    deadline = time.monotonic() + 300
-    while not (folder / "exp/en-de/st/checkpoint.pth").is_file() and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    waiting.until((folder / "exp/en-de/st/checkpoint.pth").is_file, folder, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     (folder / "output").write_text(recipe.run("mini", folder, OPTIONS))
@@ -53,13 +51,14 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tracked_results() -> dict[str, bytes]:
     """The recipe's page and results, which git tracks."""
-    files = [*(recipe.EGS / "mini").glob("*.md"), *(recipe.EGS.parent / "results/mini").glob("*")]
+    files = tracked.files("egs/mini/*.md", "results/mini/*")
     return {path.name: path.read_bytes() for path in files}
 
 
 def test_an_interrupted_training_resumes_at_its_last_epoch(mini: Path) -> None:
     log = (mini / "exp/en-de/st/simulst.log").read_text()
-    assert log.count("1epoch results") == log.count("2epoch results") == log.count("3epoch results") == 1
+    assert log.count("1epoch results") == log.count("3epoch results") == 1
+    assert log.count("2epoch results") in (1, 2)  # it may have been killed between this line and its checkpoint
     assert json.loads((mini / "exp/en-de/st/simulst.json").read_text())["complete"] is True
     assert list((mini / "exp/en-de/st").rglob("events.out.tfevents*"))
 
@@ -70,7 +69,7 @@ def test_complete_stages_are_skipped(mini: Path) -> None:
 
 
 def test_every_configuration_is_decoded_and_scored(mini: Path) -> None:
-    for split, count in {"tst-COMMON": 4, "tst-HE": 2}.items():
+    for split, count in {"tst-COMMON": SIZES["test"], "tst-HE": SIZES["he"]}.items():
         runs = sorted(path.parent for path in (mini / "exp/en-de/decode/en-de" / split).rglob("scores.json"))
         assert [run.name for run in runs] == recipe.LABELS
         for folder in runs:
@@ -89,7 +88,7 @@ def test_an_offline_model_is_guided_by_ctc(mini: Path) -> None:
     offline.unlink()
     runs = mini / "exp/en-de/decode/en-de/tst-HE"
     guided = [read_log(run / "instances.log") for run in runs.glob("allw_guide*")]
-    assert len(guided) == 6 and all(len(log) == 2 for log in guided)
+    assert len(guided) == 6 and all(len(log) == SIZES["he"] for log in guided)
     for search in ("beam[18]", "*BWBS-beam8"):
         assert len(list(runs.glob(f"LA-2_{search}-ctc0_*ms"))) == 6
 
@@ -124,10 +123,9 @@ def test_the_recipes_own_results_are_written_when_asked_for(mini: Path, tmp_path
     """In a copy without pages that name runs, which these are not."""
     copy = tmp_path / "egs/mini"
     for name in ("conf", "local", ".venv"):
-        (tmp_path / name).symlink_to(recipe.EGS.parent / name)
-    for name in ("egs/mini", "results/mini"):
-        ignored = shutil.ignore_patterns("data", "exp", "page.yaml", "__pycache__")
-        shutil.copytree(recipe.EGS.parent / name, tmp_path / name, ignore=ignored)
+        (tmp_path / name).symlink_to(tracked.ROOT / name)
+    tracked.copy(tmp_path, "egs/mini", "results/mini")
+    (tmp_path / "results/mini/page.yaml").unlink()
     shutil.copytree(mini / "exp", copy / "exp")
     command = [str(copy / "run.sh"), "--only", "results", "--exp", "exp", "--publish", "--tests", "tst-COMMON"]
     subprocess.run(command, check=True, capture_output=True)
@@ -175,12 +173,12 @@ PREFIX += [
     "--model-options",
     recipe.TINY,
     "--offline-options",
-    "--max_epoch 2 --batch_bins 500000",
+    "--max_epoch 2 --batch_bins 500000 --use_matplotlib false",
     "--predictor-options",
 ]
 PREFIX += ["--mels 40 --channels 4 --embedding 16 --hidden 16 --max-epochs 1"]
 for part in ("prefix", "wait"):
-    PREFIX += [f"--{part}-options", "--max_epoch 1 --batch_bins 500000"]
+    PREFIX += [f"--{part}-options", "--max_epoch 1 --batch_bins 500000 --use_matplotlib false"]
 
 
 def test_prefix_alignment(mini: Path) -> None:

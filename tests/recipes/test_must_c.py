@@ -19,15 +19,16 @@ from simulst.models.espnet.model import ESPnet
 
 PAIRS = ("en-de", "en-ja")
 STAGES = ("data", "audio", "tokens", "stats", "pretrain", "train", "choose", "decode", "score", "results")
-SHORT = "--max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0"
+TRAIN = 16  # lines of each pair
+SHORT = "--max_epoch 1 --batch_bins 500000 --accum_grad 1 --num_workers 0 --use_matplotlib false"
 
 
 @pytest.fixture(scope="module")
 def must_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("must_c")
-    sizes = {"train": 40, "dev": 4, "tst-COMMON": 3, "tst-HE": 2}
+    sizes = {"train": TRAIN, "dev": 1, "tst-COMMON": 2, "tst-HE": 1}
     make_mini(folder / "corpus", sizes, PAIRS)
-    options = ["--root", str(folder / "corpus"), "--pairs", " ".join(PAIRS), "--pieces", "500", "--source-pieces", "80"]
+    options = ["--root", str(folder / "corpus"), "--pairs", " ".join(PAIRS), "--pieces", "400", "--source-pieces", "80"]
     options += ["--speeds", "0.9 1.0", "--train-options", SHORT, "--asr-options", SHORT, "--ngpu", "0", "--counts", "1"]
     options += ["--model-options", recipe.TINY]
     options += stages.configurations(folder, {"--config": "paper_c_st.yaml", "--asr-config": "paper_c_asr.yaml"})
@@ -45,7 +46,7 @@ def test_the_page_says_what_each_stage_reads_and_writes(must_c: Path) -> None:
 def test_targets_begin_with_their_languages_token(must_c: Path) -> None:
     folder = must_c / "data/en-de+en-ja"
     texts = read_table(folder / "dump/train/text.tc.multi")
-    assert len(texts) == 2 * 2 * 40
+    assert len(texts) == 2 * 2 * TRAIN
     for name, text in texts.items():
         pair = name.removeprefix("sp0.9-")[:5]
         assert text.startswith(f"<2{pair[3:]}> ")
@@ -70,7 +71,7 @@ def test_each_pair_is_decoded_and_scored(must_c: Path) -> None:
         for label in recipe.LABELS:
             folder = must_c / "exp/en-de+en-ja/decode" / pair / "tst-COMMON" / label
             log = read_log(folder / "instances.log")
-            assert len(log) == 3
+            assert len(log) == 2
             if unit == "char":
                 assert all(len(i.delays) == len(i.prediction.replace(" ", "")) for i in log)
             assert "BLEU" in json.loads((folder / "scores.json").read_text())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pages
 import pytest
 import soundfile
+import tracked
 import yaml
 
 from make_mini import make_mini
@@ -21,7 +21,7 @@ from simulst.results.section import read_section
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = "".join(block.text for block in pages.blocks("docs/new_pair.md", "sh"))
-SPLITS = {"train": ("train", 60), "dev": ("dev", 4), "test": ("tst-COMMON", 4)}
+SPLITS = {"train": ("train", 24), "dev": ("dev", 1), "test": ("tst-COMMON", 4)}
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +30,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("new_pair")
     corpus, copy = folder / "corpus", folder / "checkout"
     write_corpus(folder / "mini", corpus)
-    listing = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    for name in subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split("\0"):
-        if (ROOT / name).is_file() and not name.startswith("simulst/"):
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, copy / name)
+    tracked.copy(copy, leave_out="simulst")
     (copy / "simulst").symlink_to(ROOT / "simulst")  # with what Python and Numba have compiled
     (copy / ".venv").symlink_to(ROOT / ".venv")
     (copy / "tools/install.sh").write_text("#!/bin/sh\n")  # the environment is there, and not the copy's to change

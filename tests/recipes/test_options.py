@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,7 +12,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+import tracked
+from click.testing import CliRunner
 
+from simulst.commands.main import main
 from simulst.config import load_sweep, parse_values
 from simulst.findings import load_findings
 from simulst.policy.ctc_guide import CTCGuide
@@ -19,10 +23,10 @@ from simulst.policy.ctc_guide import CTCGuide
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(
     str(path.relative_to(ROOT / "egs")).removesuffix(".sh").removesuffix("/run")
-    for pattern in ("*/*.sh", "*/extras/*.sh")
-    for path in ROOT.glob(f"egs/{pattern}")
+    for path in tracked.files("egs/*/*.sh", "egs/*/extras/*.sh")
     if os.access(path, os.X_OK)
 )
+SHELL = [path for path in tracked.files("*.sh", "*/*.sh", "*/*/*.sh", "*/*/*/*.sh") if "TEMPLATE" not in path.parts]
 STAGES = ("data", "audio", "tokens", "stats", "pretrain", "train", "choose", "decode", "score", "results")
 LINES, COLUMNS = 45, 120
 
@@ -67,7 +71,8 @@ def scaffolded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout with a recipe made of the template."""
     root = tmp_path_factory.mktemp("new")
     (root / "local").symlink_to(ROOT / "local")
-    shutil.copytree(ROOT / "egs/TEMPLATE/tsv", root / "egs/new")
+    tracked.copy(root, "egs/TEMPLATE")
+    (root / "egs/TEMPLATE/tsv").rename(root / "egs/new")
     for file in (root / "egs/new").iterdir():
         text = file.read_text()
         for key, value in {"name": "new", "source": "de", "target": "en"}.items():
@@ -111,7 +116,7 @@ def test_every_option_is_used_and_every_stage_is_there(name: str) -> None:
 
 
 def test_every_default_is_of_an_option() -> None:
-    texts = [path.read_text() for pattern in ("egs/**/*.sh", "local/**/*.sh") for path in ROOT.glob(pattern)]
+    texts = [path.read_text() for path in SHELL]
     options = {name for text in texts for name in re.findall(r"^ *option (\w+) ", text, flags=re.MULTILINE)}
     for text in texts:
         assert {*re.findall(r"^ *(?:if .* then )?default (\w+) ", text, flags=re.MULTILINE)} <= options
@@ -147,7 +152,7 @@ def test_all_cores_decode_whatever_the_number_of_threads(name: str, monkeypatch:
 
 
 NOTES = """#!/bin/sh
-echo "$(basename "$0") $@"
+if [ "$1" = rehearse ]; then cat > ../../rehearsed; else echo "$(basename "$0") $@"; fi
 """
 
 
@@ -161,9 +166,7 @@ def noted(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(NOTES)
         path.chmod(0o755)
-    for name in ("mini", "must_c", "voices", "prompts"):
-        ignored = shutil.ignore_patterns("data", "exp", "models", "downloads", "__pycache__")
-        shutil.copytree(ROOT / "egs" / name, tmp_path / "egs" / name, ignore=ignored)
+    tracked.copy(tmp_path, *(f"egs/{name}" for name in ("iwslt", "mini", "must_c", "voices", "prompts")))
     return tmp_path
 
 
@@ -202,6 +205,39 @@ def test_a_script_does_everything(noted: Path) -> None:
         ["runs", "score"],
         ["results", "write"],
     ]
+
+
+def test_iwslt_makes_its_own_small_folder_or_takes_the_organisers(noted: Path) -> None:
+    made = called(noted, "iwslt")
+    assert [line.split()[:3] for line in made if "choose" not in line] == [
+        ["python", "../prompts/local/prepare_prompts.py", "--downloads"],
+        ["python", "local/make_small.py", "--data"],
+        ["simulst", "data", "iwslt"],
+        ["python", "../../local/fetch_whisper.py", "--downloads"],
+        ["simulst", "sweep", "--data"],
+        ["simulst", "runs", "score"],
+        ["simulst", "results", "write"],
+    ]
+    assert (
+        "--data data/small " in made[4] and "--model models/whisper-base " in made[4] and "--published" not in made[-1]
+    )
+    options = [
+        "--folder",
+        "/data/mcif",
+        "--pairs",
+        "en-de cs-en en-ja",
+        "--model",
+        "org/m:x",
+        "--model-options",
+        "a=1 b=2",
+    ]
+    given = called(noted, "iwslt", *options)
+    assert given[0].startswith("simulst data iwslt /data/mcif data/mcif") and "fetch_whisper" not in "".join(given)
+    assert "--model org/m:x " in given[1] and given[1].endswith("--model-option a=1 --model-option b=2")
+    written = [line for line in given if line.startswith("simulst results")]
+    assert [line.count("--published") for line in written] == [1, 1, 0]
+    assert "--section m-x-en-de-mcif " in written[0] and "iwslt2026_cs-en.yaml" in written[1]
+    assert "../../conf/published/iwslt2026_en-ja.yaml: no such file, so no published figures are drawn" in given
 
 
 def test_offline_models_have_their_own_tokens(noted: Path) -> None:
@@ -392,6 +428,68 @@ def test_results_name_the_options_that_made_them(noted: Path) -> None:
     assert line.endswith("--command ./run.sh --recipe mini/paper_a --prefixes all")
 
 
+def rehearsed(root: Path, name: str, *options: str) -> str:
+    """What a script says of the calls that it will make, without making them; they are read by the real program."""
+    run(root, name, *options)
+    with contextlib.chdir(root / "egs" / name.split("/")[0]):
+        done = CliRunner().invoke(main, ["rehearse"], input=(root / "rehearsed").read_text())
+    return str(done.exception or "")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_is_called_by_default_is_called_rightly(noted: Path, name: str) -> None:
+    model = noted / "egs/mini/exp/en-de"
+    touch(model / "st/chosen.pth", model / "offline/chosen.pth")
+    touch(noted / "egs/must_c/exp/en-de/st/chosen.pth", noted / "egs/must_c/exp/en-de/offline/chosen.pth")
+    gpu = ["--ngpu", "0"] if "--ngpu" in shown(name) else []
+    assert rehearsed(noted, name, *gpu) == ""
+    assert (noted / "rehearsed").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mini", ["--decodings", "none.yaml"], "stage 8, decode: none.yaml: no such configuration file"),
+        ("mini", ["--config", "none.yaml"], "stage 4, stats: none.yaml: no such training configuration"),
+        ("mini", ["--config", "bad.yaml"], "stage 4, stats: bad.yaml: not a mapping of options"),
+        ("mini", ["--limits", "--limt 5"], "stage 8, decode: simulst sweep: No such option '--limt'"),
+        ("mini", ["--findings", "none.yaml"], "stage 10, results: none.yaml: no such file of findings"),
+        ("mini", ["--counts", "1 x"], "stage 7, choose: simulst train average: Invalid value for '--counts'"),
+        (
+            "mini/paper_a",
+            ["--config", "../../conf/train/mini_st.yaml"],
+            "stage 6, train: ../../conf/train/mini_st.yaml: ",
+        ),
+        ("mini/paper_b", ["--decodings", "bad.yaml"], "stage 8, decode: bad.yaml: a grid must be"),
+        ("mini/paper_d", ["--wait-decodings", "none.yaml"], "stage 8, decode: none.yaml: no such"),
+        (
+            "mini/paper_d",
+            ["--predictor-options", "--hiden 3"],
+            "stage 6, train: simulst prefix predictor: No such option",
+        ),
+        ("must_c", ["--findings", "bad.yaml", "--ngpu", "0"], "stage 10, results: bad.yaml: a file of findings is"),
+        ("prompts", ["--decodings", "bad.yaml"], "stage 8, decode: bad.yaml: a grid must be"),
+        ("prompts/extras/regimes", ["--decodings", "bad.yaml"], "stage 8, decode: bad.yaml: a grid must be"),
+        ("voices/cascade", ["--recognisers", "bad.yaml"], "stage 8, decode: bad.yaml: a grid must be"),
+        ("voices/finetune", ["--config", "none.yaml"], "stage 6, train: none.yaml: no such"),
+    ],
+)
+def test_what_the_last_stage_needs_is_looked_at_before_the_first(
+    noted: Path, name: str, options: list[str], message: str
+) -> None:
+    (noted / "egs" / name.split("/")[0] / "bad.yaml").write_text("- 1\n")
+    assert rehearsed(noted, name, *options).startswith(message)
+
+
+def test_a_mistyped_option_ends_before_anything_is_written(tmp_path: Path) -> None:
+    places = ["--data", str(tmp_path / "data"), "--exp", str(tmp_path / "exp")]
+    for options, stage in ((["--decodings", "none.yaml"], "8, decode"), (["--findings", "none.yaml"], "10, results")):
+        done = run(ROOT, "mini", *places, *options)
+        assert done.returncode == 1 and not done.stdout and not [*tmp_path.iterdir()]
+        assert done.stderr.startswith(f"simulst: error: stage {stage}: none.yaml: no such")
+    fails(run(ROOT, "mini", *places, "--asr-model", "none.pth"), "--asr-model none.pth: no such file")
+
+
 def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
     assert (
         result.returncode == 1 and result.stderr.startswith(f"error: {message}") and result.stderr.count("\n") == 1
@@ -516,7 +614,5 @@ def test_variables_of_the_shell_are_no_options() -> None:
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
 def test_shellcheck_finds_nothing() -> None:
-    listing = subprocess.run(["git", "-C", str(ROOT), "ls-files", "*.sh"], capture_output=True, text=True, check=True)
-    files = [name for name in listing.stdout.split() if "TEMPLATE" not in name]
-    done = subprocess.run(["shellcheck", *files], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(["shellcheck", *SHELL], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

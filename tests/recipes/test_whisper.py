@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 import recipe
 import soundfile
 import tiny_huggingface
+import tracked
 import yaml
 
 from simulst.log import read_log
@@ -39,7 +39,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     model = tiny_huggingface.write(folder / "tiny", "whisper", positions=448)
     for name, pair in (("prompts", "es-en"), ("voices", "en-es")):
         place = folder / "egs" / name
-        shutil.copytree(recipe.EGS / name, place, ignore=shutil.ignore_patterns("data", "exp", "models", "downloads"))
+        tracked.copy(folder, f"egs/{name}")
         to_ctranslate2(model, place / "models/whisper-base")
         convert_whisper(place / "models/whisper-base", place / "models/whisper-base-hf", force=False)
         for split in ("train", "dev", "tst"):

@@ -15,7 +15,7 @@ from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
-from simulst.report.choose import Regime, choose, parse_regime, report
+from simulst.report.choose import Regime, choose, parse_regime, report, write_choices
 from simulst.report.difference import compare_runs
 from simulst.runs import score_run
 
@@ -52,6 +52,21 @@ def scores(folder: Path) -> dict[str, Any]:
 def sweep(tmp_path: Path) -> list[Path]:
     runs = [(500, 1000, 0.4, 1), (700, 1500, 0.05, 2), (1000, 2500, 0.02, 3), (2000, 3500, 0.02, 3), (0, 3000, 0.0, 4)]
     return [make(tmp_path / str(ms), ms, lag, wrong, seed) for ms, lag, wrong, seed in runs]
+
+
+def test_choices_are_written_and_old_ones_removed(sweep: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "chosen"
+    found = choose(sweep, "LAAL", [*BOTH, Regime(8000, 9000)])
+    write_choices(out, found, "LAAL", "BLEU")
+    assert sorted(path.name for path in out.iterdir()) == ["0-2000.yaml", "2000-4000.yaml"]
+    low = yaml.safe_load((out / "0-2000.yaml").read_text())
+    best = found[0]
+    assert (low["run"], low["next"]["run"]) == tuple(str(run.folder) for run in best.runs)
+    assert low["next"]["p"] == best.p and low["scores"] == scores(best.runs[0].folder) and low["metric"] == "LAAL"
+    assert parse_decoding(low["decoding"], "test").label == best.runs[0].name
+    assert CliRunner().invoke(main, ["choose", str(sweep[0]), "--out", str(out)]).exit_code == 0  # nothing to test
+    assert [path.name for path in out.iterdir()] == ["0-2000.yaml"]
+    assert yaml.safe_load((out / "0-2000.yaml").read_text())["next"] is None
 
 
 def test_the_best_of_each_regime(sweep: list[Path]) -> None:

@@ -8,6 +8,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import recipe_copy
+import tracked
+
+
+@pytest.fixture(scope="session")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages and results as git has them."""
+    folder = tmp_path_factory.mktemp("committed")
+    tracked.copy(folder, "results", "docs", "egs", "conf")
+    return folder
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import json
 import re
 import shutil
-import time
 import wave
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from fake import RATE, FakeModel, Loudness
 from run_commands import COUNT, MODEL, command, sentence, simulst
 
 from simulst import stream
+from simulst.commands import decode
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.models import load_model, option_names
@@ -98,7 +99,7 @@ def test_export(data: Path) -> None:
     assert [i.reference for i in read_log(data.parent / "out")] == cased.splitlines()
 
 
-def test_translate(data: Path) -> None:
+def test_translate(data: Path, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"u{COUNT - 1}"
     args = ["--model", MODEL, "--source-lang", "es", "--target-lang", "en", "--decoding", data.parent / "la2.yaml"]
     status, out, error = simulst("translate", data / f"{name}.wav", *args)
@@ -110,9 +111,10 @@ def test_translate(data: Path) -> None:
     assert [float(seconds) * 1000 for seconds, _ in lines] == sorted(set(instance.delays))
     status, _, error = simulst("translate", data / "none.wav", *args)
     assert status == 1 and "no such audio file" in sentence(error)
-    started = time.monotonic()
+    monkeypatch.setattr(decode, "time", clock)
+    started = clock.now
     status, realtime, _ = simulst("translate", data / "u0.wav", "--realtime", *args)
-    assert status == 0 and realtime and time.monotonic() - started >= 1.0
+    assert status == 0 and realtime and clock.now - started == pytest.approx(1.0)
 
 
 def test_translate_a_stream_of_any_length(
@@ -137,7 +139,10 @@ def test_translate_a_stream_of_any_length(
     assert "more than 2 minutes of audio are decoded as one sentence; add 'segment: {type: pause," in caplog.text
 
 
-def test_translate_in_real_time_tells_that_it_is_too_slow(data: Path) -> None:
+def test_translate_in_real_time_tells_that_it_is_too_slow(
+    data: Path, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "time", clock)
     options = ["--model", MODEL, "--model-option", "sleep=0.7", "--source-lang", "es", "--target-lang", "en"]
     slow = data.parent / "slow.yaml"
     slow.write_text("read: {type: chunk, ms: 100}\ncommit: {type: all}\nlate: {type: skip}\n")

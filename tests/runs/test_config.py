@@ -47,7 +47,7 @@ configs = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(config=configs)
 def test_what_is_written_is_read(tmp_path: Path, config: RunConfig) -> None:
     write_run_config(tmp_path, config)

@@ -1,21 +1,19 @@
 """Where a run decodes: processes, a Dask scheduler, Slurm; workers that die."""
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import dask
 import pytest
+import waiting
 import yaml
 from dask.distributed import Client
-from ports import listening
 from run_commands import COUNT, command, options, sentence, simulst, timeless, told
 
 from simulst.log import read_log
@@ -74,22 +72,25 @@ def test_workers_in_another_folder_find_what_a_policy_reads(
     assert config["decoding"]["read"]["predictor"] == "predictor.pth"
 
 
+def lines(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.is_file() else 0
+
+
 def test_a_killed_worker_of_a_scheduler_changes_no_log(
     data: Path, processes: tuple[str, list[subprocess.Popen[bytes]]]
 ) -> None:
     address, workers = processes
     note, log = data.parent / "note", data.parent / "out" / "instances.log"
-    args = command(data, "out", "--scheduler", address, *options(log=note, sleep=0.2))
-    run = subprocess.Popen([sys.executable, "-m", "simulst", *map(str, args)], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    done = begun = 0
-    while done < 2 or begun != done + 2:  # until both are in the middle of an utterance
-        assert run.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-        done = log.read_bytes().count(b"\n") if log.is_file() else 0
-        begun = len(note.read_text().split()) if note.is_file() else 0
-    workers[0].kill()
-    assert run.wait(60) == 0 and workers[0].wait() == -9 and workers[1].poll() is None
+    gate = data.parent / "gate"
+    args = command(data, "out", "--scheduler", address, *options(log=note, gate=gate, gate_from=2))
+    with waiting.closed(gate) as open_gate:
+        run = subprocess.Popen([sys.executable, "-m", "simulst", *map(str, args)], stderr=subprocess.DEVNULL)
+        # Two are written, and both workers are in the middle of another.
+        waiting.until(lambda: lines(log) == 2 and lines(note) == 4, data.parent, run)
+        workers[0].kill()
+        assert workers[0].wait() == -9
+        open_gate()
+        assert run.wait() == 0 and workers[1].poll() is None
     names = Counter(note.read_text().split())
     assert set(names) == {str(i) for i in range(COUNT)} and names.total() == COUNT + 1
     assert simulst(*command(data, "whole"))[0] == 0
@@ -101,20 +102,20 @@ def test_a_killed_scheduler_is_one_sentence(data: Path, processes: tuple[str, li
     with Client(processes[0]) as client:
         number = client.run_on_scheduler(os.getpid)
     note = data.parent / "note"
-    args = command(data, "out", "--scheduler", processes[0], *options(log=note, sleep=0.3))
+    gate = data.parent / "gate"
+    model = options(log=note, gate=gate, gate_from=2)
+    args = command(data, "out", "--scheduler", processes[0], *model)
     quick = "from simulst.machine import cluster; cluster.CONNECT_SECONDS = 1; from simulst.commands.main import entry"
     whole = [sys.executable, "-c", f"{quick}; entry()", *map(str, args)]
-    run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (note.is_file() and len(note.read_text().split()) >= 3):
-        assert run.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    os.kill(number, signal.SIGKILL)
-    error = run.communicate(timeout=60)[1].replace("\r", "\n")
-    lines = [line for line in error.split("\n") if line.strip() and "utt" not in line]
-    assert run.returncode == 1 and len(lines) == 1, error
-    assert "error: the Dask scheduler went away (" in lines[0] and lines[0].endswith("same command again to go on.")
-    assert simulst(*command(data, "out", *options(log=note, sleep=0.3)))[0] == 0
+    with waiting.closed(gate):
+        run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
+        waiting.until(lambda: lines(note) >= 3, data.parent, run)
+        os.kill(number, signal.SIGKILL)
+        error = run.communicate(timeout=waiting.HANGS)[1].replace("\r", "\n")
+    left = [line for line in error.split("\n") if line.strip() and "utt" not in line]
+    assert run.returncode == 1 and len(left) == 1, error
+    assert "error: the Dask scheduler went away (" in left[0] and left[0].endswith("same command again to go on.")
+    assert simulst(*command(data, "out", *model))[0] == 0
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_slurm_runs_the_work_and_a_lost_job_is_submitted_again(data: Path, slurm
     program(slurm / "scancel", 'kill "$1"')
     program(slurm / "squeue", "ps -eo pid=,stat= | awk '$2 !~ /Z/ {print $1}'")
     note, marker = data.parent / "note", data.parent / "died"
-    model = options(log=note, die=2, die_once=marker, sleep=0.2)
+    model = options(log=note, die=2, die_once=marker)
     one = {"cores": 1, "processes": 1, "worker-extra-args": ["--no-nanny"]}
     with dask.config.set({f"jobqueue.slurm.{name}": value for name, value in one.items()}):
         status, _, error = simulst(*command(data, "out", "--slurm", "--jobs", 1, *model))
@@ -193,32 +194,6 @@ def test_slurm_refuses(data: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch)
     assert status == 1 and "--slurm needs the program sbatch, which is not on this machine's PATH" in told(error)
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "tcp://127.0.0.1:port", "nonsense://x:1"])
-def test_no_scheduler(data: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
-    status, _, error = simulst(*command(data, "out", "--scheduler", address))
-    [line] = [line for line in error.split("\n") if line.startswith("simulst: error: ")]
-    assert status == 1 and f"no Dask scheduler answers at {address}" in line
-
-
-@pytest.mark.parametrize(
-    "answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(64)], ids=["silent", "closes", "HTTP", "zeros"]
-)
-def test_what_answers_is_no_scheduler(data: Path, answer: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None: it says nothing and keeps the connection, which Dask's client would wait on without end."""
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.5)
-    with listening(answer) as port:
-        address = f"tcp://127.0.0.1:{port}"
-        started = time.monotonic()
-        status, _, error = simulst(*command(data, "out", "--scheduler", address))
-        assert time.monotonic() - started < 20
-    stranger = f"what listens at {address} does not answer as a Dask scheduler does"
-    # What closes the connection at once may look to Dask as if nothing were there.
-    nobody = f"no Dask scheduler answers at {address}" if answer == b"" else stranger
-    assert status == 1 and sentence(error).startswith((stranger, nobody))
-
-
 def test_a_worker_is_no_scheduler(data: Path, scheduler: str) -> None:
     from dask.distributed import Client
 
@@ -233,22 +208,15 @@ def test_ctrl_c_ends_in_one_sentence(data: Path, more: list[str], request: pytes
     """A terminal sends the signal to all processes of the command; so does this test."""
     if more == ["--scheduler"]:
         more = [*more, request.getfixturevalue("scheduler")]
-    log = data.parent / "out" / "instances.log"
-    args = command(data, "out", *options(sleep=0.2))
+    log, gate = data.parent / "out" / "instances.log", data.parent / "gate"
+    args = command(data, "out", *options(gate=gate, gate_from=2))
     whole = [sys.executable, "-m", "simulst", *map(str, args), *more]
-    run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not (log.is_file() and log.stat().st_size):
-        assert run.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(run.pid, signal.SIGINT)
-    _, error = run.communicate(timeout=60)
+    with waiting.closed(gate):
+        run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        waiting.until(lambda: lines(log), data.parent, run)
+        os.killpg(run.pid, signal.SIGINT)
+        _, error = run.communicate(timeout=waiting.HANGS)  # until all of its processes have ended, which hold the pipe
     said = [line for line in error.splitlines() if line and "utt" not in line]
     assert (run.returncode, said) == (130, ["simulst: interrupted; run the same command again to go on."]), error
-    with contextlib.suppress(ProcessLookupError):
-        while time.monotonic() < deadline:  # its processes end with it, if not at once
-            os.killpg(run.pid, 0)
-            time.sleep(0.05)
-        raise AssertionError("processes are left")
     assert simulst(*args)[0] == 0
     assert len(read_log(log)) == COUNT

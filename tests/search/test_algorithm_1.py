@@ -1,10 +1,12 @@
 """Algorithm 1 of CUNI-KIT 2023 (IBWBS) against a literal transcription, on scripted scores.
 
-For an encoder that works in blocks, whose frames stay, and for one that encodes each chunk again with all before it.
+For an encoder that works in blocks, whose frames stay, and for one that encodes each chunk again with all before it;
+with hold-n and local agreement; in the last block, too, if it is searched as the algorithm says.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -15,25 +17,47 @@ import torch
 from fake import full_context
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted import END, Scores, Script
+from scripted import END, A, B, C, D, Scores, Script
 
-from simulst.hypotheses import Found, Tokens
+from simulst.config import Decoding
+from simulst.hypotheses import Beam, Found, Tokens, without_end
 from simulst.meter import Meter
 from simulst.models.espnet.session import ESPnetSession
-from simulst.search import IBWBS, JointBeamSearch
+from simulst.needs import Need
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement
+from simulst.policy.read import Chunk
+from simulst.policy.stop import Stopping
+from simulst.search import IBWBS, JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch
 from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
 from simulst.search.calls import run_alone
+from simulst.session import Session
+from simulst.stream import Stream
 
 LONGEST = 3  # tokens of a hypothesis, at most, for each block so far
+SIZE = 8000  # samples of a block of the loop, which begins with no less than 100 ms
 
 
-def transcription(blocks: list[Scores], beam: int, hold: int, repetition: bool, step_back: int = 2) -> list[Tokens]:
-    """The active beam after each block, which is all that algorithm 1 hands on; the policy is hold-n.
+def prefix_of(policy: Commit, bests: list[Tokens]) -> Tokens:
+    """`prefix(W)` of CUNI-KIT 2022, equations 1 and 2, of the best hypotheses so far with their <eos>."""
+    if isinstance(policy, LocalAgreement):
+        if len(bests) < policy.n:
+            return ()
+        columns = itertools.takewhile(lambda column: len(set(column)) == 1, zip(*bests[-policy.n :], strict=False))
+        return tuple(column[0] for column in columns)
+    return bests[-1][: max(0, len(bests[-1]) - (policy.n if isinstance(policy, Hold) else 0))]
 
-    A hypothesis keeps its <eos> here. The score of what is active stays as it was found.
+
+def transcription(
+    blocks: list[Scores], beam: int, policy: Commit, repetition: bool, step_back: int = 2, last: bool = False
+) -> list[Tokens]:
+    """The active beam after each block, which is all that algorithm 1 hands on.
+
+    A hypothesis keeps its <eos> here. The score of what is active stays as it was found. last: whether the source ends
+    with the last block; then the best hypothesis is the text.
     """
     seen: set[Tokens] = set()
+    bests: list[Tokens] = []
     active: Tokens = ()
     scores: dict[Tokens, float] = {(): 0.0}  # of the best hypothesis' beginnings
     actives = []
@@ -48,7 +72,7 @@ def transcription(blocks: list[Scores], beam: int, hold: int, repetition: bool, 
             found = {}
             for b in best:
                 score = prefix_scores[b] = extended[b]
-                repeats = repetition and b[-1] in b[:-1]
+                repeats = repetition and b[-1] in b[:-1] and not (last and number == len(blocks))
                 if b[-1] == END or repeats or (score <= min_score and b not in seen):
                     min_score = max(min_score, score)
                     stopped[b] = score
@@ -57,24 +81,61 @@ def transcription(blocks: list[Scores], beam: int, hold: int, repetition: bool, 
         stopped |= found  # what is too long
         seen |= set(stopped)
         best_one = min(stopped, key=lambda b: -stopped[b] / len(b))
-        text = best_one[:-1] if best_one[-1] == END else best_one
-        stable = max(active, text[: max(0, len(text) - hold)], key=len)
-        # <eos> is one of the last two tokens.
-        less = max(0, step_back - (best_one[-1] == END))
-        active = max(active, stable[: max(0, len(stable) - less)], key=len)
+        if last and number == len(blocks):
+            return [*actives, max(best_one[:-1] if best_one[-1] == END else best_one, active, key=len)]
+        bests.append(best_one)
+        stable = prefix_of(policy, bests)
+        stable = stable[: max(0, len(stable) - step_back)]
+        active = max(active, stable[:-1] if stable[-1:] == (END,) else stable, key=len)
         scores = {best_one[:n]: prefix_scores.get(best_one[:n], 0.0) for n in range(len(best_one) + 1)}
         actives.append(active)
     return actives
 
 
-def in_blocks(blocks: list[Scores], how: IBWBS, hold: int) -> list[Tokens]:
+class Blocks(Session):
+    """A session in which a block is SIZE samples, and one frame."""
+
+    gives = frozenset({Need.STEPS, Need.INCREMENTAL})
+
+    def __init__(self, blocks: list[Scores], how: IBWBS) -> None:
+        super().__init__()
+        self._over = JointSearch(Script(*blocks), how, END, END)
+        self._incremental = IncrementalBlockwiseBeamSearch(self._over, how)
+        self._final = False
+
+    @property
+    def length(self) -> int:
+        return SIZE * self._over.frames
+
+    def extend(self, samples: np.ndarray, final: bool = False) -> None:
+        self._over.append(torch.zeros(len(samples) // SIZE, 1))
+        self._final = final
+
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
+        return run_alone(self._incremental.step(committed, stop, self._final))
+
+    def text(self, tokens: Tokens) -> str:
+        return "".join(f" {token}" for token in tokens)
+
+
+def in_the_loop(blocks: list[Scores], how: IBWBS, policy: Commit) -> list[Tokens]:
+    """Ours, to the end of the source."""
+    stream = Stream(Blocks(blocks, how), Decoding(Chunk(SIZE / 16), policy, search=how))
+    actives = []
+    for number in range(1, len(blocks) + 1):
+        stream.push(np.zeros(SIZE, np.float32), finished=number == len(blocks))
+        actives.append(stream.committed)
+    return actives
+
+
+def in_blocks(blocks: list[Scores], how: IBWBS, policy: Commit) -> list[Tokens]:
     """Ours, where a block is one more frame."""
     search = JointSearch(Script(*blocks), how, END, END)
     incremental = IncrementalBlockwiseBeamSearch(search, how)
-    actives: list[Tokens] = [()]
+    actives, beams = [()], []
     for _ in blocks:
         search.append(torch.zeros(1, 1))
-        actives.append(committed(actives[-1], run_alone(incremental.step(actives[-1], None, False)), hold))
+        actives.append(committed(actives[-1], run_alone(incremental.step(actives[-1], None, False)), policy, beams))
     return actives[1:]
 
 
@@ -85,7 +146,7 @@ class Frames(list[torch.Tensor]):
         self.extend(frames)
 
 
-def encoded_again(blocks: list[Scores], how: IBWBS, hold: int) -> list[Tokens]:
+def encoded_again(blocks: list[Scores], how: IBWBS, policy: Commit) -> list[Tokens]:
     """Ours, where the encoder sees everything: it makes a frame of each 1000 samples, all of them again each time."""
     model: Any = SimpleNamespace(
         decoder=Script(*blocks),
@@ -99,44 +160,79 @@ def encoded_again(blocks: list[Scores], how: IBWBS, hold: int) -> list[Tokens]:
     model.decoder.attentions = 1, 1
     model.decoder.memory = Frames
     session = ESPnetSession(model, (), Meter())
-    actives: list[Tokens] = [()]
+    actives, beams = [()], []
     for _ in blocks:
         session.extend(np.zeros(1000, dtype=np.float32))
-        actives.append(committed(actives[-1], session.search(actives[-1], how, None), hold))
+        actives.append(committed(actives[-1], session.search(actives[-1], how, None), policy, beams))
     return actives[1:]
 
 
-def committed(active: Tokens, found: Found, hold: int) -> Tokens:
-    """As the loop commits under hold-n: see `Stream._step`."""
-    stable = found.best[: max(0, len(found.best) - hold)]
-    return max(active, stable[: max(0, len(stable) - found.held_back)], key=len)
+def committed(active: Tokens, found: Found, policy: Commit, beams: list[Beam]) -> Tokens:
+    """As the loop commits: see `Stream._step`."""
+    beams.append(found.beam)
+    stable = policy.stable(beams[-policy.window :])
+    return max(active, without_end(stable[: max(0, len(stable) - found.held_back)]), key=len)
+
+
+POLICIES = st.sampled_from([All(), Hold(1), Hold(2), LocalAgreement(2), LocalAgreement(3)])
 
 
 @pytest.mark.parametrize("ours", [in_blocks, encoded_again])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 10**9),
     count=st.integers(1, 6),
     beam=st.integers(1, 5),
-    hold=st.integers(0, 2),
+    policy=POLICIES,
     repetition=st.booleans(),
     step_back=st.integers(0, 3),
 )
 def test_every_block_hands_on_what_the_algorithm_says(
-    ours: Any, seed: int, count: int, beam: int, hold: int, repetition: bool, step_back: int
+    ours: Any, seed: int, count: int, beam: int, policy: Commit, repetition: bool, step_back: int
 ) -> None:
     blocks = [Scores(seed + number) for number in range(count)]
     how = IBWBS(beam, 0.0, max_length_ratio=LONGEST, step_back=step_back, repetition=repetition)
-    assert ours(blocks, how, hold) == transcription(blocks, beam, hold, repetition, step_back)
+    assert ours(blocks, how, policy) == transcription(blocks, beam, policy, repetition, step_back)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**9),
+    count=st.integers(1, 5),
+    beam=st.integers(1, 5),
+    policy=POLICIES,
+    repetition=st.booleans(),
+    step_back=st.integers(0, 3),
+)
+def test_the_loop_writes_what_the_algorithm_says_to_the_end(
+    seed: int, count: int, beam: int, policy: Commit, repetition: bool, step_back: int
+) -> None:
+    blocks = [Scores(seed + number) for number in range(count)]
+    how = IBWBS(beam, 0.0, max_length_ratio=LONGEST, step_back=step_back, repetition=repetition, final="literal")
+    assert in_the_loop(blocks, how, policy) == transcription(blocks, beam, policy, repetition, step_back, last=True)
+
+
+def chain(*tokens: int) -> dict[Tokens, dict[int, float]]:
+    """Scores that make these tokens the only text."""
+    return {tokens[:place]: {token: -0.01} for place, token in enumerate(tokens)}
+
+
+def test_eos_is_one_of_the_two_tokens_only_if_it_is_stable() -> None:
+    """ABCD and ABCAD, both with <eos>: what they have in common is ABC, and without two tokens it is A."""
+    blocks: Any = [chain(A, B, C, D, END), chain(A, B, C, A, D, END), chain(A, B, C, A, D, END)]
+    actives = in_blocks(blocks, IBWBS(1, 0.0, max_length_ratio=9, repetition=False), LocalAgreement(2))
+    assert actives == [(), (A,), (A, B, C, A)]
 
 
 def test_the_transcription_is_not_trivial() -> None:
     """Its lines matter: other settings hand on other texts, and texts grow over the blocks."""
-    found = [
-        tuple(transcription([Scores(seed + n) for n in range(5)], beam, hold, repetition))
-        for seed in range(40)
-        for beam, hold, repetition in ((1, 0, False), (3, 0, False), (3, 1, False), (3, 0, True))
+    kinds: list[tuple[int, Commit, bool]] = [
+        (1, All(), False),
+        (3, All(), False),
+        (3, Hold(1), False),
+        (3, All(), True),
     ]
+    found = [tuple(transcription([Scores(seed + n) for n in range(5)], *kind)) for seed in range(40) for kind in kinds]
     assert all(len({found[i + k] for i in range(0, 160, 4)}) > 10 for k in range(4))
     assert sum(found[i] != found[i + 1] for i in range(0, 160, 4)) > 5
     assert sum(found[i + 1] != found[i + 2] for i in range(0, 160, 4)) > 5

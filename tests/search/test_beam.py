@@ -18,7 +18,7 @@ from simulst.search.calls import run_alone
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 40),
@@ -46,7 +46,7 @@ def test_equal_to_espnet_where_the_length_bound_ends_it() -> None:
         assert [h.tokens for h in ours] == [text for text, _ in theirs]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(1, 30), st.lists(st.integers(1, EOS - 1), max_size=8), st.integers(1, 6))
 def test_results_begin_with_the_prefix(seed: int, frames: int, prefix: list[int], beam: int) -> None:
     model = Tiny(seed)
@@ -60,7 +60,7 @@ def test_results_begin_with_the_prefix(seed: int, frames: int, prefix: list[int]
         assert math.isfinite(hypothesis.score)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.integers(5, 20), st.sampled_from([0.0, 0.3]))
 def test_a_prefix_of_the_greedy_text_changes_nothing(seed: int, frames: int, ctc_weight: float) -> None:
     """After forced tokens, the decoder and the CTC scores are the same as if the search had found these tokens."""
@@ -140,7 +140,7 @@ def test_labels() -> None:
     assert JointBeamSearch(1, 0.0, 0.5).label == "beam1-ctc0-bonus0.5"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(8, 40), st.integers(1, 6), st.integers(1, 4))
 def test_a_batch_of_hypotheses_is_scored_as_each_alone(seed: int, frames: int, beam: int, steps: int) -> None:
     model = Tiny(seed, end=-4)

@@ -75,7 +75,7 @@ def extended(scorer: CTCPrefixScorer, prefixes: CTCPrefixes, token: int) -> CTCP
 
 
 @both
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds, st.integers(1, 6), st.lists(st.integers(1, 3), max_size=4), st.data())
 def test_equal_to_enumeration(compiled: bool, seed: int, frames: int, prefix: list[int], data: st.DataObject) -> None:
     """The order does not matter: some frames, some tokens, then the rest of both."""
@@ -100,7 +100,7 @@ def test_equal_to_enumeration(compiled: bool, seed: int, frames: int, prefix: li
 
 
 @both
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seeds, st.integers(1, 40), st.integers(1, 3), st.lists(st.integers(0, 40), max_size=6), st.data())
 def test_any_cut_of_the_frames(
     compiled: bool, seed: int, frames: int, count: int, cuts: list[int], data: st.DataObject
@@ -123,7 +123,7 @@ def test_any_cut_of_the_frames(
 
 
 @both
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seeds,
     st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 3), max_size=4), st.booleans()), max_size=7),
@@ -141,7 +141,7 @@ def test_a_forced_prefix_grows(compiled: bool, seed: int, blocks: list[tuple[int
         assert_same(known, scorer_of(log_probs[: scorer.frames], compiled).force(text))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds, st.integers(0, 60), st.integers(0, 60), st.integers(1, 4), st.integers(0, 6), st.sampled_from([1, 8, 40]))
 def test_cpu_and_gpu_are_equal(seed: int, frames: int, more: int, count: int, length: int, sharp: float) -> None:
     random = torch.Generator().manual_seed(seed)
@@ -165,7 +165,7 @@ def test_cpu_and_gpu_are_equal(seed: int, frames: int, more: int, count: int, le
 
 
 @both
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seeds, st.integers(1, 200), st.lists(st.integers(1, 19), max_size=8), st.sampled_from([0.5, 3, 10]))
 def test_what_follows_sums_to_the_prefix(
     compiled: bool, seed: int, frames: int, prefix: list[int], sharp: float
@@ -207,7 +207,7 @@ class ESPnet:
 
 
 @both
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seeds, st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 8), st.integers(0, 3)
 )

@@ -30,7 +30,7 @@ def found(script: Any, options: JointOptions, prefix: Tokens = ()) -> Beam:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**9), st.sampled_from(["raw", "per_token"]), st.sampled_from([(), (B,), (C, A)]))
 def test_ranked_as_it_is_told(kind: str, seed: int, final: str, prefix: Tokens) -> None:
     """Over all texts; the beam holds all of them. The prefix has no known scores, so its tokens do not count."""

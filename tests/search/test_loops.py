@@ -122,7 +122,7 @@ def test_repeating_by_definition(tokens: list[int], size: int) -> None:
         assert (token in repeating(tuple(tokens), size)) is again
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 3), st.sampled_from([0.0, 0.3]))
 def test_no_ngram_comes_twice(seed: int, beam: int, size: int, ctc_weight: float) -> None:
     """With a model that never ends; the prefix, which is forced, may have what it has."""

@@ -40,13 +40,13 @@ def by_definition(spellings: list[Tokens], text: Tokens, ended: bool) -> int:
     return len(covered)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(spelling, max_size=4), st.lists(st.integers(0, V - 1), max_size=7).map(tuple), st.booleans())
 def test_covered(spellings: list[Tokens], text: Tokens, ended: bool) -> None:
     assert terms(spellings).covered(text, ended) == by_definition(spellings, text, ended)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(spelling, min_size=1, max_size=4), st.lists(st.integers(0, V - 1), max_size=14).map(tuple))
 def test_each_token_gets_what_it_changes(spellings: list[Tokens], text: Tokens) -> None:
     """The last row is <eos>, which is no token of a term: with it, only whole terms count."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
+import queue
 import threading
-import time
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,30 +49,12 @@ def write_wavs(folder: Path, samples: tuple[int, ...], rate: int = 16000) -> Pat
     return folder / "wavs.txt"
 
 
-def free_port() -> int:
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return int(place.getsockname()[1])
-
-
-def wait_for(port: int) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline, "the server does not listen"
-            time.sleep(0.02)
-
-
 @contextmanager
 def websockets(folder: Path, processor: dict[str, Any], pool: int = 2) -> Iterator[str]:
     """simulstream_server; gives its address. Its log of metrics is folder/metrics.jsonl."""
-    port = free_port()
     server = {
         "hostname": "127.0.0.1",
-        "port": port,
+        "port": 0,  # any
         "pool_size": pool,
         "acquire_timeout": 5,
         "metrics": {"enabled": True, "filename": str(folder / "metrics.jsonl")},
@@ -84,17 +65,29 @@ def websockets(folder: Path, processor: dict[str, Any], pool: int = 2) -> Iterat
     )
     loop = asyncio.new_event_loop()
     task = loop.create_task(websocket_server.main(arguments))
+    listening: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    original = websocket_server.serve
+
+    @asynccontextmanager
+    async def told(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
+        async with original(*arguments, **options) as server:
+            listening.put(next(iter(server.sockets)).getsockname()[1])
+            yield server
 
     def serve() -> None:
         asyncio.set_event_loop(loop)
         loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+        listening.put(None)
 
     thread = threading.Thread(target=serve)
-    thread.start()
     try:
-        wait_for(port)
+        websocket_server.serve = told
+        thread.start()
+        port = listening.get()
+        assert port, "the server does not listen"
         yield f"ws://127.0.0.1:{port}/"
     finally:
+        websocket_server.serve = original
         loop.call_soon_threadsafe(task.cancel)
         thread.join()
         loop.close()
@@ -109,6 +102,7 @@ def http(folder: Path, processor: dict[str, Any], pool: int = 2, ttl: float = 60
     )
     handler = http_server.partial(http_server.HttpSpeechProcessorHandler, speech_processor_manager=manager)
     server = http_server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = False  # closing it waits for all requests
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

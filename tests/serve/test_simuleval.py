@@ -6,6 +6,7 @@ import csv
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -175,7 +176,9 @@ def test_context(simuleval: SimulEval, tmp_path: Path, monkeypatch: pytest.Monke
         simuleval("--no-scoring", "--context", str(tmp_path / "context.tsv"))
 
 
-def test_skipped_steps_are_told(simuleval: SimulEval, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_skipped_steps_are_told(
+    simuleval: SimulEval, tmp_path: Path, caplog: pytest.LogCaptureFixture, clock: SimpleNamespace
+) -> None:
     """Once for each utterance. A search takes longer than the chunk."""
     make(tmp_path, ENGLISH[:2], samples=(6400, 4800))
     conf = tmp_path / "conf.yaml"

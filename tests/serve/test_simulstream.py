@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import functools
 import itertools
 import json
 import logging
+import os
 import socket
 import struct
 import sys
@@ -28,6 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simulst
+from simulst.audio.heard import digest_of_beginning
 from simulst.audio.read import load_audio
 from simulst.background import Background
 from simulst.commands.main import main
@@ -53,6 +56,7 @@ from simulstream.config import yaml_config
 from simulstream.metrics.readers import LogReader
 from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
+from waiting import HANGS
 
 from simulst.serve.simulstream import StreamProcessor, _Loaded, _looks_like_floats, read_options
 
@@ -406,6 +410,50 @@ def test_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert told[-1].target_terms == ("gato",)
 
 
+def test_context_by_order_and_by_what_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each stream is told its own line, in a program and over HTTP; words and delays are those of our runs."""
+    told: list[tuple[str, ...]] = []
+    monkeypatch.setattr(Session, "prompt", lambda self, background: told.append(background.target_terms))
+    write_wavs(tmp_path, SIZES)
+    expected = ours(tmp_path)
+    lines = [f"talk{i}\t{digest_of_beginning(load_audio(tmp_path / f'talk{i}.wav'))}\tterm{i}" for i in range(3)]
+    table = tmp_path / "context.tsv"
+    for by, order in (("order", lines), ("audio", lines[::-1])):
+        table.write_text("recording\taudio\tterms\n" + "\n".join([*order, "*\t\tall"]) + "\n")
+        options = {**FAKE, "context": str(table), "context_by": by}
+        for over_http in (False, True):
+            told.clear()
+            monkeypatch.setattr(StreamProcessor, "_begun", itertools.count())
+            (tmp_path / "inference.jsonl").unlink(missing_ok=True)  # simulstream appends
+            with http(tmp_path, options) if over_http else contextlib.nullcontext(options) as processor:
+                log = infer(tmp_path, processor)
+            assert list(dict.fromkeys(told)) == [
+                ("all",),
+                ("term0",),
+                ("term1",),
+                ("term2",),
+            ]  # one is to try
+            same(read_log(log, "word"), expected)
+    assert "has no line" not in caplog.text
+
+
+@pytest.mark.parametrize("by", ["order", "audio"])
+def test_a_stream_without_a_line_of_its_own(by: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It gets `*`, or nothing, with a warning; one of silence alone ends with its text, too."""
+    (tmp_path / "context.tsv").write_text("recording\taudio\tterms\nother\t0123456789abcdef\tno\n")
+    options = {**FAKE, "context": str(tmp_path / "context.tsv"), "context_by": by}
+    processor = build_speech_processor(SimpleNamespace(**options))
+    processor._begun = iter([1, 2])
+    for audio in (np.full(24000, 0.1, dtype=np.float32), np.zeros(24000, dtype=np.float32)):
+        caplog.clear()
+        processor.process_chunk(audio)
+        processor.end_of_stream()
+        processor.clear()
+        assert caplog.text.count(f"has no line for a stream, by its {by}") == 1
+
+
 def test_a_server_goes_on_after_bad_clients(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -680,13 +728,20 @@ def test_ten_minutes_of_silence(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_silent_session_over_http_leaves_its_place(tmp_path: Path) -> None:
     with http(tmp_path, FAKE, pool=1, ttl=0.05) as proxy:
         first = post(proxy, "a")["new_string"]
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANGS
         while True:
             try:
                 assert post(proxy, "b")["new_string"] == first
                 break
             except OSError:
                 assert time.monotonic() < deadline, "the session has not expired"
+
+
+def until_asked(processor: Any, count: int) -> None:
+    """Wait until so many have asked for their turn, or have it."""
+    lock = processor._shared.lock
+    while lock._asked < lock._served + count:
+        os.sched_yield()
 
 
 def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -708,8 +763,7 @@ def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.Mon
     with processor._shared.lock:
         waiting = threading.Thread(target=speak)
         waiting.start()
-        while processor._shared.lock._asked < processor._shared.lock._served + 2:
-            time.sleep(0.001)
+        until_asked(processor, 2)
         processor.clear()  # and another session gets this processor
     waiting.join()
     assert failed and failed[0].startswith("the session was closed while its audio waited for its turn")
@@ -728,8 +782,7 @@ def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.Mon
 
 def test_clients_take_turns_of_a_second() -> None:
     """A client that sends much at once does not stop the others until all of it is done."""
-    slow = {**FAKE, "model_options": {"sleep": 0.02}}
-    much, little = (build_speech_processor(SimpleNamespace(**slow)) for _ in range(2))
+    much, little = (build_speech_processor(SimpleNamespace(**FAKE)) for _ in range(2))
     ended: list[str] = []
 
     def speak(name: str, processor: Any, seconds: int) -> None:
@@ -740,8 +793,7 @@ def test_clients_take_turns_of_a_second() -> None:
         threads = [threading.Thread(target=speak, args=a) for a in (("much", much, 100), ("little", little, 2))]
         for number, thread in enumerate(threads):
             thread.start()
-            while much._shared.lock._asked < much._shared.lock._served + 2 + number:
-                time.sleep(0.001)
+            until_asked(much, 2 + number)
     for thread in threads:
         thread.join()
     assert ended == ["little", "much"]
@@ -784,6 +836,8 @@ def test_the_configurations_that_come_with_it() -> None:
         ({"decoding": {"read": {"type": "chunk", "ms": 100}}}, "the key 'commit' is missing"),
         ({"target_lang": None}, "'target_lang'"),
         ({"context": "/nowhere.tsv"}, "/nowhere.tsv: no such file; write it"),
+        ({"context_by": "order"}, "'context_by' says how to use 'context', a table; give that, too"),
+        ({"context_by": "name"}, "option 'context_by'"),
         ({"source_lang": "de"}, "no language 'de'"),
         ({"latency_unit": "word"}, "'latency_unit'.*should be 'char'"),
         ({"model_options": {"wings": 2}}, "no option 'wings'"),

@@ -108,7 +108,7 @@ def result(stream: OpenStream) -> tuple[list[tuple[str, float]], list[float], li
     return [(e.text, e.delay_ms) for e in stream.emissions], list(stream.reads), list(stream.segments)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seeds=st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=4),
     order=st.randoms(use_true_random=False),
@@ -204,7 +204,7 @@ def test_a_shared_search_costs_what_it_was_charged(monkeypatch: pytest.MonkeyPat
     assert second.meter.seconds == pytest.approx(first.meter.seconds)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     model=st.builds(FakeModel, seed=st.integers(0, 30), unstable=st.integers(0, 4), window=st.sampled_from([0, 8])),
     hows=st.lists(
@@ -281,7 +281,7 @@ def unit_of(model: FakeModel) -> str:
     return "char" if model.tokens is CHARS else "word"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     model=st.builds(
         FakeModel,

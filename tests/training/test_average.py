@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
@@ -11,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 
+from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
 from simulst.files.yaml import read_yaml
@@ -126,10 +126,10 @@ def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None
 
 
 def test_the_command_wants_its_options_in_threes(tmp_path: Path) -> None:
-    program = [sys.executable, "-m", "simulst", "train", "average"]
     options = ["--data", "de", "--data", "ja", "--text", "tc.de", "--target-lang", "de"]
-    done = subprocess.run([*program, tmp_path, *options], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "error: --data, --text, --target-lang: give them equally often" in done.stderr
+    done = CliRunner().invoke(main, ["train", "average", str(tmp_path), *options])
+    assert isinstance(done.exception, SimulstError)
+    assert "--data, --text, --target-lang: give them equally often" in str(done.exception)
 
 
 def test_a_full_disk(tmp_path: Path, small_disk: Path) -> None:

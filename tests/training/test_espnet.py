@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import waiting
 
 from simulst.errors import SimulstError
 from simulst.training.espnet import LOG, RECORD, Machines, Training, run_espnet, train
@@ -159,55 +160,51 @@ def test_missing_files_are_named_before_anything_starts(tmp_path: Path, config: 
     assert not (tmp_path / "st").exists()
 
 
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+RUN = "from pathlib import Path; from simulst.training.espnet import run_espnet; "
 
 
 def test_the_folder_is_held_until_espnet_itself_has_ended(tmp_path: Path, config: Path) -> None:
     """What started ESPnet is killed, ESPnet goes on: whoever comes now is refused, with or without force."""
     out = tmp_path / "st"
-    begun, go = tmp_path / "begun", tmp_path / "go"
-    body = f"import os, time\nopen({str(begun)!r}, 'w').write(str(os.getpid()))\n"
-    body += "end = time.monotonic() + 20\n"
-    body += f"while not os.path.exists({str(go)!r}) and time.monotonic() < end: time.sleep(0.01)"
-    command = program(out, body)
-    call = f"from pathlib import Path; run_espnet({command!r}, Path({str(out)!r}), Path({str(config)!r}))"
-    first = subprocess.Popen([sys.executable, "-c", f"from simulst.training.espnet import run_espnet; {call}"])
-    wait_for(begun)
-    first.kill()
-    first.wait()
-    for force in (False, True):
-        with pytest.raises(SimulstError, match=rf"st: another run is at work there \(process {first.pid} on "):
-            run_espnet(command, out, config, force)
-    os.kill(int(begun.read_text()), signal.SIGKILL)
-    go.touch()
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            run_espnet(command, out, config)
-            break
-        except SimulstError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    begun, gate = tmp_path / "begun", tmp_path / "gate"
+    body = f"import os, waiting\nwith open({str(begun)!r}, 'w') as file: print(os.getpid(), file=file)\n"
+    command = program(out, f"{body}waiting.pass_through({str(gate)!r})")
+    call = f"run_espnet({command!r}, Path({str(out)!r}), Path({str(config)!r}))"
+    with waiting.closed(gate):
+        first = subprocess.Popen([sys.executable, "-c", RUN + call])
+        waiting.until(lambda: begun.exists() and begun.read_text().endswith("\n"), tmp_path, first)
+        first.kill()
+        first.wait()
+        for force in (False, True):
+            with pytest.raises(SimulstError, match=rf"st: another run is at work there \(process {first.pid} on "):
+                run_espnet(command, out, config, force)
+        espnet = os.pidfd_open(int(begun.read_text()))
+        signal.pidfd_send_signal(espnet, signal.SIGKILL)
+        select.select([espnet], [], [])  # until it has ended
+        os.close(espnet)
+    run_espnet(command, out, config)
     assert calls(out) == 2 and not list(out.glob(".*"))
 
 
 def test_an_interrupted_run_waits_until_espnet_has_ended(tmp_path: Path, config: Path) -> None:
     """Else the next run could begin while it still writes."""
-    out, begun, ended = tmp_path / "st", tmp_path / "begun", tmp_path / "ended"
-    body = "import signal, sys, time\ndef end(*_):\n    time.sleep(1.5)\n"
-    body += f"    open({str(ended)!r}, 'w').close()\n    sys.exit(1)\n"
-    body += f"signal.signal(signal.SIGTERM, end)\nopen({str(begun)!r}, 'w').write('1')\ntime.sleep(30)"
-    call = f"run_espnet({program(out, body)!r}, Path({str(out)!r}), Path({str(config)!r}))"
-    # What a shell starts in the background ignores SIGINT.
-    lines = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    lines += f"from pathlib import Path; from simulst.training.espnet import run_espnet; {call}"
-    with subprocess.Popen([sys.executable, "-c", lines], stderr=subprocess.DEVNULL) as run:
-        wait_for(begun)
+    out, gate = tmp_path / "st", tmp_path / "gate"
+    begun, told, ended = (tmp_path / name for name in ("begun", "told", "ended"))
+    body = f"import pathlib, signal, sys, waiting\ndef end(*_):\n    pathlib.Path({str(told)!r}).touch()\n"
+    body += f"    waiting.pass_through({str(gate)!r})\n    pathlib.Path({str(ended)!r}).touch()\n    sys.exit(1)\n"
+    body += f"signal.signal(signal.SIGTERM, end)\npathlib.Path({str(begun)!r}).touch()\nwhile True: signal.pause()"
+    command = program(out, body)
+    call = f"run_espnet({command!r}, Path({str(out)!r}), Path({str(config)!r}))"
+    with (
+        waiting.closed(gate) as open_gate,
+        subprocess.Popen([sys.executable, "-c", RUN + call], stderr=subprocess.DEVNULL) as run,
+    ):
+        waiting.until(begun.exists, tmp_path, run)
         run.send_signal(signal.SIGINT)
+        waiting.until(told.exists, tmp_path, run)
+        with pytest.raises(SimulstError, match="another run is at work there"):
+            run_espnet(command, out, config)
+        open_gate()
     assert ended.exists() and not list(out.glob(".*"))
 
 

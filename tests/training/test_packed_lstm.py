@@ -38,7 +38,7 @@ def run(
     return out.detach(), kept, [gradient.clone() for gradient in gradients if gradient is not None]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=5),
     bidirectional=st.booleans(),

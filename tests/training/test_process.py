@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from waiting import HANGS
 
 from simulst.training.process import save
 
@@ -81,15 +82,17 @@ def test_a_failed_write_keeps_the_file_before(tmp_path: Path) -> None:
 
 def test_a_process_ends_if_nobody_reads_its_output(tmp_path: Path) -> None:
     """What started it was killed, or ssh."""
-    (tmp_path / "endless.py").write_text("import time\ndef main():\n    print('begun', flush=True)\n    time.sleep(60)")
+    (tmp_path / "endless.py").write_text("def main():\n    while True: print(input(), flush=True)")
     command = [sys.executable, "-m", "simulst.training.process", "endless"]
     environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=tmp_path) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
-        time.sleep(0.2)
-        assert process.poll() is None
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    with subprocess.Popen(command, **pipes, env=environment, cwd=tmp_path) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for line in (b"it works\n", b"and goes on\n"):
+            process.stdin.write(line)
+            assert process.stdout.readline() == line
         process.stdout.close()
-        assert process.wait(20) == 1
+        assert process.wait(HANGS) == 1
 
 
 def test_managers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
@@ -100,8 +103,23 @@ def test_managers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "simulst.training.process", "caching"]
     environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=tmp_path) as process:
-        output, _ = process.communicate(timeout=30)  # until all who hold the pipe have ended
+        output, _ = process.communicate(timeout=HANGS)  # until all who hold the pipe have ended
     assert output and process.returncode == -signal.SIGTERM
+
+
+def test_espnets_error_rates_are_counted_without_editdistance(tmp_path: Path) -> None:
+    program = """
+def main():
+    import numpy
+    from espnet.nets.e2e_asr_common import ErrorCalculator
+    rates = ErrorCalculator(["<blank>", "a", "b", "<space>", "<eos>"], "<space>", "<blank>", True, True)
+    print(rates(numpy.array([[1, 3, 1, 4]]), numpy.array([[1, 3, 2, -1]])))  # "a a" for "a b"
+"""
+    (tmp_path / "rates.py").write_text(program)
+    command = [sys.executable, "-m", "simulst.training.process", "rates"]
+    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
+    assert output.splitlines()[-1] == "(0.5, 0.5)"
 
 
 def test_the_processes_that_a_training_starts_write_so_too(tmp_path: Path) -> None:

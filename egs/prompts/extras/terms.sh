@@ -23,7 +23,7 @@ get_ready() {
 write_terms() {
     step "rare words of each recording"
     simulst data context --data $data/es-en/tst --target-lang en --counted $data/es-en/dev/text.en --out $context
-    sed "1s/terms/target_text/; s/=//g; s/; /, /g" $context > $text
+    $rehearsing || sed "1s/terms/target_text/; s/=//g; s/; /, /g" $context > $text
 }
 decode_split() {
     write_terms

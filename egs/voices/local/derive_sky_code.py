@@ -37,7 +37,7 @@ def main(downloads: Path, heard: Path, out: Path | None, lines: int) -> None:
     archive = SkyArchive(fetch_games(downloads).sky)
     messages = {la: [bits for _, each in sections(archive, la) for bits in each] for la in LANGUAGES}
     if not heard.is_file():
-        raise SimulstError(f"{heard}: no such file; run stage 1 of egs/voices first.")
+        raise SimulstError(f"{heard}: no such file; ./run.sh --recipe voices --only data makes it.")
     rows = [json.loads(row) for row in heard.read_text(encoding="utf-8").splitlines()]
     words = fetch_words(downloads)
     words["us"] = words["en"]

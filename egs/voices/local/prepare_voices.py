@@ -1,7 +1,7 @@
 """Fetch two games, and write their acted speech and texts as a corpus in MuST-C's layout.
 
 Out: OUT/recordings/*.wav, OUT/<pair>/data/<split>/{txt/<split>.yaml,<split>.<language>...,wav/}, OUT/dropped.log,
-OUT/accents.<language>.tsv (words that lack accents), OUT/counts.tsv
+OUT/accents.<language>.tsv (words that lack accents), OUT/counts.tsv, OUT/unlike.tsv (see UNLIKE)
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ OTHERS = (
 """Speakers who are not in the training split."""
 
 
+UNLIKE = Path(__file__).with_name("unlike.tsv")
+"""Lines whose speech is not their text, as Whisper heard it on one machine: name and spoken language. With this file,
+every machine keeps the same lines, and none recognises them again. Without, each asks its own Whisper."""
+
+
 def all_pairs() -> list[str]:
     """All language pairs, such as "en-de", sorted."""
     return sorted({f"{source}-{target}" for pairs in PAIRS.values() for source, target in pairs})
@@ -67,7 +72,7 @@ def prepare_voices(downloads: Path, out: Path, model: Path, heard: Path, force: 
     """
     games = fetch_games(downloads)
     words = fetch_words(downloads)
-    made_of = {
+    made_of: dict[str, object] = {
         "games": digest(CHECKSUMS.values()),
         "word lists": digest(f"{la} {word}" for la in sorted(words) for word in sorted(words[la])),
         "least likeness": LIKENESS,
@@ -75,11 +80,37 @@ def prepare_voices(downloads: Path, out: Path, model: Path, heard: Path, force: 
         "sizes": SIZES,
         "other speakers": list(OTHERS),
     }
+    if UNLIKE.is_file():
+        made_of["unlike lines"] = digest(UNLIKE.read_text(encoding="utf-8").splitlines())
     with written_whole(out, made_of, force) as part:
         if part is not None:
-            print(fetch_whisper(downloads, model))
             lines = [*steel_sky.read_lines(games.sky), *drascula.read_lines(games.drascula_texts, games.drascula)]
-            write_corpus(lines, words, recognise_all(lines, model, heard), part)
+            if UNLIKE.is_file():
+                texts = as_listed(lines, UNLIKE)
+            else:
+                print(fetch_whisper(downloads, model))
+                texts = recognise_all(lines, model, heard)
+                print(
+                    f"{out / UNLIKE.name}: what Whisper hears otherwise here; a copy as {UNLIKE} makes it so everywhere"
+                )
+            write_corpus(lines, words, texts, part)
+
+
+def as_listed(lines: Sequence[Line], path: Path) -> dict[str, dict[str, str]]:
+    """What `recognise_all` would return if each line were heard as it is written, and those of the file not at all.
+
+    Raises SimulstError: the file names something that is no line of the games.
+    """
+    heard: dict[str, dict[str, str]] = {}
+    for line in lines:
+        for language in line.speech:
+            heard.setdefault(language, {})[line.name] = line.texts.get(language, "")
+    for row in path.read_text(encoding="utf-8").splitlines():
+        name, _, language = row.partition("\t")
+        if name not in heard.get(language, {}):
+            raise SimulstError(f"{path}: '{name}' in '{language}' is no line of the games; restore the file from git.")
+        heard[language][name] = ""
+    return heard
 
 
 def recognise_all(lines: Sequence[Line], model: Path, folder: Path) -> dict[str, dict[str, str]]:
@@ -121,6 +152,8 @@ def write_corpus(
     chosen, left_out = split(cased, {name for name, pairs in usable.items() if pairs}, testable, SIZES, OTHERS)
     dropped += [Dropped(name, "", "split", why) for name, why in left_out.items()]
     (out / "dropped.log").write_text(format_dropped(dropped), encoding="utf-8")
+    unlike = sorted(f"{d.line}\t{d.what}\n" for d in dropped if d.reason == "unlike")
+    (out / UNLIKE.name).write_text("".join(unlike), encoding="utf-8")
     (out / "recordings").mkdir()
     planned = _planned(cased, chosen, usable)
     for _, recording in tqdm(planned, "recordings"):
@@ -240,7 +273,9 @@ def counts_tables(corpus: Path) -> list[Table]:
                 rows.append((pair, *(shape.format(**row) for row in of_pair)))
             tables.append(Table((head, *SPLITS), tuple(rows)))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SimulstError(f"{path}: not the counts of a corpus; run stage 1 with --force.") from error
+        raise SimulstError(
+            f"{path}: not the counts of a corpus; ./run.sh --recipe voices --only data --force makes them."
+        ) from error
     return tables
 
 

@@ -16,6 +16,7 @@ from simulst.models.cascade.settings import CascadeOptions, beside, decoding_of,
 from simulst.models.cascade.translators import Opener, Translator
 from simulst.models.registry import files_of_model, files_of_part, load_model
 from simulst.options import build_options
+from simulst.policy.segment import Whole
 
 TRANSLATORS: dict[str, type[Any]] = {
     "command": Command,
@@ -30,8 +31,8 @@ def load(path: Path, options: CascadeOptions, cores: int) -> Cascade:
     """Raises SimulstError: a file that is not valid; what loading the recogniser and the translator raises."""
     settings, part = read_settings(path)
     decoding = decoding_of(path, part)
-    if decoding.segment.pause_seconds:
-        raise SimulstError(f"{path}: a recogniser is not cut at pauses; write 'segment' in the run's configuration.")
+    if decoding.segment != Whole():
+        raise SimulstError(f"{path}: a recogniser has no 'segment' of its own; write it in the run's configuration.")
     recogniser = load_model(part.model, cores, **part.options)
     return Cascade(recogniser, decoding, load_translator(path, settings.translator, cores), settings)
 

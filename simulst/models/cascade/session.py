@@ -65,6 +65,15 @@ class CascadeSession(Session):
         # Characters and tokens of the sentences that ended in the last search, and what is past without them.
         self._ended: tuple[int, int, Past] = (0, 0, ())
 
+    @property
+    def restarts(self) -> bool:
+        """The recogniser's: it is what hears the audio."""
+        return self._stream.session.restarts
+
+    @restarts.setter
+    def restarts(self, value: bool) -> None:
+        self._stream.session.restarts = value
+
     def prompt(self, background: Background) -> None:
         """The recogniser gets what is in the source language, the translator everything."""
         super().prompt(background)

@@ -11,7 +11,7 @@ from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.models.espnet.encoding import open_encoding
 from simulst.models.espnet.parts import Parts
-from simulst.search.beam import log_difference
+from simulst.search.beam import going_on
 from simulst.search.calls import run_alone
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
 
@@ -56,10 +56,11 @@ class ESPnetGuide:
         with torch.inference_mode():
             prefixes = self._prefixes(self._scorer, tokens[:given])
             for end in range(given + 1, len(tokens) + 1):
-                complete, score = float(prefixes.complete), float(prefixes.score)
+                complete = float(prefixes.complete)
+                more = going_on(self._scorer, prefixes, self._model.vocabulary.eos) if exact else 0.0
                 prefixes = self._prefixes(self._scorer, tokens[:end])
-                # exact: as in `BestHypothesis.odds_of_end`
-                more = log_difference(score, complete) if exact else float(prefixes.score)
+                if not exact:
+                    more = float(prefixes.score)
                 odds.append(complete - more if more > -math.inf else math.inf)
         return odds
 

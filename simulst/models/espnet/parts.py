@@ -7,6 +7,7 @@ transformer, vgg_rnn) encode all audio again at each step. Only features and the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.full_context_encoder import FullContextEncoder, ReducedPrefixes, Reduction
 from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.vocabulary import Vocabulary
-from simulst.search import JointBeamSearch
+from simulst.search import LENGTH_RATIO, TOKENS_PER_SECOND, JointBeamSearch
 
 
 class Parts:
@@ -58,7 +59,9 @@ class Parts:
         search: JointBeamSearch,
     ) -> None:
         self.path = path
-        self.search = search
+        # Coarser frames than 40 ms may have several tokens.
+        seconds = features.hop * encoder.subsample / SAMPLE_RATE
+        self.search = replace(search, max_length_ratio=max(LENGTH_RATIO, TOKENS_PER_SECOND * seconds))
         self.vocabulary = vocabulary
         self.languages = languages
         self.features = features

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from simulst.hypotheses import Found, Tokens
+from simulst.hypotheses import Found, Tokens, without_end
 from simulst.meter import Meter
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
 from simulst.models.espnet.network.decoder import CachedDecoder
@@ -124,6 +124,9 @@ class ESPnetSession(Session):
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
 
+    def spell(self, text: str) -> Tokens:
+        return self._model.vocabulary.spell(text)
+
     def block_end(self, count: int) -> float:
         assert isinstance(self._encoding, BlockwiseEncoding)
         return self._encoding.block_end(count)
@@ -137,8 +140,8 @@ class ESPnetSession(Session):
             warn_of_long_streams(self._model.path, self._model.blockwise is not None)
         found = yield from super().find_steps(committed, options, stop)
         if self._model.window_frames:
-            best = len(found.best)
-            self._steps.append(_Step(self._encoding.end, best, max(len(committed), best - found.held_back)))
+            sure = max(len(committed), len(found.best) - found.held_back)
+            self._steps.append(_Step(self._encoding.end, len(without_end(found.best)), sure))
         return found
 
     def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:

@@ -56,7 +56,6 @@ class Architecture:
     path: of the model, for errors.
     """
 
-    tokens_per_frame = 1.0  # the most that a text may have
     shows_previous = False  # whether the prompt has the text before the window
     alignment_heads: HeadPairs = ()  # those that show when a token was spoken; none: all
 
@@ -165,8 +164,6 @@ class Architecture:
 class Seamless(Architecture):
     """SeamlessM4T and its second version: an adapter makes frames of 160 ms."""
 
-    tokens_per_frame = 4.0
-
     def frames_of(self, inputs: dict[str, Tensor], frames: int) -> int:
         mask = inputs.get("attention_mask")
         if mask is None:
@@ -179,7 +176,6 @@ class Seamless(Architecture):
 class Whisper(Architecture):
     """Whisper writes the source language or English; its encoder takes 30 s, see simulst/models/whisper.py."""
 
-    tokens_per_frame = 0.5  # 25 a second, as in the search of CTranslate2
     shows_previous = True
 
     def __init__(self, *parts: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
 from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
-from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions, SearchOptions
+from simulst.search import BWBS, IBWBS, TOKENS_PER_SECOND, JointBeamSearch, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
 from simulst.search.blockwise import KeptSearch
 from simulst.search.calls import Steps, ask, run_alone
@@ -60,8 +61,7 @@ class HuggingFaceSession(WindowedSession):
     def __init__(self, architecture: Architecture, source: str, target: str, meter: Meter) -> None:
         super().__init__(architecture.window_seconds, meter)
         self._model, self._languages = architecture, (source, target)
-        ratio = architecture.tokens_per_frame
-        self.default_search = JointBeamSearch(beam=BEAM, ctc_weight=0.0, max_length_ratio=ratio)
+        self.default_search = JointBeamSearch(beam=BEAM, ctc_weight=0.0)
         self.layers, self.heads = sizes_of(architecture.model)
         self._kept = KeptSearch()
         self._final = False
@@ -84,6 +84,9 @@ class HuggingFaceSession(WindowedSession):
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
+
+    def spell(self, text: str) -> Tokens:
+        return self._model.tokens(text, self._languages[1])
 
     def encode_steps(self) -> Steps[None]:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
@@ -126,8 +129,7 @@ class HuggingFaceSession(WindowedSession):
             model = self._model
             never_first = () if self._evicted or self._previous() else model.never_first
             decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
-            most = max(1, model.positions - len(prompt)) / encoded.heard
-            bounded = replace(options, max_length_ratio=min(options.length_ratio, most))
+            bounded = replace(options, max_length_ratio=self._most_per_frame(options, encoded.heard, len(prompt)))
             if self._terms is None or self._terms.bonus != options.terms_bonus:
                 self._terms = model.terms(self.background, options, self._languages[1])
             search = JointSearch(
@@ -142,6 +144,16 @@ class HuggingFaceSession(WindowedSession):
             search.append(encoded.frames)
             self._open = (encoded, (options, prompt), search)
         return self._open[2]
+
+    def _most_per_frame(self, options: JointOptions, frames: int, prompt: int) -> float:
+        """The most tokens for each encoder frame, of which some last 160 ms: so by default, the audio's length counts.
+
+        prompt: tokens of the prompt, which take positions.
+        """
+        ratio = options.max_length_ratio
+        spoken = math.ceil(TOKENS_PER_SECOND * self._audio.size / SAMPLE_RATE)
+        most = spoken if ratio is None else int(ratio * frames)
+        return (max(1, min(most, self._model.positions - prompt)) + 0.5) / frames  # rounded down by the search
 
     def _prompt(self) -> Tokens:
         return self._model.prompt(*self._languages, self._previous())

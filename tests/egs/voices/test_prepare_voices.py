@@ -99,6 +99,7 @@ def packages(games: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         patch.setattr(debian, "_apt", lambda arguments, folder: "E: no network")
         patch.setattr(corpus, "fetch_whisper", lambda downloads, model: "model: there")
         patch.setattr(corpus, "recognise_all", heard)
+        patch.setattr(corpus, "UNLIKE", folder / "unlike.tsv")
         patch.setattr(corpus, "SIZES", {"sky": {"dev": 6, "tst": 12}, "drascula": {"dev": 4, "tst": 8}})
         patch.setattr(splits, "LONGEST_SCENE", 5)
         yield folder
@@ -173,8 +174,27 @@ def test_whole_stage(prepared: Path) -> None:
 def test_counts_of_something_else(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "counts.tsv").write_text(text)
-    with pytest.raises(SimulstError, match=r"counts\.tsv: not the counts of a corpus; run stage 1 with --force"):
+    with pytest.raises(
+        SimulstError, match=r"counts\.tsv: not the counts of a corpus; \./run\.sh --recipe voices --only"
+    ):
         counts_tables(tmp_path)
+
+
+def test_a_list_of_lines_stands_for_the_recogniser(
+    prepared: Path, recipe: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What one machine wrote gives another machine, whose recogniser hears nothing rightly, the same corpus."""
+    listed = tmp_path / "unlike.tsv"
+    shutil.copy(prepared / "unlike.tsv", listed)
+    assert listed.read_text() == "sky-0-0007\ten\n"
+    monkeypatch.setattr(corpus, "UNLIKE", listed)
+    monkeypatch.setattr(corpus, "recognise_all", lambda *_: pytest.fail("recognised"))
+    files = {name: data for name, data in snapshot(recipe()).items() if name not in ("dropped.log", "made_of.json")}
+    expected = snapshot(prepared)
+    assert "en-fr/data/tst/txt/tst.en" in files and files == {name: expected[name] for name in files}
+    listed.write_text("sky-9-9999\ten\n")
+    with pytest.raises(SimulstError, match=r"unlike\.tsv: 'sky-9-9999' in 'en' is no line of the games"):
+        recipe(force=True)
 
 
 def test_segments_hold_their_line(prepared: Path) -> None:

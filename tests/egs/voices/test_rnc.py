@@ -72,7 +72,7 @@ def test_damage_ends_in_a_sentence(change: object, message: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.integers(0, 200), st.integers(0, 255), st.integers(0, 1))
 def test_any_damaged_stream_ends(place: int, byte: int, chunks: int) -> None:
     """With right checksums of the damaged bytes, as random changes rarely have."""

@@ -82,7 +82,7 @@ def noise(count: int, seed: int = 0) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(count=st.integers(15, 700), seed=st.integers(0, 99), cuts=st.lists(st.integers(0, 700), max_size=8))
 def test_frames_are_espnets(name: str, count: int, seed: int, cuts: list[int]) -> None:
     """Utterances of less than a block to many, in any pieces; ESPnet's training forward agrees with its inference."""
@@ -95,7 +95,7 @@ def test_frames_are_espnets(name: str, count: int, seed: int, cuts: list[int]) -
 
 
 @pytest.mark.parametrize("name", ["conformer", "contexts without positions", "transformer"])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(count=st.integers(0, 400), cut=st.integers(0, 400), seed=st.integers(0, 99))
 def test_several_utterances_at_once(name: str, count: int, cut: int, seed: int) -> None:
     encoder, fast = pair(name)

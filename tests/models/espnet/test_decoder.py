@@ -80,7 +80,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor, atol: float = 1e-5) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=atol)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seeds,
     st.booleans(),
@@ -117,7 +117,7 @@ def test_a_long_wide_beam() -> None:
     assert both.ours.visible.shape[1] < 40 * 12 / 2
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seeds, st.booleans(), st.lists(st.integers(0, SIZE - 1), max_size=90), st.integers(1, 20))
 def test_a_prefix_at_once(seed: int, normalize_before: bool, prefix: list[int], count: int) -> None:
     decoder = tiny(seed, normalize_before=normalize_before)
@@ -140,7 +140,7 @@ def test_a_prefix_at_once(seed: int, normalize_before: bool, prefix: list[int], 
     close(model.step(tokens, state[rows], memory)[0], model.step(tokens, both.ours[rows], memory)[0])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seeds, st.lists(st.integers(0, 30), min_size=1, max_size=8), st.sampled_from(["float32", "int8"]))
 def test_memory_in_pieces(seed: int, counts: list[int], precision: str) -> None:
     model = CachedDecoder(tiny(seed), precision)

@@ -68,7 +68,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return model, theirs
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(samples=st.integers(SHORT, LONG), seed=st.integers(0, 99))
 def test_as_espnet(both: tuple[ESPnet, Any], samples: int, seed: int) -> None:
     model, theirs = both
@@ -85,7 +85,7 @@ def test_as_espnet(both: tuple[ESPnet, Any], samples: int, seed: int) -> None:
     torch.testing.assert_close(ours, expected, atol=2e-5, rtol=1e-5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     ends=st.lists(st.integers(0, LONG), min_size=1, max_size=5), samples=st.integers(0, LONG), seed=st.integers(0, 9)
 )
@@ -100,7 +100,7 @@ def test_prefixes_as_by_themselves(both: tuple[ESPnet, Any], ends: list[int], sa
             torch.testing.assert_close(found, model.encode(one[:end]), atol=2e-5, rtol=1e-5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(cuts=st.lists(st.integers(0, LONG), max_size=5), samples=st.integers(0, LONG), final=st.booleans())
 def test_audio_that_grows(both: tuple[ESPnet, Any], cuts: list[int], samples: int, final: bool) -> None:
     """Each step of a stream has the frames of all audio so far, and computes no lasting row of the first step twice."""
@@ -119,3 +119,12 @@ def test_audio_that_grows(both: tuple[ESPnet, Any], cuts: list[int], samples: in
         reach = model.full_context.least + model.features.n_fft // model.features.hop  # at each of the two ends
         computed = sum(max(0, call.args[3] - call.args[2]) for call in asked.call_args_list)
         assert computed <= (end - start) // model.features.hop + 3 * reach
+
+
+def test_a_text_may_have_25_tokens_a_second_however_long_frames_are(both: tuple[ESPnet, Any]) -> None:
+    """And no fewer than a token a frame, as Nguyen et al. 2021 have it."""
+    model, _ = both
+    seconds, least = 4.0, model.search.length_ratio
+    frames = len(model.encode(np.zeros(round(seconds * 16000), np.float32)))
+    assert least >= 1 and least * (frames + 3) >= 25 * seconds
+    assert least == 1 or least * frames <= 25 * seconds

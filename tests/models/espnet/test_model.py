@@ -100,7 +100,7 @@ def espnet_frames(model: Any, audio: np.ndarray, infer: bool) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("encoder", BLOCKWISE)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(samples=st.integers(1200, 100000), seed=st.integers(0, 99), cuts=st.lists(st.integers(0, 100000), max_size=8))
 def test_blocks_are_espnets(
     experiments: Any, models: dict[str, ESPnet], encoder: str, samples: int, seed: int, cuts: list[int]
@@ -148,7 +148,7 @@ def test_a_block_comes_as_soon_as_it_can(models: dict[str, ESPnet]) -> None:
     torch.testing.assert_close(frames_of(one), frames_of(other), atol=1e-6, rtol=0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     samples=st.integers(1200, 100000),
     readers=st.lists(st.tuples(st.lists(st.integers(0, 100000), max_size=6), st.integers(0, 20000)), max_size=4),
@@ -377,7 +377,7 @@ def test_spelling(tmp_path: Path, text: str, spelled: str) -> None:
         assert not {0, 1, vocabulary.eos} & set(tokens)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(tiny_pieces.TEXT.split()), max_size=6))
 def test_spelling_is_trainings(vocabularies: tuple[Vocabulary, Any], words: list[str]) -> None:
     """As SentencePiece cuts the whole text; and word by word it is the same."""

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 import soundfile
 import tiny_espnet
+from click.testing import CliRunner
 
 from simulst.audio.units import SAMPLE_RATE
+from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
@@ -52,12 +54,15 @@ def packed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def translated(model: Path, audio: Path) -> str:
     root = Path(__file__).parents[3]
-    command = [sys.executable, "-m", "simulst", "translate", str(audio), "--model", str(model)]
-    command += ["--source-lang", "en", "--target-lang", "de", "--decoding", str(root / "conf/decode/ibwbs_hold6.yaml")]
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=audio.parent).stdout
+    command = ["translate", str(audio), "--model", str(model), "--source-lang", "en", "--target-lang", "de"]
+    command += ["--decoding", str(root / "conf/decode/ibwbs_hold6.yaml")]
+    return CliRunner().invoke(main, command, catch_exceptions=False).stdout
 
 
-def test_a_file_is_translated_by_a_packed_model(recipe: Path, packed: Path, tmp_path: Path) -> None:
+def test_a_file_is_translated_by_a_packed_model(
+    recipe: Path, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     soundfile.write(tmp_path / "speech.wav", AUDIO, SAMPLE_RATE)
     text = translated(packed, tmp_path / "speech.wav")
     assert re.search(r"\d s  \w", text)

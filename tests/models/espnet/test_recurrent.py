@@ -84,7 +84,7 @@ def test_a_batch_has_the_features_of_each(both: tuple[ESPnet, Any]) -> None:
     assert not features[0, lengths[0] :, -3:].any()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 999),
     residual=st.booleans(),

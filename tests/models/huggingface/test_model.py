@@ -1,7 +1,9 @@
 """Sessions of Hugging Face models under our searches and policies, on tiny random models of each kind."""
 
 import json
+import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +26,7 @@ from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.search import BWBS, IBWBS, JointBeamSearch
+from simulst.search.calls import run_alone
 from simulst.streams import open_stream
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=4.0)
@@ -313,6 +316,20 @@ def test_a_search_from_the_memo_costs_what_it_costs_alone(
         stream.push(noise(12, 0), finished=True)
         charged.append((stream.meter.seconds, [emission.elapsed_ms for emission in stream.emissions]))
     assert charged[0] == charged[1] == charged[2] and charged[0][0] > 5
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0])
+def test_a_text_may_have_25_tokens_a_second_however_long_frames_are(model: HuggingFace, seconds: float) -> None:
+    """Up to the decoder's positions. A given ratio counts encoder frames."""
+    session: Any = model.session(*pair_of(model))
+    session.extend(noise(seconds))
+    run_alone(session.encode_steps())
+    encoded, most = session._encoded, model.architecture.positions - len(session._prompt())
+    for kind in (JointBeamSearch, BWBS, IBWBS):
+        options = kind(1, 0.0).filled(session.default_search, session.gives)
+        assert session._search_over(encoded, options).room == min(math.ceil(25 * seconds), most)
+        given = replace(options, max_length_ratio=0.5)
+        assert session._search_over(encoded, given).room == max(1, min(encoded.heard // 2, most))
 
 
 def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) -> None:

@@ -7,6 +7,7 @@ Our fast layers compute it. ESPnet's module does so for encoders without subsamp
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class FullContextEncoder:
         self._subsampling: Subsampling | None = None
         self._layers: Layers | None = None
         self.factor, self.least = 1, 1
+        self.subsample = _subsampling_of(encoder)
+        """How many feature frames an encoder frame stands for; 1 if it is not known."""
         if by_frame and _has_subsampling(encoder):
             positions = _positions(encoder.embed)
             with torch.inference_mode():
@@ -156,6 +159,12 @@ def _has_subsampling(encoder: Any) -> bool:
     """Whether it begins with a convolution over time and frequency, and a positional encoding after it."""
     kinds = ("TransformerEncoder", "ConformerEncoder")
     return type(encoder).__name__ in kinds and type(encoder.embed).__name__.startswith("Conv2dSubsampling")
+
+
+def _subsampling_of(encoder: Any) -> int:
+    if not _has_subsampling(encoder):
+        return 1
+    return math.prod(m.stride[0] for m in encoder.embed.conv if isinstance(m, torch.nn.Conv2d))
 
 
 def _positions(embed: Any) -> torch.nn.Module:

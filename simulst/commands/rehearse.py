@@ -1,0 +1,79 @@
+"""`simulst rehearse`: what a recipe's stages will call, checked before the first of them runs.
+
+A recipe's script (local/options.sh) goes through its stages with a stand-in for `simulst` that only notes the calls.
+Their options are read here as they will be read then, and files that no stage makes are opened: a mistyped option or
+configuration of the last stage is told before hours of training.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simulst.errors import SimulstError
+
+FIELD, CALL = "\x1f", "\x1e"
+"""What ends each field and each call on stdin. The fields: the stage, `simulst` or `python`, and the arguments."""
+
+
+@click.command(hidden=True)
+@click.pass_context
+def rehearse(context: click.Context) -> None:
+    """Check the calls of a recipe's stages, which stdin lists."""
+    program = context.find_root().command
+    checked: set[str] = set()
+    for call in sys.stdin.read().split(CALL)[:-1]:
+        stage, name, *arguments = call.split(FIELD)[:-1]
+        try:
+            if name == "simulst":
+                check_call(program, arguments, checked)
+            elif "--decodings" in arguments:  # a recipe's own program that reads a sweep
+                check_files({"decodings": arguments[arguments.index("--decodings") + 1]}, checked)
+        except SimulstError as error:
+            raise SimulstError(f"stage {stage}: {error}") from None
+
+
+def check_call(program: click.Command, arguments: Sequence[str], checked: set[str]) -> None:
+    """Read a call of `program` as click will read it, and open its configurations.
+
+    checked: those that were opened before; gets those of this call.
+    Raises SimulstError: an option or a value that the command does not take; a configuration is missing or wrong.
+    """
+    command, context, left, names = program, click.Context(program), list(arguments), ["simulst"]
+    try:
+        while isinstance(command, click.Group):
+            name, found, left = command.resolve_command(context, left)
+            assert name is not None and found is not None
+            command = found
+            names.append(name)
+        options = command.make_context(" ".join(names), left).params
+    except click.ClickException as error:
+        raise SimulstError(f"{' '.join(names)}: {error.format_message()}") from error
+    check_files(options, checked)
+
+
+def check_files(options: dict[str, Any], checked: set[str]) -> None:
+    """Open the configurations among a command's options. `checked` and errors are those of `check_call`."""
+    from simulst.config import load_sweep, parse_values
+    from simulst.files.yaml import read_yaml
+    from simulst.findings import load_findings
+
+    key = repr([options.get(name) for name in ("decodings", "values", "config", "findings")])
+    if key in checked:
+        return
+    checked.add(key)
+    if options.get("decodings"):
+        load_sweep(options["decodings"], parse_values(options.get("values", ())))
+    if options.get("findings"):
+        load_findings(options["findings"])
+    if isinstance(config := options.get("config"), Path):
+        if "train_dirs" in options:  # of a fine-tuning
+            from simulst.training.configuration import read_options
+
+            read_options(config)
+        elif not isinstance(read_yaml(config, "training configuration"), dict):
+            raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")

@@ -1,0 +1,126 @@
+"""The sentences of whole recordings: a YAML list of {wav, offset, duration} (s), as in MuST-C, and their texts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from simulst.audio.name import recording_name
+from simulst.data.must_c import read_segments
+from simulst.errors import SimulstError
+from simulst.log.instance import Text, Time
+
+logger = logging.getLogger(__name__)
+
+SAME_SECONDS = 1e-3  # by which segments may overlap: times are rounded
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One reference: its recording, where it begins, how long it is (seconds), and its text."""
+
+    wav: Annotated[Text, Field(min_length=1)]
+    offset: Annotated[Time, Field(ge=0)]
+    duration: Annotated[Time, Field(gt=0)]
+    text: str = ""
+
+    @property
+    def recording(self) -> str:
+        return recording_name(self.wav)
+
+
+def read_segmentation(segmentation: Path, references: Path) -> list[Sentence]:
+    """The sentences of all recordings, in the order of both files. As `read_segmentations`."""
+    return read_segmentations(segmentation, {"": references})[""]
+
+
+def read_segmentations(segmentation: Path, texts: Mapping[str, Path]) -> dict[str, list[Sentence]]:
+    """The same for texts in several languages: language → sentences. Segments that overlap end in a warning.
+
+    Raises SimulstError: a file that is missing or broken, an entry without wav, offset or duration, other numbers of
+        segments and lines, segments of a recording that are apart from each other or go back in time, a recording
+        whose references are all empty.
+    """
+    if segmentation.suffix not in (".yaml", ".yml"):
+        raise SimulstError(f"{segmentation}: a segmentation is a .yaml file; give one that ends so.")
+    _, items = read_segments(segmentation)
+    listed = list(items)
+    found = {}
+    for language, file in texts.items():
+        lines = read_lines(file)
+        if len(listed) != len(lines) or not lines:
+            raise SimulstError(
+                f"{segmentation}: {len(listed)} segments, but {len(lines)} lines in {file}; give a line for each."
+            )
+        found[language] = [
+            _sentence(f"{segmentation}, line {number}", item, text)
+            for (number, item), text in zip(listed, lines, strict=True)
+        ]
+        for name in {sentence.recording for sentence in found[language]}:
+            if not any(sentence.text for sentence in found[language] if sentence.recording == name):
+                raise SimulstError(f"{file}: all lines of {name} are empty; leave it out, or give its text.")
+    _check_order(next(iter(found.values())), segmentation)
+    return found
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text as OmniSTEval reads them, without blanks around. Raises SimulstError: it can't be read."""
+    try:
+        with path.open(encoding="utf-8") as file:  # lines end where OmniSTEval sees their ends
+            lines = [line.strip() for line in file]
+    except OSError as error:
+        raise SimulstError(f"{path}: cannot be read ({error.strerror}); give a text file.") from error
+    except UnicodeDecodeError as error:
+        raise SimulstError(f"{path}: not UTF-8 (byte {error.start}); convert the file.") from error
+    if lines and lines[0].startswith("\ufeff"):
+        raise SimulstError(f"{path}: begins with a byte order mark, which would be scored as text; save it without.")
+    return lines
+
+
+@cache
+def _entry() -> TypeAdapter[Sentence]:
+    return TypeAdapter(Sentence)
+
+
+def _sentence(where: str, item: object, text: str) -> Sentence:
+    row = item if isinstance(item, dict) else {}
+    fields = {name: row[name] for name in ("wav", "offset", "duration") if name in row}
+    try:
+        return _entry().validate_python({**fields, "text": text})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise SimulstError(
+            f"{where}: '{first['loc'][0]}': {first['msg']}; a segment is {{wav: ..., offset: ..., duration: ...}}."
+        ) from None
+
+
+def _check_order(sentences: Sequence[Sentence], path: Path) -> None:
+    seen: set[str] = set()
+    overlaps = []
+    for before, after in pairwise(sentences):
+        seen.add(before.recording)
+        if after.recording != before.recording:
+            if after.recording in seen:
+                raise SimulstError(f"{path}: the segments of {after.recording} are apart; put them together.")
+        elif after.offset < before.offset:
+            raise SimulstError(
+                f"{path}: {after.recording} goes back from {before.offset:g} s to {after.offset:g} s; sort them."
+            )
+        elif after.offset < before.offset + before.duration - SAME_SECONDS:
+            overlaps.append(after)
+    if overlaps:
+        first = overlaps[0]
+        logger.warning(
+            "%s: %d segments begin before the one in front of them has ended, first in %s at %g s.",
+            path,
+            len(overlaps),
+            first.recording,
+            first.offset,
+        )

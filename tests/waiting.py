@@ -1,0 +1,58 @@
+"""Waiting for what another process does, however long it takes on a busy machine."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from inotify_simple import INotify, flags
+
+CHANGES = flags.CREATE | flags.MODIFY | flags.MOVED_TO | flags.CLOSE_WRITE
+HANGS = 300  # seconds without any change
+
+
+def until(happened: Callable[[], object], folder: Path, *processes: subprocess.Popen[Any]) -> None:
+    """Return once something has happened in `folder`, asking after each change there.
+
+    processes: those that should make it happen; an end of one is an error.
+    """
+    with INotify() as inotify:
+        poll = select.poll()
+        poll.register(inotify, select.POLLIN)
+        ends = [os.pidfd_open(process.pid) for process in processes]
+        for end in ends:
+            poll.register(end, select.POLLIN)
+        try:
+            while True:
+                for place, _, _ in os.walk(folder):
+                    with suppress(FileNotFoundError):  # it may be gone by now
+                        inotify.add_watch(place, CHANGES)
+                if happened():
+                    return
+                found = poll.poll(1000 * HANGS)
+                assert found, f"nothing happens in {folder}"
+                assert all(process.poll() is None for process in processes), "a process has ended"
+                inotify.read(timeout=0)
+        finally:
+            for end in ends:
+                os.close(end)
+
+
+@contextmanager
+def closed(gate: Path) -> Iterator[Callable[[], None]]:
+    """Keep those who `pass_through` this gate waiting until the function that is given is called, or the block ends."""
+    with gate.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield lambda: fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def pass_through(gate: str | Path) -> None:
+    """Wait while another process keeps the gate closed."""
+    with open(gate) as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
