@@ -3,7 +3,7 @@
 #   ./test.sh [pytest options, such as -n 0 for one after the other]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-tools/install.sh
+tools/install.sh --scoring
 .venv/bin/python -m ruff check .
 .venv/bin/python -m mypy
 # More workers than processors, as tests of the recipes wait for processes to start. A file's tests share its fixtures, so

@@ -192,12 +192,12 @@ def _write_licences(part: Path, models: Sequence[Path], needs: Needs) -> None:
             rows.append(f"{package}\tits wheel's")
             continue
         rows.append(f"{package}\t{_licence(found)}")
-        for file in found.files or ():
-            if file.name.lower().startswith(("licen", "copying", "notice")) and "dist-info" in str(file):
-                source = Path(str(found.locate_file(file)))
-                if source.is_file():
-                    (place / name).mkdir(exist_ok=True)
-                    shutil.copyfile(source, place / name / file.name)
+        for listed in found.files or ():
+            source = Path(str(found.locate_file(listed)))
+            named = source.name.lower().startswith(("licen", "copying", "notice"))
+            if named and "dist-info" in str(listed) and source.is_file():
+                (place / name).mkdir(exist_ok=True)
+                shutil.copyfile(source, place / name / source.name)
     (place / "packages.tsv").write_text("".join(row + "\n" for row in rows), encoding="utf-8")
     own = Path(simulst.__file__).parents[1] / "LICENSE"
     if own.is_file():
@@ -209,8 +209,9 @@ def _licence(found: importlib.metadata.Distribution) -> str:
     of_classifiers = [
         value.split(" :: ")[-1] for value in meta.get_all("Classifier", []) if value.startswith("License")
     ]
-    said = meta.get("License-Expression") or "; ".join(of_classifiers) or (meta.get("License") or "").partition("\n")[0]
-    return said.strip() or "see its files"
+    said = {key: str(meta[key] or "") for key in ("License-Expression", "License") if key in meta}
+    short = said.get("License-Expression") or "; ".join(of_classifiers) or said.get("License", "").partition("\n")[0]
+    return short.strip() or "see its files"
 
 
 def _write_logs(
