@@ -22,7 +22,7 @@ from simulst.models.huggingface.folder import find_folder
 from simulst.models.huggingface.loading import NO_CODE, quiet, read_part, read_tokenizer, read_weights
 from simulst.training.freezing import change_settings
 
-NEW_LAYERS = re.compile("cross_?att|encoder_attn|adapter|masked_spec_embed")  # those that a part may get at random
+NEW_LAYERS = re.compile("cross_?att|encoder_attn|adapter|masked_spec_embed|relative_")  # those that a part may get at random
 TOKENS = ("<s>", "<pad>", "</s>", "<unk>")  # with mBART's numbers
 
 
@@ -31,7 +31,9 @@ class NewModel:
     """What to make a model of. A part is a mapping, of settings in its config.json, and
 
     name: of a pre-trained model, on the hub or a folder; or
-    model_type: as transformers call it; then its weights are random.
+    model_type: as transformers call it; then its weights are random; or
+    both: a model of this type with the pre-trained model's weights, such as wav2vec2_relative with those of a wav2vec2
+        (see simulst/models/huggingface/relative.py). What these lack is random.
 
     encoder: for speech, such as wav2vec2 or wav2vec2-bert.
     decoder: for text, such as mbart.
@@ -57,17 +59,17 @@ def make_model(new: NewModel, targets: Sequence[str], texts: Sequence[str], seed
     Raises SimulstError: a part that is no encoder or no decoder, an unknown setting, a model that cannot be had.
     """
     for role, described in (("encoder", new.encoder), ("decoder", new.decoder)):
-        if ("name" in described) == ("model_type" in described):
-            raise SimulstError(
-                f"{where}: '{role}' of 'new_model' needs either name (pre-trained) or model_type (random)."
-            )
+        if "name" not in described and "model_type" not in described:
+            raise SimulstError(f"{where}: '{role}' of 'new_model' needs a name (pre-trained) or a model_type (random).")
     with quiet():
         from transformers import AutoModel, AutoModelForCausalLM, SpeechEncoderDecoderModel
+
+        import simulst.models.huggingface.relative  # noqa: F401, transformers knows its type then
 
         torch.manual_seed(seed)
         tokenizer = _tokenizer(new, sorted(set(targets)), texts, where)
         roles: dict[str, Any] = {"is_decoder": True, "add_cross_attention": True}
-        if "model_type" in new.decoder:
+        if "name" not in new.decoder:
             ids = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id") for role in ("bos", "pad", "eos")}
             roles |= {"vocab_size": len(tokenizer), **ids}
         encoder = _part(AutoModel, new.encoder, {}, where, "encoder")
@@ -107,6 +109,9 @@ def _part(kind: Any, described: Mapping[str, Any], needed: Mapping[str, Any], wh
         return read_part(path, "the model", lambda: kind.from_config(config))
     folder = find_folder(Path(described["name"]))
     config = read_part(path, "config.json", lambda: AutoConfig.from_pretrained(folder, **NO_CODE))
+    if "model_type" in described:
+        kept = {key: value for key, value in config.to_dict().items() if key not in ("model_type", "architectures")}
+        config = read_part(path, "model_type", lambda: AutoConfig.for_model(described["model_type"], **kept))
     change_settings(config, settings, where)
     if type(config) not in kind._model_mapping:
         raise SimulstError(f"{path}: a model of type '{config.model_type}' has no {role} of its own; name another.")

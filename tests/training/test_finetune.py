@@ -339,7 +339,7 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
     names = model.architecture.tokenizer.convert_ids_to_tokens  # type: ignore[attr-defined]
     assert [names(prompt) for prompt in prompts] == [["</s>", "<2de>"], ["</s>", "<2ja>"]]
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"decoder": {**decoder, "name": "a/b"}}, "'decoder' of 'new_model' needs either name .* or model_type"),
+        ({"decoder": {"d_model": 16}}, "'decoder' of 'new_model' needs a name .* or a model_type"),
         ({"decoder": {**decoder, "layers": 3}}, "a model of type 'mbart' has no setting 'layers'"),
         ({"encoder": {"model_type": "mbort"}}, "config.yaml: 'encoder': model_type cannot be read"),
         ({"extractor": {"feature_extractor_type": "None"}}, "no feature extractor for an encoder of type"),
@@ -351,7 +351,7 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
             finetune(config, None, parts, parts, corpus.with_name("wrong"))
 
 
-@pytest.mark.parametrize("change", ["", "no embedding", "no attention"])
+@pytest.mark.parametrize("change", ["", "no embedding", "no attention", "relative positions"])
 def test_parts_keep_their_weights(corpus: Path, tmp_path: Path, change: str) -> None:
     """A file of an encoder-decoder holds the embedding once, for encoder, decoder and output."""
     encoder = transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**SIZES, **CONVOLUTIONS))
@@ -368,8 +368,11 @@ def test_parts_keep_their_weights(corpus: Path, tmp_path: Path, change: str) -> 
         tmp_path / "mbart" / "model.safetensors",
         {"format": "pt"},
     )
-    new = NewModel({"name": str(tmp_path / "w2v"), "add_adapter": True}, {"name": str(tmp_path / "mbart")})
-    if change:
+    described: dict[str, Any] = {"name": str(tmp_path / "w2v"), "add_adapter": True}
+    if change == "relative positions":
+        described |= {"model_type": "wav2vec2_relative", "add_adapter": False}
+    new = NewModel(described, {"name": str(tmp_path / "mbart")})
+    if change.startswith("no"):
         with pytest.raises(SimulstError, match=f"x: 'decoder': the weights lack '.*{found}"):
             make_model(new, ["de"], TEXTS, 0, tmp_path / "out", "x")
         return

@@ -47,6 +47,8 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
     with quiet():
         from transformers import AutoFeatureExtractor, AutoTokenizer
 
+        import simulst.models.huggingface.relative  # noqa: F401, transformers knows its type then
+
         folder = find_folder(path)
         trust = {"trust_remote_code": options.trust_remote_code}
         model = read_model(
