@@ -188,6 +188,9 @@ def average(
 @click.option("--train", "train_dirs", required=True, multiple=True, type=PATH, help="Training data directory.")
 @click.option("--valid", "valid_dirs", required=True, multiple=True, type=PATH, help="Development data directory.")
 @click.option("--out", required=True, type=PATH, help="Folder of the training.")
+@click.option(
+    "--ngpu", default=1, show_default=True, type=click.IntRange(1), help="GPUs to train on; with 1, a GPU if there is one."
+)
 @force_option("Delete the training in --out, and begin again.")
 def finetune(
     config: Path,
@@ -196,13 +199,14 @@ def finetune(
     train_dirs: tuple[Path, ...],
     valid_dirs: tuple[Path, ...],
     out: Path,
+    ngpu: int,
     force: bool,
 ) -> None:
     """Fine-tune a model of Hugging Face's, or train it from scratch.
 
     It is a speech-to-text model. Give --pair, --train and --valid once for each data directory; a pair may stand
     several times. The result is the folder model/ in --out, which --model of the other commands takes. The same command
-    goes on after an interruption.
+    goes on after an interruption. With several GPUs, each has batches of its own: divide `accumulate` by their number.
     """
     from simulst.errors import SimulstError
     from simulst.training.finetune import finetune
@@ -210,6 +214,11 @@ def finetune(
 
     if not len(pairs) == len(train_dirs) == len(valid_dirs):
         raise SimulstError("--pair, --train, --valid: give them equally often, once for each data directory.")
+    if ngpu > 1:
+        import torch
+
+        if torch.cuda.device_count() < ngpu:
+            raise SimulstError(f"--ngpu {ngpu}: there are {torch.cuda.device_count()} GPUs here; give at most so many.")
     train = [Part(pair, data) for pair, data in zip(pairs, train_dirs, strict=True)]
     valid = [Part(pair, data) for pair, data in zip(pairs, valid_dirs, strict=True)]
-    finetune(config, model, train, list(dict.fromkeys(valid)), out, force)
+    finetune(config, model, train, list(dict.fromkeys(valid)), out, force, ngpu)

@@ -13,14 +13,18 @@ model/              the result: an ordinary folder of Hugging Face's
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 from torch.utils.data import DataLoader
 
 from simulst.data.datadir import Utterance
@@ -45,29 +49,59 @@ TRAINED = (MODEL, "epochs.json", "*epoch.pth", "checkpoint-*")  # what it writes
 OWN = {"config.json", "generation_config.json", "model.safetensors.index.json"}  # what the library writes itself
 
 
+@dataclass(frozen=True)
+class Work:
+    """What each of the processes needs that train a model together.
+
+    config: a `FineTuning` in YAML.
+    model: folder or hub name of the model to begin with.
+    train, valid: data directories with their languages.
+    out: folder of the training.
+    """
+
+    config: Path
+    model: Path
+    train: tuple[Part, ...]
+    valid: tuple[Part, ...]
+    out: Path
+
+
 def finetune(
-    config: Path, model: Path | None, train: Sequence[Part], valid: Sequence[Part], out: Path, force: bool = False
+    config: Path,
+    model: Path | None,
+    train: Sequence[Part],
+    valid: Sequence[Part],
+    out: Path,
+    force: bool = False,
+    processes: int = 1,
 ) -> None:
     """Train, or go on after an interruption: the result is `out/model`.
 
     config: a `FineTuning` in YAML.
     model: folder or hub name of the model to begin with; None if the configuration describes a new one.
-    train: data directories with their languages; also several of one pair, such as prefix pairs (`write_pairs`).
+    train: data directories with their languages; also several of one pair, such as prefix pairs (`write_pairs`) and
+        other corpora.
     valid: development data.
     out: folder of the training.
     force: begin again.
+    processes: how many train together, each on a GPU of its own if there are GPUs. An update is of `accumulate`
+        batches of each of them.
 
     Raises SimulstError: wrong configuration, model or data; `out` holds another training; another run uses `out`; the
-        loss is no number any more.
+        loss is no number any more; several processes with `ctc_weight`.
     """
     options, new = read_options(config)
     if (model is None) == (new is None):
         raise SimulstError(f"{config}: give either --model or 'new_model' in the configuration, not both or neither.")
+    if processes > 1 and new and new.ctc_weight:
+        raise SimulstError(f"{config}: a training with ctc_weight is for one GPU; give --ngpu 1, or leave it out.")
     heard, held_out = read_parts(train), read_parts(valid)
     wanted = json.loads(json.dumps(asdict(options)))
     wanted["model"] = None if model is None else digest_of_files(files_of_folder(model))
     transcripts = read_transcripts(train) if new and new.ctc_weight else []
     wanted["data"] = digest(map(str, (train, heard, valid, held_out, *transcripts)))
+    if processes > 1:
+        wanted["processes"] = processes
     with locked(out):
         if not (out / RECORD).is_file() and (others := sorted(p.name for made in TRAINED for p in out.glob(made))):
             raise SimulstError(f"{out}: holds {others[0]}, but no {RECORD}; name another folder, or delete it.")
@@ -97,9 +131,14 @@ def finetune(
         # From here on, another configuration or model is refused.
         write_atomically(out / RECORD, json.dumps({**wanted, "complete": False}, indent=1))
         with quiet():
-            from simulst.training.trainer import dev_loss, train_epochs
+            from simulst.training.trainer import dev_loss, read_losses, train_epochs
 
-            losses = train_epochs(architecture.model, batches, dev, options, out, new.ctc_weight if new else 0.0)
+            if processes > 1:
+                _train_together(Work(config, model, tuple(train), tuple(valid), out), processes)
+                losses = read_losses(out)
+                architecture.model.to("cuda" if torch.cuda.is_available() else "cpu")
+            else:
+                losses = train_epochs(architecture.model, batches, dev, options, out, new.ctc_weight if new else 0.0)
             _average(architecture.model, losses, options, out, lambda: dev_loss(architecture.model, dev))
             if pieces:
                 del architecture.model.ctc
@@ -109,6 +148,43 @@ def finetune(
         for checkpoint in out.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
         print(f"{out / MODEL}: written")
+
+
+def _train_together(work: Work, processes: int) -> None:
+    """Train by so many processes of this machine, with PyTorch's launcher. Raises SimulstError: one of them failed."""
+    failed: Any = torch.multiprocessing.get_context("spawn").SimpleQueue()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    try:
+        torch.multiprocessing.spawn(_one_of_several, (work, processes, port, failed), processes)
+    except (ProcessRaisedException, ProcessExitedException) as error:
+        said = f"{work.out}: a process of the training ended ({str(error).strip().splitlines()[-1]})."
+        raise SimulstError(said if failed.empty() else failed.get()) from error
+
+
+def _one_of_several(number: int, work: Work, processes: int, port: int, failed: Any) -> None:
+    """One of the processes. failed: gets the sentence that ends it."""
+    place = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
+    place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    try:
+        # The main process has printed what it read.
+        with quiet(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            options, _ = read_options(work.config)
+            architecture = _read(work.model, options, work.config)
+            heard, held_out = read_parts(work.train), read_parts(work.valid)
+            batches = _batches(
+                architecture, work.train, heard, options, options.seed, share=(number, processes)
+            )
+            dev = _batches(architecture, work.valid, held_out, options, None)
+            from simulst.training.trainer import train_epochs
+
+            train_epochs(architecture.model, batches, dev, options, work.out)
+            torch.distributed.destroy_process_group()
+    except SimulstError as error:
+        failed.put(str(error))
+        raise
 
 
 def _clear(out: Path) -> None:
@@ -148,9 +224,10 @@ def _batches(
     options: FineTuning,
     seed: int | None,
     transcripts: Sequence[Mapping[str, Tokens]] | None = None,
+    share: tuple[int, int] = (0, 1),
 ) -> DataLoader:
     examples = examples_of(architecture, parts, utterances, options.most_seconds, transcripts)
-    batches = Batches([example.seconds for example in examples], options.batch_seconds, seed)
+    batches = Batches([example.seconds for example in examples], options.batch_seconds, seed, share)
     return DataLoader(examples, batch_sampler=batches, collate_fn=Collator(architecture))  # type: ignore[arg-type]
 
 

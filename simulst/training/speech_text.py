@@ -113,10 +113,14 @@ class Batches(Sampler[list[int]]):
     seconds: of each example.
     most: seconds in a batch, padding included.
     seed: of the order; None: the longest first.
+    share: the number of this process and how many train together. Each takes every n-th batch. If they do not come
+        out even, the first batches of an epoch are there twice.
     """
 
-    def __init__(self, seconds: Sequence[float], most: float, seed: int | None = None) -> None:
-        self._seed, self._epoch = seed, 0
+    def __init__(
+        self, seconds: Sequence[float], most: float, seed: int | None = None, share: tuple[int, int] = (0, 1)
+    ) -> None:
+        self._seed, self._epoch, self._share = seed, 0, share
         shuffled = np.random.default_rng(seed or 0).permutation(len(seconds))
         self._batches: list[list[int]] = []
         for index in shuffled[np.argsort(-np.asarray(seconds)[shuffled], kind="stable")].tolist():
@@ -130,13 +134,14 @@ class Batches(Sampler[list[int]]):
         self._epoch = epoch
 
     def __len__(self) -> int:
-        return len(self._batches)
+        return -(-len(self._batches) // self._share[1])
 
     def __iter__(self) -> Iterator[list[int]]:
-        order = np.arange(len(self))
+        order = np.arange(len(self._batches))
         if self._seed is not None:
-            order = np.random.default_rng((self._seed, self._epoch)).permutation(len(self))
-        return iter([self._batches[index] for index in order])
+            order = np.random.default_rng((self._seed, self._epoch)).permutation(len(order))
+        number, processes = self._share
+        return iter([self._batches[index] for index in np.resize(order, len(self) * processes)[number::processes]])
 
 
 class Collator:

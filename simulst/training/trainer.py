@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ EPOCHS, WHOLE = "epochs.json", "whole"
 def train_epochs(
     model: Any, train: DataLoader, dev: DataLoader, options: FineTuning, out: Path, ctc_weight: float = 0.0
 ) -> dict[int, float]:
-    """Train from the last whole checkpoint on.
+    """Train from the last whole checkpoint on. If several processes train together, the first one writes the files.
 
     train: batches of examples; dev: the same of development data.
     out: folder of checkpoints, and of the trained weights of the best epochs, `<n>epoch.pth`.
@@ -38,7 +39,8 @@ def train_epochs(
     """
     per_epoch = math.ceil(len(train) / options.accumulate)
     total = min(options.epochs * per_epoch, options.updates or options.epochs * per_epoch)
-    last = _last_checkpoint(out)
+    first = int(os.environ.get("RANK", "0")) == 0
+    last = _last_checkpoint(out, delete=first)
     follow = Follow(model, train.batch_sampler, lambda: dev_loss(model, dev), options, out, per_epoch, total)
     if last is None or int(last.name.partition("-")[2]) < total:
         trainer = Trainer(
@@ -75,6 +77,7 @@ def _arguments(options: FineTuning, out: Path, total: int) -> Seq2SeqTrainingArg
             disable_tqdm=True,
             remove_unused_columns=False,
             label_names=["labels"],
+            average_tokens_across_devices=True,
         )
         arguments._n_gpu = min(1, arguments.n_gpu)  # with several, transformers would spread each batch over them
         return arguments
@@ -122,7 +125,10 @@ class Trainer(Seq2SeqTrainer):
             loss = loss + self._ctc_weight * model.ctc(
                 outputs.encoder_last_hidden_state, inputs.get("attention_mask"), heard
             )
-        loss = loss / (tokens if num_items_in_batch is None else num_items_in_batch)
+        if num_items_in_batch is None:
+            return (loss / tokens, outputs) if return_outputs else loss / tokens
+        # Of all processes, whose mean the gradient is.
+        loss = loss * self.args.world_size / num_items_in_batch
         return (loss, outputs) if return_outputs else loss
 
 
@@ -165,9 +171,7 @@ class Follow(TrainerCallback):
     ) -> None:
         self._model, self._batches, self._score, self._options, self._out = model, batches, score, options, out
         self._per_epoch, self._total = per_epoch, total
-        self.losses: dict[int, float] = {}
-        if (out / EPOCHS).is_file():
-            self.losses = {int(n): v for n, v in json.loads((out / EPOCHS).read_text(encoding="utf-8")).items()}
+        self.losses = read_losses(out)
         self._loss, self._tokens = 0.0, 0
         self._saved = time.monotonic()
         self._bar: tqdm | None = None
@@ -182,7 +186,10 @@ class Follow(TrainerCallback):
             self._bar.close()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._bar = tqdm(desc=self._out.name, unit="update", total=self._total, initial=state.global_step)
+        hidden = not state.is_world_process_zero
+        self._bar = tqdm(
+            desc=self._out.name, unit="update", total=self._total, initial=state.global_step, disable=hidden
+        )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._batches.set_epoch(state.global_step // self._per_epoch)
@@ -192,10 +199,13 @@ class Follow(TrainerCallback):
         assert self._bar is not None
         self._bar.update()
         self._bar.set_postfix_str(f"loss {self._loss / self._tokens:.3f}", refresh=False)
-        if time.monotonic() - self._saved >= 60 * self._options.save_minutes:
+        if _agreed(time.monotonic() - self._saved >= 60 * self._options.save_minutes, args):
             control.should_save = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        control.should_save = True
+        if not state.is_world_process_zero:
+            return
         epoch = math.ceil(state.global_step / self._per_epoch)
         self.losses = {n: loss for n, loss in self.losses.items() if n < epoch} | {epoch: self._score()}
         if not math.isfinite(self.losses[epoch]):
@@ -214,10 +224,10 @@ class Follow(TrainerCallback):
             f"epoch {epoch}: loss {self._loss / max(1, self._tokens):.4f}, dev {self.losses[epoch]:.4f} "
             f"(best: epoch {best[0]})"
         )
-        control.should_save = True
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        (self._out / f"checkpoint-{state.global_step}" / WHOLE).touch()
+        if state.is_world_process_zero:
+            (self._out / f"checkpoint-{state.global_step}" / WHOLE).touch()
         self._saved = time.monotonic()
 
     def _trained(self) -> dict[str, torch.Tensor]:
@@ -226,12 +236,28 @@ class Follow(TrainerCallback):
         return {name: value.cpu() for name, value in self._model.state_dict().items() if name not in frozen}
 
 
-def _last_checkpoint(out: Path) -> Path | None:
-    """The last checkpoint that is whole; those that an interruption left half-written are deleted."""
+def _agreed(wish: bool, args: Any) -> bool:
+    """What the first process wishes: all of them save a checkpoint, or none."""
+    if args.world_size == 1:
+        return wish
+    shared = torch.tensor([wish], device=args.device)
+    torch.distributed.broadcast(shared, 0)
+    return bool(shared)
+
+
+def read_losses(out: Path) -> dict[int, float]:
+    """Epoch → its loss on dev, as far as the training in the folder `out` has come."""
+    if not (out / EPOCHS).is_file():
+        return {}
+    return {int(n): loss for n, loss in json.loads((out / EPOCHS).read_text(encoding="utf-8")).items()}
+
+
+def _last_checkpoint(out: Path, delete: bool) -> Path | None:
+    """The last checkpoint that is whole. delete: those that an interruption left half-written."""
     whole = {}
     for path in out.glob("checkpoint-*"):
         if (path / WHOLE).is_file():
             whole[int(path.name.partition("-")[2])] = path
-        else:
+        elif delete:
             shutil.rmtree(path)
     return whole[max(whole)] if whole else None

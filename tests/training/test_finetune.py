@@ -15,6 +15,8 @@ import tiny_huggingface
 import torch
 import transformers
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader
 
@@ -96,11 +98,13 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return write
 
 
-def run(corpus: Path, model: Path | None, out: str, pair: str = "en-de", **options: Any) -> Path:
+def run(
+    corpus: Path, model: Path | None, out: str, pair: str = "en-de", processes: int = 1, **options: Any
+) -> Path:
     config = corpus.with_name("config.yaml")
     config.write_text(yaml.safe_dump({**SMALL, **options}))
     parts = [Part(pair, corpus)]
-    finetune(config, model, parts, parts, corpus.with_name(out))
+    finetune(config, model, parts, parts, corpus.with_name(out), processes=processes)
     return corpus.with_name(out)
 
 
@@ -253,6 +257,33 @@ def test_accumulated_batches_are_one_batch(
     assert one.keys() == several.keys() and len(one) > 20
     for name, gradient in one.items():
         torch.testing.assert_close(several[name], gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_two_processes_train_as_one_with_twice_their_batches(corpus: Path, begin: Callable[[str], Path]) -> None:
+    """As on two GPUs."""
+    for number in range(len(TEXTS)):
+        soundfile.write(corpus / f"u{number}.wav", tiny_huggingface.noise(0.5, number), 16000)
+    still = {"dropout": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
+    options = {"batch_seconds": 1.5, "epochs": 2, "settings": still}  # two batches
+    one = run(corpus, begin("speech_to_text"), "one", accumulate=2, **options)
+    two = run(corpus, begin("speech_to_text"), "two", accumulate=1, processes=2, **options)
+    first, second = weights(one / "model"), weights(two / "model")
+    for name, value in first.items():
+        torch.testing.assert_close(second[name], value, rtol=1e-3, atol=1e-4)
+    read, other = (json.loads((folder / "epochs.json").read_text()) for folder in (one, two))
+    assert read == pytest.approx(other, rel=1e-3) and not list(two.glob("checkpoint-*"))
+    with pytest.raises(SimulstError, match="with ctc_weight is for one GPU"):
+        run(corpus, None, "four", processes=2, new_model={**NEW, "ctc_weight": 0.3})
+
+
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=30), processes=st.integers(1, 4))
+def test_processes_share_the_batches(lengths: list[int], processes: int) -> None:
+    """All are in one of the shares, which have the same length: without it, a process would wait for another."""
+    whole = Batches(lengths, 9.0, seed=1)
+    shares = [Batches(lengths, 9.0, 1, (number, processes)) for number in range(processes)]
+    lists = [list(share) for share in shares]
+    assert {len(one) for one in lists} == {len(share) for share in shares} == {-(-len(whole) // processes)}
+    assert {tuple(batch) for one in lists for batch in one} == {tuple(batch) for batch in whole}
 
 
 def test_each_example_has_its_language(corpus: Path, begin: Callable[[str], Path]) -> None:
