@@ -16,16 +16,20 @@ espnet_options() {
     option hosts text "" "machines to train on through ssh, as in A,B" more where
 }
 
+own_audio= # a folder's name, if a system does not read the segmented audio of the recipe's others
+
 # Sets the folders of the system $1 (empty: the recipe's own), and the options of its trainings.
 set_places() {
     local system=${1:-}
     set=${pairs// /+}
     if [ "$set" = "$pairs" ]; then target=${pairs#*-}; else target=multi; fi
+    if [ -n "${others:-}" ]; then set+=+others; fi
     source=${pairs%%-*}
     dirs=$data/$set              # segmented audio
     own=$dirs${system:+/$system} # tokens and statistics
     out=$exp${system:+/$system}/$set
-    corpus=(--train "$dirs/dump/train" --valid "$dirs/dump/dev")
+    if [ -n "$own_audio" ]; then own+=/$own_audio dump=$own/dump; else dump=$dirs/dump; fi
+    corpus=(--train "$dump/train" --valid "$dump/dev")
     translation=("${corpus[@]}" --text "tc.$target" --tokens "$own/tokens"
         --source-text "lc.rm.$source" --source-tokens "$own/source_tokens")
 }
@@ -33,18 +37,20 @@ set_places() {
 # The name of a section of results: variant and system of the script's model, and the pairs, if the model has several.
 section_of() {
     local several=
-    if [ "$target" = multi ]; then several=$set-; fi
+    if [ "$set" != "$pairs" ]; then several=$set-; fi
     echo "${variant:+$variant-}${system_name:+$system_name-}$several$1-$2"
 }
 
 segment_audio() {
-    local split
+    local split folder also
     for split in train dev; do
         step "segment audio of $split"
-        if [ "$target" = multi ]; then
-            simulst data combine --data "$data" --split $split --out "$dirs/$split" $redo $pairs
+        if [ "$set" != "$pairs" ]; then
+            also=()
+            if [ $split = train ]; then for folder in ${others:-}; do also+=(--also "$folder"); done; fi
+            simulst data combine --data "$data" --split $split --out "$dirs/$split" "${also[@]}" $redo $pairs
         fi
-        simulst data dump --data "$dirs/$split" --out "$dirs/dump/$split" --texts "tc.$target lc.rm.$source" $redo \
+        simulst data dump --data "$dirs/$split" --out "$dump/$split" --texts "tc.$target lc.rm.$source" $redo \
             --speeds "$([ $split = train ] && echo "$speeds" || echo 1.0)"
     done
 }
@@ -53,8 +59,8 @@ learn_tokens() { # $1: the kind of the target's tokens; $2: their number
     local symbols=() pair
     if [ "$target" = multi ]; then for pair in $pairs; do symbols+=(--symbol "<2${pair#*-}>"); done; fi
     step "tokens, ${own#"$data"/}"
-    simulst train tokens "$dirs/dump/train/text.tc.$target" --out "$own/tokens" --size "$2" --kind "$1" "${symbols[@]}" $redo
-    simulst train tokens "$dirs/dump/train/text.lc.rm.$source" --out "$own/source_tokens" --size "$source_pieces" \
+    simulst train tokens "$dump/train/text.tc.$target" --out "$own/tokens" --size "$2" --kind "$1" "${symbols[@]}" $redo
+    simulst train tokens "$dump/train/text.lc.rm.$source" --out "$own/source_tokens" --size "$source_pieces" \
         --kind unigram $redo # not characters: CTC needs more frames than tokens
 }
 
@@ -92,11 +98,11 @@ train_translation() {
     espnet "$out/st" "$config" "${translation[@]}" ${1:+--encoder "$1"} -- $model_options $train_options
 }
 
-choose_checkpoint() { # averages checkpoints of the training in the folder $1, and chooses the best average on dev
+choose_checkpoint() { # averages checkpoints of the training in the folder $1, and chooses the best average on dev; $2...: options
     local devs=() pair
     step "checkpoint and weights, ${1#"$exp"/}"
     for pair in $pairs; do devs+=(--data "$data/$pair/dev" --text "tc.${pair#*-}" --target-lang "${pair#*-}"); done
-    simulst train average "$1" "${devs[@]}" --source-lang "$source" --counts "$counts" $redo
+    simulst train average "$1" "${devs[@]}" --source-lang "$source" --counts "$counts" "${@:2}" $redo
 }
 
 # Decodes split $2 of the pair $1 by the model $3, whose weights are in its file $4, under $5 into the folder of the runs. $6...:

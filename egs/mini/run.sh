@@ -7,6 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./corpus.sh
 . ../../local/systems/paper_c.sh
 
+default search_weights dev
+
 dependent_defaults() {
     if [ "$size" = small ]; then
         default asr false

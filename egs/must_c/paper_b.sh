@@ -6,5 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./corpus.sh
 . ../../local/systems/paper_b.sh
 
+# The paper has SpecAugment for the German model of characters alone (section 3).
+dependent_defaults() { default specaug "$(if [ "$pairs" = en-de ]; then echo char; fi)"; }
+
 begin "$@"
 run_stages

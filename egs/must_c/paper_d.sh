@@ -7,5 +7,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./corpus.sh
 . ../../local/systems/paper_d.sh
 
+default asr true
+default speeds 1.0
+default counts 1
+
+dependent_defaults() {
+    if [ "$speeds" != "0.9 1.0 1.1" ]; then own_audio=speeds-${speeds// /-}; fi # the other systems' speeds
+    if [ "$pairs" = en-ja ]; then # section 3.1
+        default offline_options "--patience 32 --encoder_conf dropout_rate=0.2 --decoder_conf dropout_rate=0.2"
+        default wait_options "$offline_options"
+        default averaged last
+        default counts 10
+        default trained_waits "5 7 9 11 13 15 17 19 21 23 25 27 31"
+    fi
+}
+
 begin "$@"
 run_stages

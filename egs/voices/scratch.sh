@@ -15,6 +15,7 @@ default asr_config ../../conf/train/voices_asr.yaml
 default pieces 2000
 default source_pieces 1000
 default speeds 1.0
+default search_weights dev
 default counts "1 3 5"
 default ngpu 0
 default tests "tst tst-other"

@@ -23,7 +23,10 @@ get_ready() {
     if runs train; then check_gpus "$out/offline"; fi
 }
 
-stage_train() { train_offline; }
+stage_train() {
+    train_recognition_first
+    train_offline
+}
 stage_choose() { choose_checkpoint "$out/offline"; }
 
 decode_split() { decode_espnet "$1" "$2" "$out/offline" chosen.pth "$decodings"; }

@@ -7,7 +7,7 @@ option model text "" "model to fine-tune, a folder or a name on the hub; empty: 
 option prefixes path "" "train on the prefix pairs, too, that a filter of paper_d's stage 6 left, such as all or maxratio30; \
 this model and its results get names of their own"
 decoding_options tst-COMMON ../../conf/decode/paper_a.yaml ../../conf/findings/paper_a.yaml
-option ngpu count 1 "0: train on the CPU; else on a GPU, if there is one" where
+option ngpu count 1 "GPUs to train on, with one process for each; 1: a GPU, if there is one; 0: the CPU" where
 common_options
 
 stage train "fine-tuning, or training from scratch"
@@ -15,10 +15,12 @@ stage decode "decoding under all configurations"
 stage score "scores, again, from the logs alone"
 stage results "curve, tables and findings"
 
+system=paper_a # of folders and results
+
 get_ready() {
-    local pair
+    local pair other
     set_places
-    system_name=paper_a${prefixes:+-$prefixes}
+    system_name=$system${prefixes:+-$prefixes}
     folder=$out/$system_name
     training=()
     for pair in $pairs; do
@@ -28,12 +30,16 @@ get_ready() {
             if runs train; then need "$pairs_of/train" "./run.sh --recipe $recipe/paper_d"; fi
             training+=(--pair "$pair" --train "$pairs_of/train" --valid "$pairs_of/dev")
         fi
+        for other in ${others:-}; do # a corpus need not have all pairs
+            if [ -d "$other/$pair" ]; then training+=(--pair "$pair" --train "$other/$pair/train" --valid "$data/$pair/dev"); fi
+        done
     done
 }
 
 stage_train() {
     step "an offline model of Hugging Face's, ${folder#"$exp"/}"
-    train_alone simulst train finetune --config "$config" ${model:+--model "$model"} "${training[@]}" --out "$folder" $redo
+    train_alone simulst train finetune --config "$config" ${model:+--model "$model"} "${training[@]}" --out "$folder" $redo \
+        $([ "$ngpu" -lt 2 ] || echo "--ngpu $ngpu")
 }
 
 decode_split() { decode "$data/$1/$2" "$1" "$folder/model" "$decodings" "$(runs_of "$1" "$2")" --text "tc.${1#*-}"; }

@@ -4,6 +4,7 @@
 
 option tokens text "char bpe400 bpe2000" "tokens of the models: char, or bpe and the number of pieces"
 option config path ../../conf/train/paper_b_st.yaml "ESPnet's training configuration"
+option specaug text all "tokens of the models that are trained with SpecAugment, or all, or nothing" more
 option asr flag true "train a recognition model first, and begin with its encoder"
 option asr_config path ../../conf/train/paper_b_asr.yaml "its configuration" more
 option asr_model path "" "a recognition model to begin with that is there" more
@@ -61,13 +62,17 @@ for_model() { # $1: the model's tokens; $2: what to call
 check_training() { if runs train; then check_gpus "$out/st"; fi; }
 learn_its_tokens() { learn_tokens "${name%%[0-9]*}" "$([ "$name" = char ] && echo "$pieces" || echo "${name#bpe}")"; }
 collect_its_statistics() { collect_statistics "$config"; }
-train_it() { train_translation "$encoder"; }
+train_it() { train_options=$(with_specaug "$name" "$train_options") train_translation "$encoder"; }
+# The options $2 for the model with the tokens $1.
+with_specaug() { [[ " $specaug " =~ " all "|" $1 " ]] && echo "$2" || echo "--specaug none $2"; }
 choose_its_checkpoint() { choose_checkpoint "$out/st"; }
 decode_it() { for_each_split decode_split; }
 score_it() { for_each_split score_split; }
 write_its_results() { findings="" for_each_split write_split; } # those of the papers compare models
 
-decode_split() { decode_espnet "$1" "$2" "$out/st" chosen.pth "$decodings"; }
+decode_split() { # the most characters or pieces per encoder frame: 1.6 for Portuguese, 1.0 for others (section 2.2)
+    decode_espnet "$1" "$2" "$out/st" chosen.pth "$decodings" --set "ratio=$([ "$target" = pt ] && echo 1.6 || echo null)"
+}
 runs_of() { echo "$out/decode/$1/$2"; }
 
 stage_audio() { segment_audio; }
@@ -82,7 +87,7 @@ stage_stats() {
     for_each collect_its_statistics
 }
 
-stage_pretrain() { for_model char train_recognition; }
+stage_pretrain() { asr_options=$(with_specaug char "$asr_options") for_model char train_recognition; }
 stage_train() { for_each train_it; }
 stage_choose() { for_each choose_its_checkpoint; }
 stage_decode() { for_each decode_it; }

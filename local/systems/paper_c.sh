@@ -6,6 +6,7 @@ option asr flag true "train a recognition model first, and begin with its encode
 option asr_config path ../../conf/train/paper_c_asr.yaml "its configuration" more
 option asr_model path "" "a recognition model to begin with that is there, such as exp/NAME/en-de/asr/valid.acc.best.pth" more
 option system path "" "name of another model on the same data, which gets folders and results of this name"
+option search_weights "paper|dev" paper "weights of the search: paper C's (ST-CTC 0.3, for Chinese 0.4), or the best ones on dev" more
 option token_kind "unigram|bpe|char" unigram "target tokens; source tokens are unigram" more
 token_options
 option train_options text "" "options for ESPnet in stage 6, such as \"--max_epoch 2\""
@@ -30,7 +31,7 @@ check_options() { drop_recognition; }
 
 get_ready() {
     system_name=$system
-    if [ -n "$system" ]; then default findings ""; fi # paper C's are about its own models
+    if [ -n "$system" ] && [ "$findings" = ../../conf/findings/paper_c.yaml ]; then default findings ""; fi # of its own models
     set_places "$system"
     encoder=$asr_model
     if [ -z "$asr_model" ] && $asr; then encoder=$out/asr/valid.acc.best.pth; fi
@@ -44,7 +45,11 @@ stage_tokens() { learn_tokens "$token_kind" "$pieces"; }
 stage_stats() { collect_statistics "$config"; }
 stage_pretrain() { train_recognition; }
 stage_train() { train_translation "$encoder"; }
-stage_choose() { choose_checkpoint "$out/st"; }
+stage_choose() {
+    local weight=0.3
+    if [ "$target" = zh ]; then weight=0.4; fi
+    choose_checkpoint "$out/st" $([ "$search_weights" = dev ] || echo "--ctc-weight $weight")
+}
 
 decode_split() { decode_espnet "$1" "$2" "$out/st" chosen.pth "$decodings"; }
 runs_of() { echo "$out/$decoded/$1/$2"; }

@@ -129,7 +129,22 @@ def predictor(
 
     sizes = Sizes(mels, channels, embedding, hidden)
     train(data, prefixes, valid_data, valid_prefixes, out, Options(sizes, **options), force)
-    scores = json.loads((out / SCORES).read_text(encoding="utf-8"))
+    _show(json.loads((out / SCORES).read_text(encoding="utf-8")))
+
+
+@prefix.command()
+@click.option("--data", required=True, type=PATH, help="Data directory that the pairs were extracted from.")
+@click.option("--prefixes", required=True, type=PATH, help="Its prefixes.jsonl (prefix extract).")
+@click.option("--predictor", required=True, type=PATH, help="The trained predictor's file, predictor.pth.")
+@click.option("--out", required=True, type=PATH, help="File for the scores (JSON).")
+def score(data: Path, prefixes: Path, predictor: Path, out: Path) -> None:
+    """Score a trained boundary predictor on prefix pairs, as in the paper's table 3 on those of tst-COMMON."""
+    from simulst.prefix.training import score
+
+    _show(score(predictor, data, prefixes, out))
+
+
+def _show(scores: dict[str, Any]) -> None:
     rows = {"outputs": scores["frames"], **{f"pieces, {t}": row for t, row in scores["pieces"].items()}}
     print(f"{'':12}" + "".join(f"{name:>11}" for name in scores["frames"]))
     for name, row in rows.items():

@@ -142,6 +142,8 @@ def espnet(
 @click.option(
     "--limit", default=100, show_default=True, type=click.IntRange(1), help="Development sentences to decode."
 )
+@click.option("--ctc-weight", type=click.FloatRange(0, 1), help="Take this CTC weight and no length bonus instead.")
+@click.option("--last", is_flag=True, help="Average the last checkpoints instead of the best ones.")
 @force_option("Choose again.")
 def average(
     experiment: Path,
@@ -151,6 +153,8 @@ def average(
     source_lang: str,
     counts: tuple[int, ...],
     limit: int,
+    ctc_weight: float | None,
+    last: bool,
     force: bool,
 ) -> None:
     """Average checkpoints, and choose the weights of the search.
@@ -168,10 +172,10 @@ def average(
     if not len(data) == len(text) == len(target_lang):
         raise SimulstError("--data, --text, --target-lang: give them equally often, once for each target language.")
     devs = [Dev(*values) for values in zip(data, text, target_lang, strict=True)]
-    if not force and is_chosen(experiment, devs, counts, limit):
+    if not force and is_chosen(experiment, devs, counts, limit, ctc_weight, last):
         print(f"{experiment / CHOSEN}: complete; --force does it again")
         return
-    found = choose(experiment, devs, source_lang, list(counts), limit)
+    found = choose(experiment, devs, source_lang, list(counts), limit, ctc_weight, last)
     averages = ", ".join(f"{count}: {bleu:.1f}" for count, bleu in found.averages.items())
     print(f"BLEU on dev by number of averaged checkpoints: {averages}")
     weights = f"ctc_weight {found.search.ctc_weight:g} and length_bonus {found.search.length_bonus:g}"

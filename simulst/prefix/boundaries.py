@@ -91,11 +91,12 @@ def weighted_loss(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
     return (weights * losses).sum()
 
 
-def read_corpus(data: Path, prefixes: Path) -> Corpus:
+def read_corpus(data: Path, prefixes: Path, both: bool = True) -> Corpus:
     """Read the utterances of a data directory, and their labels from extracted prefix pairs.
 
     data: data directory.
     prefixes: a prefixes.jsonl (see `extract`); it need not hold all utterances of `data`.
+    both: whether both labels have to occur, as a training needs.
 
     Raises SimulstError: a file is missing or damaged; an utterance is not in `data` or listed twice; there are several
         values of tau, or the predictor cannot use tau; a pair does not end at a multiple of tau; one of the two labels
@@ -118,7 +119,7 @@ def read_corpus(data: Path, prefixes: Path) -> Corpus:
             raise SimulstError(f"{prefixes}: '{name}' stands there twice; extract the pairs again.")
         samples[name] = Sample(utterances[name], piece_labels(row["frames"], ends, tau))
     kept = [sample for sample in samples.values() if sample.labels]
-    _check_labels(kept, prefixes)
+    _check_labels(kept, prefixes, both)
     return Corpus(tau, kept, len(samples) - len(kept))
 
 
@@ -138,10 +139,12 @@ def _ends(row: Mapping[str, Any], tau: int, prefixes: Path) -> list[int]:
     return ends
 
 
-def _check_labels(samples: Sequence[Sample], prefixes: Path) -> None:
-    """Raises SimulstError: there are no samples, or one of the labels never occurs."""
+def _check_labels(samples: Sequence[Sample], prefixes: Path, both: bool) -> None:
+    """Raises SimulstError: there are no samples, or one of the labels never occurs and both have to."""
     if not samples:
         raise _nothing_to_learn(prefixes)
+    if not both:
+        return
     for label, what in ((1, "no boundaries: no piece ends"), (0, "no negatives: every piece ends")):
         if not any(label in sample.labels for sample in samples):
             raise SimulstError(f"{prefixes}: {what} a prefix pair; check the extraction, or use more data.")

@@ -188,28 +188,9 @@ class Trainer:
             tqdm.write(f"epoch {number}: loss {train_loss:.4f}, held out {valid_loss:.4f} (best: epoch {self._best()})")
 
     def scores(self) -> dict[str, Any]:
-        """Scores of the best predictor on the held-out prefixes, as in Table 3.
-
-        Returns: "frames" → scores over all outputs of all prefixes, each with its more probable label. "pieces" →
-            threshold → scores over pieces, each counted once, as at inference. "epoch" → the best epoch. "epochs" →
-            losses of all epochs.
-        """
-        predictor = load_predictor(self.out / PREDICTOR).to(self.device)
-        confusion = np.zeros((2, 2))
-        shares, labels = [], []
-        orders = self.valid.orders(self.options.batch_frames, np.random.default_rng(0))
-        with torch.inference_mode():
-            for batch in self.valid.batches(orders, self.device):
-                ones = predictor(batch.features)[0].argmax(dim=2).cpu()
-                truth, prefixes = batch.labels.cpu(), batch.prefixes.cpu()
-                confusion += counts(ones.flatten().numpy(), truth.flatten().numpy(), prefixes.flatten().numpy())
-                outputs = self.valid.corpus.tau // SUBSAMPLING
-                real = prefixes[:, ::outputs] > 0
-                # Divide integers: then 3 / 10 equals the threshold 0.3.
-                shares.append(ones.unflatten(1, (-1, outputs)).sum(dim=2)[real].numpy() / outputs)
-                labels.append(truth[:, ::outputs][real].numpy())
-        pieces = scores_by_threshold(np.concatenate(shares), np.concatenate(labels), THRESHOLDS)
-        return {"epoch": self._best(), "frames": scores(confusion), "pieces": pieces, "epochs": self.epochs}
+        """Scores of the best predictor on the held-out prefixes, with "epoch", the best one, and "epochs", all losses."""
+        found = scores_on(load_predictor(self.out / PREDICTOR).to(self.device), self.valid.corpus)
+        return {"epoch": self._best(), **found, "epochs": self.epochs}
 
     def _train_epoch(self, orders: list[list[int]], title: str) -> float:
         total, weight = 0.0, 0.0
@@ -261,6 +242,46 @@ class Trainer:
         self.adam.load_state_dict(content["adam"])
         self.schedule.load_state_dict(content["schedule"])
         self.epochs = content["epochs"]
+
+
+def scores_on(predictor: BoundaryPredictor, corpus: Corpus) -> dict[str, Any]:
+    """Scores of a predictor on a corpus, as in Table 3.
+
+    Returns: "frames" → scores over all outputs of all prefixes, each with its more probable label. "pieces" →
+        threshold → scores over pieces, each counted once, as at inference.
+    """
+    features = Features(corpus, predictor)
+    confusion = np.zeros((2, 2))
+    shares, labels = [], []
+    outputs = corpus.tau // SUBSAMPLING
+    orders = features.orders(Options.batch_frames, np.random.default_rng(0))
+    predictor.eval()
+    with torch.inference_mode():
+        for batch in features.batches(orders, next(predictor.parameters()).device):
+            ones = predictor(batch.features)[0].argmax(dim=2).cpu()
+            truth, prefixes = batch.labels.cpu(), batch.prefixes.cpu()
+            confusion += counts(ones.flatten().numpy(), truth.flatten().numpy(), prefixes.flatten().numpy())
+            real = prefixes[:, ::outputs] > 0
+            # Divide integers: then 3 / 10 equals the threshold 0.3.
+            shares.append(ones.unflatten(1, (-1, outputs)).sum(dim=2)[real].numpy() / outputs)
+            labels.append(truth[:, ::outputs][real].numpy())
+    pieces = scores_by_threshold(np.concatenate(shares), np.concatenate(labels), THRESHOLDS)
+    return {"frames": scores(confusion), "pieces": pieces}
+
+
+def score(predictor: Path, data: Path, prefixes: Path, out: Path) -> dict[str, Any]:
+    """Write the scores of a trained predictor on prefix pairs that it was not trained on: table 3.
+
+    predictor: its file. data: data directory. prefixes: the prefixes.jsonl of this data. out: JSON file.
+
+    Raises SimulstError: the data cannot be used; the predictor is for another tau.
+    """
+    loaded, corpus = load_predictor(predictor), read_corpus(data, prefixes, both=False)
+    if loaded.tau != corpus.tau:
+        raise SimulstError(f"{prefixes}: tau is {corpus.tau}, that of {predictor} {loaded.tau}; extract with its tau.")
+    found = scores_on(loaded, corpus)
+    write_atomically(out, json.dumps(found, indent=1) + "\n")
+    return found
 
 
 def train(

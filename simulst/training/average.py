@@ -90,7 +90,15 @@ class Chosen:
     searched: float
 
 
-def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int], limit: int) -> Chosen:
+def choose(
+    experiment: Path,
+    devs: Sequence[Dev],
+    source: str,
+    counts: list[int],
+    limit: int,
+    ctc_weight: float | None = None,
+    last: bool = False,
+) -> Chosen:
     """Average the best checkpoints, and write the average with the best offline BLEU as chosen.pth.
 
     For this average, write the CTC weight and the length bonus with the best offline BLEU as search.yaml. Searches that
@@ -101,12 +109,14 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
     source: source language.
     counts: numbers of checkpoints to try.
     limit: number of sentences to decode of each of `devs`.
+    ctc_weight: write this weight, and no length bonus, in place of what is best on dev.
+    last: average the last checkpoints instead.
 
     Raises SimulstError: there is no finished training; a training uses the folder; what decoding raises.
     """
     best_epochs(experiment)  # before taking the lock, which would create a missing folder
     with locked(experiment):
-        epochs = best_epochs(experiment)
+        epochs = sorted(best_epochs(experiment), reverse=True) if last else best_epochs(experiment)
         (experiment / FOUND).unlink(missing_ok=True)  # it is written last: without it, the choice is not complete
         scores: dict[int, float] = {}
         for count in sorted({min(count, len(epochs)) for count in counts}):
@@ -117,16 +127,23 @@ def choose(experiment: Path, devs: Sequence[Dev], source: str, counts: list[int]
         best = max(scores, key=lambda count: (scores[count], -count))
         shutil.copy(experiment / f"ave_{best}best.pth", experiment / (CHOSEN + ".part"))
         (experiment / (CHOSEN + ".part")).replace(experiment / CHOSEN)
-        search, bleu = choose_search(load_model(experiment, checkpoint=CHOSEN), devs, source, limit)
+        search, bleu = choose_search(load_model(experiment, checkpoint=CHOSEN), devs, source, limit, ctc_weight)
         weights = {"ctc_weight": search.ctc_weight, "length_bonus": search.length_bonus}
         write_atomically(experiment / SEARCH, yaml.safe_dump(weights))
         found = {"epochs": epochs, "averaged": best, "dev_BLEU": scores, "search": {**weights, "dev_BLEU": bleu}}
-        found |= {"asked": _asked(devs, counts, limit)}
+        found |= {"asked": _asked(devs, counts, limit, ctc_weight, last)}
         write_atomically(experiment / FOUND, json.dumps(found))
     return Chosen(scores, search, bleu)
 
 
-def is_chosen(experiment: Path, devs: Sequence[Dev], counts: Sequence[int], limit: int) -> bool:
+def is_chosen(
+    experiment: Path,
+    devs: Sequence[Dev],
+    counts: Sequence[int],
+    limit: int,
+    ctc_weight: float | None = None,
+    last: bool = False,
+) -> bool:
     """Whether `choose` is done, and the training has not gone on since.
 
     Raises SimulstError: it was done with other arguments.
@@ -142,8 +159,8 @@ def is_chosen(experiment: Path, devs: Sequence[Dev], counts: Sequence[int], limi
         done = epochs.issuperset(best_epochs(experiment))  # some may have been deleted
     except SimulstError:
         done = True  # all of them
-    asked = _asked(devs, counts, limit)
-    differing = [name for name, value in found.get("asked", {}).items() if value != asked.get(name)]
+    asked, before = _asked(devs, counts, limit, ctc_weight, last), found.get("asked")
+    differing = [name for name in {**before, **asked} if before.get(name) != asked.get(name)] if before else []
     if done and differing:
         raise SimulstError(
             f"{experiment / CHOSEN}: was chosen with other {' and '.join(differing)} (see {FOUND}); "
@@ -152,16 +169,28 @@ def is_chosen(experiment: Path, devs: Sequence[Dev], counts: Sequence[int], limi
     return done
 
 
-def _asked(devs: Sequence[Dev], counts: Sequence[int], limit: int) -> dict[str, Any]:
+def _asked(
+    devs: Sequence[Dev], counts: Sequence[int], limit: int, ctc_weight: float | None, last: bool
+) -> dict[str, Any]:
     """What the choice depends on, besides the training, as JSON values."""
-    return {"counts": sorted(set(counts)), "limit": limit, "texts": sorted(dev.text for dev in devs)}
+    asked = {"counts": sorted(set(counts)), "limit": limit, "texts": sorted(dev.text for dev in devs)}
+    return asked | ({} if ctc_weight is None else {"ctc_weight": ctc_weight}) | ({"last": True} if last else {})
 
 
-def choose_search(model: Model, devs: Sequence[Dev], source: str, limit: int) -> tuple[JointBeamSearch, float]:
+def choose_search(
+    model: Model, devs: Sequence[Dev], source: str, limit: int, ctc_weight: float | None = None
+) -> tuple[JointBeamSearch, float]:
     """The CTC weight and the length bonus with the best offline BLEU on dev, and this BLEU.
 
     The smallest values are tried first, and win if others are only as good.
+
+    ctc_weight: the one that there is to choose from, without a length bonus.
+
+    Raises SimulstError: this weight for a model without a CTC layer for the target.
     """
+    if ctc_weight is not None:
+        given = JointBeamSearch(ctc_weight=ctc_weight, length_bonus=0.0)
+        return given, dev_bleu(model, devs, source, limit, [given])[0]
     with_ctc = isinstance(model, ESPnet) and model.has_ctc
     weights = CTC_WEIGHTS if with_ctc else (0.0,)
     grid = [JointBeamSearch(ctc_weight=weight, length_bonus=bonus) for weight in weights for bonus in LENGTH_BONUSES]

@@ -42,9 +42,26 @@ def test_keys_are_told_apart_and_texts_tagged(data: Path) -> None:
     assert read_table(out / "utt2spk")["en-de-u1"] == "en-de-s"
 
 
-@pytest.mark.parametrize("pairs", [["en-de"], ["en-de", "en-de"], ["en-de", "fr-de"]])
+@pytest.mark.parametrize("several", [False, True])
+def test_other_corpora_are_added(data: Path, several: bool) -> None:
+    """A corpus need not have all pairs. Keys do not meet, though this one has the same talk."""
+    shutil.copytree(data / "en-de", data / "how2/en-de")
+    (data / "how2/en-de/train/wav.scp").write_text("talk ../../../talk.wav\n")
+    pairs = ["en-de", "en-ja"][: 1 + several]
+    combine_pairs(data, pairs, "train", data / "all/train", also=[data / "how2"])
+    utterances = {u.name: u for u in read_data_dir(data / "all/train", "tc.multi" if several else "tc.de")}
+    assert len(utterances) == 4 + 2 * several
+    assert utterances["how2-en-de-u2"].reference == ("<2de> " if several else "") + "ein Satz 2"
+    assert utterances["how2-en-de-u2"].wav.resolve() == (data / "talk.wav").resolve()
+    with pytest.raises(SimulstError, match="en-ja: has no en-de/train"):
+        combine_pairs(data, ["en-de"], "train", data / "none/train", also=[data / "en-ja"])
+    with pytest.raises(SimulstError, match="two corpora are called how2"):
+        combine_pairs(data, ["en-de"], "train", data / "none/train", also=[data / "how2", data / "other/../how2"])
+
+
+@pytest.mark.parametrize("pairs", [["en-de", "en-de"], ["en-de", "fr-de"]])
 def test_pairs_that_cannot_share_a_model(data: Path, pairs: list[str]) -> None:
-    with pytest.raises(SimulstError, match="two or more pairs with the same source"):
+    with pytest.raises(SimulstError, match="different pairs with the same source"):
         combine_pairs(data, pairs, "train", data / "both" / "train")
     assert not (data / "both").exists()
 

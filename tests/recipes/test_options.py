@@ -253,11 +253,14 @@ def test_offline_models_have_their_own_tokens(noted: Path) -> None:
     assert sum(f"{shared} --" in line for line in lines["mini"]) == 4  # statistics, the offline model, two for wait-k
     (tokens,) = [line for line in lines["must_c"] if "shared_tokens --size" in line]
     assert tokens == (
-        "simulst train tokens data/en-de/dump/train/text.tc.de data/en-de/dump/train/text.lc.rm.en "
-        "--out data/en-de/shared_tokens --size 20000 --kind bpe"
+        "simulst train tokens data/en-de/speeds-1.0/dump/train/text.tc.de "
+        "data/en-de/speeds-1.0/dump/train/text.lc.rm.en "
+        "--out data/en-de/speeds-1.0/shared_tokens --size 20000 --kind bpe"
     )
     trainings = [line for line in lines["must_c"] if line.startswith(("simulst train espnet", "simulst prefix pairs"))]
-    assert {*re.findall(r"tokens (data\S+)", "".join(trainings))} == {"data/en-de/shared_tokens"}
+    assert {*re.findall(r"tokens (data\S+)", "".join(trainings))} == {
+        "data/en-de/speeds-1.0/shared_tokens"
+    }
 
 
 def test_models_of_several_pairs_have_sections_of_their_own(noted: Path) -> None:
@@ -331,7 +334,42 @@ def test_models_that_begin_with_the_offline_models_weights_have_its_encoder(note
 
 def test_options_of_the_predictor_add_to_its_size(noted: Path) -> None:
     lines = called(noted, "mini/paper_d", "--predictor-options", "--seed 2", "--only", "train")
-    assert " --hidden 128 " in lines[-1] and " --seed 2" in lines[-1] and "prefix predictor" in lines[-1]
+    [line] = [line for line in lines if "prefix predictor" in line]
+    assert " --hidden 128 " in line and " --seed 2" in line
+    assert lines[-1].startswith("simulst prefix score --data data/en-de/tst-COMMON ")
+
+
+def test_must_c_has_what_the_papers_have(noted: Path) -> None:
+    """What differs between languages and systems: weights of the search, dropout, averages, augmentation, k."""
+    touch(noted / "other/en-de/train/wav.scp")
+
+    def lines(name: str, pair: str, *options: str) -> list[str]:
+        return called(noted, f"must_c{name}", "--pairs", pair, "--ngpu", "0", *options)
+
+    for pair, weight, pieces in (("en-de", "0.3", "4000"), ("en-zh", "0.4", "8000")):
+        tokens, _ = lines("", pair, "--only", "tokens")
+        assert f" --size {pieces} --kind unigram" in tokens
+        assert lines("", pair, "--only", "choose")[0].endswith(f" --counts 1 5 10 --ctc-weight {weight}")
+    assert "--ctc-weight" not in lines("", "en-de", "--only", "choose", "--search-weights", "dev")[0]
+    for pair, plain in (("en-de", [False, True, True]), ("en-pt", [True] * 3)):
+        trained = [line for line in lines("/paper_b", pair, "--only", "train") if "train espnet" in line]
+        assert ["--specaug none" in line for line in trained] == plain
+        assert f"--set ratio={'1.6' if pair == 'en-pt' else 'null'}" in lines("/paper_b", pair, "--only", "decode")[0]
+    for pair, dropout, last, waits in (("en-de", False, False, 10), ("en-ja", True, True, 13)):
+        found = lines("/paper_d", pair, "--stage", "audio", "--stop-stage", "train", "--ratios", "none")
+        assert all("--speeds 1.0" in line for line in found if "data dump" in line and "/pairs/" not in line)
+        trained = [line for line in found if "train espnet" in line]
+        assert "--task asr" in trained[0] and len(trained) == 3 + waits
+        others = [trained[1], *trained[3:]]  # the offline model, and those for wait-k; not the one of prefix pairs
+        assert all(f" --encoder exp/{pair}/offline-asr/valid.acc.best.pth " in line for line in others)
+        assert all(("--patience 32 --encoder_conf dropout_rate=0.2" in line) == dropout for line in others)
+        [chosen] = [line for line in found if "train average" in line]
+        assert chosen.endswith(" --counts 10 --last" if last else " --counts 1")
+    found = lines("", "en-de", "--others", "../../other", "--stage", "audio", "--stop-stage", "tokens")
+    assert "--out data/en-de+others/train --also ../../other en-de" in found[0] and "--also" not in found[2]
+    assert "simulst train tokens data/en-de+others/dump/train/text.tc.de" in found[4]
+    [line] = [line for line in lines("/paper_a", "en-de", "--others", "../../other", "--only", "train")]
+    assert line.count("--pair en-de ") == 2 and "--train ../../other/en-de/train --valid data/en-de/dev" in line
 
 
 def decoded(root: Path, name: str, *options: str) -> set[str]:
@@ -414,7 +452,7 @@ def test_a_guide_of_another_system(noted: Path) -> None:
 
 def test_must_c_prepares_all_splits_that_are_named(noted: Path) -> None:
     for options, splits in (([], "train dev tst-COMMON"), (["--tests", "tst-COMMON own"], "train dev tst-COMMON own")):
-        for name in ("must_c", "must_c/paper_a", "must_c/paper_d"):
+        for name in ("must_c", "must_c/paper_a", "must_c/paper_d", "must_c/extras/wavlm", "must_c/extras/model_a"):
             assert f"--splits {splits} --out" in called(noted, name, "--only", "data", *options)[0]
 
 
@@ -530,7 +568,7 @@ def test_bad_options_end_in_a_sentence(name: str, options: list[str], message: s
         ("mini", ["--stage", "11"], "--stage 11: stages 11 to 16 are now ./run.sh --recipe mini/paper_d"),
         ("must_c", ["--stage", "12"], "--stage 12: stages 11 to 16 are now ./run.sh --recipe must_c/paper_d"),
         ("mini", ["--stage", "17"], "--stage 17: stage 17 is now ./run.sh --recipe mini/extras/talks"),
-        ("must_c", ["--stage", "18"], "--stage 18: stage 18 is now ./run.sh --recipe must_c/extras/full_context"),
+        ("must_c", ["--stage", "18"], "--stage 18: stage 18 is now ./run.sh --recipe must_c/extras/wavlm"),
         ("mini", ["--stage", "19"], "--stage 19: stage 19 is now ./run.sh --recipe mini/extras/repetition"),
         ("mini", ["--stop-stage", "23"], "--stop-stage 23: stages 21 to 23 are now ./run.sh --recipe mini/paper_a"),
         ("mini", ["--stage", "24"], "--stage 24: stage 24 is now ./run.sh --recipe mini/extras/terms"),

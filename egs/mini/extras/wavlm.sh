@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Paper C's offline model, tiny (CUNI-KIT at IWSLT 2023, tables 1 to 4): WavLM with mBART's decoder, for one pair or several, by chunks,
+# and guided by the CTC of mini's small models, which must be there.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. ../../local/common.sh
+. ./corpus.sh
+. ../../local/systems/wavlm.sh
+default config ../../conf/train/mini_c_offline.yaml
+
+dependent_defaults() { default tests tst-COMMON; }
+
+begin "$@"
+run_stages
