@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Paper A's model A (CUNI-KIT at IWSLT 2022, section 4.2): a Transformer with relative attention, trained from scratch and put online.
+# Paper A's model A (CUNI-KIT at IWSLT 2022, section 4.2): a Transformer with relative attention, from scratch, put online.
 # With model B (--recipe must_c/paper_a) decoded, it is tested whether the better offline model is the better online one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
