@@ -49,6 +49,7 @@ class Finding:
     needs_seeds: whether the finding is about training, so that it takes two trainings with different seeds.
     languages: target languages for which the paper finds it; empty: all.
     command: makes the runs.
+    note: what a verdict can't mean, or how large the paper's difference is; the page of verdicts says it.
 
     Raises SimulstError: an unknown latency metric or language; "same" within no margin; `up_to` with another kind.
     """
@@ -66,6 +67,7 @@ class Finding:
     needs_seeds: bool = False
     languages: tuple[str, ...] = ()
     command: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         if self.lag not in LAGS:

@@ -29,7 +29,7 @@ class Column:
 def overview(papers: Mapping[str, Sequence[Finding]], published: Sequence[Column]) -> str:
     """The tables, in Markdown. A verdict on a finding that is worded differently by now is left out.
 
-    papers: the findings by the name of the paper.
+    papers: the findings by the name of the paper. Their notes stand below its table.
     published: those of the same name share a column, and the first one's link.
 
     Raises SimulstError: a column has two verdicts on a finding.
@@ -56,6 +56,11 @@ def overview(papers: Mapping[str, Sequence[Finding]], published: Sequence[Column
             for finding in findings
         ]
         parts += [f"**{paper}**", markdown([["Finding", *heads], *rows])]
+        notes: dict[str, list[str]] = {}
+        for finding in findings:
+            if finding.note:
+                notes.setdefault(finding.note, []).append(finding.id)
+        parts += ["\n".join(f"* {', '.join(ids)}: {note}" for note, ids in notes.items())] if notes else []
     return "\n\n".join(parts)
 
 

@@ -48,6 +48,13 @@ def test_overview() -> None:
     assert {part.partition(":")[0].strip() for part in legend.split(";")} == LEGEND
 
 
+def test_notes_stand_below_the_table() -> None:
+    """A note of several findings stands there once."""
+    noted = [replace(finding, note="the same." if n != 1 else "") for n, finding in enumerate(FINDINGS[:3])]
+    page = overview({"P": noted, "Q": FINDINGS[3:]}, [])
+    assert page.count("the same.") == 1 and "* X0, X2: the same." in page.partition("**Q**")[0]
+
+
 def test_two_verdicts_in_one_column() -> None:
     twice = [Column("mini en-de", f"mini.md#{part}", verdicts(VERDICTS[:1])) for part in "ab"]
     with pytest.raises(SimulstError, match=r"mini\.md#b: a second verdict on X0 for mini en-de; name another 'column'"):
