@@ -3,9 +3,9 @@
     python benchmarks/paper_scale.py conf/train/paper_c_st.yaml [--steps 20] [--seconds 4] [--utterances 2]
     python benchmarks/paper_scale.py conf/train/paper_a_st.yaml [--steps 5] [--seconds 3] [--utterances 1]
 
-Weights are random, of the shape that the configuration or the released models have; the audio is noise, and the texts are
-random. ESPnet's own trainer trains ESPnet's models, the library's trainer those of Hugging Face's, as `simulst train` has
-them. Then two utterances are decoded by local agreement. The last line is JSON:
+Weights are random, of the shape that the configuration or the released models have; the audio is noise, and the texts
+are random. ESPnet's own trainer trains ESPnet's models, the library's those of Hugging Face's, as `simulst train` does.
+Then two utterances are decoded by local agreement. The last line is JSON:
 
     million             weights of the model; trained: those that are trained
     training_GiB        the most memory of the training, with Adam's state and the program's own (baseline_GiB)
@@ -122,7 +122,9 @@ def run_espnet(config: Path, conf: dict[str, Any], steps: int, seconds: float, u
         options = write_corpus(folder, steps * utterances, seconds, pieces)
         recognition = "ctc_weight" in conf["model_conf"]
         options |= {"--text": "lc.rm.en" if recognition else "tc.de", "--config": str(config)}
-        options |= {"--task": "asr"} if recognition else {"--source-text": "lc.rm.en", "--source-tokens": options["--tokens"]}
+        options |= (
+            {"--task": "asr"} if recognition else {"--source-text": "lc.rm.en", "--source-tokens": options["--tokens"]}
+        )
         command = [sys.executable, "-m", "simulst", "train"]
         given = [word for pair in options.items() for word in pair]
         extra = ["--", "--batch_type", "unsorted", "--batch_size", str(utterances), "--num_workers", "0"]

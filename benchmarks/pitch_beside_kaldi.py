@@ -3,8 +3,8 @@
     pip install kaldi-native-fbank==1.23.0      # has Kaldi's pitch; nothing else here needs it
     python benchmarks/pitch_beside_kaldi.py --data egs/mini/data/en-de/dev [--limit 50]
 
-A frame is voiced if both find a correlation of at least 0.7 between periods. Kaldi's frames are centred half a hop later,
-and it looks for the best path through all frames. The last line is JSON:
+A frame is voiced if both find a correlation of at least 0.7 between periods. Kaldi's frames are centred half a hop
+later, and it looks for the best path through all frames. The last line is JSON:
 
     voiced          share of frames that both call voiced; agree: share of frames with the same verdict of both
     within_2, within_5, within_20    share of the voiced frames whose pitches differ by at most 2, 5 and 20 %

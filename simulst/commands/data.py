@@ -194,9 +194,7 @@ def tsv(tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choic
 @click.option("--out", required=True, type=PATH, help="Data directory to write.")
 @click.option("--also", multiple=True, type=PATH, help="Folder of another corpus, with PAIR/SPLIT in it (repeatable).")
 @force_option("Write the data directory again.")
-def combine(
-    pairs: tuple[str, ...], data: Path, split: str, out: Path, also: tuple[Path, ...], force: bool
-) -> None:
+def combine(pairs: tuple[str, ...], data: Path, split: str, out: Path, also: tuple[Path, ...], force: bool) -> None:
     """Combine several language pairs for a multilingual model, or several corpora."""
     from simulst.data.combine import combine_pairs
 

@@ -193,7 +193,11 @@ def average(
 @click.option("--valid", "valid_dirs", required=True, multiple=True, type=PATH, help="Development data directory.")
 @click.option("--out", required=True, type=PATH, help="Folder of the training.")
 @click.option(
-    "--ngpu", default=1, show_default=True, type=click.IntRange(1), help="GPUs to train on; with 1, a GPU if there is one."
+    "--ngpu",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="GPUs to train on; with 1, a GPU if there is one.",
 )
 @force_option("Delete the training in --out, and begin again.")
 def finetune(

@@ -72,6 +72,8 @@ def _folders(data: Path, pairs: Sequence[str], split: str, also: Sequence[Path])
             raise SimulstError(f"{corpus}: two corpora are called {name}; rename one of the folders.")
         here = [pair for pair in pairs if (corpus / pair / split).is_dir()]
         if not here:
-            raise SimulstError(f"{corpus}: has no {' or '.join(f'{pair}/{split}' for pair in pairs)}; name another folder.")
+            raise SimulstError(
+                f"{corpus}: has no {' or '.join(f'{pair}/{split}' for pair in pairs)}; name another folder."
+            )
         found += [(f"{name}-{pair}", pair, corpus / pair / split) for pair in here]
     return found

@@ -188,7 +188,7 @@ class Trainer:
             tqdm.write(f"epoch {number}: loss {train_loss:.4f}, held out {valid_loss:.4f} (best: epoch {self._best()})")
 
     def scores(self) -> dict[str, Any]:
-        """Scores of the best predictor on the held-out prefixes, with "epoch", the best one, and "epochs", all losses."""
+        """Scores of the best predictor on the held-out prefixes; "epoch": the best one; "epochs": all losses."""
         found = scores_on(load_predictor(self.out / PREDICTOR).to(self.device), self.valid.corpus)
         return {"epoch": self._best(), **found, "epochs": self.epochs}
 

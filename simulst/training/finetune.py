@@ -174,9 +174,7 @@ def _one_of_several(number: int, work: Work, processes: int, port: int, failed: 
             options, _ = read_options(work.config)
             architecture = _read(work.model, options, work.config)
             heard, held_out = read_parts(work.train), read_parts(work.valid)
-            batches = _batches(
-                architecture, work.train, heard, options, options.seed, share=(number, processes)
-            )
+            batches = _batches(architecture, work.train, heard, options, options.seed, share=(number, processes))
             dev = _batches(architecture, work.valid, held_out, options, None)
             from simulst.training.trainer import train_epochs
 

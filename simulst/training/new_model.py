@@ -22,7 +22,9 @@ from simulst.models.huggingface.folder import find_folder
 from simulst.models.huggingface.loading import NO_CODE, quiet, read_part, read_tokenizer, read_weights
 from simulst.training.freezing import change_settings
 
-NEW_LAYERS = re.compile("cross_?att|encoder_attn|adapter|masked_spec_embed|relative_")  # those that a part may get at random
+NEW_LAYERS = re.compile(
+    "cross_?att|encoder_attn|adapter|masked_spec_embed|relative_"
+)  # those that a part may get at random
 TOKENS = ("<s>", "<pad>", "</s>", "<unk>")  # with mBART's numbers
 
 
@@ -188,5 +190,8 @@ def learn_pieces(texts: Iterable[str], size: int, special: Sequence[str]) -> Any
     trainer = trainers.UnigramTrainer(
         vocab_size=size, special_tokens=list(special), unk_token="<unk>", show_progress=False
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    try:
+        tokenizer.train_from_iterator(texts, trainer)
+    except Exception as error:  # the library's own kind has no name
+        raise SimulstError(f"pieces: {size} are too few for the texts ({first_line(error)}); give more.") from error
     return tokenizer

@@ -331,6 +331,8 @@ VALUES = {
     "beam": 2,
     "unit": 280,
     "writes": 1,
+    "wait_beam": 1,
+    "ratio": 1.6,
     "name": "a",
     "k": [3],
     "trained_waits": [3],

@@ -54,7 +54,9 @@ def test_our_own() -> None:
     ],
 )
 def test_our_sweeps_have_the_runs(name: str, sweeps: list[str]) -> None:
-    labels = {decoding.label for sweep in sweeps for decoding in load_sweep(ROOT / sweep, {"guide": "m", "ratio": None})}
+    labels = {
+        decoding.label for sweep in sweeps for decoding in load_sweep(ROOT / sweep, {"guide": "m", "ratio": None})
+    }
     [findings] = load_findings([ROOT / f"conf/findings/{name}.yaml"]).values()
     for finding in findings:
         for pattern in (*finding.a, *finding.b):

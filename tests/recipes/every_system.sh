@@ -45,7 +45,7 @@ conf["new_model"] = {
         "model_type": "mbart", "d_model": 32, "decoder_layers": 1, "decoder_attention_heads": 2, "decoder_ffn_dim": 64,
         "max_position_embeddings": 100,
     },
-    "pieces": 100,
+    "pieces": 400,
 }
 yaml.safe_dump(conf, open(sys.argv[2], "w"))
 END

@@ -258,9 +258,7 @@ def test_offline_models_have_their_own_tokens(noted: Path) -> None:
         "--out data/en-de/speeds-1.0/shared_tokens --size 20000 --kind bpe"
     )
     trainings = [line for line in lines["must_c"] if line.startswith(("simulst train espnet", "simulst prefix pairs"))]
-    assert {*re.findall(r"tokens (data\S+)", "".join(trainings))} == {
-        "data/en-de/speeds-1.0/shared_tokens"
-    }
+    assert {*re.findall(r"tokens (data\S+)", "".join(trainings))} == {"data/en-de/speeds-1.0/shared_tokens"}
 
 
 def test_models_of_several_pairs_have_sections_of_their_own(noted: Path) -> None:

@@ -98,9 +98,7 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return write
 
 
-def run(
-    corpus: Path, model: Path | None, out: str, pair: str = "en-de", processes: int = 1, **options: Any
-) -> Path:
+def run(corpus: Path, model: Path | None, out: str, pair: str = "en-de", processes: int = 1, **options: Any) -> Path:
     config = corpus.with_name("config.yaml")
     config.write_text(yaml.safe_dump({**SMALL, **options}))
     parts = [Part(pair, corpus)]
@@ -375,6 +373,7 @@ def test_a_model_from_scratch(corpus: Path, capsys: pytest.CaptureFixture[str]) 
         ({"encoder": {"model_type": "mbort"}}, "config.yaml: 'encoder': model_type cannot be read"),
         ({"extractor": {"feature_extractor_type": "None"}}, "no feature extractor for an encoder of type"),
         ({"pieces": 3}, "'pieces': Input should be greater than or equal to 10"),
+        ({"pieces": 10}, "pieces: 10 are too few for the texts"),
     ]
     for change, message in wrong:
         config.write_text(yaml.safe_dump({**SMALL, "new_model": {**new, **change}}))

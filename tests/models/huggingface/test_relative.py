@@ -58,7 +58,9 @@ def test_the_formula() -> None:
         for weight in attention.parameters():
             weight.normal_(0, 0.3)
         x = torch.randn(5, 16)
-        query, key, value = (part(x).unflatten(1, (2, 8)) for part in (attention.q_proj, attention.k_proj, attention.v_proj))
+        query, key, value = (
+            part(x).unflatten(1, (2, 8)) for part in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
         expected = torch.zeros(5, 2, 8)
         for i in range(5):
             scores = torch.zeros(2, 5)
