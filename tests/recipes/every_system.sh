@@ -70,7 +70,7 @@ for system in $systems; do
             if [ $system = d_ja ]; then waits=5 pair=en-ja pieces=500; fi
             must_c /paper_d.sh $pair --prefix-pieces $pieces --model-options "$sizes" --asr-options "$short" --offline-options "$short" \
                 --prefix-options "$short" --wait-options "$short" --ratios "none 5000" --trained-waits $waits --prefix-beam 2 \
-                --predictor-model "--mels 8 --channels 2 --embedding 4 --hidden 4 --max-epochs 1" --pieces $pieces --source-pieces 80 ;;
+                --predictor-model "--mels 8 --channels 2 --embedding 4 --hidden 4 --max-epochs 1" --pieces 300 --source-pieces 80 ;;
         model_a) must_c /extras/model_a.sh en-de "${espnet[@]}" --train-options "$short" --asr-options "$short" ;;
         wavlm)
             shrink conf/train/paper_c_offline.yaml "$folder/wavlm.yaml"
