@@ -16,7 +16,7 @@ export OMP_NUM_THREADS=1 PATH=$PWD/.venv/bin:$PATH
 
 sizes="--encoder_conf num_blocks=2 --encoder_conf output_size=32 --encoder_conf linear_units=64 --encoder_conf attention_heads=4"
 sizes+=" --decoder_conf linear_units=64 --decoder_conf num_blocks=1 --decoder_conf attention_heads=4"
-short="--max_epoch 2 --batch_type unsorted --batch_size 10 --accum_grad 1 --num_workers 0 --use_matplotlib false"
+short="--max_epoch 2 --batch_type numel --batch_bins 1000000 --accum_grad 1 --num_workers 0 --use_matplotlib false"
 recurrent="--encoder_conf num_layers=1 --encoder_conf hidden_size=16 --encoder_conf output_size=16 --decoder_conf num_layers=1"
 recurrent+=" --decoder_conf hidden_size=16"
 common=(--limits "--limit 2" --jobs 1)
