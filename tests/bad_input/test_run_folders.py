@@ -109,7 +109,10 @@ REPORTS = [
     ),
     *table(
         "simulst choose run --metric LAAL",
-        ("--metric LongYAAL", "run: its scores have no 'LongYAAL'; choose from AL, LAAL"),
+        (
+            "--metric LongYAAL",
+            "run: its scores have no 'LongYAAL', as they are of single sentences ... choose from AL, LAAL",
+        ),
         ("--metric unit", "run: its scores have no 'unit'; choose from AL, LAAL"),
         ("--metric AP", "--metric AP: a share, and a regime is in ms; choose another lag"),
         ("--regimes 2000", "'2000' is no regime; write the lowest and the highest lag in ms, such as 0-2000"),
@@ -152,7 +155,7 @@ REPORTS = [
             "t.json: below a, b, a row has another number of cells",
             written("t.json", '[{"head": ["a", "b"], "rows": [[1]]}]'),
         ),
-        ("--text nowhere.txt", "File 'nowhere.txt' does not exist", lambda: None, 2),
+        ("--text nowhere.txt", "nowhere.txt: cannot be used (No such file or directory)"),
         ("--equal-texts", "has not two offline runs"),
         ("--publish nowhere", "nowhere: not the folder of simulst, as it has no egs/mini"),
     ),

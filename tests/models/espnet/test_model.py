@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
@@ -38,7 +39,7 @@ from simulst.models.registry import digest_of_weights
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline
 from simulst.policy.stop import MaxTokens
-from simulst.search import BeamSearch, JointBeamSearch
+from simulst.search import LENGTH_RATIO, BeamSearch, JointBeamSearch
 from simulst.stream import Stream
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
@@ -670,10 +671,12 @@ def test_loading_needs_no_espnet_task(experiments: Any) -> None:
 
 def test_weights_of_the_search_that_were_chosen_on_dev(copy: Path) -> None:
     model = load_model(copy)
-    assert model.session("en", "de").default_search == JointBeamSearch()
+    usual = JointBeamSearch(max_length_ratio=LENGTH_RATIO)
+    assert model.session("en", "de").default_search == usual
     before = digest_of_weights(copy, {})
     (copy / "search.yaml").write_text("ctc_weight: 0.1\nlength_bonus: 1.0\n")
-    assert load_model(copy).session("en", "de").default_search == JointBeamSearch(ctc_weight=0.1, length_bonus=1.0)
+    chosen = replace(usual, ctc_weight=0.1, length_bonus=1.0)
+    assert load_model(copy).session("en", "de").default_search == chosen
     assert digest_of_weights(copy, {}) != before
     for text, message in (
         ("ctc_weight: 2\n", r"search\.yaml: search: ctc_weight is 2; give 0"),
