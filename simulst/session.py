@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -175,6 +175,13 @@ class Session(ABC):
         """The length (samples) at which the encoder will have written `count` more blocks than now.
 
         It is called only if the session gives `Need.BLOCKS`.
+        """
+        raise NotImplementedError
+
+    def end_times(self, tokens: Tokens) -> Sequence[float]:
+        """When each token of the window had been spoken, in seconds of source. `tokens` has none that left the window.
+
+        It is called only if the session gives `Need.END_TIMES`.
         """
         raise NotImplementedError
 

@@ -10,7 +10,9 @@ Words leave the loop once they are whole; what has left it never changes.
 
 from __future__ import annotations
 
+import bisect
 import functools
+import itertools
 import logging
 import math
 from abc import ABC, abstractmethod
@@ -31,7 +33,7 @@ from simulst.policy.late import Pace
 from simulst.search import SearchOptions
 from simulst.search.calls import Steps, run_alone
 from simulst.session import Session
-from simulst.words import Words
+from simulst.words import CUT, Words
 
 logger = logging.getLogger(__name__)
 
@@ -140,6 +142,7 @@ class Stream(Pushed):
     pace: how far computation is behind, of the whole stream that this one is a part of. None: of this one.
     begin_ms: where this part begins in the whole stream.
     load_model: loads other models, for the policies that need one.
+    timed: whether `spoken_ms` is asked for once the stream has ended. Finding these times is not part of its lag.
 
     Raises SimulstError: the configuration needs something that the model does not have; a policy can't be opened.
     """
@@ -154,9 +157,12 @@ class Stream(Pushed):
     pace: Pace | None = None
     begin_ms: float = 0.0
     load_model: Callable[..., Any] | None = None
+    timed: bool = False
 
     def __post_init__(self) -> None:
         self.meter = self.session.meter
+        self.timed = self.timed and Need.END_TIMES in self.session.gives
+        self._ends: list[float] = []  # seconds, of the committed tokens that have left the window, if `timed`
         usual = self.session.default_search
         self._search: SearchOptions = (self.decoding.search or usual).filled(usual, self.session.gives)
         self.decoding.check(self._search, self.session.gives)
@@ -208,6 +214,23 @@ class Stream(Pushed):
         whole, written = self._words.plain(self.best), self.committed_text
         # A tokeniser may write the same tokens in another way once others follow; then nothing is known of the rest.
         return whole[len(written) :] if whole.startswith(written) else ""
+
+    @property
+    def spoken_ms(self) -> list[tuple[float, float]] | None:
+        """When each word was spoken: first and last ms. None: the stream is not `timed`, or the model can't tell.
+
+        A word begins where the one before it ends.
+        """
+        if not self.timed:
+            return None
+        known = len(self._ends)
+        lengths = [len(self._words.plain(self._committed[:end]).rstrip(CUT)) for end in range(1, known + 1)]
+        ends, seconds = [], 0.0
+        for written in itertools.accumulate(len(word.text) for word in self.emissions):
+            place = min(bisect.bisect_left(lengths, written), known - 1)  # the token with which the word is whole
+            seconds = max(seconds, self._ends[place]) if known else seconds
+            ends.append(seconds * 1000)
+        return list(itertools.pairwise([0.0, *ends]))
 
     def _take_in(self, samples: np.ndarray, finished: bool) -> Steps[None]:
         # `concatenate` always copies, so the caller may reuse its buffer.
@@ -290,6 +313,15 @@ class Stream(Pushed):
             self._committed = max(found.best, self._committed, key=len)
         self._best = self._committed
         self._write(final=True)
+        self._ends += self._end_times()
+
+    def _end_times(self) -> list[float]:
+        """Of the committed tokens in the window, if they are asked for: seconds."""
+        tokens = self._committed[self.session.evicted :]
+        if not (self.timed and tokens):
+            return []
+        with self.meter.uncounted():
+            return list(self.session.end_times(tokens))
 
     def _make_room(self) -> None:
         """Move a full window, or if SEGMENT says so one whose text ended while speech goes on.
@@ -304,11 +336,13 @@ class Stream(Pushed):
         spoken = self.session.spoken(self._best)
         self._check_kept(spoken)
         self._committed = max(spoken, self._committed, key=len)
+        ends = self._end_times()
         if full:
             self.session.slide(self._committed)
         else:
             self.session.restart(self._committed, self._since)
             self._since = self.session.length
+        self._ends += ends[: self.session.evicted - len(self._ends)]
 
     def _write(self, final: bool = False) -> None:
         words = self._words.write(self._committed, self.decoding.commit.ends_word, final)

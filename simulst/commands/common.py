@@ -120,6 +120,16 @@ jobs_option = click.option(
 )
 
 
+model_folder_option = click.option(
+    "--model", required=True, type=click.Path(), help="Model folder, or your package.module:Class."
+)
+context_options = together(
+    model_option,
+    unit_option,
+    click.option("--context", type=click.Path(), help="Table (TSV) of what is known of the recordings."),
+)
+
+
 def force_option(what: str) -> Callable[[F], F]:
     """The option --force. what: what it does, as a sentence."""
     return click.option("--force", is_flag=True, help=what)

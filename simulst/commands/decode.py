@@ -1,9 +1,7 @@
-"""`simulst evaluate`, `simulst sweep` and `simulst translate`: decode with a model."""
+"""`simulst evaluate` and `simulst sweep`: decode a data directory with a model."""
 
 from __future__ import annotations
 
-import dataclasses
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +10,20 @@ import click
 from simulst.commands.common import (
     Positive,
     cluster_options,
+    context_options,
     force_option,
-    model_option,
+    model_folder_option,
     source_lang_option,
     target_lang_option,
     text_option,
     together,
-    unit_option,
 )
 
-pair_options = together(
-    click.option("--model", required=True, type=click.Path(), help="Model folder, or your package.module:Class."),
-    source_lang_option,
-    target_lang_option,
-)
-context_options = together(
-    model_option,
-    unit_option,
-    click.option("--context", type=click.Path(), help="Table (TSV) of what is known of the recordings."),
-)
 run_options = together(
     click.option("--data", required=True, type=click.Path(), help="Data directory (wav.scp, text.LANG, ...)."),
-    pair_options,
+    model_folder_option,
+    source_lang_option,
+    target_lang_option,
     click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results."),
     text_option,
     context_options,
@@ -78,68 +68,6 @@ def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **opt
     folders = [(out / decoding.label, decoding) for decoding in load_sweep(decodings, parse_values(values))]
     _decode(folders, share=share, **options)
     click.echo(runs_table([folder for folder, _ in folders]))
-
-
-@click.command()
-@click.argument("audio", type=click.Path())
-@pair_options
-@click.option(
-    "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: that of conf/decode/live.yaml]."
-)
-@click.option("--realtime", is_flag=True, help="Feed the audio in real time.")
-@context_options
-def translate(
-    audio: str,
-    model: str,
-    source_lang: str,
-    target_lang: str,
-    model_options: tuple[str, ...],
-    unit: str | None,
-    context: str | None,
-    decoding: str | None,
-    realtime: bool,
-) -> None:
-    """Translate one audio file of any length.
-
-    Words are printed when they are committed. Each line begins with the seconds of audio read so far.
-    """
-    from simulst.audio.name import recording_name
-    from simulst.audio.read import load_audio
-    from simulst.audio.units import SAMPLE_RATE
-    from simulst.background import NOTHING, known_of, read_backgrounds
-    from simulst.config import LIVE, load_decoding
-    from simulst.errors import SimulstError
-    from simulst.models import load_model, parse_options
-    from simulst.policy.late import Wait
-    from simulst.streams import open_stream, skipped_steps
-
-    if decoding is not None:
-        configuration = load_decoding(decoding)
-    else:  # a file can wait
-        configuration = LIVE if realtime else dataclasses.replace(LIVE, late=Wait())
-    known = known_of(read_backgrounds(context), [recording_name(audio)]) if context else None
-    if context and known is None:
-        raise SimulstError(f"{context}: has no line for the recording '{recording_name(audio)}'; add it.")
-    samples = load_audio(audio)
-    loaded = load_model(model, **parse_options(model_options))
-    stream = open_stream(loaded, configuration, source_lang, target_lang, unit or "", background=known or NOTHING)
-    piece = SAMPLE_RATE // 10
-    started = time.monotonic()
-    for start in range(0, max(len(samples), 1), piece):
-        end = min(start + piece, len(samples))
-        if realtime:
-            time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
-        written = len(stream.emissions)
-        try:
-            stream.push(samples[start:end], finished=end == len(samples))
-        finally:  # also the last words of a stream that an error ends
-            if words := stream.emissions[written:]:
-                text = "".join(word.text for word in words).strip()
-                click.echo(f"{words[0].delay_ms / 1000:7.2f} s  {text}")
-    if not stream.emissions:
-        click.echo(f"{audio}: no words were written.", err=True)
-    if slow := skipped_steps(stream):
-        click.echo(slow, err=True)
 
 
 def _decode(

@@ -7,11 +7,11 @@ import logging
 import click
 
 from simulst import __version__
-from simulst.commands import data, decode, handover, models, prefix, rehearse, report, results, score, train
+from simulst.commands import data, decode, handover, models, prefix, rehearse, report, results, score, train, translate
 from simulst.commands.common import run_command
 
 SECTIONS = {
-    "Decode": (decode.translate, decode.evaluate, decode.sweep),
+    "Decode": (translate.translate, decode.evaluate, decode.sweep),
     "Score and compare": (
         score.score,
         score.runs,

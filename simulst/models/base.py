@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from simulst.errors import SimulstError
 from simulst.session import Model
 
@@ -33,6 +35,22 @@ class Family:
     options: type
     load: Callable[[Path, Any, int], Model]
     files: Callable[[Path, Any], tuple[Path, ...]]
+
+
+def spoken_language(model: Model, samples: np.ndarray) -> str:
+    """The language that a recording's beginning sounds like. A model tells it by a method of this name.
+
+    samples: (n,) float32, at the model's sample rate.
+
+    Raises SimulstError: the model can't tell.
+    """
+    tell = getattr(model, "spoken_language", None)
+    if tell is None:
+        raise SimulstError(
+            f"--source-lang auto: {type(model).__name__} can't tell which language is spoken; name it, such as "
+            "--source-lang es (Whisper in CTranslate2's form can tell)."
+        )
+    return str(tell(samples))
 
 
 def check_device(device: str) -> None:

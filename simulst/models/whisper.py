@@ -230,6 +230,12 @@ class Whisper:
         [found] = self._model.detect_language(ctranslate2.StorageView.from_array(states))
         return {code_of(token.strip("<|>")): p for token, p in reversed(found)}
 
+    def spoken_language(self, samples: np.ndarray) -> str:
+        """The most probable language of the first 30 s. samples: (n,) float32."""
+        window = samples[: WINDOW_SECONDS * SAMPLE_RATE]
+        found = self.languages(self.encode(window), window.size / SAMPLE_RATE)
+        return max(found, key=found.__getitem__, default="en")
+
     def text(self, tokens: Tokens) -> str:
         """Plain text. An incomplete character at the end becomes U+FFFD."""
         return self._tokenizer.decode(list(tokens), skip_special_tokens=True)

@@ -33,6 +33,13 @@ class OpenStream(Protocol):
         """First and last ms of source of each utterance that has ended; none if the stream is one utterance."""
 
     @property
+    def spoken_ms(self) -> list[tuple[float, float]] | None:
+        """When each word was spoken: first and last ms, once the stream has ended.
+
+        None: this was not asked for when it was opened, or the model can't tell.
+        """
+
+    @property
     def skipped(self) -> int:
         """How many decoding steps were left out because computation was too slow (see simulst/policy/late.py)."""
 

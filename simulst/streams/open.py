@@ -22,6 +22,7 @@ def open_stream(
     unit: str = "",
     meter: Meter | None = None,
     background: Background = NOTHING,
+    timed: bool = False,
 ) -> OpenStream:
     """Open a stream of speech in the language `source` that is translated into `target`.
 
@@ -32,6 +33,7 @@ def open_stream(
     unit: what is written at once, "word" or "char". Empty: the usual unit of the target language.
     meter: the stream's clock. Streams whose meters share a memo share work.
     background: what is known of the recording.
+    timed: whether the stream is asked for its `spoken_ms`.
 
     Raises SimulstError: the model does not have this language pair, or can't run this configuration; any error of a
         policy or model of one's own.
@@ -51,8 +53,8 @@ def open_stream(
 
     try:
         if decoding.segment.pause_seconds:
-            return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model)
-        return Stream(open_session(meter), decoding, unit, load_model=load_model)
+            return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model, timed=timed)
+        return Stream(open_session(meter), decoding, unit, load_model=load_model, timed=timed)
     except SimulstError:
         raise
     except Exception as error:  # of a model or policy that a user brought

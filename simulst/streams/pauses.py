@@ -50,6 +50,7 @@ class SegmentedStream(Pushed):
     writes: empty: an utterance's tokens and those of the reference's sentences do not correspond.
     segments: first and last ms of source of each utterance that has ended.
     load_model: loads other models, for the policies that need one.
+    timed: whether `spoken_ms` is asked for once the stream has ended.
     skipped: how many decoding steps were left out (see simulst/policy/late.py).
 
     Raises SimulstError: the model has another sample rate than the detector; the detector is missing.
@@ -64,11 +65,14 @@ class SegmentedStream(Pushed):
     writes: list[int] = field(default_factory=list)
     segments: list[tuple[float, float]] = field(default_factory=list)
     load_model: Callable[..., Any] | None = None
+    timed: bool = False
 
     def __post_init__(self) -> None:
         self._begin = 0  # number of the utterance's first sample
         self._pace = Pace()
-        rate = self._open(self.meter).session.sample_rate  # raises now if the configuration can't be decoded
+        first = self._open(self.meter)  # raises now if the configuration can't be decoded
+        rate = first.session.sample_rate
+        self._spoken: list[tuple[float, float]] | None = [] if first.timed else None
         if rate != SAMPLE_RATE:
             raise SimulstError(
                 f"segment: the detector of pauses hears audio of {SAMPLE_RATE} Hz, but the model {rate} Hz; "
@@ -88,6 +92,11 @@ class SegmentedStream(Pushed):
     @property
     def skipped(self) -> int:
         return self._pace.skipped
+
+    @property
+    def spoken_ms(self) -> list[tuple[float, float]] | None:
+        """See `Stream.spoken_ms`."""
+        return self._spoken
 
     @property
     def unstable_text(self) -> str:
@@ -117,7 +126,9 @@ class SegmentedStream(Pushed):
     def _open(self, meter: Meter) -> Stream:
         begin_ms = self._begin * 1000 / SAMPLE_RATE
         session, load = self.open_session(meter), self.load_model
-        return Stream(session, self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms, load_model=load)
+        return Stream(
+            session, self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms, load_model=load, timed=self.timed
+        )
 
     def _step(self, end: int) -> Steps[None]:
         """Hear the next chunk, up to sample `end`, and pass the samples that are known to be speech to the loop."""
@@ -183,5 +194,8 @@ class SegmentedStream(Pushed):
     def _end(self, utterance: Stream) -> Steps[None]:
         """Decode an utterance to its end."""
         yield from self._give(utterance, np.zeros(0, dtype=np.float32), finished=True)
+        if self._spoken is not None:
+            begin_ms = utterance.begin_ms
+            self._spoken += [(begin_ms + begin, begin_ms + end) for begin, end in utterance.spoken_ms or ()]
         self.segments.append((self._begin * 1000 / SAMPLE_RATE, self._given * 1000 / SAMPLE_RATE))
         self._utterance = None

@@ -16,6 +16,7 @@ from simulst.config import Decoding
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.meter import Meter
+from simulst.models.base import spoken_language
 from simulst.models.cascade.sentences import split_sentences
 from simulst.models.cascade.settings import Settings
 from simulst.models.cascade.translators import Opener, Past, Translation
@@ -44,6 +45,10 @@ class Cascade:
         session.languages = source, source
         stream = Stream(session, self._decoding, unit_of(source), load_model=load_model)
         return CascadeSession(stream, translation, self._settings, meter)
+
+    def spoken_language(self, samples: np.ndarray) -> str:
+        """As the recogniser hears it. Raises SimulstError: it can't tell."""
+        return spoken_language(self._recogniser, samples)
 
 
 class CascadeSession(Session):

@@ -1,0 +1,210 @@
+"""`simulst translate`: recordings to text, as they are heard, and to files of subtitles."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simulst.commands.common import PATH, Positive, context_options, model_folder_option, target_lang_option, together
+from simulst.errors import SimulstError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simulst.streams import OpenStream
+    from simulst.subtitles import Layout
+
+KINDS = ("srt", "vtt", "json")
+layout_options = together(
+    click.option(
+        "--line-length",
+        default=42,
+        show_default=True,
+        type=click.IntRange(2),
+        help="Columns of a line of subtitles, of which there are two; a Chinese character takes two columns.",
+    ),
+    click.option(
+        "--reading-speed",
+        default=17.0,
+        show_default=True,
+        type=Positive(),
+        help="Columns a second; a cue stays so long if the next one leaves it time.",
+    ),
+    click.option(
+        "--cue-seconds",
+        nargs=2,
+        default=(1.0, 7.0),
+        show_default=True,
+        type=Positive(),
+        help="Shortest and longest time for which a cue is shown.",
+    ),
+)
+
+
+@click.command()
+@click.argument("audio", nargs=-1, required=True, type=click.Path())
+@model_folder_option
+@click.option("--source-lang", required=True, help="Source language (speech), such as es; auto: the model tells it.")
+@target_lang_option
+@click.option(
+    "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: that of conf/decode/live.yaml]."
+)
+@click.option("--realtime", is_flag=True, help="Feed the audio in real time.")
+@click.option("--srt", type=PATH, help="Subtitles: a file or, for several recordings, a folder.")
+@click.option("--vtt", type=PATH, help="The same as WebVTT.")
+@click.option("--json", type=PATH, help="The same as JSON, with the time of each word.")
+@layout_options
+@context_options
+def translate(
+    audio: tuple[str, ...],
+    model: str,
+    source_lang: str,
+    target_lang: str,
+    decoding: str | None,
+    realtime: bool,
+    line_length: int,
+    reading_speed: float,
+    cue_seconds: tuple[float, float],
+    model_options: tuple[str, ...],
+    unit: str | None,
+    context: str | None,
+    **places: Path | None,
+) -> None:
+    """Translate audio files or films of any length.
+
+    Words are printed when they are committed. Each line begins with the seconds of audio read so far.
+    """
+    from simulst.audio.name import recording_name
+    from simulst.audio.read import load_audio
+    from simulst.background import NOTHING, known_of, read_backgrounds
+    from simulst.config import LIVE, load_decoding
+    from simulst.languages import code_of
+    from simulst.models import load_model, parse_options
+    from simulst.models.base import spoken_language
+    from simulst.policy.late import Wait
+    from simulst.streams import open_stream
+    from simulst.subtitles import Layout
+
+    if cue_seconds[0] > cue_seconds[1]:
+        raise click.UsageError("--cue-seconds: the shortest time comes first, then the longest.")
+    layout = Layout(line_length, reading_speed, *cue_seconds)
+    files = {file: _subtitle_files(file, audio, places) for file in audio}
+    if decoding is not None:
+        configuration = load_decoding(decoding)
+    else:  # a file can wait
+        configuration = LIVE if realtime else dataclasses.replace(LIVE, late=Wait())
+    table = read_backgrounds(context) if context else None
+    known = {}
+    for file in audio:
+        known[file] = known_of(table, [recording_name(file)]) if table is not None else NOTHING
+        if known[file] is None:
+            raise SimulstError(f"{context}: has no line for the recording '{recording_name(file)}'; add it.")
+    if source_lang != "auto":
+        code_of(source_lang)
+    loaded = load_model(model, **parse_options(model_options))
+    failed = []
+    for file in audio:
+        if len(audio) > 1:
+            click.echo(f"{file}:")
+        try:
+            samples = load_audio(file)
+            spoken = source_lang
+            if source_lang == "auto":
+                spoken = spoken_language(loaded, samples)
+                click.echo(f"{file}: sounds like '{spoken}'.", err=True)
+            background = known[file] or NOTHING
+            timed = bool(files[file])
+            stream = open_stream(
+                loaded, configuration, spoken, target_lang, unit or "", background=background, timed=timed
+            )
+            _listen(stream, samples, file, realtime)
+            _write(stream, files[file], layout, {"audio": file, "source_lang": spoken, "target_lang": target_lang})
+        except SimulstError as error:
+            if len(audio) == 1:
+                raise
+            failed.append(file)
+            click.echo(str(error) if str(error).startswith(file) else f"{file}: {error}", err=True)
+    if failed:
+        raise SimulstError(f"{len(failed)} of {len(audio)} recordings failed: {', '.join(failed)}; see above.")
+
+
+def _subtitle_files(file: str, audio: tuple[str, ...], places: dict[str, Path | None]) -> dict[str, Path]:
+    """Kind → the file to write for a recording. Folders are made here, before anything is decoded.
+
+    Raises SimulstError: two recordings, or a recording and its subtitles, are one file.
+    """
+    from simulst.audio.name import recording_name
+
+    found = {}
+    for kind, place in places.items():
+        if place is None:
+            continue
+        if len(audio) > 1:
+            place.mkdir(parents=True, exist_ok=True)
+        elif not place.is_dir():
+            place.parent.mkdir(parents=True, exist_ok=True)
+        found[kind] = place / f"{recording_name(file)}.{kind}" if place.is_dir() else place
+        same = [other for other in audio if recording_name(other) == recording_name(file)]
+        if len(same) > 1:
+            raise SimulstError(f"--{kind}: {same[0]} and {same[1]} would have one file; translate one after the other.")
+        if any(found[kind].resolve() == Path(other).resolve() for other in audio):
+            raise SimulstError(f"--{kind}: {found[kind]} is a recording; name the file of subtitles.")
+    if len(set(found.values())) < len(found):
+        raise SimulstError("--srt, --vtt and --json name the same file; give each one of its own.")
+    return found
+
+
+def _listen(stream: OpenStream, samples: np.ndarray, file: str, realtime: bool) -> None:
+    """Decode a recording and print its words. A terminal also shows how far it is."""
+    from tqdm import tqdm
+
+    from simulst.audio.units import SAMPLE_RATE
+    from simulst.streams import skipped_steps
+
+    piece = SAMPLE_RATE // 10
+    started = time.monotonic()
+    form = "{desc}: {percentage:3.0f}% |{bar}| {n:.0f} of {total:.0f} s [{elapsed}<{remaining}]"
+    seconds, name = len(samples) / SAMPLE_RATE, Path(file).name
+    with tqdm(total=seconds, desc=name, disable=None, bar_format=form, leave=False) as bar:
+        for start in range(0, max(len(samples), 1), piece):
+            end = min(start + piece, len(samples))
+            if realtime:
+                time.sleep(max(0.0, end / SAMPLE_RATE - (time.monotonic() - started)))
+            written = len(stream.emissions)
+            try:
+                stream.push(samples[start:end], finished=end == len(samples))
+            finally:  # also the last words of a stream that an error ends
+                if words := stream.emissions[written:]:
+                    text = "".join(word.text for word in words).strip()
+                    tqdm.write(f"{words[0].delay_ms / 1000:7.2f} s  {text}", file=sys.stdout)
+                    sys.stdout.flush()
+            bar.update((end - start) / SAMPLE_RATE)
+    if not stream.emissions:
+        click.echo(f"{file}: no words were written.", err=True)
+    if slow := skipped_steps(stream):
+        click.echo(slow, err=True)
+
+
+def _write(stream: OpenStream, files: dict[str, Path], layout: Layout, about: dict[str, Any]) -> None:
+    """Write subtitles of a stream that has ended, and say where their times are from if the model can't tell them."""
+    from simulst.files.folder import write_atomically
+    from simulst.subtitles import as_json, as_srt, as_vtt, cues_of, spoken_words, written_words
+
+    if not files:
+        return
+    spoken = stream.spoken_ms
+    if spoken is None:
+        words = written_words(stream.emissions, layout.reading_speed)
+        click.echo("the model can't tell when words were spoken; cues begin when words were written.", err=True)
+    else:
+        words = spoken_words(stream.emissions, spoken)
+    cues = cues_of(words, layout)
+    about |= {"times": "written" if spoken is None else "spoken"}
+    texts = {"srt": as_srt(cues), "vtt": as_vtt(cues), "json": as_json(cues, words, about)}
+    for kind, path in files.items():
+        write_atomically(path, texts[kind])
