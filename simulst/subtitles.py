@@ -31,6 +31,7 @@ _CLOSERS = r"""["'”’»)\]」』）]*$"""
 _SENTENCE = regex.compile(r"[.!?…。！？؟।]" + _CLOSERS)
 _COMMA = regex.compile(r"[,;:–—，、；：،؛]" + _CLOSERS)
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]")
+_OVER = frozenset({"Mn", "Me"})
 _OPENERS = frozenset({"Ps", "Pi"})
 
 
@@ -80,6 +81,8 @@ def written_words(emissions: Sequence[Emission], reading_speed: float) -> list[W
 
     reading_speed: columns a second; faster if time is short.
     """
+    if not emissions:
+        return []
     groups = [(delay, list(words)) for delay, words in itertools.groupby(emissions, lambda word: word.delay_ms)]
     found = []
     for (delay, words), (following, _) in zip(groups, [*groups[1:], (math.inf, [])], strict=True):
@@ -97,7 +100,9 @@ def written_words(emissions: Sequence[Emission], reading_speed: float) -> list[W
 
 def width(text: str) -> int:
     """Columns of a text: two for a wide character, none for a mark that is written over another character."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(
+        0 if unicodedata.category(c) in _OVER else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
 
 
 @dataclass

@@ -109,7 +109,7 @@ ARGUMENTS = [
         ),
         ("--model espnet --source-lang en --target-lang fr", "espnet: the model was trained to write 'de', not 'fr'"),
     ),
-    Case("simulst translate", "Missing argument 'AUDIO'", status=2),
+    Case("simulst translate", "Missing argument 'AUDIO...'", status=2),
     Case("simulst dekode", "No such command 'dekode'", status=2),
     Case("simulst -x", "No such option '-x'", status=2),
 ]

@@ -365,6 +365,28 @@ def test_a_model_that_can_not_tell_languages_is_not_asked(whisper: Whisper) -> N
     assert whisper.languages(whisper.encode(noise(3)), 3.0) == {}
 
 
+@pytest.mark.parametrize("seconds", [0.5, 40.0])
+def test_words_have_times_within_the_audio(endless: Whisper, seconds: float) -> None:
+    stream = open_stream(endless, Decoding(Chunk(4000), Hold(4)), "es", "es", timed=True)
+    stream.push(sounds(seconds), finished=True)
+    times = [time for span in stream.spoken_ms or () for time in span]
+    assert len(times) == 2 * len(stream.emissions) > 0
+    assert times == sorted(times) and times[0] == 0 and times[-1] <= 1000 * seconds
+
+
+def test_the_language_of_a_recording(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def languages(encoded: Any, seconds: float) -> dict[str, float]:
+        asked.append(seconds)
+        return {"ja": 0.3, "es": 0.6}
+
+    monkeypatch.setattr(whisper, "languages", languages)
+    assert whisper.spoken_language(noise(40)) == "es" and asked == [30.0]
+    monkeypatch.setattr(whisper, "languages", lambda encoded, seconds: {})  # it knows English alone
+    assert whisper.spoken_language(noise(1)) == "en"
+
+
 A, B, C = (1, 2, 3, 4, 5), (1, 2, 3, 4, 6, 7), (8, 9, 10, 11)
 TRANSCRIPTION = tiny_whisper.start("es", "es")
 ENGLISH = (START[0], tiny_whisper.start("en", "en")[1], *START[2:])
