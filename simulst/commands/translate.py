@@ -83,7 +83,6 @@ def translate(
     from simulst.audio.read import load_audio
     from simulst.background import NOTHING, known_of, read_backgrounds
     from simulst.config import LIVE, load_decoding
-    from simulst.languages import code_of
     from simulst.models import load_model, parse_options
     from simulst.models.base import spoken_language
     from simulst.policy.late import Wait
@@ -104,8 +103,6 @@ def translate(
         known[file] = known_of(table, [recording_name(file)]) if table is not None else NOTHING
         if known[file] is None:
             raise SimulstError(f"{context}: has no line for the recording '{recording_name(file)}'; add it.")
-    if source_lang != "auto":
-        code_of(source_lang)
     loaded = load_model(model, **parse_options(model_options))
     failed = []
     for file in audio:
