@@ -31,6 +31,7 @@ _CLOSERS = r"""["'”’»)\]」』）]*$"""
 _SENTENCE = regex.compile(r"[.!?…。！？؟।]" + _CLOSERS)
 _COMMA = regex.compile(r"[,;:–—，、；：،؛]" + _CLOSERS)
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]")
+_NEVER_FIRST = frozenset("ーぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ々")  # of a line in Japanese
 _OVER = frozenset({"Mn", "Me"})
 _OPENERS = frozenset({"Ps", "Pi"})
 
@@ -167,7 +168,7 @@ def _belong_together(last: str, first: str) -> bool:
     Scripts without spaces may be divided before each letter, but not before a mark or closing punctuation.
     """
     category = unicodedata.category(first)
-    if category.startswith("M") or unicodedata.category(last) in _OPENERS:
+    if category.startswith("M") or first in _NEVER_FIRST or unicodedata.category(last) in _OPENERS:
         return True
     if category in _OPENERS:
         return not _UNSPACED.match(last)

@@ -121,6 +121,13 @@ def test_chinese_is_divided_by_character() -> None:
     assert all(width(line) <= 20 and line[0] not in "，。" for cue in cues for line in cue.lines)
 
 
+def test_no_line_of_japanese_begins_with_a_long_vowel() -> None:
+    text = "スーパーコンピューター"
+    cues = cues_of([Word(character, 0, 0) for character in text], Layout(line_length=4))
+    lines = [line for cue in cues for line in cue.lines]
+    assert "".join(lines) == text and not any(line[0] in "ーュ" for line in lines)
+
+
 # ---- files ----
 
 
