@@ -176,9 +176,8 @@ def run_huggingface(conf: dict[str, Any], steps: int, seconds: float, utterances
     options = FineTuning(**{**conf, "accumulate": 1, "dtype": "float32", "average": tuple(conf["average"])})
     kind = parts["encoder"].get("model_type", TYPES[parts["encoder"]["name"]])
     encoder_config = transformers.AutoConfig.for_model(kind, **SHAPES["large speech encoder"])
-    decoder_config = transformers.MBartConfig(
-        **SHAPES[parts["decoder"]["name"]], is_decoder=True, add_cross_attention=True
-    )
+    decoder_config = transformers.MBartConfig(**SHAPES[parts["decoder"]["name"]], is_decoder=True)
+    decoder_config.add_cross_attention = True
     joined = transformers.SpeechEncoderDecoderConfig.from_encoder_decoder_configs(encoder_config, decoder_config)
     change_settings(joined, settings, "settings")
     assert relative.RelativeConfig.model_type
@@ -208,7 +207,7 @@ def run_huggingface(conf: dict[str, Any], steps: int, seconds: float, utterances
             print(f"step {len(times)}: {times[-1]:.1f} s, {memory():.1f} GiB", flush=True)
 
     with tempfile.TemporaryDirectory() as out:
-        loader = DataLoader([0] * steps, collate_fn=lambda _: dict(batch))  # type: ignore[arg-type]
+        loader: Any = DataLoader([0] * steps, collate_fn=lambda _: dict(batch))  # type: ignore[arg-type]
         arguments = _arguments(options, Path(out), steps)
         Trainer(model, arguments, loader, lambda loss, count: None, options.label_smoothing, 0.0, [Timed()]).train()
     found = {

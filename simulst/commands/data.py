@@ -195,7 +195,7 @@ def tsv(tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choic
 @click.option("--also", multiple=True, type=PATH, help="Folder of another corpus, with PAIR/SPLIT in it (repeatable).")
 @force_option("Write the data directory again.")
 def combine(pairs: tuple[str, ...], data: Path, split: str, out: Path, also: tuple[Path, ...], force: bool) -> None:
-    """Combine several language pairs for a multilingual model, or several corpora."""
+    """Combine language pairs for a multilingual model, or corpora."""
     from simulst.data.combine import combine_pairs
 
     combine_pairs(data, pairs, split, out, force, also)

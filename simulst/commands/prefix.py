@@ -138,7 +138,10 @@ def predictor(
 @click.option("--predictor", required=True, type=PATH, help="The trained predictor's file, predictor.pth.")
 @click.option("--out", required=True, type=PATH, help="File for the scores (JSON).")
 def score(data: Path, prefixes: Path, predictor: Path, out: Path) -> None:
-    """Score a trained boundary predictor on prefix pairs, as in the paper's table 3 on those of tst-COMMON."""
+    """Score a boundary predictor on prefix pairs.
+
+    The paper's table 3 has those of tst-COMMON.
+    """
     from simulst.prefix.training import score
 
     _show(score(predictor, data, prefixes, out))

@@ -166,8 +166,8 @@ def _train_together(work: Work, processes: int) -> None:
 def _one_of_several(number: int, work: Work, processes: int, port: int, failed: Any) -> None:
     """One of the processes. failed: gets the sentence that ends it."""
     place = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
-    place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    os.environ.update({name: str(value) for name, value in place.items()})
+    place["MASTER_PORT"] = port
+    os.environ.update({name: str(value) for name, value in place.items()}, MASTER_ADDR="127.0.0.1")
     try:
         # The main process has printed what it read.
         with quiet(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):

@@ -66,7 +66,7 @@ class RelativeAttention(nn.Module):
             scores = scores + attention_mask
         dropout = self.dropout if self.training else 0.0
         found = F.scaled_dot_product_attention(query + self.relative_to_key, key, value, scores, dropout)
-        return self.out_proj(found.transpose(1, 2).flatten(2)), None
+        return self.out_proj(found.transpose(1, 2).flatten(2)), None  # type: ignore[operator]
 
 
 @functools.lru_cache(maxsize=2)  # all layers ask for the same
@@ -107,4 +107,4 @@ class RelativeModel(Wav2Vec2Model):
 
 AutoConfig.register(RelativeConfig.model_type, RelativeConfig)
 AutoModel.register(RelativeConfig, RelativeModel)
-FEATURE_EXTRACTOR_MAPPING.register(RelativeConfig, Wav2Vec2FeatureExtractor)
+FEATURE_EXTRACTOR_MAPPING.register(RelativeConfig, Wav2Vec2FeatureExtractor)  # type: ignore[arg-type]
