@@ -53,7 +53,7 @@ class RelativeAttention(nn.Module):
         attention_mask: (n, 1, T or 1, T), as the library makes it: false, or very low, where a key is padding.
         """
         query, key, value = (
-            part(hidden_states).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+            part(hidden_states).unflatten(2, (self.num_heads, -1)).transpose(1, 2)  # type: ignore[operator]
             for part in (self.q_proj, self.k_proj, self.v_proj)
         )
         frames, width = hidden_states.shape[1:]
