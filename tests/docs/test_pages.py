@@ -56,8 +56,7 @@ NOT_RUN = {
     },
     ("docs/iwslt.md", "tools/install.sh"): "it installs packages",
     ("docs/iwslt.md", "hf download"): "it needs the hub",
-    ("docs/iwslt.md", "simulst choose"): "it needs the recordings; tests/report/test_choose.py runs it",
-    ("docs/iwslt.md", "simulst score"): "the same; tests/metrics/test_comet.py",
+    ("docs/iwslt.md", "simulst choose"): "it needs the recordings; tests/report/test_choose.py and tests/metrics/test_comet.py run it",
     ("docs/iwslt.md", "simulst pack"): "the same; tests/handin",
     ("docs/iwslt.md", "simulst verify"): "the same",
     ("docs/new_pair.md", "tools/install.sh"): "the whole page is run by tests/recipes/test_new_pair.py",
@@ -110,7 +109,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("conf", "local", "benchmarks"):
         (folder / name).symlink_to(pages.ROOT / name)
     programs = folder / "programs"
-    for place in ("tools", "programs", ".venv/bin", "simulst/models", "egs/must_c", "exp", "data"):
+    for place in ("tools", "programs", ".venv/bin", "simulst/models", "egs/must_c", "egs/iwslt", "exp", "data"):
         (folder / place).mkdir(parents=True)
     for path in [*(folder / name for name in SCRIPTS), *(programs / name for name in PROGRAMS)]:
         path.write_text(NOTE)
