@@ -248,8 +248,8 @@ def test_iwslt_packs_what_was_chosen_and_verifies_it(noted: Path) -> None:
         f"simulst pack {chosen} --out exp/handin --contact A B",
         "simulst verify exp/handin data/organisers",
     ]
-    options = ["--choices", "exp/m", "--contact", "A", "--pack-options", "--device cuda", "--recordings", "/r", "--force"]
-    assert called(noted, "iwslt/extras/pack", *options) == [
+    options = ["--choices", "exp/m", "--contact", "A", "--pack-options", "--device cuda", "--recordings", "/r"]
+    assert called(noted, "iwslt/extras/pack", *options, "--force") == [
         "simulst pack exp/m/en-de-mcif/chosen/0-2000.yaml --out exp/handin --contact A --device cuda --force",
         "simulst verify exp/handin /r",
     ]
