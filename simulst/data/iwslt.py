@@ -26,7 +26,7 @@ import soundfile
 
 from simulst.audio.heard import digest_of_beginning
 from simulst.audio.name import SUFFIXES, recording_name
-from simulst.audio.read import load_audio, write_wav
+from simulst.audio.read import as_int16, load_audio, write_wav
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.wav_header import read_header
 from simulst.background import ALL, Background, read_backgrounds, table_of_backgrounds
@@ -210,7 +210,7 @@ def _write(part: Path, out: Path, talks: Talks, known: Mapping[str, Background])
         else:
             places[name] = f"wav/{name}.wav"
             (part / "wav").mkdir(exist_ok=True)
-            write_wav(part / places[name], samples)
+            write_wav(part / places[name], as_int16(samples))  # as pack and verify hear the file
             samples = load_audio(part / places[name])
         beginnings[name] = digest_of_beginning(samples)
     write_table(part / "wav.scp", places.items())

@@ -19,6 +19,7 @@ from simulst.data.datadir import read_data_dir, read_table
 from simulst.data.iwslt import Layout, prepare_iwslt
 from simulst.data.segmentation import read_segmentation
 from simulst.errors import SimulstError
+from simulst.handin.check import digest_of_audio
 
 RATE = 16000
 SECONDS = {"zoo": 3, "art": 2, "bee": 2}
@@ -67,6 +68,14 @@ def test_a_folder_of_the_organisers(folder: Path, tmp_path: Path) -> None:
         assert (info.format, info.subtype, info.channels, info.samplerate) == ("WAV", "PCM_16", 1, RATE)
         assert (out / name).resolve() == utterance.wav.resolve()
     assert not (out / "context.tsv").exists()
+
+
+def test_recordings_are_those_that_a_hand_in_names(folder: Path, tmp_path: Path) -> None:
+    """Films and other files, too: verify gets the organisers' recordings, and pack those of the data directory."""
+    prepare_iwslt(folder, tmp_path / "data")
+    for utterance in read_data_dir(tmp_path / "data", "en"):
+        [given] = (folder / "audio").glob(f"{utterance.name}.*")
+        assert digest_of_audio(utterance.wav) == digest_of_audio(given), given
 
 
 def test_the_sound_of_a_film_is_in_its_place(folder: Path, tmp_path: Path) -> None:

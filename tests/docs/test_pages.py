@@ -48,23 +48,19 @@ from simulst.session import Model
 from simulst.streams import open_stream
 from speech import espeak
 
-SHARED_TASK = ("simulst score", "simulstream_", "python -m simulstream", "type: simul")
 NOT_RUN = {
     ("README.md", "./test.sh"): "it runs this test",
     **{
-        (page, begin): "tests/serve and tests/metrics/test_longform.py run these programs"
-        for page, begins in {"README.md": ("simulst score", "simulstream_"), "docs/simulstream.md": SHARED_TASK}.items()
-        for begin in begins
+        ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"
+        for begin in ("simulst score", "simulstream_", "python -m simulstream", "type: simul")
     },
+    ("docs/iwslt.md", "tools/install.sh"): "it installs packages",
+    ("docs/iwslt.md", "hf download"): "it needs the hub",
+    ("docs/iwslt.md", "simulst choose"): "it needs the recordings; tests/report/test_choose.py runs it",
+    ("docs/iwslt.md", "simulst pack"): "the same; tests/handin",
+    ("docs/iwslt.md", "simulst verify"): "the same",
     ("docs/new_pair.md", "tools/install.sh"): "the whole page is run by tests/recipes/test_new_pair.py",
     ("docs/decoding.md", "simuleval --agent"): "tests/serve/test_simuleval.py runs SimulEval with our agent",
-    (
-        "docs/models.md",
-        "simulst translate speech.wav --model egs/prompts/models/whisper-base-hf",
-    ): "the model is written by the line above; tests/models/huggingface runs such models",
-    ("docs/models.md", "python -m zipfile"): "the zip needs a training",
-    ("docs/models.md", "hf auth login"): "it needs an account",
-    ("docs/models.md", "hf upload"): "the same",
     ("docs/models.md", "simulst translate talk.wav --model openai"): "it needs the hub",
     ("docs/huggingface.md", "simulst translate talk.wav --model facebook"): "it needs the hub",
     ("docs/huggingface.md", "simulst translate talk.wav --model exp/finetuned/ct2"): "the lines above it train it",
@@ -113,7 +109,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("conf", "local", "benchmarks"):
         (folder / name).symlink_to(pages.ROOT / name)
     programs = folder / "programs"
-    for place in ("tools", "programs", ".venv/bin", "simulst/models", "egs/must_c", "exp", "data"):
+    for place in ("tools", "programs", ".venv/bin", "simulst/models", "egs/must_c", "egs/iwslt", "exp", "data"):
         (folder / place).mkdir(parents=True)
     for path in [*(folder / name for name in SCRIPTS), *(programs / name for name in PROGRAMS)]:
         path.write_text(NOTE)
@@ -189,6 +185,8 @@ def test_commands(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> 
         for folder, program, *arguments in called(block.text, here):
             command = " ".join([program, *arguments])
             if not_run(page, command):
+                if program == "simulst":
+                    check_simulst_options(command)
                 continue
             if program == "simulst" and isinstance(main.commands.get(arguments[0]), click.Group):
                 check_simulst_options(command)
@@ -307,7 +305,7 @@ def all_options() -> set[str]:
         if os.access(pages.ROOT / "egs" / script, os.X_OK)
     ]
     found = {option for recipe in recipes for option in options(recipe_help(recipe))}
-    files = tracked.files("benchmarks/*.py", "egs/*/local/*.py", "run.sh")
+    files = tracked.files("benchmarks/*.py", "egs/*/local/*.py", "run.sh", "tools/install.sh")
     found |= {
         f"--{name}" for name in re.findall(r"^option (\w+)", pages.read("egs/TEMPLATE/tsv/corpus.sh"), re.MULTILINE)
     }

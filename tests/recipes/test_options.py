@@ -240,6 +240,25 @@ def test_iwslt_makes_its_own_small_folder_or_takes_the_organisers(noted: Path) -
     assert "../../conf/published/iwslt2026_en-ja.yaml: no such file, so no published figures are drawn" in given
 
 
+def test_iwslt_packs_what_was_chosen_and_verifies_it(noted: Path) -> None:
+    recipe = noted / "egs/iwslt"
+    touch(*(recipe / f"exp/{run}/chosen/0-2000.yaml" for run in ("es-en-small", "m/en-de-mcif")))
+    chosen = "exp/es-en-small/chosen/0-2000.yaml exp/m/en-de-mcif/chosen/0-2000.yaml"
+    assert called(noted, "iwslt/extras/pack", "--contact", "A B") == [
+        f"simulst pack {chosen} --out exp/handin --contact A B",
+        "simulst verify exp/handin data/organisers",
+    ]
+    options = ["--choices", "exp/m", "--contact", "A", "--pack-options", "--device cuda", "--recordings", "/r"]
+    assert called(noted, "iwslt/extras/pack", *options, "--force") == [
+        "simulst pack exp/m/en-de-mcif/chosen/0-2000.yaml --out exp/handin --contact A --device cuda --force",
+        "simulst verify exp/handin /r",
+    ]
+    touch(recipe / "exp/handin/SHA256SUMS")  # as an earlier call left it
+    assert called(noted, "iwslt/extras/pack") == ["simulst verify exp/handin data/organisers"]
+    fails(run(noted, "iwslt/extras/pack", "--out", "x"), "--contact: say who answers questions, by name and address")
+    fails(run(noted, "iwslt/extras/pack", "--choices", "none", "--out", "x"), "none: has no chosen/*.yaml; ./run.sh")
+
+
 def test_offline_models_have_their_own_tokens(noted: Path) -> None:
     """The shared BPE of paper D in must_c, the tokens of stage 3 in mini."""
     lines = {
