@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import importlib.metadata
 import json
+import logging
 import sys
 import tempfile
 import time
@@ -287,6 +288,7 @@ def main() -> None:
     parser.add_argument("--system")
     parser.add_argument("--served", action="store_true", help="a server of the system runs at the port already")
     given = parser.parse_args()
+    logging.disable(logging.INFO)  # the scorers' libraries tell what they do
     try:
         problems = verify(
             given.folder.absolute(), given.recordings, given.port, given.agent_port, given.system, not given.served

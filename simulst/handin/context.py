@@ -1,4 +1,4 @@
-"""What is known of recordings, in a hand-in: simulstream tells no names, so a recording's line is found by its audio."""
+"""What is known of recordings, in a hand-in: simulstream tells no names, so a line is found by the audio."""
 
 from __future__ import annotations
 

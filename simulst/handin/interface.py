@@ -94,8 +94,8 @@ def serving(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server of the folder, started as the Dockerfile does, once its port answers. It ends with the block.
 
-    command: as `Image.start` gives it; its `python` is this one. said: file of all that it prints. option: that gives another
-    port.
+    command: as `Image.start` gives it; its `python` is this one. said: file of all that it prints.
+    option: that gives another port.
 
     Raises SimulstError: the port is taken; the server ends before it answers.
     """

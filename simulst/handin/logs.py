@@ -69,7 +69,7 @@ def _digest(part: Path, place: Path) -> str:
     folders = (part / "models", part / "own", part / "simulst", place)
     files = sorted(file for folder in folders for file in folder.rglob("*") if file.is_file())
     named = [(str(file.relative_to(part)), sha256_of(file)) for file in files if file.suffix != ".pyc"]
-    return digest([named, (part / "development" / RECORDINGS).read_text(encoding="utf-8")])
+    return digest([*map(" ".join, named), (part / "development" / RECORDINGS).read_text(encoding="utf-8")])
 
 
 def _warn_of_other_words(log: Path, system: System, unit: str) -> None:

@@ -55,8 +55,9 @@ def card(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], fo
     text = [
         "# System card",
         "",
-        f"simulst {simulst.__version__}; decoded on: {processor()}. All scores are of the development recordings, by "
-        f"OmniSTEval and sacreBLEU. The files of all models have {size / 1e6:.0f} MB. Licences of models and packages are in `licences/`.",
+        f"simulst {simulst.__version__}; decoded on: {processor()}. All scores are of the development recordings, "
+        f"by OmniSTEval and sacreBLEU. The files of all models have {size / 1e6:.0f} MB. Licences of models and "
+        "packages are in `licences/`.",
     ]
     for name, system in systems.items():
         found = scores[name]
