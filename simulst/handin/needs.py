@@ -43,12 +43,7 @@ def packed_environment(folder: Path, variables: Mapping[str, str] | None = None)
     """The environment of a process that sees the folder's code alone."""
     known = {**os.environ, **(variables or {})}
     known.pop("SYSTEM", None)
-    return {
-        **known,
-        "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'own'}",
-        "PYTHONSAFEPATH": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    return {**known, "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'own'}", "PYTHONSAFEPATH": "1"}
 
 
 def _tried(folder: Path, arguments: Sequence[str]) -> Needs:

@@ -190,19 +190,24 @@ def _write_development(part: Path, systems: dict[str, System], digests: dict[str
 
 def _debian_package(program: Path) -> str:
     """The Debian package of a program. Raises SimulstError: it is of none."""
-    for name in (program, Path(os.path.realpath(program))):
+    places = [str(place) for place in (program, Path(os.path.realpath(program)))]
+    # Debian's lists have /bin/bash where /bin is a link to /usr/bin.
+    for place in dict.fromkeys([*places, *(one.removeprefix("/usr") for one in places)]):
         try:
-            done = subprocess.run(["dpkg", "-S", str(name)], capture_output=True, text=True)
+            said = subprocess.run(["dpkg", "-S", place], capture_output=True, text=True).stdout
         except OSError:
             break
-        if done.returncode == 0:
-            return done.stdout.partition(":")[0]
+        found = [line.partition(":")[0] for line in said.splitlines() if not line.startswith("diversion ")]
+        if found:
+            return found[0]
     raise SimulstError(
         f"{program}: belongs to no Debian package, so no image can have it; put it into the checkout, or give --debian."
     )
 
 
 def _write_sums(part: Path) -> None:
+    for compiled in list(part.rglob("__pycache__")):
+        shutil.rmtree(compiled)
     names = sorted(file.relative_to(part).as_posix() for file in part.rglob("*") if file.is_file())
-    lines = [f"{sha256_of(part / name)}  {name}\n" for name in names if "__pycache__" not in name]
+    lines = [f"{sha256_of(part / name)}  {name}\n" for name in names]
     (part / SUMS).write_text("".join(lines), encoding="utf-8")
