@@ -98,7 +98,6 @@ def _pack(
     work = out.with_name(f"{out.name}.work")
     with replaced(out) as part:
         digests = {name: digest_of_audio(path) for name, path in recordings.items()}
-        wavs = as_wavs(recordings, work / f"wav-{digest(digests.values())}")
         placer = Placer(part, packing.copy)
         for name, system in systems.items():
             processor = processor_of(system, placer, packing.device)
@@ -107,6 +106,7 @@ def _pack(
             _write_system(part, name, system, processor)
         _write_code(part)
         (part / "server.yaml").write_text(yaml_text(SERVER))
+        wavs = as_wavs(recordings, work / f"wav-{digest(digests.values())}")
         print("packages that the systems import", flush=True)
         needs = needs_of(part, list(systems), next(iter(wavs.values())), packing.device)
         debian = tuple(dict.fromkeys((*packing.debian, *map(_debian_package, placer.programs))))
@@ -201,7 +201,8 @@ def _debian_package(program: Path) -> str:
         if found:
             return found[0]
     raise SimulstError(
-        f"{program}: belongs to no Debian package, so no image can have it; put it into the checkout, or give --debian."
+        f"{program}: belongs to no Debian package, so no image can have it; put it beside the model, and name it by a "
+        "relative path."
     )
 
 
