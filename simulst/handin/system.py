@@ -102,16 +102,20 @@ class Placer:
 
         Raises SimulstError: a part of it is not named by a relative path; what `files_of_model` raises.
         """
+        files = files_of_model(path, options)
         if not Path(path).exists():  # one's own class
             for name, file in files_of_modules([path.partition(":")[0]]).items():
                 self.module(name, file)
             return path
         key = os.path.abspath(path)
         if key not in self._models:
-            self._models[key] = self._tree(Path(key), files_of_model(path, options))
+            self._models[key] = self._tree(Path(key), files)
             inside = self._root / self._models[key]
-            files = files_of_model(inside, options)
-            strangers = [file for file in files if not (_is_below(file, self._root) or _is_of_the_system(file))]
+            strangers = [
+                file
+                for file in files_of_model(inside, options)
+                if not (_is_below(file, self._root) or _is_of_the_system(file))
+            ]
             if strangers:
                 raise SimulstError(
                     f"{path}: names {strangers[0]} by an absolute path, or by its place in this checkout; let the "

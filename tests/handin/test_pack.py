@@ -87,7 +87,7 @@ def test_two_regimes_of_one_model(tmp_path: Path, decoded: list[str], monkeypatc
     """Its weights are there once, linked; names have points and spaces; paths are relative to another folder."""
     small.write_recordings(tmp_path, names=("2022.acl long.268", "talk 1"))
     whisper = write_whisper(tmp_path)
-    slow = {**small.LA2, "read": {"type": "chunk", "ms": 1000}}
+    slow = {**small.LA2, "commit": {"type": "all"}}
     monkeypatch.chdir(tmp_path / "data")
     choices = [
         small.chosen(Path(".."), "fast", Path("../models/whisper v1.2"), "0-80000", OPTIONS),
@@ -278,7 +278,6 @@ def test_refused(tmp_path: Path, decoded: list[str]) -> None:
         ({"segmentation": None}, "names no segmentation"),
         ({"references": str(tmp_path / "gone")}, "which is not there; choose again"),
         ({"model": str(tmp_path / "gone")}, "gone: no such model folder"),
-        ({"model_options": {"colour": "red"}}, "colour"),
         ({"decoding": {"read": {"type": "no"}}}, "read"),
         ({"run": str(tmp_path / "gone")}, "gone"),
     ]:
