@@ -278,7 +278,7 @@ def test_refused(tmp_path: Path, decoded: list[str]) -> None:
         ({"segmentation": None}, "names no segmentation"),
         ({"references": str(tmp_path / "gone")}, "which is not there; choose again"),
         ({"model": str(tmp_path / "gone")}, "gone: no such model folder"),
-        ({"decoding": {"read": {"type": "no"}}}, "read"),
+        ({"decoding": {"read": {"type": "no"}}}, "its decoding: the key 'commit' is missing"),
         ({"run": str(tmp_path / "gone")}, "gone"),
     ]:
         other.write_text(yaml.safe_dump({**content, **values}))
