@@ -100,7 +100,8 @@ def serving(
     Raises SimulstError: the port is taken; the server ends before it answers.
     """
     check_port(port, option)
-    environment = packed_environment(folder, {**image.environment, **variables})
+    own = {**variables, "NUMBA_CACHE_DIR": str(said.parent / "numba")}  # the image's may be another user's here
+    environment = packed_environment(folder, {**image.environment, **own})
     with said.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, *command[1:]], cwd=folder, env=environment, stdout=output, stderr=output
