@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -100,7 +101,9 @@ def serving(
     Raises SimulstError: the port is taken; the server ends before it answers.
     """
     check_port(port, option)
-    own = {**variables, "NUMBA_CACHE_DIR": str(said.parent / "numba")}  # the image's may be another user's here
+    # Compiled code, which takes a minute to make. The image's place may be another user's here.
+    kept = Path(sys.prefix) if os.access(sys.prefix, os.W_OK) else said.parent
+    own = {**variables, "NUMBA_CACHE_DIR": str(kept / "numba")}
     environment = packed_environment(folder, {**image.environment, **own})
     with said.open("wb") as output:
         process = subprocess.Popen(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import py_compile
 import shutil
 import socket
@@ -63,15 +64,10 @@ def without_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def verify(folder: Path, made: Path, *more: object, environment: Path | None = None) -> tuple[int, str]:
     """Exit status and all output of the folder's own program."""
-    command = [
-        sys.executable,
-        folder / "verify.py",
-        made / "data",
-        "--environment",
-        environment or made / "environment",
-    ]
-    ports = ["--port", small.free_port(), "--agent-port", small.free_port(), "--without-docker"]
-    done = subprocess.run([*map(str, [*command, *ports, *more])], capture_output=True, text=True, cwd=folder.parent)
+    options = ["--environment", environment or made / "environment", "--without-docker", "--port", small.free_port()]
+    command = [sys.executable, folder / "verify.py", made / "data", *options, *more]
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=folder.parent, env=usual)
     return done.returncode, done.stdout + done.stderr
 
 
