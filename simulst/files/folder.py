@@ -48,7 +48,7 @@ def is_read_only(folder: Path) -> bool:
 
 def unwritable(path: Path, error: Exception) -> SimulstError:
     """The error to raise if a file can't be written, for example on a full disk. Some libraries don't say why."""
-    reason = error.strerror if isinstance(error, OSError) else "is the disk full?"
+    reason = (error.strerror if isinstance(error, OSError) else None) or "is the disk full?"
     return SimulstError(f"{path}: cannot be written ({reason}); fix that and run the same command again.")
 
 

@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import importlib.metadata
 import json
+import logging
 import sys
 import tempfile
 import time
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from simulst.audio.name import SUFFIXES, recording_name
 from simulst.audio.read import as_int16, load_audio
 from simulst.errors import SimulstError
 from simulst.handin.image import AGENT_PORT, PORT, Image, read_image
@@ -30,7 +32,6 @@ from simulst.words import plain_spaces
 LOG, AGENT_LOG, SCORES, CLAIM = "simulstream.jsonl", "simuleval.log", "scores.json", "system.yaml"
 RECORDINGS, SEGMENTATION, REFERENCES = "recordings.tsv", "segmentation.yaml", "references.txt"
 ROUNDED = 0.0015  # scores are written with three decimals
-AUDIO = (".wav", ".mp4", ".flac", ".mp3", ".m4a", ".webm", ".mkv", ".mov", ".ogg", ".opus")
 
 
 class Verdict:
@@ -76,7 +77,7 @@ def steps_of(log: Path) -> list[tuple[str, float, tuple[str, ...], tuple[str, ..
         for line in log.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             if "metadata" in row:
-                names[row["id"]] = Path(row["metadata"]["wav_name"]).stem
+                names[row["id"]] = recording_name(row["metadata"]["wav_name"])
             elif "generated_tokens" in row and (row["generated_tokens"] or row["deleted_tokens"]):
                 seconds = round(float(row["total_audio_processed"]), 3)
                 found.append((names[row["id"]], seconds, tuple(row["generated_tokens"]), tuple(row["deleted_tokens"])))
@@ -181,14 +182,18 @@ def recordings_of(folder: Path, given: Path) -> dict[str, Path]:
     Raises SimulstError: one is missing, or is another one.
     """
     found = {}
-    by_name = {file.stem: file for file in sorted(given.rglob("*")) if file.suffix.lower() in AUDIO}
+    by_name: dict[str, list[Path]] = {}  # beside a film there may be its sound
+    for file in sorted(given.rglob("*")):
+        if file.suffix.lower() in SUFFIXES and file.is_file():
+            by_name.setdefault(recording_name(file), []).append(file)
     for line in (folder / "development" / RECORDINGS).read_text(encoding="utf-8").splitlines():
         name, digest = line.split("\t")
         if name not in by_name:
             raise SimulstError(f"{given}: has no recording {name}; give the folder of the development recordings")
-        if digest_of_audio(by_name[name]) != digest:
-            raise SimulstError(f"{by_name[name]}: is not the recording that the logs are of")
-        found[name] = by_name[name]
+        same = next((file for file in by_name[name] if digest_of_audio(file) == digest), None)
+        if same is None:
+            raise SimulstError(f"{by_name[name][0]}: is not the recording that the logs are of")
+        found[name] = same
     return found
 
 
@@ -250,7 +255,7 @@ def _by_server(
 
 def _by_agent(folder: Path, image: Image, name: str, system: System, wavs: list[Path], work: Path, port: int) -> Path:
     command = [*image.start_agent(name)[:-1], str(port)]
-    with serving(folder, image, command, port, work / "agent.out", {"SYSTEM": name}) as process:
+    with serving(folder, image, command, port, work / "agent.out", {"SYSTEM": name}, "--agent-port") as process:
         unit = system.unit or unit_of(system.target_lang)
         return run_simuleval(folder, wavs, work / "simuleval" / name, port, unit, process)
 
@@ -283,6 +288,7 @@ def main() -> None:
     parser.add_argument("--system")
     parser.add_argument("--served", action="store_true", help="a server of the system runs at the port already")
     given = parser.parse_args()
+    logging.disable(logging.INFO)  # the scorers' libraries tell what they do
     try:
         problems = verify(
             given.folder.absolute(), given.recordings, given.port, given.agent_port, given.system, not given.served

@@ -62,7 +62,8 @@ class Image:
         (folder / "Dockerfile").write_text(self.dockerfile(self.start("$SYSTEM"), PORT))
         agent = self.dockerfile(self.start_agent("$SYSTEM"), AGENT_PORT, ["requirements-verify.txt"])  # SimulEval, too
         (folder / "Dockerfile.simuleval").write_text(agent)
-        (folder / ".dockerignore").write_text("development\nsystems/*/*.jsonl\nsystems/*/*.log\nverify.py\n")
+        ignored = ("**/__pycache__", "development", "systems/*/*.jsonl", "systems/*/*.log", "verify.py")
+        (folder / ".dockerignore").write_text("".join(f"{name}\n" for name in ignored))
 
     def dockerfile(self, start: Sequence[str], port: int, more: Sequence[str] = ()) -> str:
         """The Dockerfile. Layers that change seldom come first: packages, then weights, then code, then systems.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -71,28 +72,39 @@ def run_inference(
         try:
             while process.poll() is None:
                 if beside is not None and beside.poll() is not None:
-                    raise SimulstError(f"the server ended in the middle, with status {beside.returncode}")
+                    _check_alive(beside, "server")
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.2)
         finally:
             process.kill()
             process.wait()
     if process.returncode:
+        _check_alive(beside, "server")
         raise SimulstError(f"simulstream's inference command failed: {last_line(output)}")
 
 
 @contextlib.contextmanager
 def serving(
-    folder: Path, image: Image, command: Sequence[str], port: int, said: Path, variables: Mapping[str, str]
+    folder: Path,
+    image: Image,
+    command: Sequence[str],
+    port: int,
+    said: Path,
+    variables: Mapping[str, str],
+    option: str = "--port",
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server of the folder, started as the Dockerfile does, once its port answers. It ends with the block.
 
     command: as `Image.start` gives it; its `python` is this one. said: file of all that it prints.
+    option: that gives another port.
 
     Raises SimulstError: the port is taken; the server ends before it answers.
     """
-    check_port(port)
-    environment = packed_environment(folder, {**image.environment, **variables})
+    check_port(port, option)
+    # Compiled code, which takes a minute to make. The image's place may be another user's here.
+    kept = Path(sys.prefix) if os.access(sys.prefix, os.W_OK) else said.parent
+    own = {**variables, "NUMBA_CACHE_DIR": str(kept / "numba")}
+    environment = packed_environment(folder, {**image.environment, **own})
     with said.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, *command[1:]], cwd=folder, env=environment, stdout=output, stderr=output
@@ -127,21 +139,35 @@ def run_simuleval(
     output = out / "simuleval.out"
     with output.open("wb") as said:
         status = subprocess.run(command, cwd=folder, env=packed_environment(folder), stdout=said, stderr=said)
-    if beside.poll() is not None:
-        raise SimulstError(f"the agent ended in the middle, with status {beside.returncode}")
     if status.returncode or not (out / "instances.log").is_file():
+        _check_alive(beside, "agent")
         raise SimulstError(f"SimulEval's evaluator failed: {last_line(output)}")
     return out / "instances.log"
 
 
-def check_port(port: int) -> None:
-    """Raise SimulstError if something serves there already."""
+def free_port() -> int:
+    """A port that nothing serves at."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def check_port(port: int, option: str) -> None:
+    """Raise SimulstError if something serves there already. option: that gives another one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as error:
-            raise SimulstError(f"port {port} is taken ({error.strerror}); give another one with --port") from error
+            raise SimulstError(f"port {port} is taken ({error.strerror}); give another one with {option}") from error
+
+
+def _check_alive(process: subprocess.Popen[bytes] | None, what: str) -> None:
+    """Raise SimulstError if a server has ended. Its clients see its end a moment before it can be waited for."""
+    if process is None:
+        return
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        raise SimulstError(f"the {what} ended in the middle, with status {process.wait(1)}")
 
 
 def last_line(file: Path) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 import json
 import logging
 import os
@@ -18,23 +16,24 @@ from typing import Any
 import simulst
 from simulst.data.segmentation import read_segmentation
 from simulst.errors import SimulstError
-from simulst.files.folder import replaced, sha256_of, write_atomically
+from simulst.files.folder import replaced, sha256_of
+from simulst.files.lock import digest, locked
 from simulst.handin import page
 from simulst.handin.check import (
-    AGENT_LOG,
     CLAIM,
-    LOG,
     RECORDINGS,
     REFERENCES,
     SCORES,
     SEGMENTATION,
     digest_of_audio,
-    scores_of,
 )
-from simulst.handin.image import AGENT_PORT, Image, environment_of
-from simulst.handin.interface import as_wavs, run_inference, run_simuleval, serving
+from simulst.handin.context import write_context
+from simulst.handin.image import Image, environment_of
+from simulst.handin.interface import as_wavs
+from simulst.handin.licences import licences_of, write_licences
+from simulst.handin.logs import write_logs
 from simulst.handin.needs import Needs, needs_of, needs_of_verify
-from simulst.handin.system import Placer, System, licences_of, processor_of, read_choice, yaml_text
+from simulst.handin.system import Placer, System, processor_of, read_choice, yaml_text
 from simulst.handin.verify import REQUIREMENTS, SUMS
 from simulst.languages import unit_of
 from simulst.log import read_log
@@ -79,32 +78,45 @@ def pack(choices: Sequence[Path], out: Path, packing: Packing) -> None:
     out = Path(os.path.abspath(out))
     if out.exists() and not packing.force:
         raise SimulstError(f"{out}: is there already; name another folder, or give --force.")
+    if out.exists() and not (out / SUMS).is_file():
+        raise SimulstError(f"{out}: is no folder that simulst pack made; name another one, or delete it.")
     systems = {system.name: system for system in map(read_choice, choices)}
     if len(systems) != len(choices):
         raise SimulstError(f"{choices[0]}: two choices are of one direction and regime; give one of each.")
-    segmentations = {sha256_of(Path(system.segmentation)) for system in systems.values()}
-    if len(segmentations) > 1:
-        raise SimulstError(f"{choices[0]}: the choices are of different recordings; pack them apart.")
-    licences = licences_of([system.model for system in systems.values()], packing.licences)
+    tests = {(s.target_lang, sha256_of(Path(s.segmentation)), sha256_of(Path(s.references))) for s in systems.values()}
+    if len({test[1] for test in tests}) > 1 or len(tests) > len({test[0] for test in tests}):
+        raise SimulstError(f"{choices[0]}: the choices are of different recordings or references; pack them apart.")
+    licences = licences_of(systems.values(), packing.licences)
     recordings = _recordings(next(iter(systems.values())))
+    with locked(out, out.with_name(f".{out.name}.lock")):
+        _pack(systems, recordings, licences, out, packing)
+
+
+def _pack(
+    systems: dict[str, System], recordings: dict[str, Path], licences: Sequence[Path], out: Path, packing: Packing
+) -> None:
     work = out.with_name(f"{out.name}.work")
-    wavs = as_wavs(recordings, work / "wav")
     with replaced(out) as part:
+        digests = {name: digest_of_audio(path) for name, path in recordings.items()}
         placer = Placer(part, packing.copy)
         for name, system in systems.items():
-            _write_system(part, name, system, processor_of(system, placer, packing.context, packing.device))
+            processor = processor_of(system, placer, packing.device)
+            if packing.context is not None:
+                processor |= write_context(part, name, packing.context, recordings, packing.simuleval)
+            _write_system(part, name, system, processor)
         _write_code(part)
         (part / "server.yaml").write_text(yaml_text(SERVER))
+        wavs = as_wavs(recordings, work / f"wav-{digest(digests.values())}")
         print("packages that the systems import", flush=True)
         needs = needs_of(part, list(systems), next(iter(wavs.values())), packing.device)
         debian = tuple(dict.fromkeys((*packing.debian, *map(_debian_package, placer.programs))))
         _write_requirements(part / REQUIREMENTS[0], needs)
         image = _write_image(part, list(systems), needs, debian, packing)
-        _write_development(part, systems, recordings)
-        _write_licences(part, licences, needs)
+        _write_development(part, systems, digests)
+        write_licences(part, licences, needs)
         for name, system in systems.items():
             print(f"{name}: {len(wavs)} recordings through simulstream", flush=True)
-            _write_logs(part, name, system, list(wavs.values()), work, image, packing.simuleval)
+            write_logs(part, name, system, list(wavs.values()), work, image, packing.simuleval)
         _write_requirements(part / REQUIREMENTS[1], needs_of_verify(part, list(systems), needs))
         scores = {name: json.loads((part / "systems" / name / SCORES).read_text()) for name in systems}
         (part / "README.md").write_text(page.readme(systems, scores, image, packing.contact), encoding="utf-8")
@@ -166,135 +178,37 @@ def _write_requirements(path: Path, needs: Needs) -> None:
     path.write_text("".join(f"{package}\n" for package in needs.packages))
 
 
-def _write_development(part: Path, systems: dict[str, System], recordings: dict[str, Path]) -> None:
+def _write_development(part: Path, systems: dict[str, System], digests: dict[str, str]) -> None:
     place = part / "development"
     place.mkdir()
     shutil.copyfile(next(iter(systems.values())).segmentation, place / SEGMENTATION)
     for system in systems.values():
         shutil.copyfile(system.references, place / f"{system.target_lang}.{REFERENCES}")
-    lines = [f"{name}\t{digest_of_audio(path)}\n" for name, path in recordings.items()]
+    lines = [f"{name}\t{found}\n" for name, found in digests.items()]
     (place / RECORDINGS).write_text("".join(lines), encoding="utf-8")
-
-
-def _write_licences(part: Path, models: Sequence[Path], needs: Needs) -> None:
-    place = part / "licences"
-    (place / "models").mkdir(parents=True)
-    for file in models:
-        if not file.is_file():
-            raise SimulstError(f"{file}: no such file; give the model's licence.")
-        shutil.copyfile(file, place / "models" / f"{file.parent.name}-{file.name}")
-    rows = []
-    for package in needs.packages:
-        name = package.partition("==")[0]
-        try:
-            found = importlib.metadata.distribution(name)
-        except importlib.metadata.PackageNotFoundError:  # for a GPU, and not installed here
-            rows.append(f"{package}\tits wheel's")
-            continue
-        rows.append(f"{package}\t{_licence(found)}")
-        for listed in found.files or ():
-            source = Path(str(found.locate_file(listed)))
-            named = source.name.lower().startswith(("licen", "copying", "notice"))
-            if named and "dist-info" in str(listed) and source.is_file():
-                (place / name).mkdir(exist_ok=True)
-                shutil.copyfile(source, place / name / source.name)
-    (place / "packages.tsv").write_text("".join(row + "\n" for row in rows), encoding="utf-8")
-    own = Path(simulst.__file__).parents[1] / "LICENSE"
-    if own.is_file():
-        shutil.copyfile(own, place / "simulst")
-
-
-def _licence(found: importlib.metadata.Distribution) -> str:
-    meta = found.metadata
-    of_classifiers = [
-        value.split(" :: ")[-1] for value in meta.get_all("Classifier", []) if value.startswith("License")
-    ]
-    said = {key: str(meta[key] or "") for key in ("License-Expression", "License") if key in meta}
-    short = said.get("License-Expression") or "; ".join(of_classifiers) or said.get("License", "").partition("\n")[0]
-    return short.strip() or "see its files"
-
-
-def _write_logs(
-    part: Path, name: str, system: System, wavs: list[Path], work: Path, image: Image, simuleval: bool
-) -> None:
-    place = part / "systems" / name
-    unit = system.unit or unit_of(system.target_lang)
-    # A kept log is of the same files, or is made again.
-    key = hashlib.sha256((place / "processor.yaml").read_bytes())
-    for file in sorted(file for folder in ("models", "own") for file in (part / folder).rglob("*") if file.is_file()):
-        key.update(sha256_of(file).encode())
-    key.update((part / "development" / RECORDINGS).read_bytes())
-    kept = work / f"{name}-{key.hexdigest()[:16]}.jsonl"
-    if not kept.is_file():
-        log = work / f"{name}.jsonl"
-        processor = Path("systems", name, "processor.yaml")
-        run_inference(part, processor, (system.source_lang, system.target_lang), wavs, log)
-        write_atomically(kept, _without_places(log))
-    shutil.copyfile(kept, place / LOG)
-    if simuleval:
-        of_agent = kept.with_suffix(".simuleval")
-        if not of_agent.is_file():
-            command = image.start_agent(name)
-            with serving(part, image, command, AGENT_PORT, work / "agent.out", {"SYSTEM": name}) as process:
-                found = run_simuleval(part, wavs, work / "simuleval" / name, AGENT_PORT, unit, process)
-            shutil.copyfile(found, of_agent)
-        lines = [json.loads(line) for line in of_agent.read_text(encoding="utf-8").splitlines()]
-        for line in lines:
-            line["source"] = [Path(line["source"][0]).name, *line["source"][1:]]
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        (place / AGENT_LOG).write_text(text, encoding="utf-8")
-    scores = scores_of(place / LOG, system, part / "development")
-    (place / SCORES).write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    lag = scores.get(system.metric)
-    if lag is None or not system.holds(lag):
-        low, high = system.regime
-        raise SimulstError(
-            f"{name}: its log has {system.metric} {lag} ms, which does not prove the regime of {low:g} to {high:g} ms; "
-            "choose another configuration."
-        )
-    _warn_of_other_words(place / LOG, system, unit)
-
-
-def _warn_of_other_words(log: Path, system: System, unit: str) -> None:
-    run = {i.recording: i.prediction for i in read_log(Path(system.run) / RUN_LOG, unit)}
-    other = [i.recording for i in read_log(log, unit) if i.prediction.split() != run.get(i.recording, "").split()]
-    if other:
-        logger.warning(
-            "%s: the texts of %d recordings differ from those of %s, first %s: simulstream sends audio of 16 bits, in "
-            "pieces of 0.1 s; the scores are those of its log.",
-            log.parent.name,
-            len(other),
-            system.run,
-            other[0],
-        )
-
-
-def _without_places(log: Path) -> str:
-    """A log that names recordings without the folders of this machine."""
-    lines = []
-    for line in log.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        if isinstance(row.get("metadata"), dict) and "wav_name" in row["metadata"]:
-            row["metadata"]["wav_name"] = Path(row["metadata"]["wav_name"]).name
-        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    return "".join(lines)
 
 
 def _debian_package(program: Path) -> str:
     """The Debian package of a program. Raises SimulstError: it is of none."""
-    for name in (program, Path(os.path.realpath(program))):
+    places = [str(place) for place in (program, Path(os.path.realpath(program)))]
+    # Debian's lists have /bin/bash where /bin is a link to /usr/bin.
+    for place in dict.fromkeys([*places, *(one.removeprefix("/usr") for one in places)]):
         try:
-            done = subprocess.run(["dpkg", "-S", str(name)], capture_output=True, text=True)
+            said = subprocess.run(["dpkg", "-S", place], capture_output=True, text=True).stdout
         except OSError:
             break
-        if done.returncode == 0:
-            return done.stdout.partition(":")[0]
+        found = [line.partition(":")[0] for line in said.splitlines() if not line.startswith("diversion ")]
+        if found:
+            return found[0]
     raise SimulstError(
-        f"{program}: belongs to no Debian package, so no image can have it; put it into the checkout, or give --debian."
+        f"{program}: belongs to no Debian package, so no image can have it; put it beside the model, and name it by a "
+        "relative path."
     )
 
 
 def _write_sums(part: Path) -> None:
+    for compiled in list(part.rglob("__pycache__")):
+        shutil.rmtree(compiled)
     names = sorted(file.relative_to(part).as_posix() for file in part.rglob("*") if file.is_file())
-    lines = [f"{sha256_of(part / name)}  {name}\n" for name in names if "__pycache__" not in name]
+    lines = [f"{sha256_of(part / name)}  {name}\n" for name in names]
     (part / SUMS).write_text("".join(lines), encoding="utf-8")

@@ -51,15 +51,15 @@ def readme(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], 
 
 def card(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], folder: Path) -> str:
     """What the systems are, as far as their files tell it."""
+    size = sum(file.stat().st_size for file in (folder / "models").rglob("*") if file.is_file())
     text = [
         "# System card",
         "",
-        f"simulst {simulst.__version__}; decoded on: {processor()}. All scores are of the development recordings, by "
-        "OmniSTEval and sacreBLEU. Licences of models and packages are in `licences/`.",
+        f"simulst {simulst.__version__}; decoded on: {processor()}. All scores are of the development recordings, "
+        f"by OmniSTEval and sacreBLEU. The files of all models have {size / 1e6:.0f} MB. Licences of models and "
+        "packages are in `licences/`.",
     ]
     for name, system in systems.items():
-        place = folder / system.model if ":" in system.model else folder / "models"
-        size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
         found = scores[name]
         low, high = system.regime
         text += [
@@ -68,7 +68,6 @@ def card(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], fo
             "",
             f"* direction {system.direction}; regime {system.metric} {low:g} to {high:g} ms, by a lag of "
             f"{found[system.metric]:.0f} ms",
-            f"* files of the models: {size / 1e6:.0f} MB",
             f"* BLEU: {found['BLEU_signature']}",
             "",
             "```yaml",

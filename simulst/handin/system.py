@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from simulst.files.yaml import load_yaml, read_yaml
 from simulst.models.registry import files_of_model, files_of_part
 from simulst.options import read_fields
 
-LICENCES = ("licen[sc]e*", "copying*", "notice*")
+LINKED = 1 << 20  # bytes; smaller files, such as code, are edited in place
 PROCESSOR = "simulst.serve.simulstream.StreamProcessor"
 
 
@@ -88,7 +88,8 @@ class Placer:
 
     programs: files of the operating system that were left out, such as a translator's program.
 
-    copy: else files are linked where the disk allows it. A linked file changes if somebody writes into it in place.
+    copy: else large files are linked where the disk allows it. A linked file changes if somebody writes into it in
+        place.
     """
 
     def __init__(self, root: Path, copy: bool) -> None:
@@ -101,16 +102,20 @@ class Placer:
 
         Raises SimulstError: a part of it is not named by a relative path; what `files_of_model` raises.
         """
+        files = files_of_model(path, options)
         if not Path(path).exists():  # one's own class
             for name, file in files_of_modules([path.partition(":")[0]]).items():
                 self.module(name, file)
             return path
         key = os.path.abspath(path)
         if key not in self._models:
-            self._models[key] = self._tree(Path(key), files_of_model(path, options))
+            self._models[key] = self._tree(Path(key), files)
             inside = self._root / self._models[key]
-            files = files_of_model(inside, options)
-            strangers = [file for file in files if not (_is_below(file, self._root) or _is_of_the_system(file))]
+            strangers = [
+                file
+                for file in files_of_model(inside, options)
+                if not (_is_below(file, self._root) or _is_of_the_system(file))
+            ]
             if strangers:
                 raise SimulstError(
                     f"{path}: names {strangers[0]} by an absolute path, or by its place in this checkout; let the "
@@ -141,6 +146,16 @@ class Placer:
 
         return {key: moved(value) for key, value in decoding.raw.items()}
 
+    def option(self, value: Any) -> Any:
+        """An option of one's own class: of a file or folder that is there, its place inside the folder."""
+        if not isinstance(value, str) or not value or not os.path.exists(value):
+            return value
+        key = os.path.abspath(value)
+        if key not in self._models:
+            files = [file for file in Path(key).rglob("*") if file.is_file()] if os.path.isdir(key) else [Path(key)]
+            self._models[key] = self._tree(Path(key), files)
+        return self._models[key]
+
     def module(self, name: str, file: Path) -> None:
         """A module of one's own, where Python finds it under its name."""
         place = Path("own", *name.split("."))
@@ -155,7 +170,7 @@ class Placer:
             target.parent.mkdir(parents=True, exist_ok=True)
             real = os.path.realpath(source)
             try:
-                if self._copy:
+                if self._copy or os.path.getsize(real) < LINKED:
                     raise OSError
                 os.link(real, target)
             except OSError:  # another disk
@@ -178,10 +193,15 @@ class Placer:
         return str(Path("models", place, inside)) if inside.parts else str(Path("models", place))
 
 
-def processor_of(system: System, placer: Placer, context: Path | None, device: str) -> dict[str, Any]:
-    """simulstream's configuration of a system, with paths in the folder. Raises as `Placer` does."""
+def processor_of(system: System, placer: Placer, device: str) -> dict[str, Any]:
+    """simulstream's configuration of a system, with paths in the folder.
+
+    Raises SimulstError: as `Placer` does; it names a file of this machine that is in no folder's place.
+    """
     decoding = parse_decoding(system.decoding, f"{system.run}: its decoding")
     options = dict(system.model_options)
+    if not Path(system.model).exists():
+        options = {name: placer.option(value) for name, value in options.items()}
     if device != "cpu":
         options["device"] = device
     content: dict[str, Any] = {
@@ -195,28 +215,10 @@ def processor_of(system: System, placer: Placer, context: Path | None, device: s
         "detokenizer_type": "simuleval",
         "latency_unit": "char",
     }
-    if context is not None:
-        placer.file(context, Path("systems", system.name, "context.tsv"))
-        content["context"] = f"systems/{system.name}/context.tsv"
+    for value in _texts([options, content["decoding"]]):
+        if os.path.isabs(value) and os.path.exists(value) and not _is_of_the_system(Path(value)):
+            raise SimulstError(f"{system.run}: names {value}, which no other machine has; name it by a relative path.")
     return {key: value for key, value in content.items() if value not in ("", {})}
-
-
-def licences_of(models: Sequence[str], given: Sequence[Path]) -> list[Path]:
-    """The licence files of models, and those that were given.
-
-    Raises SimulstError: a model's folder, and those above it up to two, have none, and none was given.
-    """
-    found = list(given)
-    for model in dict.fromkeys(models):
-        place = Path(model)
-        if not place.exists():
-            continue
-        folder = place if place.is_dir() else place.parent
-        own = [file for pattern in LICENCES for file in sorted(folder.iterdir()) if _matches(file, pattern)]
-        if not own and not given:
-            raise SimulstError(f"{model}: has no licence file; put its LICENSE there, or give it with --licence FILE.")
-        found += own
-    return list(dict.fromkeys(found))
 
 
 def yaml_text(content: Any) -> str:
@@ -235,8 +237,12 @@ def same_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def _matches(file: Path, pattern: str) -> bool:
-    return file.is_file() and Path(file.name.lower()).match(pattern)
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
 
 
 def _is_of_the_system(file: Path) -> bool:

@@ -83,11 +83,15 @@ def environment_of(folder: Path, place: Path) -> Path:
 def with_docker(folder: Path, system: str, port: int, check: list[str]) -> int:
     """Build the image, run it, check the server in it, remove it. Returns the check's status."""
     tag = f"simulst-{hashlib.sha256((folder / SUMS).read_bytes()).hexdigest()[:12]}"
-    subprocess.run(["docker", "build", "--tag", tag, str(folder)], check=True)
+    if subprocess.run(["docker", "build", "--tag", tag, str(folder)]).returncode:
+        raise SystemExit("error: the image can't be built; what Docker said is above.")
     gpus = ["--gpus", "all"] if json.loads((folder / "image.json").read_text())["device"] != "cpu" else []
-    command = ["docker", "run", "--detach", "--rm", "--env", f"SYSTEM={system}", *gpus]
+    command = ["docker", "run", "--detach", "--env", f"SYSTEM={system}", *gpus]
     command += ["--publish", f"127.0.0.1:{port}:8080", tag]
-    container = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    started = subprocess.run(command, capture_output=True, text=True)
+    if started.returncode:
+        raise SystemExit(f"error: the image can't be run: {started.stderr.strip()}")
+    container = started.stdout.strip()
     try:
         health = ["docker", "inspect", "--format", "{{.State.Health.Status}}", container]
         while (state := subprocess.run(health, capture_output=True, text=True).stdout.strip()) == "starting":
@@ -98,7 +102,7 @@ def with_docker(folder: Path, system: str, port: int, check: list[str]) -> int:
             return 1
         return subprocess.run([*check, "--system", system, "--served", "--port", str(port)]).returncode
     finally:
-        subprocess.run(["docker", "kill", container], capture_output=True)
+        subprocess.run(["docker", "rm", "--force", container], capture_output=True)
 
 
 def main() -> int:
@@ -120,17 +124,18 @@ def main() -> int:
         print(f"{folder}: {len(faults)} faults; the hand-in is not what it claims to be.", file=sys.stderr)
         return 1
     print(f"  ok    digests of all files in {SUMS}", flush=True)
-    place = given.environment or folder.with_name(f"{folder.name}.environment")
-    python = environment_of(folder, place.absolute())
-    check = [str(python), "-W", "ignore", "-m", "simulst.handin.check", str(folder), str(given.recordings.absolute())]
-    os.environ.update(
-        PYTHONPATH=f"{folder}{os.pathsep}{folder / 'own'}", PYTHONSAFEPATH="1", PYTHONDONTWRITEBYTECODE="1"
-    )
     image = json.loads((folder / "image.json").read_text())
     systems = [given.system] if given.system else image["systems"]
     if unknown := [name for name in systems if name not in image["systems"]]:
-        print(f"error: there is no system {unknown[0]}; choose from {', '.join(image['systems'])}.", file=sys.stderr)
-        return 1
+        raise SystemExit(f"error: there is no system {unknown[0]}; choose from {', '.join(image['systems'])}.")
+    place = given.environment or folder.with_name(f"{folder.name}.environment")
+    python = environment_of(folder, place.absolute())
+    check = [str(python), "-W", "ignore", "-m", "simulst.handin.check", str(folder), str(given.recordings.absolute())]
+    # Compiled files in the folder are not read, as nobody checked them; new ones lie elsewhere.
+    compiled = str(place.absolute() / "compiled")
+    os.environ.update(
+        PYTHONPATH=f"{folder}{os.pathsep}{folder / 'own'}", PYTHONSAFEPATH="1", PYTHONPYCACHEPREFIX=compiled
+    )
     if not given.without_docker and shutil.which("docker") and not _fails(["docker", "info"]):
         return max(with_docker(folder, system, given.port, check) for system in systems)
     options = ["--port", str(given.port), "--agent-port", str(given.agent_port)]
@@ -148,4 +153,9 @@ def _plain() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on with the environment.")
+    except OSError as error:
+        sys.exit(f"error: {error}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import shlex
 import shutil
@@ -27,7 +28,8 @@ KEPT_OPEN = 4  # processes that no stream uses
 class Command(Translator):
     """Options of a command.
 
-    command: it is run without a shell; {source} and {target} stand for the languages.
+    command: it is run without a shell; {source} and {target} stand for the languages. A word with a slash, such as
+        ./translate.sh, is a file beside the cascade's if there is one, or else one of the working folder.
     answers: `once`: it is run for each text. `line`: it stays open and answers each line with a line. `null_byte`: it
         stays open, and a null byte ends each text and each answer, as in Apertium's null flush mode.
         One that stays open is asked its first text twice: two answers that differ show a greeting or a second answer.
@@ -47,7 +49,7 @@ class Command(Translator):
         recent: deque[OpenCommand] = deque(maxlen=KEPT_OPEN)
 
         def opened(source: str, target: str) -> Translation:
-            named = [word.replace("{source}", source).replace("{target}", target) for word in words]
+            named = [_beside(path, word.replace("{source}", source).replace("{target}", target)) for word in words]
             if self.answers == "once":
                 return CommandTranslation(lambda text: run_once(named, text, self.timeout), target)
             process = running.get(tuple(named)) or OpenCommand(named, self.answers, self.timeout)
@@ -66,7 +68,7 @@ class Command(Translator):
         words, program = self._found(path)
         # Also words inside a word: sh -c 'tool --table=rules.txt | other'.
         named = dict.fromkeys(part for word in words[1:] for part in (word, *SEPARATORS.split(word)) if part)
-        return tuple(dict.fromkeys([program, *(file for part in named for file in _files_named(part))]))
+        return tuple(dict.fromkeys([program, *(file for part in named for file in _files_named(path, part))]))
 
     def _found(self, path: Path) -> tuple[list[str], Path]:
         """The command's words, and its program. Raises SimulstError: there is no such program."""
@@ -74,16 +76,24 @@ class Command(Translator):
             words = shlex.split(self.command)
         except ValueError as error:
             raise SimulstError(f"{path}: 'command' cannot be read ({error}): {self.command}") from error
-        program = shutil.which(words[0]) if words else None
+        program = shutil.which(_beside(path, words[0])) if words else None
         if program is None:
             raise SimulstError(f"{path}: there is no program '{self.command}'; install it, or check its name and PATH.")
         return words, Path(program)
 
 
-def _files_named(word: str) -> list[Path]:
+def _beside(path: Path, word: str) -> str:
+    place = Path(os.path.abspath(path.parent)) / word  # absolute, as a program of the working folder has a slash
+    return str(place) if "/" in word and place.exists() else word
+
+
+def _files_named(path: Path, word: str) -> list[Path]:
     """The files that a word of a command names, with any languages in it."""
-    pattern = glob.escape(word).replace("{source}", "*").replace("{target}", "*")
-    return [file for file in map(Path, sorted(glob.glob(pattern))) if file.is_file()]
+    for place in [str(path.parent / word), word] if "/" in word else [word]:
+        pattern = glob.escape(place).replace("{source}", "*").replace("{target}", "*")
+        if found := [file for file in map(Path, sorted(glob.glob(pattern))) if file.is_file()]:
+            return found
+    return []
 
 
 class CommandTranslation(PlainTranslation):

@@ -1,0 +1,97 @@
+"""The development logs of a packed system: decoded from the packed folder, through the judges' programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+from simulst.errors import SimulstError
+from simulst.files.folder import sha256_of, write_atomically
+from simulst.files.lock import digest
+from simulst.handin.check import AGENT_LOG, LOG, RECORDINGS, SCORES, scores_of
+from simulst.handin.image import Image
+from simulst.handin.interface import free_port, run_inference, run_simuleval, serving
+from simulst.handin.system import System
+from simulst.languages import unit_of
+from simulst.log import read_log
+from simulst.runs import LOG as RUN_LOG
+
+logger = logging.getLogger(__name__)
+
+
+def write_logs(
+    part: Path, name: str, system: System, wavs: list[Path], work: Path, image: Image, simuleval: bool
+) -> None:
+    """Write a system's logs and scores. What is in the folder `work` of the same files is taken from there.
+
+    wavs: the recordings, in their order (`as_wavs`). simuleval: SimulEval's log is made, too.
+
+    Raises SimulstError: a program fails; the log does not prove the system's regime.
+    """
+    place = part / "systems" / name
+    unit = system.unit or unit_of(system.target_lang)
+    kept = work / f"{name}-{_digest(part, place)}.jsonl"
+    if not kept.is_file():
+        log = work / f"{name}.jsonl"
+        processor = Path("systems", name, "processor.yaml")
+        run_inference(part, processor, (system.source_lang, system.target_lang), wavs, log)
+        write_atomically(kept, _without_places(log))
+    shutil.copyfile(kept, place / LOG)
+    if simuleval:
+        of_agent = kept.with_suffix(".simuleval")
+        if not of_agent.is_file():
+            port = free_port()
+            command = [*image.start_agent(name)[:-1], str(port)]
+            with serving(part, image, command, port, work / "agent.out", {"SYSTEM": name}) as process:
+                found = run_simuleval(part, wavs, work / "simuleval" / name, port, unit, process)
+            write_atomically(of_agent, found.read_text(encoding="utf-8"))
+        lines = [json.loads(line) for line in of_agent.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            line["source"] = [Path(line["source"][0]).name, *line["source"][1:]]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        (place / AGENT_LOG).write_text(text, encoding="utf-8")
+    scores = scores_of(place / LOG, system, part / "development")
+    (place / SCORES).write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    lag = scores.get(system.metric)
+    if lag is None or not system.holds(lag):
+        low, high = system.regime
+        raise SimulstError(
+            f"{name}: its log has {system.metric} {lag} ms, which does not prove the regime of {low:g} to {high:g} ms; "
+            "choose another configuration."
+        )
+    _warn_of_other_words(place / LOG, system, unit)
+
+
+def _digest(part: Path, place: Path) -> str:
+    """Of all that a system's log depends on."""
+    folders = (part / "models", part / "own", part / "simulst", place)
+    files = sorted(file for folder in folders for file in folder.rglob("*") if file.is_file())
+    named = [(str(file.relative_to(part)), sha256_of(file)) for file in files if file.suffix != ".pyc"]
+    return digest([*map(" ".join, named), (part / "development" / RECORDINGS).read_text(encoding="utf-8")])
+
+
+def _warn_of_other_words(log: Path, system: System, unit: str) -> None:
+    run = {i.recording: i.prediction for i in read_log(Path(system.run) / RUN_LOG, unit)}
+    other = [i.recording for i in read_log(log, unit) if i.prediction.split() != run.get(i.recording, "").split()]
+    if other:
+        logger.warning(
+            "%s: the texts of %d recordings differ from those of %s, first %s: simulstream sends audio of 16 bits, in "
+            "pieces of 0.1 s; the scores are those of its log.",
+            log.parent.name,
+            len(other),
+            system.run,
+            other[0],
+        )
+
+
+def _without_places(log: Path) -> str:
+    """A log that names recordings without the folders of this machine."""
+    lines = []
+    for line in log.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if isinstance(row.get("metadata"), dict) and "wav_name" in row["metadata"]:
+            row["metadata"]["wav_name"] = Path(row["metadata"]["wav_name"]).name
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(lines)

@@ -1,0 +1,98 @@
+"""Two short recordings, runs over them, and what `simulst choose --out` makes of these."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import yaml
+from run_commands import simulst
+
+from simulst.data.datadir import write_data_dir
+from simulst.files.folder import sha256_of
+from simulst.handin.verify import REQUIREMENTS, SUMS
+
+NAMES = ("2022.acl-long.268", "talk1")
+SIZES = (40000, 56000)
+TEXTS = ("the cat sat", "on the mat", "unbelievable café", "the cat")
+LA2 = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "local_agreement", "n": 2}}
+FAKE = "fake:FakeModel"
+
+
+def write_recordings(folder: Path, names: tuple[str, ...] = NAMES, target: str = "en") -> Path:
+    """A data directory with the recordings, of two sentences each; its folder has talks.yaml and talks.TARGET."""
+    data = folder / "data"
+    noise = np.random.default_rng(0)
+    scp, texts, segments = {}, {}, []
+    for number, (name, size) in enumerate(zip(names, SIZES, strict=True)):
+        data.mkdir(parents=True, exist_ok=True)
+        soundfile.write(data / f"{name}.wav", noise.uniform(-0.5, 0.5, size), 16000, subtype="PCM_16")
+        key = f"u{number}"
+        scp[key], texts[key] = f"{name}.wav", " ".join(TEXTS[2 * number : 2 * number + 2])
+        half = size / 32000
+        segments += [{"wav": f"{name}.wav", "offset": n * half, "duration": half} for n in range(2)]
+    write_data_dir(data, {"wav.scp": scp, f"text.{target}": texts})
+    (folder / "talks.yaml").write_text(yaml.safe_dump(segments))
+    (folder / f"talks.{target}").write_text("".join(f"{text}\n" for text in TEXTS))
+    return data
+
+
+def chosen(
+    folder: Path,
+    name: str,
+    model: str | Path,
+    regime: str,
+    options: Mapping[str, Any] | None = None,
+    decoding: Mapping[str, Any] | None = None,
+    target: str = "en",
+) -> Path:
+    """Decode the recordings of a folder (`write_recordings`), and choose the only run. Returns the choice's file."""
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(dict(decoding or LA2)))
+    more = [part for key, value in (options or {}).items() for part in ("--model-option", f"{key}={value}")]
+    common = ["--model", model, "--source-lang", "es", "--target-lang", target, *more]
+    run = folder / "runs" / name
+    status, _, error = simulst("evaluate", "--decoding", file, "--data", folder / "data", "--out", run, *common)
+    assert not status, error
+    files = ["--segmentation", folder / "talks.yaml", "--references", folder / f"talks.{target}"]
+    out = folder / "choices" / name
+    for command in (["score", run], ["choose", run, "--metric", "LongYAAL", "--regimes", regime, "--out", out]):
+        status, _, error = simulst(*command, *files, *(["--target-lang", target] if command[0] == "score" else []))
+        assert not status, error
+    [choice] = out.glob("*.yaml")
+    return choice
+
+
+def write_environment(place: Path, folder: Path) -> Path:
+    """An environment in which this Python has all that the folder wants."""
+    (place / "bin").mkdir(parents=True)
+    python = place / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    stamp_environment(place, folder)
+    return place
+
+
+def stamp_environment(place: Path, folder: Path) -> None:
+    """Say that what the folder wants is installed."""
+    wanted = hashlib.sha256(b"".join((folder / name).read_bytes() for name in REQUIREMENTS)).hexdigest()
+    (place / ".installed").write_text(wanted)
+
+
+def sum_again(folder: Path) -> None:
+    """Write the digests of the files as they are: a fault that they do not tell must show all the same."""
+    names = [line.partition("  ")[2] for line in (folder / SUMS).read_text().splitlines()]
+    (folder / SUMS).write_text("".join(f"{sha256_of(folder / name)}  {name}\n" for name in names))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

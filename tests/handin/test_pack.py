@@ -1,0 +1,313 @@
+"""What `simulst pack` puts into a folder, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("simulstream")
+pytest.importorskip("omnisteval")
+pytest.importorskip("mweralign")
+import numpy as np
+import small
+import tiny_whisper
+import yaml
+from run_commands import sentence, simulst
+from servers import close_metrics
+from simulstream import inference
+
+from simulst.handin import logs, pack
+from simulst.handin.check import LOG, RECORDINGS
+from simulst.handin.needs import Needs
+from simulst.handin.system import Placer
+from simulst.handin.verify import faults_of_files
+from simulst.serve.simulstream import StreamProcessor
+
+OPTIONS = {"compute_type": "float32", "threads": 1}
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is decoded, in this process: one that simulst starts imports all again."""
+    done: list[str] = []
+    needs = Needs((f"numpy=={np.__version__}",), ("numpy",))
+
+    def run(
+        folder: Path, processor: Path, languages: tuple[str, str], wavs: Sequence[Path], log: Path, *_: object
+    ) -> None:
+        done.append(processor.parent.name)
+        log.unlink(missing_ok=True)
+        names = log.with_suffix(".wavs")
+        names.write_text("".join(f"{wav.absolute()}\n" for wav in wavs))
+        files = {"speech_processor_config": str(processor), "wav_list_file": str(names), "metrics_log_file": str(log)}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr(StreamProcessor, "_loaded", {})
+            inference.main(Namespace(src_lang=languages[0], tgt_lang=languages[1], **files))
+            close_metrics()
+
+    monkeypatch.setattr(pack, "needs_of", lambda *_: needs)
+    monkeypatch.setattr(pack, "needs_of_verify", lambda *_: Needs((), ()))
+    monkeypatch.setattr(logs, "run_inference", run)
+    return done
+
+
+def write_whisper(folder: Path) -> Path:
+    whisper = tiny_whisper.write(folder / "models" / "whisper v1.2", eos=7.0)
+    (whisper / "LICENSE").write_text("MIT\n")
+    return whisper
+
+
+def packed(folder: Path, *choices: Path, out: str = "packed", more: Sequence[object] = ()) -> Path:
+    status, _, error = simulst("pack", *choices, "--out", folder / out, "--contact", "a@b.c", *more)
+    assert not status, error
+    assert not faults_of_files(folder / out)
+    return folder / out
+
+
+def refused(folder: Path, *choices: Path, out: str = "packed", more: Sequence[object] = ()) -> str:
+    before = set(folder.iterdir())
+    status, _, error = simulst("pack", *choices, "--out", folder / out, "--contact", "a@b.c", *more)
+    assert status == 1
+    assert {path for path in folder.iterdir() if path.name != f"{out}.work"} == before
+    return sentence(error)
+
+
+def processor(folder: Path, name: str) -> dict:
+    return yaml.safe_load((folder / "systems" / name / "processor.yaml").read_text())
+
+
+def test_two_regimes_of_one_model(tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weights are there once, linked; names have points and spaces; paths are relative to another folder."""
+    small.write_recordings(tmp_path, names=("2022.acl long.268", "talk 1"))
+    whisper = write_whisper(tmp_path)
+    slow = {**small.LA2, "commit": {"type": "all"}}
+    monkeypatch.chdir(tmp_path / "data")
+    choices = [
+        small.chosen(Path(".."), "fast", Path("../models/whisper v1.2"), "0-80000", OPTIONS),
+        small.chosen(Path(".."), "slow", Path("../models/whisper v1.2"), "0-90000", OPTIONS, slow),
+    ]
+    monkeypatch.chdir(tmp_path / "models")
+    folder = packed(Path(".."), *[Path("..", "data", choice) for choice in choices])
+    assert decoded == ["es-en_0-80000", "es-en_0-90000"]
+    assert {processor(folder, name)["model"] for name in decoded} == {"models/whisper v1.2"}
+    [weights] = folder.rglob("model.bin")
+    size = (whisper / "model.bin").stat().st_size
+    assert os.path.samefile(weights, whisper / "model.bin") == (size >= 1 << 20)
+    assert (folder / "licences" / "models" / "1-whisper v1.2-LICENSE").read_text() == "MIT\n"
+    names = [line.partition("\t")[0] for line in (folder / "development" / RECORDINGS).read_text().splitlines()]
+    assert names == ["2022.acl long.268", "talk 1"]
+    log = (folder / "systems" / decoded[0] / LOG).read_text()
+    assert '"wav_name": "2022.acl long.268.wav"' in log
+
+
+def test_films_and_characters(tmp_path: Path, decoded: list[str]) -> None:
+    """Recordings in MP4, and a language that is counted in characters."""
+    data = small.write_recordings(tmp_path, target="zh")
+    for name in small.NAMES:
+        write_film(data / f"{name}.wav", data / f"{name}.mp4")
+        (data / f"{name}.wav").unlink()
+    scp = data / "wav.scp"
+    scp.write_text(scp.read_text().replace(".wav", ".mp4"))
+    choice = small.chosen(tmp_path, "zh", small.FAKE, "0-90000", {"vocabulary": "chars"}, target="zh")
+    folder = packed(tmp_path, choice)
+    assert json.loads((folder / "systems" / "es-zh_0-90000" / "scores.json").read_text())["unit"] == "char"
+    assert "talk1.wav" in (folder / "systems" / "es-zh_0-90000" / LOG).read_text()
+
+
+def write_film(wav: Path, film: Path) -> None:
+    import av
+    import soundfile
+
+    samples, rate = soundfile.read(wav, dtype="int16")
+    with av.open(str(film), "w") as out:
+        stream = out.add_stream("aac", rate=rate, layout="mono")
+        frame = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
+        frame.rate = rate
+        for packet in (*stream.encode(frame), *stream.encode(None)):
+            out.mux(packet)
+
+
+POLICY = """
+from dataclasses import dataclass
+from own_helper import CUT
+from simulst.policy.commit import All
+
+@dataclass(frozen=True)
+class Mine(All):
+    label = "mine"
+    words: str = ""
+
+    @property
+    def files(self):
+        return (self.words,)
+"""
+MODEL = """
+from fake import FakeModel
+
+class Mine(FakeModel):
+    def __init__(self, weights: str, log: str = "") -> None:
+        with open(weights) as file:
+            super().__init__(seed=int(file.read()))
+"""
+
+
+def test_own_code(tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy with what it imports and reads; a model with an option that is a file."""
+    code = tmp_path / "code"
+    code.mkdir()
+    for name, text in (("own_policy", POLICY), ("own_helper", "CUT = 1\n"), ("own_model", MODEL)):
+        (code / f"{name}.py").write_text(text)
+    (code / "seed.txt").write_text("7")
+    (code / "words.txt").write_text("the\n")
+    monkeypatch.syspath_prepend(code)
+    small.write_recordings(tmp_path)
+    decoding = {**small.LA2, "commit": {"type": "own_policy.Mine", "words": str(code / "words.txt")}}
+    choice = small.chosen(tmp_path, "own", "own_model:Mine", "0-90000", {"weights": code / "seed.txt"}, decoding)
+    folder = packed(tmp_path, choice)
+    content = processor(folder, "es-en_0-90000")
+    assert content["model"] == "own_model:Mine"
+    assert (folder / content["model_options"]["weights"]).read_text() == "7"
+    assert (folder / content["decoding"]["commit"]["words"]).read_text() == "the\n"
+    assert {file.name for file in (folder / "own").iterdir()} >= {"own_policy.py", "own_helper.py", "own_model.py"}
+
+
+def test_a_cascade(tmp_path: Path, decoded: list[str]) -> None:
+    """A program that a command names is beside the cascade's file; Debian's are named in the image."""
+    small.write_recordings(tmp_path)
+    write_whisper(tmp_path)
+    program = tmp_path / "models" / "bin" / "translate.sh"
+    program.parent.mkdir()
+    program.write_text("echo the cat sat\n")
+    recogniser = {"model": "whisper v1.2", "options": OPTIONS, "decoding": small.LA2}
+    translator = {"type": "command", "command": "sh bin/translate.sh"}
+    cascade = tmp_path / "models" / "cascade.yaml"
+    cascade.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
+    choice = small.chosen(tmp_path, "cascade", cascade, "0-90000", decoding={**small.LA2, "commit": {"type": "all"}})
+    folder = packed(tmp_path, choice)
+    model = folder / processor(folder, "es-en_0-90000")["model"]
+    assert (model.parent / "bin" / "translate.sh").is_file() and (model.parent / "whisper v1.2" / "model.bin").is_file()
+    if shutil.which("dpkg"):
+        [line] = [line for line in (folder / "Dockerfile").read_text().splitlines() if "apt-get install" in line]
+        assert line.split()[-2] in ("dash", "bash", "busybox")
+    translator["command"] = f"sh {program}"
+    cascade.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
+    assert "by an absolute path" in refused(tmp_path, choice, out="other")
+
+
+def test_context(tmp_path: Path, decoded: list[str]) -> None:
+    """simulstream tells no names: a recording's line is found by its audio."""
+    small.write_recordings(tmp_path)
+    choice = small.chosen(tmp_path, "fake", small.FAKE, "0-90000")
+    table = tmp_path / "context.tsv"
+    table.write_text(f"recording\tterms\n{small.NAMES[0]}\thaz=beam\n*\tMadrid\n")
+    folder = packed(tmp_path, choice, more=["--context", table])
+    content = processor(folder, "es-en_0-90000")
+    assert content["context_by"] == "audio"
+    lines = [line.split("\t") for line in (folder / content["context"]).read_text().splitlines()]
+    assert [(line[0], bool(line[1])) for line in lines[1:]] == [(small.NAMES[0], True), ("*", False)]
+    assert "can't tell recordings apart" in refused(
+        tmp_path, choice, out="other", more=["--context", table, "--simuleval"]
+    )
+    table.write_text("recording\tterms\ntalk9\thaz=beam\n")
+    assert "talk9 is no development recording" in refused(tmp_path, choice, out="other", more=["--context", table])
+    table.write_text("recording\tterms\n*\tMadrid\n")
+    folder = packed(tmp_path, choice, out="all", more=["--context", table])
+    assert processor(folder, "es-en_0-90000")["context_by"] == "all"
+
+
+def test_interrupted_and_again(tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was decoded is not decoded again, unless the recordings are others."""
+    data = small.write_recordings(tmp_path)
+    choices = [
+        small.chosen(tmp_path, "fast", small.FAKE, "0-80000"),
+        small.chosen(tmp_path, "slow", small.FAKE, "0-90000", {"seed": 1}),
+    ]
+    run = logs.run_inference
+
+    def interrupted(folder: Path, file: Path, *more: object) -> None:
+        if file.parent.name.endswith("0-90000"):
+            raise KeyboardInterrupt
+        run(folder, file, *more)
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(logs, "run_inference", interrupted)
+            before = set(tmp_path.iterdir()) | {tmp_path / "packed.work"}
+            status, _, _ = simulst("pack", *choices, "--out", tmp_path / "packed", "--contact", "a@b.c")
+        assert status and set(tmp_path.iterdir()) == before
+    assert decoded == ["es-en_0-80000"]
+    shutil.copy(data / f"{small.NAMES[0]}.wav", data / f"{small.NAMES[1]}.wav")
+    packed(tmp_path, *choices)
+    assert decoded == ["es-en_0-80000", "es-en_0-80000", "es-en_0-90000"]
+
+
+def test_a_folder_that_is_there(tmp_path: Path, decoded: list[str]) -> None:
+    """--force replaces a hand-in, nothing else."""
+    small.write_recordings(tmp_path)
+    choice = small.chosen(tmp_path, "fake", small.FAKE, "0-90000")
+    folder = packed(tmp_path, choice)
+    assert refused(tmp_path, choice).endswith("is there already; name another folder, or give --force.")
+    (folder / "more").touch()
+    assert not simulst("pack", choice, "--out", folder, "--contact", "a@b.c", "--force")[0]
+    assert not (folder / "more").exists()
+    told = refused(tmp_path, choice, out="data", more=["--force"])
+    assert "is no folder that simulst pack made" in told and (tmp_path / "data" / "wav.scp").is_file()
+
+
+def test_refused(tmp_path: Path, decoded: list[str]) -> None:
+    """One sentence, and nothing is written."""
+    small.write_recordings(tmp_path)
+    whisper = write_whisper(tmp_path)
+    (whisper / "LICENSE").unlink()
+    choice = small.chosen(tmp_path, "whisper", whisper, "0-90000", OPTIONS)
+    assert "has no licence file; put its LICENSE there" in refused(tmp_path, choice)
+    assert "no such file; give the model's licence" in refused(tmp_path, choice, more=["--licence", tmp_path / "no"])
+    (whisper / "COPYING.txt").touch()
+    assert "two choices are of one direction and regime" in refused(tmp_path, choice, choice)
+    content = yaml.safe_load(choice.read_text())
+    other = tmp_path / "other.yaml"
+    for values, told in [
+        ({"regime": [9, 1]}, "'regime' is no range of lags"),
+        ({"segmentation": None}, "names no segmentation"),
+        ({"references": str(tmp_path / "gone")}, "which is not there; choose again"),
+        ({"model": str(tmp_path / "gone")}, "gone: no such model folder"),
+        ({"decoding": {"read": {"type": "no"}}}, "its decoding: the key 'commit' is missing"),
+        ({"run": str(tmp_path / "gone")}, "gone"),
+    ]:
+        other.write_text(yaml.safe_dump({**content, **values}))
+        assert told in refused(tmp_path, other)
+        assert not (tmp_path / "packed.work").exists()
+    other.write_text("- 1\n")
+    assert "give a file that simulst choose --out wrote" in refused(tmp_path, other)
+    references = tmp_path / "others.en"
+    references.write_text("a\nb\nc\nd\n")
+    other.write_text(yaml.safe_dump({**content, "regime": [0, 80000], "references": str(references)}))
+    assert "of different recordings or references" in refused(tmp_path, choice, other)
+    other.write_text(yaml.safe_dump({**content, "regime": [0, 10]}))
+    assert "which does not prove the regime of 0 to 10 ms; choose another" in refused(tmp_path, other)
+
+
+def test_a_full_disk(tmp_path: Path, small_disk: Path, decoded: list[str]) -> None:
+    small.write_recordings(tmp_path)
+    choice = small.chosen(tmp_path, "fake", small.FAKE, "0-90000")
+    (small_disk / "full").write_bytes(b"0" * 900_000)
+    status, _, error = simulst("pack", choice, "--out", small_disk / "packed", "--contact", "a@b.c")
+    assert status == 1 and "cannot be written" in sentence(error)
+    assert not (small_disk / "packed").exists() and not (small_disk / "packed.part").exists()
+
+
+def test_a_linked_file_is_a_large_one(tmp_path: Path) -> None:
+    """An editor writes into small ones in place."""
+    for name, size in (("large", 1 << 20), ("small", 10)):
+        (tmp_path / name).write_bytes(b"0" * size)
+        Placer(tmp_path / "out", copy=False).file(tmp_path / name, Path(name))
+        assert os.path.samefile(tmp_path / name, tmp_path / "out" / name) == (name == "large")
+    Placer(tmp_path / "out", copy=True).file(tmp_path / "large", Path("copy"))
+    assert not os.path.samefile(tmp_path / "large", tmp_path / "out" / "copy")

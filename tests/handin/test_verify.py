@@ -1,0 +1,310 @@
+"""What `simulst verify` says of a folder that is as claimed, and of faults of all kinds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import py_compile
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("simulstream")
+pytest.importorskip("simuleval")
+pytest.importorskip("omnisteval")
+pytest.importorskip("mweralign")
+import small
+import tiny_whisper
+import yaml
+from run_commands import simulst
+
+from simulst.handin import check
+from simulst.handin.check import AGENT_LOG, CLAIM, LOG, SCORES, difference
+from simulst.handin.verify import SUMS, faults_of_files
+
+FAKE, WHISPER = "es-en_0-90000", "es-en_0-80000"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `data`, a hand-in `packed` of the fake model and of a tiny Whisper, and an `environment` for it."""
+    folder = tmp_path_factory.mktemp("handin")
+    small.write_recordings(folder)
+    whisper = tiny_whisper.write(folder / "whisper.v1", eos=7.0)
+    (whisper / "LICENSE").write_text("MIT\n")
+    options = {"compute_type": "float32", "threads": 1}
+    choices = [
+        small.chosen(folder, "fake", small.FAKE, "0-90000"),
+        small.chosen(folder, "whisper", whisper, "0-80000", options),
+    ]
+    status, said, error = simulst("pack", *choices, "--out", folder / "packed", "--contact", "a@b.c")
+    assert not status, error
+    assert "simulst verify" in said and not (folder / "packed.work").exists()
+    small.write_environment(folder / "environment", folder / "packed")
+    return folder
+
+
+@pytest.fixture
+def packed(made: Path, tmp_path: Path) -> Path:
+    """A copy of the hand-in, to spoil."""
+    return shutil.copytree(made / "packed", tmp_path / "packed")
+
+
+@pytest.fixture
+def without_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs are as claimed without a server."""
+    monkeypatch.setattr(check, "_by_server", lambda folder, image, name, *rest: folder / "systems" / name / LOG)
+
+
+def verify(folder: Path, made: Path, *more: object, environment: Path | None = None) -> tuple[int, str]:
+    """Exit status and all output of the folder's own program."""
+    options = ["--environment", environment or made / "environment", "--without-docker", "--port", small.free_port()]
+    command = [sys.executable, folder / "verify.py", made / "data", *options, *more]
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=folder.parent, env=usual)
+    return done.returncode, done.stdout + done.stderr
+
+
+def faults(
+    folder: Path, made: Path, capsys: pytest.CaptureFixture[str], only: str = FAKE, port: int = 0, agent_port: int = 0
+) -> list[str]:
+    """What is wrong, by the check that verify.py runs in the environment."""
+    ports = port or small.free_port(), agent_port or small.free_port()
+    problems = check.verify(folder, made / "data", *ports, only, True)
+    found = [line.partition("WRONG ")[2] for line in capsys.readouterr().out.splitlines() if "WRONG" in line]
+    assert len(found) == problems
+    return found
+
+
+def change(path: Path, **values: object) -> None:
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **values}))
+
+
+def test_all_is_as_claimed(made: Path, packed: Path) -> None:
+    """From the folder alone, in another working folder. Compiled files in the folder, whose content is in no list, are
+    not run. A call leaves nothing in the folder."""
+    assert not list(packed.rglob("__pycache__"))
+    other = packed.with_name("other.py")
+    other.write_text("raise SystemExit('another program')\n")
+    compiled = importlib.util.cache_from_source(str(packed / "simulst" / "handin" / "check.py"))
+    py_compile.compile(str(other), compiled, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    before = {file for file in packed.rglob("*") if file.is_file()}
+    status, said = verify(packed, made)
+    assert status == 0 and f"{packed}: all is as claimed." in said and "WRONG" not in said, said
+    for name in (FAKE, WHISPER):
+        part = said[said.index(name) :]
+        assert "ok    scores and regime" in part and "ok    words and delays of simulstream's server" in part
+    assert {file for file in packed.rglob("*") if file.is_file()} == before
+
+
+def test_nothing_of_this_machine_is_in_the_folder(made: Path) -> None:
+    folder = made / "packed"
+    places = (str(made), str(Path(small.__file__).parents[2]))
+    for file in folder.rglob("*"):
+        if file.is_file() and file.suffix in (".yaml", ".json", ".jsonl", ".tsv", ".md", ".txt", ""):
+            text = file.read_text(errors="ignore")
+            assert not any(place in text for place in places), file
+    rows = [json.loads(line) for line in (folder / "systems" / FAKE / LOG).read_text().splitlines()]
+    assert [row["metadata"]["wav_name"] for row in rows if "metadata" in row] == [f"{name}.wav" for name in small.NAMES]
+    assert any(row.get("generated_tokens") for row in rows)
+    wanted = (folder / "requirements.txt").read_text()
+    assert "ctranslate2==" in wanted and "simulstream==" in wanted
+    assert not any(name in wanted for name in ("torch", "espnet", "transformers", "pytest", "simulst=="))
+
+
+def spoil_byte(folder: Path) -> None:
+    weights = folder / "models" / "whisper.v1" / "model.bin"
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+
+
+SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a byte of the weights": (spoil_byte, "models/whisper.v1/model.bin: is not the file that was packed"),
+    "a missing file": (lambda folder: (folder / "server.yaml").unlink(), "server.yaml: is missing"),
+    "an extra file": (lambda folder: (folder / "own" / "yaml.py").touch(), "own/yaml.py: is not listed in SHA256SUMS"),
+    "no digests": (lambda folder: (folder / SUMS).unlink(), "SHA256SUMS: cannot be read"),
+}
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_files(what: str, made: Path, packed: Path) -> None:
+    spoil, told = SPOILT[what]
+    assert not faults_of_files(packed)
+    spoil(packed)
+    status, said = verify(packed, made)
+    [line] = [line for line in said.splitlines() if "WRONG" in line]
+    assert status == 1 and told in line and "1 faults" in said
+
+
+@pytest.mark.usefixtures("without_server")
+def test_a_wrong_version(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy
+
+    file = packed / "requirements.txt"
+    file.write_text(file.read_text().replace(f"numpy=={numpy.__version__}", "numpy==1.0") + "no-such-package==1\n")
+    assert faults(packed, made, capsys) == [
+        f"requirements.txt: numpy should be 1.0, but is {numpy.__version__}.",
+        "requirements.txt: no-such-package should be 1, but is missing.",
+    ]
+
+
+@pytest.mark.usefixtures("without_server")
+@pytest.mark.parametrize(
+    "values, told",
+    [
+        ({"model": "models/other"}, "names the model models/other, which is not in the folder"),
+        ({"context": "context.tsv"}, "names the context context.tsv, which is not in the folder"),
+        ({"decoding": {}}, "its decoding is not that of decoding.yaml"),
+    ],
+)
+def test_a_configuration_that_names_a_missing_file(
+    values: dict[str, object], told: str, made: Path, packed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(packed / "systems" / FAKE / "processor.yaml", **values)
+    assert told in faults(packed, made, capsys)[0]
+
+
+@pytest.mark.usefixtures("without_server")
+def test_a_regime_that_the_log_does_not_prove(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(packed / "systems" / FAKE / CLAIM, regime=[0.0, 10.0])
+    [fault] = faults(packed, made, capsys)
+    assert "does not prove the regime of 0 to 10 ms" in fault
+
+
+@pytest.mark.usefixtures("without_server")
+def test_scores_of_something_else(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = packed / "systems" / FAKE / SCORES
+    scores.write_text(json.dumps({**json.loads(scores.read_text()), "BLEU": 99.0}))
+    [fault] = faults(packed, made, capsys)
+    assert fault.startswith("scores.json: BLEU is 99.0, but the log gives")
+
+
+def test_a_log_of_another_configuration(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The server is asked. Half a log is told, too."""
+    place = packed / "systems" / FAKE
+    decoding = {**small.LA2, "read": {"type": "chunk", "ms": 700}}
+    change(place / "processor.yaml", decoding=decoding)
+    (place / "decoding.yaml").write_text(yaml.safe_dump(decoding))
+    [fault] = faults(packed, made, capsys)
+    assert fault.startswith("simulstream.jsonl: step 1 of ") and "but the server wrote" in fault
+    log = place / LOG
+    half = packed / "half.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    half.write_text("".join(lines[: len(lines) // 2]))
+    [fault] = difference(log, half)
+    assert "but the server wrote nothing" in fault
+    half.write_text("no log\n")
+    with pytest.raises(check.SimulstError, match="is no log of simulstream"):
+        list(difference(log, half))
+
+
+def test_a_busy_port(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        assert f"port {port} is taken" in faults(made / "packed", made, capsys, port=port)[0]
+
+
+def test_a_server_that_dies_in_the_middle(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second recording ends its process."""
+    from simulst.audio.read import load_audio
+
+    name = round(float(load_audio(made / "data" / f"{small.NAMES[1]}.wav")[0]) * 100)
+    change(packed / "systems" / FAKE / "processor.yaml", model_options={"die": str(name)})
+    assert faults(packed, made, capsys) == ["the server ended in the middle, with status 1."]
+
+
+def test_a_server_that_does_not_start(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(packed / "systems" / FAKE / "processor.yaml", model_options={"colour": "red"})
+    [fault] = faults(packed, made, capsys)
+    assert "the server ended before it answered" in fault and "no option 'colour'" in fault
+
+
+def test_recordings(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another one, or none. Beside the right one, another of that name may lie."""
+    (tmp_path / "data").mkdir()
+    first, second = (f"{name}.wav" for name in small.NAMES)
+    shutil.copy(made / "data" / first, tmp_path / "data" / first)
+    [fault] = faults(made / "packed", tmp_path, capsys)
+    assert f"has no recording {small.NAMES[1]}" in fault
+    shutil.copy(made / "data" / first, tmp_path / "data" / second)
+    [fault] = faults(made / "packed", tmp_path, capsys)
+    assert f"{second}: is not the recording that the logs are of" in fault
+    (tmp_path / "data" / "more").mkdir()
+    shutil.copy(made / "data" / second, tmp_path / "data" / "more" / second)
+    assert set(check.recordings_of(made / "packed", tmp_path / "data")) == set(small.NAMES)
+
+
+def test_another_system_and_another_python(made: Path, packed: Path, tmp_path: Path) -> None:
+    status, said = verify(packed, made, "--system", "en-de_0-1")
+    assert status == 1 and said.splitlines()[-1].startswith(
+        "error: there is no system en-de_0-1; choose from es-en_0-9"
+    )
+    image = json.loads((packed / "image.json").read_text())
+    (packed / "image.json").write_text(json.dumps({**image, "python": "2.7"}))
+    small.sum_again(packed)
+    status, said = verify(packed, made, environment=tmp_path / "new")
+    assert status == 1 and "call python2.7 verify.py" in said and not (tmp_path / "new").exists()
+    image["debian"] = ["no-such-package"]
+    (packed / "image.json").write_text(json.dumps(image))
+    small.sum_again(packed)
+    status, said = verify(packed, made, environment=tmp_path / "new")
+    if shutil.which("dpkg"):
+        assert status == 1 and "apt-get install them here" in said and "Traceback" not in said
+
+
+def test_simulevals_agent(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its server and its evaluator are asked; a port of it that is busy is told."""
+    place = packed / "systems" / FAKE
+    (place / AGENT_LOG).touch()
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        [fault] = faults(packed, made, capsys, agent_port=port)
+        assert f"port {port} is taken" in fault and "--agent-port" in fault
+    assert faults(packed, made, capsys) == []
+
+
+def test_dockerfiles_are_without_faults(made: Path) -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    if not hadolint.is_file():
+        pytest.skip("hadolint is not installed")
+    files = [str(made / "packed" / name) for name in ("Dockerfile", "Dockerfile.simuleval")]
+    done = subprocess.run([str(hadolint), *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+DOCKER = """#!/bin/sh
+echo "$@" >> {log}
+case "$1" in
+    build) exit {build} ;;
+    run) echo the-container ;;
+    inspect) echo {state} ;;
+    logs) echo it broke ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("build, state", [(0, "unhealthy"), (1, "healthy")])
+def test_docker(build: int, state: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image is built, run and removed, with the port that was asked for."""
+    log, program = tmp_path / "log", tmp_path / "bin" / "docker"
+    program.parent.mkdir()
+    program.write_text(DOCKER.format(log=log, build=build, state=state))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    command = [sys.executable, made / "packed" / "verify.py", made / "data", "--environment", made / "environment"]
+    done = subprocess.run([*map(str, [*command, "--system", FAKE, "--port", 1234])], capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    asked = log.read_text().splitlines()
+    assert asked[:2][0] == "info" and asked[1].startswith("build --tag simulst-") and asked[1].endswith("/packed")
+    if build:
+        assert len(asked) == 2 and "the image can't be built" in done.stderr
+        return
+    assert f"--env SYSTEM={FAKE} --publish 127.0.0.1:1234:8080 simulst-" in asked[2]
+    assert [line.split()[0] for line in asked[3:]] == ["inspect", "logs", "rm"] and "does not answer" in done.stdout
