@@ -187,7 +187,7 @@ def write_choices(
         next                                the second best: run, scores, p, interval, sentences, why; null without
 
     Paths are absolute. A regime in which no run lies has no file; one of an earlier choice is removed.
-    Raises SimulstError: they can't be written.
+    Raises SimulstError: they can't be written; a run's model is not found from here.
     """
     out.mkdir(parents=True, exist_ok=True)
     written = []
@@ -205,7 +205,7 @@ def write_choices(
             "quality": quality,
             "run": str(best.folder.resolve()),
             "log": str((best.folder / LOG).resolve()),
-            "model": str(Path(task.model).resolve()) if Path(task.model).exists() else task.model,
+            "model": _place_of(task.model, best.folder),
             "model_options": dict(task.options),
             "weights": config.weights,
             "source_lang": task.source_language,
@@ -230,6 +230,17 @@ def write_choices(
         write_atomically(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         written.append(path)
     return written
+
+
+def _place_of(model: str, run: Path) -> str:
+    """The absolute path of a run's model, or the import path. Raises SimulstError: it is not found from here."""
+    if Path(model).exists():
+        return str(Path(model).resolve())
+    if ":" not in model:
+        raise SimulstError(
+            f"{run}: its model {model} is not there, seen from this folder; choose where the run was decoded."
+        )
+    return model
 
 
 def _verdict(choice: Choice) -> str:

@@ -69,6 +69,15 @@ def test_choices_are_written_and_old_ones_removed(sweep: list[Path], tmp_path: P
     assert yaml.safe_load((out / "0-2000.yaml").read_text())["next"] is None
 
 
+def test_a_model_that_is_not_found_from_here_is_told(sweep: list[Path], tmp_path: Path) -> None:
+    """A run may name it by a path relative to where it was decoded."""
+    config = sweep[0] / "config.yaml"
+    content = yaml.safe_load(config.read_text())
+    config.write_text(yaml.safe_dump({**content, "task": {**content["task"], "model": "models/elsewhere"}}))
+    with pytest.raises(SimulstError, match="models/elsewhere is not there, seen from this folder; choose where"):
+        write_choices(tmp_path / "chosen", choose(sweep[:1], "LAAL", BOTH[:1]), "LAAL", "BLEU")
+
+
 def test_the_best_of_each_regime(sweep: list[Path]) -> None:
     for metric in ("LAAL", "AL", "LAAL_CA"):
         low, high = choose(sweep, metric, BOTH)
