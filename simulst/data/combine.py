@@ -31,12 +31,14 @@ def combine_pairs(
     force: write the directory again.
     also: folders of other corpora, which have `<pair>/<split>` of at least one pair.
 
-    Raises SimulstError: a pair twice; several source languages; a corpus without any of the pairs; two corpora of one
-        name; what `read_data_dir` and `written_whole` raise.
+    Raises SimulstError: a pair twice; several source languages; one pair alone; a corpus without any of the pairs; two
+        corpora of one name; what `read_data_dir` and `written_whole` raise.
     """
     sources = {pair.partition("-")[0] for pair in pairs}
     if len(set(pairs)) < len(pairs) or len(sources) != 1:
         raise SimulstError(f"pairs {' '.join(pairs)}: give different pairs with the same source language.")
+    if len(pairs) == 1 and not also:
+        raise SimulstError(f"pairs {pairs[0]}: one pair of one corpus; give more pairs, or another corpus by --also.")
     [source] = sources
     several = len(pairs) > 1
     text = f"text.tc.{TARGET if several else pairs[0].partition('-')[2]}"

@@ -48,7 +48,7 @@ def spoken_language(model: Model, samples: np.ndarray) -> str:
     if tell is None:
         raise SimulstError(
             f"--source-lang auto: {type(model).__name__} can't tell which language is spoken; name it, such as "
-            "--source-lang es (Whisper in CTranslate2's form can tell)."
+            "--source-lang es."
         )
     return str(tell(samples))
 

@@ -164,11 +164,11 @@ IWSLT = table(
 PAIRS = table(
     "simulst data combine --data corpora --split train --out both",
     ("", "Missing argument 'PAIRS...'", lambda: None, 2),
-    ("en-de", "pairs en-de: give two or more pairs with the same source language"),
-    ("en-de en-de", "pairs en-de en-de: give two or more pairs"),
-    ("en-de fr-de", "pairs en-de fr-de: give two or more pairs with the same source"),
+    ("en-de", "pairs en-de: one pair of one corpus; give more pairs, or another corpus by --also"),
+    ("en-de en-de", "pairs en-de en-de: give different pairs"),
+    ("en-de fr-de", "pairs en-de fr-de: give different pairs with the same source"),
     ("en-de en-fr", "corpora/en-de/train: no such data directory"),
-    ("de nl", "give two or more pairs with the same source"),
+    ("de nl", "give different pairs with the same source"),
 )
 
 

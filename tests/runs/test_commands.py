@@ -14,7 +14,7 @@ from fake import RATE, FakeModel, Loudness
 from run_commands import COUNT, MODEL, command, sentence, simulst
 
 from simulst import stream
-from simulst.commands import decode
+from simulst.commands import translate
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.models import load_model, option_names
@@ -111,7 +111,7 @@ def test_translate(data: Path, clock: SimpleNamespace, monkeypatch: pytest.Monke
     assert [float(seconds) * 1000 for seconds, _ in lines] == sorted(set(instance.delays))
     status, _, error = simulst("translate", data / "none.wav", *args)
     assert status == 1 and "no such audio file" in sentence(error)
-    monkeypatch.setattr(decode, "time", clock)
+    monkeypatch.setattr(translate, "time", clock)
     started = clock.now
     status, realtime, _ = simulst("translate", data / "u0.wav", "--realtime", *args)
     assert status == 0 and realtime and clock.now - started == pytest.approx(1.0)
@@ -142,7 +142,7 @@ def test_translate_a_stream_of_any_length(
 def test_translate_in_real_time_tells_that_it_is_too_slow(
     data: Path, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decode, "time", clock)
+    monkeypatch.setattr(translate, "time", clock)
     options = ["--model", MODEL, "--model-option", "sleep=0.7", "--source-lang", "es", "--target-lang", "en"]
     slow = data.parent / "slow.yaml"
     slow.write_text("read: {type: chunk, ms: 100}\ncommit: {type: all}\nlate: {type: skip}\n")

@@ -159,45 +159,45 @@ def test_programs_of_a_command(tmp_path: Path) -> None:
 def test_the_policy_of_a_recogniser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file, what it imports, and what it reads."""
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "own_policy.py").write_text(
-        "from dataclasses import dataclass\nfrom own_helper import CUT\nfrom simulst.policy.commit import Commit\n"
+    (tmp_path / "heard_policy.py").write_text(
+        "from dataclasses import dataclass\nfrom heard_helper import CUT\nfrom simulst.policy.commit import Commit\n"
         "@dataclass(frozen=True)\nclass Mine(Commit):\n    label = 'mine'\n    files = ('own_data.txt',)\n"
         "    def stable(self, beams): return beams[-1][0].tokens[:CUT]\n"
     )
-    (tmp_path / "own_helper.py").write_text("CUT = 1\n")
+    (tmp_path / "heard_helper.py").write_text("CUT = 1\n")
     monkeypatch.chdir(tmp_path)
     Path("own_data.txt").write_text("1")
-    decoding = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "own_policy.Mine"}}
+    decoding = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "heard_policy.Mine"}}
     recogniser = {"model": str(experiment(tmp_path)), "decoding": decoding}
     path = tmp_path / "cascade.yaml"
     path.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": {"type": "command", "command": "cat"}}))
     known = {digest_of_weights(path, {})}
-    for name in ("own_policy.py", "own_helper.py", "own_data.txt"):
+    for name in ("heard_policy.py", "heard_helper.py", "own_data.txt"):
         with Path(name).open("a") as file:
             file.write("\n")
         known.add(digest_of_weights(path, {}))
     assert len(known) == 4
-    del sys.modules["own_policy"], sys.modules["own_helper"]
+    del sys.modules["heard_policy"], sys.modules["heard_helper"]
 
 
-def test_own_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heard_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their modules are known; a module's classes are told apart."""
     monkeypatch.syspath_prepend(tmp_path)
     text = (
         "class A:\n    sample_rate = 16000\n    def session(self, source, target, meter=None): ...\nclass B(A): ...\n"
     )
-    (tmp_path / "own_model.py").write_text(text)
-    (tmp_path / "own_door.py").write_text("from own_model import A, B\n")
-    assert files_of_model("own_model:A", {}) == (tmp_path / "own_model.py",)
-    assert files_of_model("own_door:A", {}) == (tmp_path / "own_door.py", tmp_path / "own_model.py")
-    digests = {digest_of_weights(path, {}) for path in ("own_model:A", "own_model:B", "own_door:A")}
+    (tmp_path / "heard_model.py").write_text(text)
+    (tmp_path / "heard_door.py").write_text("from heard_model import A, B\n")
+    assert files_of_model("heard_model:A", {}) == (tmp_path / "heard_model.py",)
+    assert files_of_model("heard_door:A", {}) == (tmp_path / "heard_door.py", tmp_path / "heard_model.py")
+    digests = {digest_of_weights(path, {}) for path in ("heard_model:A", "heard_model:B", "heard_door:A")}
     assert len(digests) == 3
-    (tmp_path / "own_model.py").write_text(text + "\n# changed\n")
-    assert digest_of_weights("own_model:A", {}) not in digests
+    (tmp_path / "heard_model.py").write_text(text + "\n# changed\n")
+    assert digest_of_weights("heard_model:A", {}) not in digests
     (tmp_path / "own_part.py").write_text("x = 1\n")
-    (tmp_path / "own_model.py").write_text("import own_part\n" + text)
-    assert tmp_path / "own_part.py" in files_of_model("own_door:A", {})
-    del sys.modules["own_model"], sys.modules["own_door"]
+    (tmp_path / "heard_model.py").write_text("import own_part\n" + text)
+    assert tmp_path / "own_part.py" in files_of_model("heard_door:A", {})
+    del sys.modules["heard_model"], sys.modules["heard_door"]
 
 
 def test_what_a_policy_reads(tmp_path: Path) -> None:
