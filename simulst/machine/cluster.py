@@ -178,8 +178,15 @@ def _check_scheduler(address: str) -> None:
     Dask's client has no time limit for the first answer. If a port accepts connections but never answers, the client
     would wait forever.
     """
+    from distributed.comm.addressing import parse_address
+    from distributed.comm.registry import get_backend
     from distributed.core import CommClosedError, rpc
     from distributed.utils import LoopRunner
+
+    try:
+        get_backend(parse_address(address)[0])
+    except ValueError as error:  # no scheme of Dask's; a busy machine may run out of time before connecting tells
+        raise _no_scheduler(address, error) from error
 
     async def ask() -> str:
         async with rpc(address, timeout=CONNECT_SECONDS) as scheduler:
