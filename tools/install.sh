@@ -94,7 +94,7 @@ scoring() {
     packages=$(realpath "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')")
     wanted="$(sha256sum tools/requirements-scoring.txt | cut -d' ' -f1) $packages"
     if [ "$(cat "$place/.installed" 2>/dev/null)" = "$wanted" ]; then return; fi
-    echo "tools/install.sh: making $place (a minute and 300 MB)"
+    echo "tools/install.sh: making $place (a minute and 330 MB)"
     log=$place/install.log
     rm -rf "$place"
     mkdir -p "$place"

@@ -1,4 +1,4 @@
-"""How a recording begins: by this a program knows it again that hears it but is not told its name."""
+"""A digest of a recording's beginning. A program that is not told a recording's name can recognise it by this."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulst.audio.read import as_int16
 from simulst.audio.units import SAMPLE_RATE
 
 HEARD = SAMPLE_RATE // 10
-"""Samples that are compared. What is silent to the last bit before them tells nothing, and is left out."""
+"""Samples that are compared. Samples of exactly 0 at the very beginning are skipped."""
 
 
 def digest_of_beginning(samples: np.ndarray) -> str:

@@ -51,6 +51,15 @@ def write_wav(path: Path, samples: np.ndarray, subtype: str = "PCM_16") -> None:
         raise unwritable(path, error) from error
 
 
+def is_plain_wav(path: Path) -> bool:
+    """Whether a file is a WAV as `write_wav` writes it, and its header counts all samples; Python's `wave` reads it."""
+    header = read_header(path)
+    if header is None or header.counts_less or header.counted is None:
+        return False
+    info = soundfile.info(path)
+    return bool((info.format, info.subtype, info.channels, info.samplerate) == ("WAV", "PCM_16", 1, SAMPLE_RATE))
+
+
 def seconds_of(path: str | Path) -> float:
     """The duration in seconds according to a file's header. Raises SimulstError if the file can't be read."""
     with _opened(Path(path)) as file:

@@ -7,7 +7,7 @@ import gc
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -161,6 +161,20 @@ def moved_option(name: str, now: str) -> Callable[[F], F]:
             raise click.UsageError(f"{name}: no longer an option of '{ctx.command_path}'; {now}.", ctx)
 
     return click.option(name, multiple=True, hidden=True, expose_value=False, callback=tell)
+
+
+def named_files(values: Iterable[str], wrong: str) -> dict[str, Path]:
+    """Files by their names, of values NAME=FILE. wrong: the error's message, in which {value} stands for the value.
+
+    Raises SimulstError: a value of another form, or a name twice.
+    """
+    files: dict[str, Path] = {}
+    for value in values:
+        name, _, path = value.partition("=")
+        if not (name and path) or name in files:
+            raise SimulstError(wrong.format(value=value))
+        files[name] = Path(path)
+    return files
 
 
 def check_together(segmentation: Path | None, references: Path | None) -> None:

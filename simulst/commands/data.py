@@ -15,6 +15,7 @@ from simulst.commands.common import (
     Numbers,
     Words,
     force_option,
+    named_files,
     source_lang_option,
     target_lang_option,
     together,
@@ -131,14 +132,8 @@ def iwslt(
     simulstream can read.
     """
     from simulst.data.iwslt import Layout, prepare_iwslt
-    from simulst.errors import SimulstError
 
-    files = {}
-    for value in texts:
-        language, _, path = value.partition("=")
-        if not (language and path) or language in files:
-            raise SimulstError(f"--text {value}: give LANG=FILE, each language once, such as de=references.txt.")
-        files[language] = Path(path)
+    files = named_files(texts, "--text {value}: give LANG=FILE, each language once, such as de=references.txt.")
     talks = prepare_iwslt(folder, out, Layout(audio, segmentation, files), context, force)
     sentences = len(next(iter(talks.sentences.values())))
     print(f"{out}: {len(talks.recordings)} recordings, {sentences} sentences in {', '.join(talks.sentences)}")
@@ -172,14 +167,8 @@ def tsv(tables: tuple[str, ...], pair: str, out: Path, audio: Path | None, choic
     """
     from simulst.data.corpus import report
     from simulst.data.tsv import Columns, prepare_tsv
-    from simulst.errors import SimulstError
 
-    files = {}
-    for value in tables:
-        split, _, path = value.partition("=")
-        if not (split and path) or split in files:
-            raise SimulstError(f"'{value}': give SPLIT=TSV, each split once, such as train=train.tsv.")
-        files[split] = Path(path)
+    files = named_files(tables, "'{value}': give SPLIT=TSV, each split once, such as train=train.tsv.")
     names = Columns(**{name.removesuffix("_column"): column for name, column in columns.items()})
     print(f"{pair}, segments:\n{report(out, pair, prepare_tsv(files, out, pair, names, audio, choice))}")
 

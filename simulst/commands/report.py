@@ -112,7 +112,8 @@ def choose(
     With --comet, COMET scores the runs first; with --quality COMET, the first such model decides.
     """
     from simulst.report.choose import choose as choose_runs
-    from simulst.report.choose import parse_regime, report, write_choices
+    from simulst.report.choose import report, write_choices
+    from simulst.report.regime import parse_regime
     from simulst.report.table import find_runs
 
     wanted = [parse_regime(regime) for regime in regimes]

@@ -87,7 +87,7 @@ def score(
         segments = judged.segments(instances, target_lang, unit, log)
         folder = log if (log / CONFIG).is_file() else None
         known = read_kept([folder] if folder else [])
-        found = {model: score_segments(model, segments, known) for model in comet}
+        found = judged.scores(segments, known)
         scores.update(comet_summary(found, bootstrap))
         if folder:
             keep(folder, folder / LOG, segments, found)

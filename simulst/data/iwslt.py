@@ -22,13 +22,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import soundfile
-
 from simulst.audio.heard import digest_of_beginning
 from simulst.audio.name import SUFFIXES, recording_name
-from simulst.audio.read import as_int16, load_audio, write_wav
+from simulst.audio.read import as_int16, is_plain_wav, load_audio, write_wav
 from simulst.audio.units import SAMPLE_RATE
-from simulst.audio.wav_header import read_header
 from simulst.background import ALL, Background, read_backgrounds, table_of_backgrounds
 from simulst.data.datadir import write_table
 from simulst.data.segmentation import Sentence, read_lines, read_segmentations
@@ -205,7 +202,7 @@ def _write(part: Path, out: Path, talks: Talks, known: Mapping[str, Background])
                 f"{path}: the sentence at {last.offset:g} s ends at {end:.2f} s, but the recording at {seconds:.2f} s; "
                 "take the YAML of this recording."
             )
-        if _is_plain(path):
+        if is_plain_wav(path):
             places[name] = os.path.relpath(path.resolve(), out.resolve())
         else:
             places[name] = f"wav/{name}.wav"
@@ -225,15 +222,6 @@ def _write(part: Path, out: Path, talks: Talks, known: Mapping[str, Background])
         write_table(part / f"text.{language}", joined)
     if known:
         write_atomically(part / "context.tsv", table_of_backgrounds(known, _unlike(beginnings)))
-
-
-def _is_plain(path: Path) -> bool:
-    """Whether a recording is as simulstream reads it, and as `write_wav` would write it."""
-    header = read_header(path)
-    if header is None or header.counts_less or header.counted is None:
-        return False
-    info = soundfile.info(path)
-    return bool((info.format, info.subtype, info.channels, info.samplerate) == ("WAV", "PCM_16", 1, SAMPLE_RATE))
 
 
 def _unlike(beginnings: Mapping[str, str]) -> dict[str, str]:

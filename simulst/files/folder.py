@@ -136,7 +136,7 @@ def sha256_of(path: Path, remedy: str = "check the path") -> str:
         raise SimulstError(f"{path}: cannot be read ({error.strerror}); {remedy}.") from error
 
 
-@lru_cache(maxsize=64)  # the utterances of a recording share its file
+@lru_cache(maxsize=4096)  # utterances of a recording share its file; a package is read several times
 def _sha256(path: Path, changed: int, size: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

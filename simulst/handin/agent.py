@@ -8,18 +8,18 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from simulst.handin.system import same_yaml
+from simulst.handin.system import packed_mapping
+from simulst.languages import unit_of
 
 
 def arguments_of(system: Path) -> list[str]:
     """SimulEval's arguments of a system, whose decoding configuration is `decoding.yaml` beside its processor."""
-    content = same_yaml(system / "processor.yaml")
+    content = packed_mapping(system / "processor.yaml")
     found = ["--agent-class", "simulst.serve.simuleval.StreamAgent", "--decoding", str(system / "decoding.yaml")]
     for key in ("model", "source_lang", "target_lang", "unit", "context"):
         if key in content:
             found += ["--" + key.replace("_", "-"), str(content[key])]
-    if content.get("unit") == "char":
-        found += ["--eval-latency-unit", "char"]
+    found += ["--eval-latency-unit", content.get("unit") or unit_of(str(content.get("target_lang")))]
     for name, value in content.get("model_options", {}).items():
         found += ["--model-option", f"{name}={value}"]
     return found

@@ -23,8 +23,7 @@ from simulst.errors import SimulstError
 from simulst.handin.image import AGENT_PORT, PORT, Image, read_image
 from simulst.handin.interface import HOST, PROXY, as_wavs, run_inference, run_simuleval, serving
 from simulst.handin.libraries import missing
-from simulst.handin.system import System, same_yaml, yaml_text
-from simulst.languages import unit_of
+from simulst.handin.system import System, packed_mapping, yaml_text
 from simulst.log import read_log
 from simulst.options import read_fields
 from simulst.words import plain_spaces
@@ -105,8 +104,7 @@ def scores_of(log: Path, system: System, development: Path, bootstrap: int = 100
     """The scores of a simulstream log. Raises SimulstError: as `score_recordings`."""
     from simulst.metrics.longform import score_recordings
 
-    unit = system.unit or unit_of(system.target_lang)
-    files = development / SEGMENTATION, development / f"{system.target_lang}.{REFERENCES}"
+    unit, files = system.counted, (development / SEGMENTATION, development / f"{system.target_lang}.{REFERENCES}")
     instances = read_log(log, unit)
     return score_recordings(
         instances, *files, system.target_lang, unit, bootstrap, log, source_language=system.source_lang
@@ -122,15 +120,13 @@ def check_scores(folder: Path, name: str, system: System) -> Iterator[str]:
         same = abs(value - other) <= ROUNDED if _are_numbers(value, other) else value == other
         if not same:
             yield f"{SCORES}: {key} is {other}, but the log gives {value}; score it again"
-    lag = claimed.get(system.metric)
-    if lag is None or not system.holds(lag):
-        low, high = system.regime
-        yield f"{system.metric} is {lag} ms, which does not prove the regime of {low:g} to {high:g} ms"
+    if said := system.unproved(claimed):
+        yield f"the log has {said}"
 
 
 def read_claim(place: Path) -> System:
     """What a packed system claims. Raises SimulstError: its file is missing or broken."""
-    return read_fields(System, same_yaml(place / CLAIM), str(place / CLAIM), "pack again")
+    return read_fields(System, packed_mapping(place / CLAIM), str(place / CLAIM), "pack again")
 
 
 def check_words(log: Path, of_simuleval: Path, unit: str) -> Iterator[str]:
@@ -161,10 +157,10 @@ def check_configuration(folder: Path, name: str) -> Iterator[str]:
     from simulst.config import parse_decoding
 
     place = folder / "systems" / name
-    content = same_yaml(place / "processor.yaml")
+    content = packed_mapping(place / "processor.yaml")
     decoding = content.get("decoding")
     where = f"systems/{name}/processor.yaml"
-    if decoding != same_yaml(place / "decoding.yaml"):
+    if decoding != packed_mapping(place / "decoding.yaml"):
         yield f"{where}: its decoding is not that of decoding.yaml"
     model = str(content.get("model"))
     if ":" not in model and not (folder / model).exists():
@@ -226,9 +222,9 @@ def verify(folder: Path, given: Path, port: int, agent_port: int, only: str | No
                 again = _by_server(folder, image, name, system, list(wavs.values()), work, port, server)
                 verdict.attempt("words and delays of simulstream's server", difference(place / LOG, again))
                 if (place / AGENT_LOG).is_file():
-                    log = _by_agent(folder, image, name, system, list(wavs.values()), work, agent_port)
-                    unit = system.unit or unit_of(system.target_lang)
-                    verdict.attempt("words of SimulEval's agent", check_words(place / LOG, log, unit))
+                    sent = list(wavs.values())
+                    log = run_simuleval(folder, image, name, sent, work, agent_port, system.counted)
+                    verdict.attempt("words of SimulEval's agent", check_words(place / LOG, log, system.counted))
             except SimulstError as error:
                 verdict.wrong(str(error))
             print(f"        {time.monotonic() - began:.0f} s", flush=True)
@@ -246,18 +242,11 @@ def _by_server(
         run_inference(folder, proxy, languages, wavs, log)
         return log
     own = work / "server.yaml"  # the Dockerfile's, but on loopback
-    own.write_text(yaml_text({**same_yaml(folder / "server.yaml"), "hostname": HOST, "port": port}))
+    own.write_text(yaml_text({**packed_mapping(folder / "server.yaml"), "hostname": HOST, "port": port}))
     command = [str(own) if part == "server.yaml" else part for part in image.start(name)]
-    with serving(folder, image, command, port, work / "server.out", {"SYSTEM": name}) as process:
+    with serving(folder, image, command, port, work / "server.out") as process:
         run_inference(folder, proxy, languages, wavs, log, process)
     return log
-
-
-def _by_agent(folder: Path, image: Image, name: str, system: System, wavs: list[Path], work: Path, port: int) -> Path:
-    command = [*image.start_agent(name)[:-1], str(port)]
-    with serving(folder, image, command, port, work / "agent.out", {"SYSTEM": name}, "--agent-port") as process:
-        unit = system.unit or unit_of(system.target_lang)
-        return run_simuleval(folder, wavs, work / "simuleval" / name, port, unit, process)
 
 
 def _step(step: tuple[str, float, tuple[str, ...], tuple[str, ...]]) -> str:

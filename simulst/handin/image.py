@@ -52,9 +52,9 @@ class Image:
         configurations = ["--server-config", "server.yaml", "--speech-processor-config"]
         return ["python", "-m", HTTP_SERVER, *configurations, f"systems/{system}/processor.yaml"]
 
-    def start_agent(self, system: str) -> list[str]:
+    def start_agent(self, system: str, port: int = AGENT_PORT) -> list[str]:
         """SimulEval's remote agent of a system."""
-        return ["python", "-m", "simulst.handin.agent", f"systems/{system}", "--remote-port", str(AGENT_PORT)]
+        return ["python", "-m", "simulst.handin.agent", f"systems/{system}", "--remote-port", str(port)]
 
     def write(self, folder: Path) -> None:
         """Write image.json and the Dockerfiles."""

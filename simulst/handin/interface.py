@@ -11,10 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import soundfile
-
-from simulst.audio.read import as_int16, load_audio, write_wav
-from simulst.audio.units import SAMPLE_RATE
+from simulst.audio.read import as_int16, is_plain_wav, load_audio, write_wav
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
 from simulst.handin.image import Image
@@ -22,6 +19,8 @@ from simulst.handin.needs import packed_environment
 
 HOST = "127.0.0.1"
 PROXY = "simulstream.server.speech_processors.remote.http_proxy_speech_processor.HttpProxySpeechProcessor"
+SERVES = (b"Serving on http", b"Listening to port")
+"""What simulstream's HTTP server and SimulEval's agent say once they listen."""
 REFERENCE = "reference"  # SimulEval wants one of each recording; its scores are not used
 
 
@@ -36,7 +35,7 @@ def as_wavs(recordings: Mapping[str, Path], folder: Path) -> dict[str, Path]:
         target = found[name] = folder / f"{name}.wav"
         if target.exists():
             continue
-        if _is_plain(source):
+        if is_plain_wav(source):
             target.unlink(missing_ok=True)
             target.symlink_to(source.resolve())
             continue
@@ -90,10 +89,9 @@ def serving(
     command: Sequence[str],
     port: int,
     said: Path,
-    variables: Mapping[str, str],
     option: str = "--port",
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A server of the folder, started as the Dockerfile does, once its port answers. It ends with the block.
+    """A server of the folder, started as the Dockerfile does, once it says that it serves. It ends with the block.
 
     command: as `Image.start` gives it; its `python` is this one. said: file of all that it prints.
     option: that gives another port.
@@ -103,14 +101,13 @@ def serving(
     check_port(port, option)
     # Compiled code, which takes a minute to make. The image's place may be another user's here.
     kept = Path(sys.prefix) if os.access(sys.prefix, os.W_OK) else said.parent
-    own = {**variables, "NUMBA_CACHE_DIR": str(kept / "numba")}
-    environment = packed_environment(folder, {**image.environment, **own})
+    environment = packed_environment(folder, {**image.environment, "NUMBA_CACHE_DIR": str(kept / "numba")})
     with said.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, *command[1:]], cwd=folder, env=environment, stdout=output, stderr=output
         )
         try:
-            while not _answers(port):
+            while not _says_so(said):
                 if process.poll() is not None:
                     raise SimulstError(f"the server ended before it answered: {last_line(said)}")
                 time.sleep(0.1)
@@ -125,9 +122,20 @@ def serving(
 
 
 def run_simuleval(
+    folder: Path, image: Image, system: str, wavs: Sequence[Path], work: Path, port: int, unit: str
+) -> Path:
+    """SimulEval's evaluator against the remote agent of a system; returns its log, in the folder `work`.
+
+    Raises SimulstError: the port is taken; the agent or the evaluator ends with an error.
+    """
+    start = image.start_agent(system, port)
+    with serving(folder, image, start, port, work / "agent.out", "--agent-port") as agent:
+        return _evaluate(folder, wavs, work / "simuleval" / system, port, unit, agent)
+
+
+def _evaluate(
     folder: Path, wavs: Sequence[Path], out: Path, port: int, unit: str, beside: subprocess.Popen[bytes]
 ) -> Path:
-    """SimulEval's evaluator against a remote agent; returns its log. Raises SimulstError: it ends with an error."""
     out.mkdir(parents=True, exist_ok=True)
     sources, targets = out / "source.txt", out / "target.txt"
     write_atomically(sources, "".join(f"{wav.absolute()}\n" for wav in wavs))
@@ -177,18 +185,7 @@ def last_line(file: Path) -> str:
     return (ours or lines or ["it said nothing"])[-1].removeprefix("error: ").rstrip(".")
 
 
-def _answers(port: int) -> bool:
-    try:
-        with socket.create_connection((HOST, port), 1):
-            return True
-    except OSError:
-        return False
-
-
-def _is_plain(path: Path) -> bool:
-    try:
-        with soundfile.SoundFile(path) as file:
-            form = (file.format, file.subtype, file.samplerate, file.channels)
-    except soundfile.LibsndfileError:
-        return False
-    return form in {("WAV", "PCM_16", SAMPLE_RATE, 1), ("WAVEX", "PCM_16", SAMPLE_RATE, 1)}
+def _says_so(said: Path) -> bool:
+    """Whether a server has said that it serves. At its port, meanwhile, another program may answer."""
+    text = said.read_bytes()
+    return any(words in text for words in SERVES)

@@ -12,9 +12,8 @@ from simulst.files.folder import sha256_of, write_atomically
 from simulst.files.lock import digest
 from simulst.handin.check import AGENT_LOG, LOG, RECORDINGS, SCORES, scores_of
 from simulst.handin.image import Image
-from simulst.handin.interface import free_port, run_inference, run_simuleval, serving
+from simulst.handin.interface import free_port, run_inference, run_simuleval
 from simulst.handin.system import System
-from simulst.languages import unit_of
 from simulst.log import read_log
 from simulst.runs import LOG as RUN_LOG
 
@@ -31,7 +30,6 @@ def write_logs(
     Raises SimulstError: a program fails; the log does not prove the system's regime.
     """
     place = part / "systems" / name
-    unit = system.unit or unit_of(system.target_lang)
     kept = work / f"{name}-{_digest(part, place)}.jsonl"
     if not kept.is_file():
         log = work / f"{name}.jsonl"
@@ -42,10 +40,7 @@ def write_logs(
     if simuleval:
         of_agent = kept.with_suffix(".simuleval")
         if not of_agent.is_file():
-            port = free_port()
-            command = [*image.start_agent(name)[:-1], str(port)]
-            with serving(part, image, command, port, work / "agent.out", {"SYSTEM": name}) as process:
-                found = run_simuleval(part, wavs, work / "simuleval" / name, port, unit, process)
+            found = run_simuleval(part, image, name, wavs, work, free_port(), system.counted)
             write_atomically(of_agent, found.read_text(encoding="utf-8"))
         lines = [json.loads(line) for line in of_agent.read_text(encoding="utf-8").splitlines()]
         for line in lines:
@@ -54,14 +49,9 @@ def write_logs(
         (place / AGENT_LOG).write_text(text, encoding="utf-8")
     scores = scores_of(place / LOG, system, part / "development")
     (place / SCORES).write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    lag = scores.get(system.metric)
-    if lag is None or not system.holds(lag):
-        low, high = system.regime
-        raise SimulstError(
-            f"{name}: its log has {system.metric} {lag} ms, which does not prove the regime of {low:g} to {high:g} ms; "
-            "choose another configuration."
-        )
-    _warn_of_other_words(place / LOG, system, unit)
+    if said := system.unproved(scores):
+        raise SimulstError(f"{name}: its log has {said}; choose another configuration.")
+    _warn_of_other_words(place / LOG, system)
 
 
 def _digest(part: Path, place: Path) -> str:
@@ -72,7 +62,8 @@ def _digest(part: Path, place: Path) -> str:
     return digest([*map(" ".join, named), (part / "development" / RECORDINGS).read_text(encoding="utf-8")])
 
 
-def _warn_of_other_words(log: Path, system: System, unit: str) -> None:
+def _warn_of_other_words(log: Path, system: System) -> None:
+    unit = system.counted
     run = {i.recording: i.prediction for i in read_log(Path(system.run) / RUN_LOG, unit)}
     other = [i.recording for i in read_log(log, unit) if i.prediction.split() != run.get(i.recording, "").split()]
     if other:

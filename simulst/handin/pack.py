@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -35,11 +34,8 @@ from simulst.handin.logs import write_logs
 from simulst.handin.needs import Needs, needs_of, needs_of_verify
 from simulst.handin.system import Placer, System, processor_of, read_choice, yaml_text
 from simulst.handin.verify import REQUIREMENTS, SUMS
-from simulst.languages import unit_of
 from simulst.log import read_log
 from simulst.runs import LOG as RUN_LOG
-
-logger = logging.getLogger(__name__)
 
 SERVER = {"hostname": "0.0.0.0", "port": 8080, "pool_size": 2, "ttl": 600}
 """Inside the image. verify serves on loopback."""
@@ -130,7 +126,7 @@ def _pack(
 def _recordings(system: System) -> dict[str, Path]:
     """The development recordings by their names, in the order of the segmentation."""
     sentences = read_segmentation(Path(system.segmentation), Path(system.references))
-    logged = {i.recording: i for i in read_log(Path(system.run) / RUN_LOG, system.unit or unit_of(system.target_lang))}
+    logged = {i.recording: i for i in read_log(Path(system.run) / RUN_LOG, system.counted)}
     found = {}
     for name in dict.fromkeys(sentence.recording for sentence in sentences):
         instance = logged.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.files.code import files_of_modules
 from simulst.files.folder import unwritable
-from simulst.files.yaml import load_yaml, read_yaml
+from simulst.files.yaml import read_yaml
+from simulst.languages import unit_of
 from simulst.models.registry import files_of_model, files_of_part
 from simulst.options import read_fields
+from simulst.report.regime import Regime
 
 LINKED = 1 << 20  # bytes; smaller files, such as code, are edited in place
 PROCESSOR = "simulst.serve.simulstream.StreamProcessor"
@@ -56,10 +58,17 @@ class System:
         """Such as en-de."""
         return f"{self.source_lang}-{self.target_lang}"
 
-    def holds(self, lag: float) -> bool:
-        """Whether a lag, in ms, proves the regime."""
-        low, high = self.regime
-        return (low == 0 or lag > low) and lag <= high
+    @property
+    def counted(self) -> str:
+        """The unit in which lags count, "word" or "char"."""
+        return self.unit or unit_of(self.target_lang)
+
+    def unproved(self, scores: Mapping[str, Any]) -> str:
+        """What scores say of the lag if it does not prove the regime. Empty: it does."""
+        lag, (low, high) = scores.get(self.metric), self.regime
+        if lag is not None and Regime(low, high).holds(lag):
+            return ""
+        return f"{self.metric} {lag} ms, which does not prove the regime of {low:g} to {high:g} ms"
 
 
 def read_choice(path: Path) -> System:
@@ -226,12 +235,9 @@ def yaml_text(content: Any) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)
 
 
-def same_yaml(path: Path) -> dict[str, Any]:
-    """A mapping that was packed. Raises SimulstError: it is not there, or is none."""
-    try:
-        content = load_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SimulstError(f"{path}: cannot be read ({error}); pack again.") from error
+def packed_mapping(path: Path) -> dict[str, Any]:
+    """A mapping that was packed as YAML. Raises SimulstError: it is not there, or is none."""
+    content = read_yaml(path, "packed file")
     if not isinstance(content, dict):
         raise SimulstError(f"{path}: is no mapping; pack again.")
     return content

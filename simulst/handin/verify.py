@@ -29,8 +29,8 @@ def faults_of_files(folder: Path) -> list[str]:
     """A sentence for each file that is missing, changed, or not listed in SHA256SUMS."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        return [f"{folder / SUMS}: cannot be read ({error.strerror}); pack again."]
+    except (OSError, UnicodeDecodeError) as error:
+        return [f"{folder / SUMS}: cannot be read ({getattr(error, 'strerror', None) or error}); pack again."]
     faults, listed = [], {SUMS}
     for line in lines:
         digest, _, name = line.partition("  ")

@@ -14,23 +14,28 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 import simulst
 from simulst.data.segmentation import read_lines
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_file, write_atomically
 from simulst.metrics.quality import SEED, Difference, Quality, exchange_interval
+from simulst.options import read_json_fields
 
 INSTALLED = Path(simulst.__file__).parents[1] / ".venv-scoring" / "bin" / "comet-score"
 """Where tools/install.sh --scoring puts COMET's command."""
 
 KEPT = "comet.json"
 """In a run's folder: the score of each segment, by each model."""
+
+
+Score = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,29 @@ class Segment:
     source: str
     prediction: str
     reference: str | None
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What comet.json holds. log: digest of the run's log. models: model → a score for each of the segments."""
+
+    log: str
+    models: dict[str, list[Score]]
+    segments: list[tuple[str, str, str | None]]
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """What comet-score writes of one segment, as far as it is used."""
+
+    COMET: Score
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What comet-score writes. t: of the file of translations, which we call so."""
+
+    t: list[_Judgement]
 
 
 Known = dict[str, dict[Segment, float]]
@@ -78,10 +106,9 @@ def score_segments(model: str, segments: Sequence[Segment], known: Known | None 
 def read_kept(folders: Iterable[Path]) -> Known:
     """All scores that runs have kept. What can't be read is computed again."""
     known: Known = {}
-    for folder in folders:
-        content = _read(folder)
-        segments = [Segment(*texts) for texts in content.get("segments", ())]
-        for key, scores in content.get("models", {}).items():
+    for content in filter(None, map(_read, folders)):
+        segments = [Segment(*texts) for texts in content.segments]
+        for key, scores in content.models.items():
             known.setdefault(key, {}).update(zip(segments, scores, strict=True))
     return known
 
@@ -91,21 +118,20 @@ def keep(folder: Path, log: Path, segments: Sequence[Segment], scores: Mapping[s
 
     log: the log that the segments are of. scores: model → a score for each segment.
     """
-    texts = [[segment.source, segment.prediction, segment.reference] for segment in segments]
+    texts = [(segment.source, segment.prediction, segment.reference) for segment in segments]
     earlier = _read(folder)
-    models = earlier["models"] if earlier.get("segments") == texts else {}
+    models = earlier.models if earlier is not None and earlier.segments == texts else {}
     models = {**models, **{_key(model): list(values) for model, values in scores.items()}}
-    content = {"log": digest_of_file(log), "models": models, "segments": texts}
+    content = asdict(_Kept(digest_of_file(log), models, texts))
     write_atomically(folder / KEPT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def kept_scores(folder: Path, log: Path, model: str) -> tuple[list[Segment], list[float]] | None:
     """A run's segments and their scores by a model; None if it has none of this log."""
     content = _read(folder)
-    scores = content.get("models", {}).get(_key(model))
-    if scores is None or content["log"] != digest_of_file(log):
+    if content is None or _key(model) not in content.models or content.log != digest_of_file(log):
         return None
-    return [Segment(*texts) for texts in content["segments"]], scores
+    return [Segment(*texts) for texts in content.segments], content.models[_key(model)]
 
 
 def mean_score(scores: Sequence[float], bootstrap: int = 1000) -> Quality:
@@ -172,13 +198,14 @@ def _key(model: str) -> str:
     return f"{model} {digest_of_file(path)}" if path.is_file() else model
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read(folder: Path) -> _Kept | None:
+    """What a run has kept; None if there is nothing, or nothing that can be read."""
     try:
-        content = json.loads((folder / KEPT).read_text(encoding="utf-8"))
-        whole = all(len(scores) == len(content["segments"]) for scores in content["models"].values())
-        return content if whole and isinstance(content["log"], str) else {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
+        content = read_json_fields(_Kept, folder / KEPT, "score it again")
+    except (SimulstError, OSError):
+        return None
+    whole = all(len(scores) == len(content.segments) for scores in content.models.values())
+    return content if whole else None
 
 
 def _program() -> str:
@@ -224,5 +251,12 @@ def _ask(model: str, segments: Sequence[Segment]) -> list[float]:
         if process.returncode:
             lines = said.decode(errors="replace").strip().splitlines() or [f"status {process.returncode}"]
             raise SimulstError(f"{model}: COMET cannot use this model ({lines[-1].strip().rstrip('.')}).")
-        rows = json.loads((folder / "scores").read_text(encoding="utf-8"))["t"]
-    return [float(row["COMET"]) for row in rows]
+        try:
+            rows = read_json_fields(_Written, folder / "scores", "").t
+        except SimulstError as error:
+            raise SimulstError(
+                f"{model}: {program} wrote no scores that can be read; is it unbabel-comet's?"
+            ) from error
+    if len(rows) != len(segments):
+        raise SimulstError(f"{model}: {program} wrote {len(rows)} scores of {len(segments)} segments; try it again.")
+    return [row.COMET for row in rows]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import yaml
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
 from simulst.report.difference import compare_runs
+from simulst.report.regime import Regime
 from simulst.report.table import COLUMNS, ScoredRun, check_metric, check_quality, check_same_data, load_runs
 from simulst.runs import LOG, read_run_config
 from simulst.runs.comet import compare_by_comet
@@ -26,32 +26,6 @@ from simulst.runs.comet import compare_by_comet
 logger = logging.getLogger(__name__)
 
 CHANCE = 0.05  # from this p-value on, a difference may be chance
-
-
-@dataclass(frozen=True)
-class Regime:
-    """Lags above `low` and up to `high`, in ms: the limit between two regimes belongs to the lower one.
-
-    From 0 on, lags of 0 and less (AL can be negative) are in it, too.
-    """
-
-    low: float
-    high: float
-
-    def holds(self, lag: float) -> bool:
-        """Whether a lag, in ms, lies in the regime."""
-        return (self.low == 0 or lag > self.low) and lag <= self.high
-
-    def __str__(self) -> str:
-        return f"above {self.low:g}, up to {self.high:g} ms" if self.low else f"up to {self.high:g} ms"
-
-
-def parse_regime(text: str) -> Regime:
-    """A regime that is written as LOW-HIGH, in ms. Raises SimulstError: it is written otherwise, or is empty."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)", text)
-    if not found or not float(found[1]) < float(found[2]):
-        raise SimulstError(f"'{text}' is no regime; write the lowest and the highest lag in ms, such as 0-2000.")
-    return Regime(float(found[1]), float(found[2]))
 
 
 @dataclass(frozen=True)

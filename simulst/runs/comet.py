@@ -11,6 +11,7 @@ from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
 from simulst.metrics.comet import (
+    Known,
     Segment,
     comet_summary,
     keep,
@@ -60,6 +61,10 @@ class Judged:
             for instance, (prediction, reference) in zip(ordered, pairs, strict=True)
         ]
 
+    def scores(self, segments: Sequence[Segment], known: Known) -> dict[str, list[float]]:
+        """Model → a score for each segment. Each model is loaded once, if at all. known, errors: `score_segments`."""
+        return {model: score_segments(model, segments, known) for model in self.models}
+
 
 def score_by_comet(folders: Sequence[Path], judged: Judged, bootstrap: int = 1000) -> None:
     """Add COMET to the scores of runs, each of which keeps the scores of its segments in comet.json.
@@ -75,10 +80,9 @@ def score_by_comet(folders: Sequence[Path], judged: Judged, bootstrap: int = 100
         language = read_run_config(folder).task.target_language
         found[folder] = judged.segments(read_run_log(folder, unit), language or "en", unit, folder)
     together = [segment for segments in found.values() for segment in segments]
-    for model in judged.models:
-        score_segments(model, together, known)
+    judged.scores(together, known)
     for folder, segments in found.items():
-        scores = {model: score_segments(model, segments, known) for model in judged.models}
+        scores = judged.scores(segments, known)
         keep(folder, folder / LOG, segments, scores)
         write_scores(folder, {**read_scores(folder / SCORES), **comet_summary(scores, bootstrap)})
 

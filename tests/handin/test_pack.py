@@ -16,14 +16,19 @@ pytest.importorskip("omnisteval")
 pytest.importorskip("mweralign")
 import numpy as np
 import small
+import soundfile
 import tiny_whisper
 import yaml
 from run_commands import sentence, simulst
 from servers import close_metrics
 from simulstream import inference
+from simulstream.client.wav_reader_client import read_wav_file
 
+from simulst.audio.read import write_wav
 from simulst.handin import logs, pack
+from simulst.handin.agent import arguments_of
 from simulst.handin.check import LOG, RECORDINGS
+from simulst.handin.interface import as_wavs
 from simulst.handin.needs import Needs
 from simulst.handin.system import Placer
 from simulst.handin.verify import faults_of_files
@@ -311,3 +316,30 @@ def test_a_linked_file_is_a_large_one(tmp_path: Path) -> None:
         assert os.path.samefile(tmp_path / name, tmp_path / "out" / name) == (name == "large")
     Placer(tmp_path / "out", copy=True).file(tmp_path / "large", Path("copy"))
     assert not os.path.samefile(tmp_path / "large", tmp_path / "out" / "copy")
+
+
+def test_all_samples_are_sent(tmp_path: Path) -> None:
+    """Python's `wave`, by which simulstream reads, stops where a stale header says, and knows no extensible one."""
+    samples = np.random.default_rng(1).integers(-9000, 9000, 24000, dtype=np.int16)
+    plain, stale, extensible = (tmp_path / f"{name}.wav" for name in ("plain", "stale", "extensible"))
+    for path in (plain, stale):
+        write_wav(path, samples)
+    content = bytearray(stale.read_bytes())
+    content[40:44] = (16000).to_bytes(4, "little")  # a third of the bytes that follow
+    stale.write_bytes(content)
+    soundfile.write(extensible, samples, 16000, format="WAVEX", subtype="PCM_16")
+    sent = as_wavs({path.stem: path for path in (plain, stale, extensible)}, tmp_path / "sent")
+    for name, path in sent.items():
+        rate, read = read_wav_file(str(path))
+        assert rate == 16000 and np.array_equal(read, samples), name
+    assert sent["plain"].is_symlink() and not sent["stale"].is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("target", "unit", "counted"), [("en", "", "word"), ("zh", "", "char"), ("en", "char", "char")]
+)
+def test_simulevals_agent_is_told_the_unit(tmp_path: Path, target: str, unit: str, counted: str) -> None:
+    content = {"model": "m", "source_lang": "es", "target_lang": target} | ({"unit": unit} if unit else {})
+    (tmp_path / "processor.yaml").write_text(yaml.safe_dump(content))
+    found = arguments_of(tmp_path)
+    assert found[found.index("--eval-latency-unit") + 1] == counted

@@ -130,6 +130,7 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
     "a missing file": (lambda folder: (folder / "server.yaml").unlink(), "server.yaml: is missing"),
     "an extra file": (lambda folder: (folder / "own" / "yaml.py").touch(), "own/yaml.py: is not listed in SHA256SUMS"),
     "no digests": (lambda folder: (folder / SUMS).unlink(), "SHA256SUMS: cannot be read"),
+    "digests that are no text": (lambda folder: (folder / SUMS).write_bytes(b"\xff"), "SHA256SUMS: cannot be read"),
 }
 
 

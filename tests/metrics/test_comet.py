@@ -206,6 +206,46 @@ def test_the_paired_test_against_all_exchanges(pairs: list[tuple[int, int]]) -> 
     assert found.system - found.baseline == pytest.approx(differences.mean())
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "[" * 100_000,
+        '{"log": 1}',
+        '{"log": "x", "models": {"m": [1]}, "segments": [["a"]]}',
+        '{"log": "x", "models": {"m": ["a"]}, "segments": [["a", "b", "c"]]}',
+        '{"log": "x", "models": {"m": [NaN]}, "segments": [["a", "b", "c"]]}',
+        '{"log": "x", "models": {"m": [1, 2]}, "segments": [["a", "b", "c"]]}',
+    ],
+)
+def test_kept_scores_that_are_broken_are_made_again(asked: Path, tmp_path: Path, content: str) -> None:
+    run = make_run(tmp_path / "run", PREDICTIONS)
+    (run / KEPT).write_text(content)
+    sources = tmp_path / "s"
+    sources.write_text("".join(line + "\n" for line in SOURCES))
+    simulst("score", run, "--bootstrap", 0, "--comet", "m", "--sources", sources)
+    assert len(json.loads((run / KEPT).read_text())["models"]["m"]) == len(PREDICTIONS)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (None, "wrote no scores that can be read"),
+        ("{}", "wrote no scores that can be read"),
+        ('{"t": [{"COMET": NaN}]}', "wrote no scores that can be read"),
+        ('{"t": []}', "wrote 0 scores of 1 segments"),
+    ],
+)
+def test_another_comet_score(asked: Path, tmp_path: Path, written: str | None, message: str) -> None:
+    program = tmp_path / "bin" / "comet-score"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nif {written!r} is not None:\n"
+        f"    open(sys.argv[sys.argv.index('--to_json') + 1], 'w').write({written!r})\n"
+    )
+    with pytest.raises(SimulstError, match=f"m: .*comet-score {message}"):
+        score_segments("m", [Segment("una", "one", "one")])
+
+
 def test_the_interval_of_a_mean() -> None:
     """It is that of the normal distribution, where there are many segments."""
     values = np.random.default_rng(1).normal(0.5, 0.2, 2000)

@@ -15,8 +15,9 @@ from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
-from simulst.report.choose import Regime, choose, parse_regime, report, write_choices
+from simulst.report.choose import choose, report, write_choices
 from simulst.report.difference import compare_runs
+from simulst.report.regime import Regime, parse_regime
 from simulst.runs import score_run
 
 REFERENCES = ["the cat sat on the mat", "an old dog slept by it all day", "who was on the mat", "the dog saw a cat"] * 5
