@@ -7,11 +7,24 @@ import logging
 import click
 
 from simulst import __version__
-from simulst.commands import data, decode, handover, models, prefix, rehearse, report, results, score, train, translate
+from simulst.commands import (
+    bench,
+    data,
+    decode,
+    handover,
+    models,
+    prefix,
+    rehearse,
+    report,
+    results,
+    score,
+    train,
+    translate,
+)
 from simulst.commands.common import run_command
 
 SECTIONS = {
-    "Decode": (translate.translate, decode.evaluate, decode.sweep),
+    "Decode": (translate.translate, decode.evaluate, decode.sweep, bench.bench),
     "Score and compare": (
         score.score,
         score.runs,

@@ -37,6 +37,11 @@ class Utterance:
     end: float | None = None
     background: Background = NOTHING
 
+    @property
+    def seconds(self) -> float:
+        """Its duration, according to its segment or its file's header. Raises SimulstError: no such audio file."""
+        return (seconds_of(self.wav) if self.end is None else self.end) - self.start
+
 
 def read_data_dir(root: str | Path, language: str) -> list[Utterance]:
     """All utterances of a data directory, in the order of its segments or wav.scp.
@@ -96,7 +101,12 @@ def shorter_than(utterances: Iterable[Utterance], seconds: float) -> list[Uttera
 
     Raises SimulstError: a file can't be read.
     """
-    return [u for u in utterances if (seconds_of(u.wav) if u.end is None else u.end) - u.start <= seconds]
+    return [utterance for utterance in utterances if utterance.seconds <= seconds]
+
+
+def by_hash(utterances: Iterable[Utterance]) -> list[Utterance]:
+    """The utterances in the order of the SHA-256 of their names."""
+    return sorted(utterances, key=lambda utterance: hashlib.sha256(utterance.name.encode()).digest())
 
 
 def drawn(utterances: Sequence[Utterance], number: int) -> list[Utterance]:
@@ -104,8 +114,7 @@ def drawn(utterances: Sequence[Utterance], number: int) -> list[Utterance]:
 
     So the same ones are drawn everywhere, and a larger part holds the smaller ones.
     """
-    order = sorted(utterances, key=lambda utterance: hashlib.sha256(utterance.name.encode()).digest())
-    chosen = {utterance.name for utterance in order[:number]}
+    chosen = {utterance.name for utterance in by_hash(utterances)[:number]}
     return [utterance for utterance in utterances if utterance.name in chosen]
 
 

@@ -29,8 +29,10 @@ def ask(call: Call) -> Steps[Any]:
     return (yield call)
 
 
-def run_alone(steps: Steps[T]) -> T:
+def run_alone(steps: Steps[T], answer: Callable[[Call], Any] = lambda call: call.answer()) -> T:
     """Run one computation to its end and return its result. Each call is answered by itself.
+
+    answer: answers a call.
 
     The error of an answer is raised where the computation has asked for it, so a stream knows that it has failed.
     """
@@ -38,11 +40,11 @@ def run_alone(steps: Steps[T]) -> T:
         call = next(steps)
         while True:
             try:
-                answer = call.answer()
+                answered = answer(call)
             except BaseException as error:
                 call = steps.throw(error)
             else:
-                call = steps.send(answer)
+                call = steps.send(answered)
     except StopIteration as end:
         return end.value
 

@@ -1,0 +1,132 @@
+"""`simulst bench`: what decoding costs on this machine."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from simulst.commands.common import (
+    Positive,
+    context_options,
+    jobs_option,
+    model_folder_option,
+    source_lang_option,
+    target_lang_option,
+)
+
+if TYPE_CHECKING:
+    from simulst.runs.bench import Cost
+
+
+@click.command()
+@click.option("--data", required=True, type=click.Path(), help="Data directory; a part of it is drawn.")
+@model_folder_option
+@click.option("--decoding", required=True, type=click.Path(), help="Decoding configuration, or a sweep (YAML).")
+@click.option(
+    "--set", "values", multiple=True, metavar="NAME=VALUE", help="Stands for $NAME in the sweep (repeatable)."
+)
+@source_lang_option
+@target_lang_option
+@context_options
+@jobs_option
+@click.option("--seconds", default=60.0, show_default=True, type=Positive(), help="Audio to try.")
+@click.option("--hours", type=Positive(), help="Audio to plan for [default: all of --data].")
+@click.option("--machines", default=1, show_default=True, type=click.IntRange(1), help="Machines to plan for.")
+def bench(
+    data: str,
+    model: str,
+    decoding: str,
+    values: tuple[str, ...],
+    source_lang: str,
+    target_lang: str,
+    model_options: tuple[str, ...],
+    unit: str | None,
+    context: str | None,
+    jobs: int,
+    seconds: float,
+    hours: float | None,
+    machines: int,
+) -> None:
+    """Tell what decoding costs on this machine.
+
+    Decodes a part of a data directory, and prints the real-time factor (RTF) of each part of the computation, how many
+    streams one process keeps up with, a stream's memory, and how long all of the data would take. Nothing is kept.
+    """
+    from simulst.config import load_sweep, parse_values
+    from simulst.data.context import with_backgrounds
+    from simulst.data.datadir import read_data_dir
+    from simulst.errors import SimulstError
+    from simulst.machine.processor import processor
+    from simulst.models import parse_options
+    from simulst.runs import Task, model_of
+    from simulst.runs.bench import Sample, bytes_of_stream, measure, measure_command
+    from simulst.runs.decode import DISTURBED
+
+    decodings = load_sweep(decoding, parse_values(values))
+    utterances = read_data_dir(data, target_lang)
+    if context is not None:
+        utterances = with_backgrounds(utterances, context)
+    sample, few = Sample.lasting(utterances, seconds), Sample.of(utterances, jobs)
+    if sample.audio <= few.audio:
+        raise SimulstError(
+            f"{data}: {jobs} processes have {few.audio:.0f} s to begin with; raise --seconds beyond that."
+        )
+
+    task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")
+    loaded = model_of(task, jobs)
+    measure(loaded, task, sample.utterances[:1], decodings)  # what is compiled or filled once
+    cost = measure(loaded, task, sample.utterances, decodings)
+    click.echo(
+        f"{processor()}\n{len(sample.utterances)} utterances, {sample.audio:.0f} s of audio, {_named(len(decodings))}\n"
+    )
+    _print_parts(cost, len(decodings))
+    if len(decodings) == 1:
+        longest = max(sample.utterances, key=lambda utterance: utterance.seconds)
+        size = bytes_of_stream(loaded, task, longest, decodings[0])
+        click.echo(f"A stream that has heard {longest.seconds:.0f} s holds about {size / 1e6:.1f} MB.")
+
+    command = ["sweep", "--data", data, "--model", model, "--decodings", decoding, "--jobs", str(jobs)]
+    command += ["--source-lang", source_lang, "--target-lang", target_lang]
+    command += [f"--set={value}" for value in values] + [f"--model-option={option}" for option in model_options]
+    command += ["--unit", unit] if unit else []
+    command += ["--context", context] if context else []
+    with tempfile.TemporaryDirectory() as place:
+        work = measure_command(command, few, sample, Path(place))
+    audio = sum(utterance.seconds for utterance in utterances) if hours is None else 3600 * hours
+    per_second = f"takes {work.per_second:.3f} s for a second of audio"
+    click.echo(f"\nsimulst sweep --jobs {jobs} begins within {work.begin:.0f} s, and {per_second}.")
+    more = f", and {_hours(work.seconds(audio, machines))} on {machines} such machines" if machines > 1 else ""
+    click.echo(f"{_hours(audio)} of audio take {_hours(work.seconds(audio))} here{more}.")
+    if cost.waited > DISTURBED * cost.seconds:
+        waited = f"threads waited for a processor for {cost.waited / cost.seconds:.0%} of the time"
+        click.echo(
+            f"Other work was in the way: {waited}, and all of this is too high; use a quiet machine, or fewer --jobs.",
+            err=True,
+        )
+
+
+def _print_parts(cost: Cost, configurations: int) -> None:
+    """A table of the parts, and how many streams one process keeps up with."""
+    rows = [(name, taken / cost.audio, taken / cost.seconds) for name, taken in cost.rows()]
+    rows.append(("all", cost.seconds / cost.audio, 1.0))
+    width = max(len(name) for name, _, _ in rows)
+    click.echo(f"{'':{width}}     RTF  share")
+    for name, factor, share in rows:
+        click.echo(f"{name:{width}}  {factor:6.4f}  {share:4.0%}")
+    if configurations == 1:
+        click.echo(f"\nOne process keeps up with {cost.audio / cost.seconds:.0f} such streams, one after the other.")
+    else:
+        click.echo(f"\nRTF is that of all {configurations} configurations together, which share work.")
+
+
+def _named(configurations: int) -> str:
+    return "one configuration" if configurations == 1 else f"{configurations} configurations"
+
+
+def _hours(seconds: float) -> str:
+    """A duration as h:mm:ss."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

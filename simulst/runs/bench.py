@@ -1,0 +1,166 @@
+"""What decoding costs on this machine: each part of it, a stream's memory, and a whole test set."""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import gc
+import itertools
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simulst.audio.read import load_audio
+from simulst.audio.units import SAMPLE_RATE
+from simulst.config import Decoding
+from simulst.data.datadir import Utterance, by_hash, drawn
+from simulst.errors import SimulstError
+from simulst.machine.threads import waited_seconds, waits
+from simulst.meter import Memo, Meter
+from simulst.runs.task import Task
+from simulst.search.calls import Call, run_alone
+from simulst.session import Model
+from simulst.streams import OpenStream, open_stream
+
+PILED = 8
+"""Streams that are open at once while their memory is measured."""
+
+
+@dataclass
+class Cost:
+    """What it costs to decode a sample in one process, an utterance after the other.
+
+    audio: seconds of audio.
+    seconds: of computation, for all configurations, which share work.
+    parts: the seconds of each kind of call; what is left are features, CTC prefix scores, policies and words.
+    waited: seconds that threads waited for a processor, because of other work.
+    """
+
+    audio: float = 0.0
+    seconds: float = 0.0
+    parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    waited: float = 0.0
+
+    def rows(self) -> list[tuple[str, float]]:
+        """Each part and its seconds, the most expensive first; what is no call is the last."""
+        return [
+            *sorted(self.parts.items(), key=lambda part: -part[1]),
+            ("everything else", self.seconds - sum(self.parts.values())),
+        ]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first utterances by the hashes of their names, as `simulst sweep --draw` takes them. audio: their seconds."""
+
+    utterances: Sequence[Utterance]
+    audio: float
+
+    @staticmethod
+    def of(utterances: Sequence[Utterance], count: int) -> Sample:
+        """So many of the utterances."""
+        chosen = drawn(utterances, count)
+        return Sample(chosen, sum(utterance.seconds for utterance in chosen))
+
+    @staticmethod
+    def lasting(utterances: Sequence[Utterance], seconds: float) -> Sample:
+        """The fewest that have so many seconds of audio; all, if all of them have less."""
+        sums = list(itertools.accumulate(one.seconds for one in by_hash(utterances)))
+        return Sample.of(utterances, 1 + bisect.bisect_left(sums, seconds))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a command takes: seconds until it decodes, and seconds for each second of audio on one machine."""
+
+    begin: float
+    per_second: float
+
+    def seconds(self, audio: float, machines: int = 1) -> float:
+        """Of `audio` seconds of audio, which are spread over so many machines like this one."""
+        return self.begin + self.per_second * audio / machines
+
+
+def measure(model: Model, task: Task, utterances: Sequence[Utterance], decodings: Sequence[Decoding]) -> Cost:
+    """Decode the utterances under all configurations, as a sweep does in one process.
+
+    Raises SimulstError: audio can't be read; the model does not support a configuration.
+    """
+    cost = Cost()
+
+    def answer(call: Call) -> Any:
+        before = time.perf_counter()
+        try:
+            return call.answer()
+        finally:
+            cost.parts[_name(call)] += time.perf_counter() - before
+
+    for utterance in utterances:
+        audio, memo = load_audio(utterance.wav, utterance.start, utterance.end), Memo()
+        cost.audio += audio.size / SAMPLE_RATE
+        before, waits_before = time.perf_counter(), waits()
+        for decoding in decodings:
+            stream = _opened(model, task, utterance, decoding, memo if len(decodings) > 1 else None)
+            run_alone(stream.push_steps(audio, finished=True), answer)
+        cost.seconds += time.perf_counter() - before
+        cost.waited += waited_seconds(waits_before)
+    return cost
+
+
+def bytes_of_stream(model: Model, task: Task, utterance: Utterance, decoding: Decoding) -> float:
+    """The memory that a stream holds when it has heard the whole utterance and waits for more, in bytes."""
+    audio, open_streams = load_audio(utterance.wav, utterance.start, utterance.end), []
+    before = 0
+    for number in range(1 + PILED):  # the first one also fills what all streams share
+        if number == 1:
+            before = _resident()
+        stream = _opened(model, task, utterance, decoding, None)
+        stream.push(audio)
+        open_streams.append(stream)
+    return max(0, _resident() - before) / PILED
+
+
+def measure_command(command: Sequence[str], few: Sample, many: Sample, place: Path) -> Work:
+    """What `simulst sweep` takes, from two runs of it in processes of their own: on few utterances, and on many.
+
+    command: the arguments, without --draw and --out.
+    place: an empty folder for what they write.
+
+    Raises SimulstError: the command ends with an error.
+    """
+    taken = []
+    for number, sample in enumerate((few, many)):
+        before = time.perf_counter()
+        out = ["--draw", str(len(sample.utterances)), "--out", str(place / str(number))]
+        run = subprocess.run([sys.executable, "-m", "simulst", *command, *out], capture_output=True, text=True)
+        if run.returncode:
+            said = run.stderr.strip().splitlines()[-1:] or ["it says nothing"]
+            raise SimulstError(said[0].removeprefix("simulst: error: "))
+        taken.append(time.perf_counter() - before)
+    per_second = max(0.0, (taken[1] - taken[0]) / (many.audio - few.audio))
+    return Work(max(0.0, taken[0] - per_second * few.audio), per_second)
+
+
+def _opened(model: Model, task: Task, utterance: Utterance, decoding: Decoding, memo: Memo | None) -> OpenStream:
+    languages = task.source_language, task.target_language
+    background = utterance.background.between(*languages)
+    return open_stream(model, decoding, *languages, task.unit, Meter(memo), background)
+
+
+def _name(call: Call) -> str:
+    """The kind of a call in words: "decoder step" for a DecoderStep."""
+    return " ".join(re.findall("[A-Z][^A-Z]*", type(call).__name__)).lower()
+
+
+def _resident() -> int:
+    """Bytes of this process that are in memory and in use."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,78 @@
+"""`simulst bench`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake import FakeModel, FakeSession
+from run_commands import LA2, MODEL, options, sentence, simulst
+
+from simulst.config import parse_decoding
+from simulst.data.datadir import drawn, read_data_dir
+from simulst.files.yaml import load_yaml
+from simulst.meter import Meter
+from simulst.models import load_model
+from simulst.runs import Task
+from simulst.runs.bench import Sample, Work, bytes_of_stream, measure
+
+
+def bench(data: Path, decoding: str, *more: object) -> tuple[int, str, str]:
+    languages = ["--source-lang", "es", "--target-lang", "en"]
+    files = ["--data", data, "--decoding", data.parent / decoding]
+    return simulst("bench", "--model", MODEL, *files, *languages, *more)
+
+
+def test_the_sample_is_that_of_draw(data: Path) -> None:
+    utterances = read_data_dir(data, "en")
+    for seconds in (0.1, 3, 6, 100):
+        sample = Sample.lasting(utterances, seconds)
+        count = len(sample.utterances)
+        assert sample.utterances == drawn(utterances, count)
+        assert sample.audio >= seconds or count == len(utterances)
+        assert count == 1 or Sample.of(utterances, count - 1).audio < seconds
+
+
+def test_parts_and_the_rest_are_all_of_the_time(data: Path) -> None:
+    model, task = load_model(MODEL, sleep=0.01), Task(MODEL, "es", "en")
+    utterances = read_data_dir(data, "en")
+    cost = measure(model, task, utterances, [parse_decoding(load_yaml(LA2), "LA2")])
+    assert cost.audio == pytest.approx(sum(utterance.seconds for utterance in utterances))
+    (search, taken), (rest, left) = cost.rows()
+    assert (search, rest) == ("search", "everything else") and taken + left == cost.seconds
+    assert taken >= 0.01 * len(utterances) and left > 0
+
+
+def test_a_stream_holds_its_audio(data: Path) -> None:
+    class Hoarding(FakeSession):
+        def extend(self, samples: np.ndarray, final: bool = False) -> None:
+            super().extend(samples, final)
+            self.kept = np.ones(10_000_000 // 8)
+
+    class Model(FakeModel):
+        def session(self, source: str = "es", target: str = "en", meter: Meter | None = None) -> FakeSession:
+            return Hoarding(self, meter or Meter())
+
+    utterance = read_data_dir(data, "en")[0]
+    size = bytes_of_stream(Model(), Task(MODEL, "es", "en"), utterance, parse_decoding(load_yaml(LA2), "LA2"))
+    assert 9e6 < size < 15e6
+
+
+def test_a_plan_has_a_beginning_that_machines_do_not_share() -> None:
+    assert Work(10, 0.5).seconds(100) == 60 and Work(10, 0.5).seconds(100, machines=5) == 20
+
+
+@pytest.mark.parametrize(("decoding", "said"), [("la2.yaml", "one configuration"), ("sweep.yaml", "5 configurations")])
+def test_command(data: Path, decoding: str, said: str) -> None:
+    status, out, error = bench(data, decoding, "--seconds", 5, "--hours", 2, "--machines", 3)
+    assert status == 0, error
+    assert said in out and re.search(r"^all +\d\.\d{4}  100%$", out, re.MULTILINE)
+    assert re.search(r"2:00:00 of audio take \d+:\d\d:\d\d here, and \d+:\d\d:\d\d on 3 such machines\.", out)
+    assert ("A stream that has heard" in out) == (decoding == "la2.yaml")
+
+
+def test_too_little_audio_and_a_command_that_fails(data: Path) -> None:
+    assert "raise --seconds" in sentence(bench(data, "la2.yaml", "--seconds", 0.1)[2])
+    assert "no_such" in sentence(bench(data, "la2.yaml", *options(no_such=1))[2])
