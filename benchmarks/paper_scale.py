@@ -1,16 +1,17 @@
 """A paper's configuration at its full size: training steps and decoding on the CPU, with their memory and time.
 
     python benchmarks/paper_scale.py conf/train/paper_c_st.yaml [--steps 20] [--seconds 4] [--utterances 2]
-    python benchmarks/paper_scale.py conf/train/paper_a_st.yaml [--steps 5] [--seconds 3] [--utterances 1]
+    python benchmarks/paper_scale.py conf/train/paper_a_st.yaml [--steps 5] [--seconds 3] [--utterances 1] [--decoded 2]
 
 Weights are random, of the shape that the configuration or the released models have; the audio is noise, and the texts
 are random. ESPnet's own trainer trains ESPnet's models, the library's those of Hugging Face's, as `simulst train` does.
-Then two utterances are decoded by local agreement. The last line is JSON:
+Then utterances are decoded by local agreement. With --steps 0, Hugging Face's are only decoded, in a third of the
+memory. The last line is JSON:
 
     million             weights of the model; trained: those that are trained
     training_GiB        the most memory of the training, with Adam's state and the program's own (baseline_GiB)
     seconds_per_step    the median, without the first step
-    decoding_GiB, RTF   of the decoding
+    decoding_GiB, RTF   of the decoding; most_GiB: of the whole program
 
 docs/experiments has the figures. What a GPU keeps for a second of audio is benchmarks/blockwise_training.py's matter.
 """
@@ -75,14 +76,14 @@ def noise(seconds: float, seed: int) -> np.ndarray:
     return (0.1 * np.random.default_rng(seed).standard_normal(round(seconds * SAMPLE_RATE))).astype(np.float32)
 
 
-def decode(model: Model, seconds: float, search: dict[str, Any]) -> float:
-    """The real-time factor of two utterances. A random model hardly ever ends a text: it gets 5 tokens a second."""
+def decode(model: Model, count: int, seconds: float, search: dict[str, Any]) -> float:
+    """The real-time factor of `count` utterances. A random model hardly ever ends a text: it gets 5 tokens a second."""
     search = {"type": "joint_beam", "max_length_ratio": 0.1 if search["beam"] == 8 else 0.2, **search}
     begin = time.perf_counter()
-    for seed in (1, 2):
+    for seed in range(count):
         stream = open_stream(model, parse_decoding({**DECODING, "search": search}, "here"), "en", "de")
         stream.push(noise(seconds, seed), finished=True)
-    return (time.perf_counter() - begin) / (2 * seconds)
+    return (time.perf_counter() - begin) / (count * seconds)
 
 
 # ---- ESPnet
@@ -116,7 +117,9 @@ def write_corpus(folder: Path, count: int, seconds: float, pieces: int) -> dict[
     return {"--train": str(folder / "train"), "--valid": str(folder / "dev"), "--tokens": str(folder / "tokens")}
 
 
-def run_espnet(config: Path, conf: dict[str, Any], steps: int, seconds: float, utterances: int, pieces: int) -> Any:
+def run_espnet(
+    config: Path, conf: dict[str, Any], steps: int, seconds: float, utterances: int, pieces: int, decoded: int
+) -> Any:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         options = write_corpus(folder, steps * utterances, seconds, pieces)
@@ -145,7 +148,7 @@ def run_espnet(config: Path, conf: dict[str, Any], steps: int, seconds: float, u
         before = memory_now()
         model = load_model(folder / "out", 1)
         search = {"beam": 6, "ctc_weight": conf["model_conf"].get("st_mtlalpha", 0.0)}
-        rtf = decode(model, seconds, search)
+        rtf = decode(model, decoded, seconds, search)
         return found | {"decoding_GiB": memory_now() - before, "RTF": rtf}
 
 
@@ -157,7 +160,7 @@ def memory_now() -> float:
     return int(re.findall(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())[0]) * 1024 / GIB
 
 
-def run_huggingface(conf: dict[str, Any], steps: int, seconds: float, utterances: int) -> Any:
+def run_huggingface(conf: dict[str, Any], steps: int, seconds: float, utterances: int, decoded: int) -> Any:
     import transformers
     from torch.utils.data import DataLoader
 
@@ -206,18 +209,17 @@ def run_huggingface(conf: dict[str, Any], steps: int, seconds: float, utterances
             times.append(time.perf_counter() - self.begin)
             print(f"step {len(times)}: {times[-1]:.1f} s, {memory():.1f} GiB", flush=True)
 
-    with tempfile.TemporaryDirectory() as out:
-        loader: Any = DataLoader([0] * steps, collate_fn=lambda _: dict(batch))  # type: ignore[arg-type]
-        arguments = _arguments(options, Path(out), steps)
-        Trainer(model, arguments, loader, lambda loss, count: None, options.label_smoothing, 0.0, [Timed()]).train()
-    found = {
+    found: dict[str, float] = {
         "million": sum(p.numel() for p in model.parameters()) / 1e6,
         "trained": sum(p.numel() for p in model.parameters() if p.requires_grad) / 1e6,
-        "steps": len(times),
         "baseline_GiB": baseline,
-        "training_GiB": memory(),
-        "seconds_per_step": statistics.median(times[1:]),
     }
+    if steps:
+        with tempfile.TemporaryDirectory() as out:
+            loader: Any = DataLoader([0] * steps, collate_fn=lambda _: dict(batch))  # type: ignore[arg-type]
+            arguments = _arguments(options, Path(out), steps)
+            Trainer(model, arguments, loader, lambda loss, count: None, options.label_smoothing, 0.0, [Timed()]).train()
+        found |= {"steps": steps, "training_GiB": memory(), "seconds_per_step": statistics.median(times[1:])}
     model.zero_grad(set_to_none=True)
     pieces = learn_pieces(["ein Hund und eine Katze " * 3], 30, TOKENS)
     names = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), TOKENS, strict=True))
@@ -225,8 +227,8 @@ def run_huggingface(conf: dict[str, Any], steps: int, seconds: float, utterances
     tokenizer.add_special_tokens({"additional_special_tokens": ["en_XX", "de_DE"]})
     extractor = transformers.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=True)
     architecture = Architecture("random", model.eval(), extractor, tokenizer, HuggingFaceOptions())
-    rtf = decode(HuggingFace(architecture), seconds, {"beam": 8, "ctc_weight": 0.0})
-    return found | {"RTF": rtf}
+    rtf = decode(HuggingFace(architecture), decoded, seconds, {"beam": 8, "ctc_weight": 0.0})
+    return found | {"most_GiB": memory(), "RTF": rtf}
 
 
 @click.command(help=__doc__)
@@ -235,15 +237,16 @@ def run_huggingface(conf: dict[str, Any], steps: int, seconds: float, utterances
 @click.option("--seconds", default=4.0, show_default=True, help="Length of an utterance.")
 @click.option("--utterances", default=2, show_default=True, help="Utterances in a batch.")
 @click.option("--pieces", default=4000, show_default=True, help="The vocabulary of an ESPnet model.")
-def main(config: Path, steps: int, seconds: float, utterances: int, pieces: int) -> None:
+@click.option("--decoded", default=2, show_default=True, help="Utterances to decode.")
+def main(config: Path, steps: int, seconds: float, utterances: int, pieces: int, decoded: int) -> None:
     """Train, decode, and print what it took."""
     print(processor())
     torch.set_num_threads(1)
     conf = yaml.safe_load(config.read_text(encoding="utf-8"))
     if "new_model" in conf:
-        found = run_huggingface(conf, steps, seconds, utterances)
+        found = run_huggingface(conf, steps, seconds, utterances, decoded)
     else:
-        found = run_espnet(config, conf, steps, seconds, utterances, pieces)
+        found = run_espnet(config, conf, steps, seconds, utterances, pieces, decoded)
     found = {"config": config.name, "audio_per_step": utterances * seconds, **found}
     print(json.dumps({name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}))
 

@@ -11,9 +11,11 @@ from simulst.findings.page import Decided
 from simulst.report.table import markdown
 
 SHORT = {"holds": "yes", "does not hold": "no", "inconclusive": "?", "can't be tested": "–"}
+AWAITED = "…"
 LEGEND = (
     "yes: it holds; no: it does not; ?: inconclusive, the test says neither; –: can't be tested with these runs, and "
-    "the page says why; empty: no runs of it, or the paper speaks of other languages."
+    f"the page says why; {AWAITED}: its wording or its margin has changed since these runs, whose logs are not kept, so "
+    "that it awaits new runs; empty: no runs of it, or the paper speaks of other languages."
 )
 
 
@@ -27,7 +29,7 @@ class Column:
 
 
 def overview(papers: Mapping[str, Sequence[Finding]], published: Sequence[Column]) -> str:
-    """The tables, in Markdown. A verdict on a finding that is worded differently by now is left out.
+    """The tables, in Markdown. AWAITED stands for a verdict on a finding that is worded differently by now.
 
     papers: the findings by the name of the paper. Their notes stand below its table.
     published: those of the same name share a column, and the first one's link.
@@ -49,7 +51,7 @@ def overview(papers: Mapping[str, Sequence[Finding]], published: Sequence[Column
                             "page.yaml."
                         )
                     same = _words(one.sentence) == _words(sentences[one.id])
-                    cells[one.id, column.name] = SHORT[one.shown] if same else ""
+                    cells[one.id, column.name] = SHORT[one.shown] if same else AWAITED
         heads = [f"[{name}]({link})" for name, link in links.items()]
         rows = [
             [f"{finding.id}: {finding.sentence}", *(cells.get((finding.id, name), "") for name in links)]

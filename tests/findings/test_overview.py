@@ -15,7 +15,7 @@ VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "not decided", "runs 
 FINDINGS = [
     Finding(f"X{n}", "2", f"Sentence {n}", "quality", ("a",), ("b",), "more", command="./run.sh") for n in range(5)
 ]
-LEGEND = {"yes", "no", "?", "–", "empty"}
+LEGEND = {"yes", "no", "?", "–", "…", "empty"}
 
 
 def verdicts(given: tuple[Verdict, ...], first: int = 0) -> list[Decided]:
@@ -23,7 +23,10 @@ def verdicts(given: tuple[Verdict, ...], first: int = 0) -> list[Decided]:
 
 
 def test_overview() -> None:
-    """Sections of one corpus share a column, with the link of the first one that has verdicts on the paper."""
+    """Sections of one corpus share a column, with the link of the first one that has verdicts on the paper.
+
+    A verdict on a finding that has other words by now awaits new runs.
+    """
     [first, *rest] = verdicts(VERDICTS)
     published = [
         Column("mini en-de", "mini.md#a", verdicts(VERDICTS[:2])),
@@ -38,7 +41,7 @@ def test_overview() -> None:
     heads = ["[mini en-de](mini.md#a)", "[mini talk](mini.md#c)", "[other](other.md#a)", "[odd](odd.md#a)"]
     assert rows[0] == ["Finding", *heads]
     assert rows[2:7] == [
-        ["X0: Sentence 0", "yes", "no", "", ""],
+        ["X0: Sentence 0", "yes", "no", "…", ""],
         ["X1: Sentence 1", "no", "", "no", ""],
         ["X2: Sentence 2", "?", "", "?", "–"],
         ["X3: Sentence 3", "", "", "", ""],
