@@ -14,8 +14,8 @@ SHORT = {"holds": "yes", "does not hold": "no", "inconclusive": "?", "can't be t
 AWAITED = "…"
 LEGEND = (
     "yes: it holds; no: it does not; ?: inconclusive, the test says neither; –: can't be tested with these runs, and "
-    f"the page says why; {AWAITED}: its wording or its margin has changed since these runs, whose logs are not kept, so "
-    "that it awaits new runs; empty: no runs of it, or the paper speaks of other languages."
+    f"the page says why; {AWAITED}: its wording or its margin has changed since these runs, whose logs are not kept, "
+    "so that it awaits new runs; empty: no runs of it, or the paper speaks of other languages."
 )
 
 
