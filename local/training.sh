@@ -23,7 +23,10 @@ set_places() {
     local system=${1:-}
     set=${pairs// /+}
     if [ "$set" = "$pairs" ]; then target=${pairs#*-}; else target=multi; fi
-    if [ -n "${others:-}" ]; then set+=+others; fi
+    if [ -n "${others:-}" ]; then
+        check_others
+        set+=+others
+    fi
     source=${pairs%%-*}
     dirs=$data/$set              # segmented audio
     own=$dirs${system:+/$system} # tokens and statistics
@@ -32,6 +35,17 @@ set_places() {
     corpus=(--train "$dump/train" --valid "$dump/dev")
     translation=("${corpus[@]}" --text "tc.$target" --tokens "$own/tokens"
         --source-text "lc.rm.$source" --source-tokens "$own/source_tokens")
+}
+
+# Ends the script if one of --others has none of the pairs; it need not have all.
+check_others() {
+    local other pair found
+    runs audio || runs train || return 0
+    for other in $others; do
+        found=
+        for pair in $pairs; do if [ -d "$other/$pair/train" ]; then found=true; fi; done
+        [ -n "$found" ] || fail "--others $other: no ${pairs// //train or }/train there; paths begin in egs/$recipe"
+    done
 }
 
 # The name of a section of results: variant and system of the script's model, and the pairs, if the model has several.

@@ -31,7 +31,7 @@ get_ready() {
             training+=(--pair "$pair" --train "$pairs_of/train" --valid "$pairs_of/dev")
         fi
         for other in ${others:-}; do # a corpus need not have all pairs
-            if [ -d "$other/$pair" ]; then training+=(--pair "$pair" --train "$other/$pair/train" --valid "$data/$pair/dev"); fi
+            if [ -d "$other/$pair/train" ]; then training+=(--pair "$pair" --train "$other/$pair/train" --valid "$data/$pair/dev"); fi
         done
     done
 }

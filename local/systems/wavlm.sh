@@ -11,7 +11,9 @@ system=wavlm
 guide_of() { local guide=${guide:-$exp/PAIR/st}; echo "${guide//PAIR/$1}"; } # $1: the pair
 
 decode_split() {
-    need "$(guide_of "$1")/chosen.pth" "./run.sh --recipe $recipe --stop-stage choose"
+    local option=pair
+    if [ -n "${kind_of[pairs]:-}" ]; then option=pairs; fi
+    need "$(guide_of "$1")/chosen.pth" "./run.sh --recipe $recipe --$option $1 --stop-stage choose"
     decode "$data/$1/$2" "$1" "$folder/model" "$decodings" "$(runs_of "$1" "$2")" --text "tc.${1#*-}" \
         --set "guide=$(guide_of "$1")"
 }

@@ -2,7 +2,7 @@
 # All of the papers' systems in whole, by the scripts of egs/must_c and egs/mini, on a corpus of a few sentences and tiny models.
 # It takes some minutes, so that no test does it:
 #   tests/recipes/every_system.sh FOLDER [SYSTEM...]
-# Systems: c c_ja a b d d_ja model_a wavlm. Each begins with what is in FOLDER, which may be there.
+# Systems: c c_ja a b d d_ja model_a wavlm, and mini's full_context with its guided runs. Each begins with what is in FOLDER, which may be there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [ $# -ge 1 ] || {
@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 }
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 systems=${*:2}
-systems=${systems:-c c_ja a b d d_ja model_a wavlm}
+systems=${systems:-c c_ja a b d d_ja model_a wavlm full_context}
 export OMP_NUM_THREADS=1 PATH=$PWD/.venv/bin:$PATH
 
 sizes="--encoder_conf num_blocks=2 --encoder_conf output_size=32 --encoder_conf linear_units=64 --encoder_conf attention_heads=4"
@@ -54,6 +54,11 @@ must_c() { # $1: the script; $2: pairs; $3...: options
     echo "=== must_c$1, $2"
     "egs/must_c$1" --root "$folder/corpus" --pairs "$2" --data "$folder/data" --exp "$folder/exp" --ngpu 0 "${common[@]}" "${@:3}"
 }
+mini() { # $1: the script; $2...: options
+    echo "=== mini$1"
+    "egs/mini$1" --train 40 --dev 4 --test 3 --he 2 --pieces 100 --source-pieces 80 --tests tst-COMMON --data "$folder/mini/data" \
+        --exp "$folder/mini/exp" --ngpu 0 "${common[@]}" "${@:2}"
+}
 espnet=(--pieces 100 --source-pieces 80 --model-options "$sizes")
 for system in $systems; do
     case $system in
@@ -75,6 +80,10 @@ for system in $systems; do
         wavlm)
             shrink conf/train/paper_c_offline.yaml "$folder/wavlm.yaml"
             must_c /extras/wavlm.sh "en-de en-ja" --config "$folder/wavlm.yaml" ;;
+        full_context)
+            mini /run.sh --model-options "$sizes" --train-options "$short"
+            mini /extras/full_context.sh --model-options "$sizes" --offline-options "$short"
+            mini /extras/guided.sh ;;
         *) echo "unknown system $system" >&2 && exit 1 ;;
     esac
 done

@@ -385,8 +385,17 @@ def test_must_c_has_what_the_papers_have(noted: Path) -> None:
     found = lines("", "en-de", "--others", "../../other", "--stage", "audio", "--stop-stage", "tokens")
     assert "--out data/en-de+others/train --also ../../other en-de" in found[0] and "--also" not in found[2]
     assert "simulst train tokens data/en-de+others/dump/train/text.tc.de" in found[4]
-    [line] = [line for line in lines("/paper_a", "en-de", "--others", "../../other", "--only", "train")]
-    assert line.count("--pair en-de ") == 2 and "--train ../../other/en-de/train --valid data/en-de/dev" in line
+    for pairs in ("en-de", "en-de en-ja"):
+        [line] = lines("/paper_a", pairs, "--others", "../../other", "--only", "train")
+        assert line.count("--pair en-de ") == 2 and "--train ../../other/en-de/train --valid data/en-de/dev" in line
+        assert line.count("--pair ") == 1 + len(pairs.split())
+
+
+def test_another_corpus_without_the_pairs_is_told_before_the_first_stage(noted: Path) -> None:
+    touch(noted / "other/en-de/train/wav.scp")
+    for name in ("must_c", "must_c/paper_a", "must_c/paper_b", "must_c/paper_d", "must_c/extras/wavlm"):
+        given = ["--others", "../../other data/no", "--ngpu", "0", "--stop-stage", "train"]
+        fails(run(noted, name, *given), "--others data/no: no en-de/train there; paths begin in egs/must_c")
 
 
 def decoded(root: Path, name: str, *options: str) -> set[str]:
@@ -624,6 +633,8 @@ def test_what_moved_is_named(name: str, options: list[str], message: str) -> Non
         ("mini/extras/guided", "exp/en-de/st/chosen.pth: missing; ./run.sh --recipe mini --stop-stage choose makes it"),
         ("mini/extras/terms", "exp/en-de/st/chosen.pth: missing; ./run.sh --recipe mini --stop-stage choose makes it"),
         ("mini/extras/repetition", "exp/en-de/st/chosen.pth: missing; ./run.sh --recipe mini --stop-stage choose"),
+        ("mini/extras/wavlm", "exp/en-de/st/chosen.pth: missing; ./run.sh --recipe mini --pair en-de --stop-stage"),
+        ("must_c/extras/wavlm", "exp/en-de/st/chosen.pth: missing; ./run.sh --recipe must_c --pairs en-de --stop"),
     ],
 )
 def test_what_is_missing_names_the_command_that_makes_it(noted: Path, name: str, message: str) -> None:
