@@ -56,8 +56,8 @@ must_c() { # $1: the script; $2: pairs; $3...: options
 }
 mini() { # $1: the script; $2...: options
     echo "=== mini$1"
-    "egs/mini$1" --train 40 --dev 4 --test 3 --he 2 --pieces 100 --source-pieces 80 --tests tst-COMMON --data "$folder/mini/data" \
-        --exp "$folder/mini/exp" --ngpu 0 "${common[@]}" "${@:2}"
+    "egs/mini$1" --train 40 --dev 4 --test 3 --he 2 --tests tst-COMMON --data "$folder/mini/data" --exp "$folder/mini/exp" \
+        "${common[@]}" "${@:2}"
 }
 espnet=(--pieces 100 --source-pieces 80 --model-options "$sizes")
 for system in $systems; do
@@ -81,8 +81,8 @@ for system in $systems; do
             shrink conf/train/paper_c_offline.yaml "$folder/wavlm.yaml"
             must_c /extras/wavlm.sh "en-de en-ja" --config "$folder/wavlm.yaml" ;;
         full_context)
-            mini /run.sh --model-options "$sizes" --train-options "$short"
-            mini /extras/full_context.sh --model-options "$sizes" --offline-options "$short"
+            mini /run.sh "${espnet[@]}" --train-options "$short"
+            mini /extras/full_context.sh "${espnet[@]}" --offline-options "$short"
             mini /extras/guided.sh ;;
         *) echo "unknown system $system" >&2 && exit 1 ;;
     esac

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 import tiny_huggingface
 import torch
+import tracked
 import transformers
 import yaml
 from hypothesis import given
@@ -417,6 +418,14 @@ def test_parts_keep_their_weights(corpus: Path, tmp_path: Path, change: str) -> 
     finetuned = run(corpus, tmp_path / "out", "finetuned", epochs=1)
     output = load_model(finetuned / "model", threads=1).architecture.model.get_output_embeddings()  # type: ignore[attr-defined]
     assert torch.allclose(output.weight, embedding, atol=0.1)
+
+
+def test_the_recipes_encoders_have_no_adapter() -> None:
+    """Paper A's has frames of 20 ms (section 4.2.1); an adapter would make them 160 ms long."""
+    files = (tracked.ROOT / "conf/train").glob("*.yaml")
+    described = [yaml.safe_load(path.read_text()).get("new_model") for path in files]
+    encoders = [new["encoder"] for new in described if new]
+    assert len(encoders) >= 4 and not any(encoder.get("add_adapter") for encoder in encoders)
 
 
 def test_parts_that_do_not_fit(tmp_path: Path) -> None:
