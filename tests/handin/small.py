@@ -70,9 +70,9 @@ def chosen(
     return choice
 
 
-def write_environment(place: Path, folder: Path) -> Path:
-    """An environment in which this Python has all that the folder wants."""
-    (place / "bin").mkdir(parents=True)
+def write_environment(place: Path, folder: Path, again: bool = False) -> Path:
+    """An environment in which this Python has all that the folder wants. again: it may be there."""
+    (place / "bin").mkdir(parents=True, exist_ok=again)
     python = place / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(python.stat().st_mode | stat.S_IXUSR)

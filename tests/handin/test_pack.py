@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,47 +19,17 @@ import soundfile
 import tiny_whisper
 import yaml
 from run_commands import sentence, simulst
-from servers import close_metrics
-from simulstream import inference
 from simulstream.client.wav_reader_client import read_wav_file
 
 from simulst.audio.read import write_wav
-from simulst.handin import logs, pack
+from simulst.handin import logs
 from simulst.handin.agent import arguments_of
 from simulst.handin.check import LOG, RECORDINGS
 from simulst.handin.interface import as_wavs
-from simulst.handin.needs import Needs
 from simulst.handin.system import Placer
 from simulst.handin.verify import faults_of_files
-from simulst.serve.simulstream import StreamProcessor
 
 OPTIONS = {"compute_type": "float32", "threads": 1}
-
-
-@pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is decoded, in this process: one that simulst starts imports all again."""
-    done: list[str] = []
-    needs = Needs((f"numpy=={np.__version__}",), ("numpy",))
-
-    def run(
-        folder: Path, processor: Path, languages: tuple[str, str], wavs: Sequence[Path], log: Path, *_: object
-    ) -> None:
-        done.append(processor.parent.name)
-        log.unlink(missing_ok=True)
-        names = log.with_suffix(".wavs")
-        names.write_text("".join(f"{wav.absolute()}\n" for wav in wavs))
-        files = {"speech_processor_config": str(processor), "wav_list_file": str(names), "metrics_log_file": str(log)}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(folder)
-            patch.setattr(StreamProcessor, "_loaded", {})
-            inference.main(Namespace(src_lang=languages[0], tgt_lang=languages[1], **files))
-            close_metrics()
-
-    monkeypatch.setattr(pack, "needs_of", lambda *_: needs)
-    monkeypatch.setattr(pack, "needs_of_verify", lambda *_: Needs((), ()))
-    monkeypatch.setattr(logs, "run_inference", run)
-    return done
 
 
 def write_whisper(folder: Path) -> Path:

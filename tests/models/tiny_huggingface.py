@@ -19,13 +19,14 @@ LANGUAGES = {
     "mbart": ("en_XX", "de_DE", "ja_XX", "zh_CN"),
     "speech_to_text": ("<lang:de>", "<lang:fr>"),
     "seamless": ("__eng__", "__deu__", "__cmn__"),
+    "canary": ("<|startoftranscript|>", "<|pnc|>", "<|nopnc|>", "<|en|>", "<|es|>", "<|de|>", "<|zh|>"),
 }
 WIDTH, LAYERS, HEADS, FEED = 16, 2, 2, 32
 SPREAD = 0.7  # of the weights: with the usual 0.02, a random model says the same to everything
 
 
 def write(folder: Path, kind: str, seed: int = 0, positions: int = 64) -> Path:
-    """kind: whisper, mbart (behind wav2vec 2.0), speech_to_text or seamless. positions: of Whisper's decoder."""
+    """kind: one of KINDS; mbart stands behind wav2vec 2.0. positions: of Whisper's decoder."""
     torch.manual_seed(seed)
     tokenizer = whisper_tokenizer() if kind == "whisper" else sentence_pieces(LANGUAGES[kind])
     model, extractor = _whisper(tokenizer, positions) if kind == "whisper" else _MAKERS[kind](tokenizer)
@@ -153,6 +154,53 @@ def _seamless(tokenizer: Any) -> tuple[Any, Any]:
     return model, transformers.SeamlessM4TFeatureExtractor(feature_size=8, num_mel_bins=8)
 
 
+CANARY_TEMPLATE = (
+    "{% for one in messages[0].content if one.type == 'text' %}"
+    "<|startoftranscript|><|{{ one.source_language }}|><|{{ one.target_language }}|>"
+    "<|{{ 'pnc' if one.punctuation else 'nopnc' }}|>{% endfor %}"
+)
+
+
+def _canary(tokenizer: Any) -> tuple[Any, Any]:
+    encoder = transformers.ParakeetEncoderConfig(
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        intermediate_size=FEED,
+        subsampling_conv_channels=8,
+        num_mel_bins=16,
+        scale_input=False,
+        initializer_range=SPREAD,
+    )
+    start = tokenizer.convert_tokens_to_ids("<|startoftranscript|>")
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+    decoder = transformers.CanaryDecoderConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=WIDTH,
+        intermediate_size=FEED,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        head_dim=WIDTH // HEADS,
+        max_position_embeddings=64,
+        initializer_range=SPREAD,
+        **ids,
+    )
+    config = transformers.CanaryConfig(
+        encoder_config=encoder,
+        decoder_config=decoder,
+        vocab_size=len(tokenizer),
+        decoder_start_token_id=start,
+        initializer_range=SPREAD,
+        **ids,
+    )
+    tokenizer.chat_template = CANARY_TEMPLATE
+    model = transformers.CanaryForConditionalGeneration(config)
+    model.generation_config = transformers.GenerationConfig(decoder_start_token_id=start, **ids)
+    return model, transformers.ParakeetFeatureExtractor(feature_size=16)
+
+
 def _sizes(tokenizer: Any) -> dict[str, Any]:
     return {
         "vocab_size": len(tokenizer),
@@ -167,6 +215,7 @@ _MAKERS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "mbart": _mbart,
     "speech_to_text": _speech_to_text,
     "seamless": _seamless,
+    "canary": _canary,
 }
 KINDS = ("whisper", *_MAKERS)
 
@@ -261,7 +310,13 @@ def write_text_model(folder: Path, kind: str, seed: int = 0, pad_last: bool = Fa
     return folder
 
 
-PAIRS = {"whisper": ("es", "en"), "mbart": ("en", "de"), "speech_to_text": ("en", "fr"), "seamless": ("en", "de")}
+PAIRS = {
+    "whisper": ("es", "en"),
+    "mbart": ("en", "de"),
+    "speech_to_text": ("en", "fr"),
+    "seamless": ("en", "de"),
+    "canary": ("en", "de"),
+}
 
 
 def noise(seconds: float, seed: int = 0) -> np.ndarray:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.background import Background
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of, unit_of
 from simulst.models.huggingface.decoder import sizes_of
@@ -147,8 +147,9 @@ class Architecture:
         inputs = {name: value.to(self.model.device) for name, value in self.inputs([samples]).items()}
         values = {name: v.to(self.model.dtype) if v.is_floating_point() else v for name, v in inputs.items()}
         with torch.inference_mode():
-            frames = self.model.get_encoder()(**values).last_hidden_state[0]
-        heard = self.frames_of(values, len(frames))
+            output = self.model.get_encoder()(**values)
+        frames, mask = output.last_hidden_state[0], getattr(output, "attention_mask", None)
+        heard = self.frames_of(values, len(frames)) if mask is None else int(mask.sum())
         return Encoded(frames[:heard], heard)
 
     def frames_of(self, inputs: dict[str, Tensor], frames: int) -> int:
@@ -264,8 +265,43 @@ class Whisper(Architecture):
         return number
 
 
+class Canary(Architecture):
+    """NVIDIA's Canary, whose prompt names both languages; the library's processor writes it."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._check_features({"feature_size": self.model.config.encoder_config.num_mel_bins})
+        self._prompts: dict[tuple[str, str], Tokens] = {}
+
+    def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:
+        languages = code_of(source), code_of(target)
+        if languages not in self._prompts:
+            self._prompts[languages] = self._asked(*languages)
+        return self._prompts[languages]
+
+    def _asked(self, source: str, target: str) -> Tokens:
+        from transformers.models.canary.processing_canary import LANGUAGE_CODE_TO_NAME, CanaryProcessor
+
+        for language in (source, target):
+            if language not in LANGUAGE_CODE_TO_NAME:
+                known = ", ".join(sorted(LANGUAGE_CODE_TO_NAME))
+                raise SimulstError(f"{self.path}: Canary has no language '{language}'; it has {known}.")
+            self.languages.find(language)
+        processor = CanaryProcessor(self.extractor, self.tokenizer, self.tokenizer.chat_template)
+        silence = np.zeros(LEAST_SAMPLES, np.float32)  # the library writes no prompt without audio
+        try:
+            asked = processor.apply_transcription_request(silence, source_language=source, target_language=target)
+        except Exception as error:  # a template is a program, which may raise anything
+            said = first_line(error)
+            raise SimulstError(
+                f"{self.path}: chat_template.jinja gives no prompt ({said}); copy the model's own."
+            ) from error
+        return tuple(asked["decoder_input_ids"][0].tolist())
+
+
 ARCHITECTURES: dict[str, type[Architecture]] = {
     "whisper": Whisper,
     "seamless_m4t": Seamless,
     "seamless_m4t_v2": Seamless,
+    "canary": Canary,
 }

@@ -79,6 +79,13 @@ class Memory:
         self.frames = frames[None]
 
 
+@dataclass
+class Frames(BaseModelOutput):
+    """What the library's models take for an encoder's output. All frames may be seen; Canary's decoder asks for it."""
+
+    attention_mask: Tensor | None = None
+
+
 class SteppedDecoder:
     """A decoder for one search: see `simulst.search.beam.Decoder`.
 
@@ -149,7 +156,7 @@ class SteppedDecoder:
         cache = EncoderDecoderCache(cache_of(state.pairs), cache_of(source))
         with _shown_attention(self._model, attention):
             output = self._model(
-                encoder_outputs=BaseModelOutput(last_hidden_state=memory.frames.expand(count, -1, -1)),
+                encoder_outputs=Frames(last_hidden_state=memory.frames.expand(count, -1, -1)),
                 decoder_input_ids=tokens,
                 past_key_values=cache,
                 use_cache=True,

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from simulst.errors import SimulstError, first_line
 from simulst.models.base import check_device
 from simulst.models.huggingface.folder import find_folder, model_type, weight_files
@@ -21,6 +19,8 @@ NO_CODE = {"trust_remote_code": False}  # else the library asks on the terminal
 
 def load(path: Path, options: HuggingFaceOptions, cores: int) -> Any:
     """A speech model from a folder or the hub. cores: processors that it may use. Raises SimulstError: as `read`."""
+    import torch
+
     from simulst.models.huggingface.attention import attend_by_steps
     from simulst.models.huggingface.decoder import read_last_only
     from simulst.models.huggingface.model import HuggingFace
@@ -91,6 +91,7 @@ def read_model(
     Raises SimulstError: a missing or broken file; another kind of model; code that it wants to run without being
     allowed to.
     """
+    import torch
     import transformers
 
     kind: Any = getattr(transformers, auto)

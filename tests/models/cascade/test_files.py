@@ -63,6 +63,7 @@ MODELS: dict[str, Callable[[Path], Path]] = {
     "hf-mbart": lambda folder: tiny_huggingface.write(folder / "model", "mbart"),
     "hf-speech_to_text": lambda folder: tiny_huggingface.write(folder / "model", "speech_to_text"),
     "hf-seamless": lambda folder: tiny_huggingface.write(folder / "model", "seamless"),
+    "hf-canary": lambda folder: tiny_huggingface.write(folder / "model", "canary"),
     "text": cascade("huggingface", lambda folder: tiny_huggingface.write_text_model(folder / "model", "m2m")),
     "llm": cascade("llm", lambda folder: tiny_huggingface.write_language_model(folder / "model", "llama")),
     "ctranslate2": cascade("ctranslate2", converted),

@@ -34,4 +34,4 @@ def test_it_is_pytorchs(queries: int, shared: bool, count: int, masked: bool, sc
 def test_models_use_it(models: dict[str, HuggingFace]) -> None:
     """Speech2Text has no attention of PyTorch's to replace."""
     used = {kind: model.architecture.model.get_decoder().config._attn_implementation for kind, model in models.items()}
-    assert {kind for kind, name in used.items() if name == STEPPED} == {"whisper", "mbart", "seamless"}
+    assert {kind for kind, name in used.items() if name == STEPPED} == {"whisper", "mbart", "seamless", "canary"}

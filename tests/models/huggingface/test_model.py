@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from fake import Asks, opened
 from tiny_huggingface import KINDS, PAIRS, noise
 
@@ -21,7 +22,7 @@ from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.huggingface import decoder
-from simulst.models.huggingface.architectures import Architecture, Seamless, Whisper
+from simulst.models.huggingface.architectures import Architecture, Canary, Seamless, Whisper
 from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
@@ -41,6 +42,10 @@ def generated(architecture: Architecture, samples: np.ndarray, prompt: Tokens, n
     """The text of the library's own greedy search."""
     inputs = architecture.extractor(samples, sampling_rate=16000, return_tensors="pt")
     kind: dict[str, Any] = {"forced_bos_token_id": prompt[1]}
+    if isinstance(architecture, Canary):
+        processor = transformers.CanaryProcessor.from_pretrained(architecture.path)
+        inputs = processor.apply_transcription_request(samples, source_language="en", target_language="de")
+        kind = {}
     if isinstance(architecture, Whisper):
         kind = {"language": "es", "task": "translate", "suppress_tokens": list(architecture.never)}
     if isinstance(architecture, Seamless):
@@ -206,6 +211,7 @@ def test_the_prompt_of_each_kind(models: dict[str, HuggingFace]) -> None:
         ("mbart", "zh-CN", ["</s>", "zh_CN"]),
         ("speech_to_text", "fr", ["</s>", "<lang:fr>"]),
         ("seamless", "zh", ["</s>", "__cmn__"]),
+        ("canary", "de-AT", ["<|startoftranscript|>", "<|es|>", "<|de|>", "<|pnc|>"]),
         ("whisper", "en", ["<|startoftranscript|>", "<|es|>", "<|translate|>", "<|notimestamps|>"]),
         ("whisper", "es", ["<|startoftranscript|>", "<|es|>", "<|transcribe|>", "<|notimestamps|>"]),
     ):
@@ -218,10 +224,22 @@ def test_languages_that_are_not_there(models: dict[str, HuggingFace]) -> None:
         ("mbart", ("en", "fr"), "has no language 'fr'; it has de, en, ja, zh"),
         ("seamless", ("en", "ja"), "has no language 'ja'; it has de, en, zh"),
         ("whisper", ("de", "en"), "has no language 'de'; it has en, es, ja, zh"),
+        ("canary", ("en", "zh"), "Canary has no language 'zh'; it has bg, cs, da, de,"),
+        ("canary", ("en", "fr"), "has no language 'fr'; it has de, en, es"),
         ("whisper", ("es", "ja"), "writes the source language or English"),
     ):
         with pytest.raises(SimulstError, match=words):
             models[kind].session(*pair)
+
+
+def test_canary_without_its_template(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["canary"], tmp_path / "canary")
+    template = folder / "chat_template.jinja"
+    assert "source_language" in template.read_text()
+    for text in (None, "{{ raise_exception('no') }}"):
+        template.unlink() if text is None else template.write_text(text)
+        with pytest.raises(SimulstError, match=r"chat_template\.jinja gives no prompt .*; copy the model's own"):
+            load_model(folder, threads=1).session("en", "de")
 
 
 # AlignAtt
