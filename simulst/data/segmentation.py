@@ -1,7 +1,11 @@
-"""The sentences of whole recordings: a YAML list of {wav, offset, duration} (s), as in MuST-C, and their texts."""
+"""The sentences of whole recordings: a list of {wav, offset, duration} (s), as in MuST-C, and their texts.
+
+The list is YAML, or JSON, which OmniSTEval reads, too.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from simulst.audio.name import recording_name
 from simulst.data.must_c import read_segments
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
 from simulst.log.instance import Text, Time
 
 logger = logging.getLogger(__name__)
@@ -48,10 +52,7 @@ def read_segmentations(segmentation: Path, texts: Mapping[str, Path]) -> dict[st
         segments and lines, segments of a recording that are apart from each other or go back in time, a recording
         whose references are all empty.
     """
-    if segmentation.suffix not in (".yaml", ".yml"):
-        raise SimulstError(f"{segmentation}: a segmentation is a .yaml file; give one that ends so.")
-    _, items = read_segments(segmentation)
-    listed = list(items)
+    listed = _listed(segmentation)
     found = {}
     for language, file in texts.items():
         lines = read_lines(file)
@@ -60,7 +61,7 @@ def read_segmentations(segmentation: Path, texts: Mapping[str, Path]) -> dict[st
                 f"{segmentation}: {len(listed)} segments, but {len(lines)} lines in {file}; give a line for each."
             )
         found[language] = [
-            _sentence(f"{segmentation}, line {number}", item, text)
+            _sentence(f"{segmentation}, {'line' if segmentation.suffix != '.json' else 'segment'} {number}", item, text)
             for (number, item), text in zip(listed, lines, strict=True)
         ]
         for name in {sentence.recording for sentence in found[language]}:
@@ -68,6 +69,21 @@ def read_segmentations(segmentation: Path, texts: Mapping[str, Path]) -> dict[st
                 raise SimulstError(f"{file}: all lines of {name} are empty; leave it out, or give its text.")
     _check_order(next(iter(found.values())), segmentation)
     return found
+
+
+def _listed(path: Path) -> list[tuple[int, object]]:
+    """The segments of a file, each with its line (in JSON: its number)."""
+    if path.suffix in (".yaml", ".yml"):
+        return list(read_segments(path)[1])
+    if path.suffix != ".json":
+        raise SimulstError(f"{path}: a segmentation is a .yaml or .json file; give one that ends so.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise SimulstError(f"{path}: cannot be read as JSON ({first_line(error)}); give a list of segments.") from error
+    if not isinstance(content, list):
+        raise SimulstError(f"{path}: no list of segments, which are {{wav: ..., offset: ..., duration: ...}}.")
+    return list(enumerate(content, start=1))
 
 
 def read_lines(path: Path) -> list[str]:

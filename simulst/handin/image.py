@@ -19,6 +19,7 @@ OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "NUMBA_CACHE_DIR": "/tmp/numba",  # librosa's; the image's own folders belong to root
+    "HF_HOME": "/tmp/huggingface",  # where transformers puts a model's own code
     "PYTHONUNBUFFERED": "1",
 }
 CUDA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}

@@ -101,7 +101,8 @@ def serving(
     check_port(port, option)
     # Compiled code, which takes a minute to make. The image's place may be another user's here.
     kept = Path(sys.prefix) if os.access(sys.prefix, os.W_OK) else said.parent
-    environment = packed_environment(folder, {**image.environment, "NUMBA_CACHE_DIR": str(kept / "numba")})
+    places = {"NUMBA_CACHE_DIR": str(kept / "numba"), "HF_HOME": str(kept / "huggingface")}
+    environment = packed_environment(folder, {**image.environment, **places})
     with said.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, *command[1:]], cwd=folder, env=environment, stdout=output, stderr=output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from simulst.errors import SimulstError
 
-CUDA_FOR_CTRANSLATE2 = ("nvidia-cublas-cu12==12.9.3.13", "nvidia-cudnn-cu12==9.28.0.42")
+CUBLAS, CUDNN = "nvidia-cublas-cu12==12.9.3.13", "nvidia-cudnn-cu12==9.28.0.42"
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,25 @@ def needs_of(folder: Path, systems: Sequence[str], recording: Path, device: str)
 
     recording: WAV, whose beginning is decoded. Raises SimulstError: a system can't be run from its folder.
     """
-    found = _tried(folder, ["serve", *systems, str(recording)])
-    extra = CUDA_FOR_CTRANSLATE2 if device != "cpu" and "ctranslate2" in found.modules else ()
-    return Needs((*found.packages, *extra), found.modules)
+    arguments = [*systems, str(recording)]
+    found, words = _tried(folder, ["serve", *arguments])
+    if "torch" in found.modules:  # transformers imports it if it is there, also where only a tokeniser is used
+        with contextlib.suppress(SimulstError):
+            lean, same = _tried(folder, ["serve-without-torch", *arguments])
+            found = lean if same == words else found
+    return Needs((*found.packages, *_for_ctranslate2(found, device)), found.modules)
+
+
+def _for_ctranslate2(found: Needs, device: str) -> tuple[str, ...]:
+    """What its wheels open by name on a GPU. Torch brings a cuDNN of its own, as files of the same names."""
+    if device == "cpu" or "ctranslate2" not in found.modules:
+        return ()
+    return (CUBLAS,) if any(one.startswith("nvidia-cudnn-") for one in found.packages) else (CUBLAS, CUDNN)
 
 
 def needs_of_verify(folder: Path, systems: Sequence[str], serving: Needs) -> Needs:
     """What verify needs besides, once the folder has its logs. Raises SimulstError: they can't be scored."""
-    found = _tried(folder, ["check", *systems])
+    found, _ = _tried(folder, ["check", *systems])
     return Needs(tuple(one for one in found.packages if one not in serving.packages), found.modules)
 
 
@@ -46,7 +58,8 @@ def packed_environment(folder: Path, variables: Mapping[str, str] | None = None)
     return {**known, "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'own'}", "PYTHONSAFEPATH": "1"}
 
 
-def _tried(folder: Path, arguments: Sequence[str]) -> Needs:
+def _tried(folder: Path, arguments: Sequence[str]) -> tuple[Needs, list[str]]:
+    """What was imported, and what was written."""
     command = [sys.executable, "-m", "simulst.handin.tried", *arguments]
     done = subprocess.run(
         command, cwd=folder, env=packed_environment(folder.absolute()), capture_output=True, text=True
@@ -54,4 +67,5 @@ def _tried(folder: Path, arguments: Sequence[str]) -> Needs:
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
         raise SimulstError(f"{folder}: its system does not run there: {lines[-1].removeprefix('error: ')}")
-    return Needs(*map(tuple, json.loads(done.stdout.splitlines()[-1])))
+    packages, modules, words = json.loads(done.stdout.splitlines()[-1])
+    return Needs(tuple(packages), tuple(modules)), words

@@ -177,7 +177,12 @@ def _write_requirements(path: Path, needs: Needs) -> None:
 def _write_development(part: Path, systems: dict[str, System], digests: dict[str, str]) -> None:
     place = part / "development"
     place.mkdir()
-    shutil.copyfile(next(iter(systems.values())).segmentation, place / SEGMENTATION)
+    segmentation = Path(next(iter(systems.values())).segmentation)
+    if segmentation.suffix == ".json":
+        text = yaml_text(json.loads(segmentation.read_text(encoding="utf-8")))
+        (place / SEGMENTATION).write_text(text, encoding="utf-8")
+    else:
+        shutil.copyfile(segmentation, place / SEGMENTATION)
     for system in systems.values():
         shutil.copyfile(system.references, place / f"{system.target_lang}.{REFERENCES}")
     lines = [f"{name}\t{found}\n" for name, found in digests.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,18 +119,23 @@ class Placer:
             return path
         key = os.path.abspath(path)
         if key not in self._models:
-            self._models[key] = self._tree(Path(key), files)
+            code = _modules(files)  # of a cascade, whose recogniser or policy may be a class of one's own
+            for name, file in code.items():
+                self.module(name, file)
+            self._models[key] = self._tree(Path(key), [file for file in files if file not in code.values()])
             inside = self._root / self._models[key]
             strangers = [
                 file
                 for file in files_of_model(inside, options)
-                if not (_is_below(file, self._root) or _is_of_the_system(file))
+                if not (_is_below(file, self._root) or _is_of_the_system(file) or file in code.values())
             ]
             if strangers:
                 raise SimulstError(
                     f"{path}: names {strangers[0]} by an absolute path, or by its place in this checkout; let the "
                     "model name it by a path relative to itself."
                 )
+            if inside.is_file():  # a cascade, in which options of a class of one's own may name files
+                _check_places(read_yaml(inside, "cascade"), path)
         return self._models[key]
 
     def part(self, path: str) -> str:
@@ -224,9 +230,7 @@ def processor_of(system: System, placer: Placer, device: str) -> dict[str, Any]:
         "detokenizer_type": "simuleval",
         "latency_unit": "char",
     }
-    for value in _texts([options, content["decoding"]]):
-        if os.path.isabs(value) and os.path.exists(value) and not _is_of_the_system(Path(value)):
-            raise SimulstError(f"{system.run}: names {value}, which no other machine has; name it by a relative path.")
+    _check_places([options, content["decoding"]], system.run)
     return {key: value for key, value in content.items() if value not in ("", {})}
 
 
@@ -243,12 +247,25 @@ def packed_mapping(path: Path) -> dict[str, Any]:
     return content
 
 
+def _check_places(content: Any, where: str) -> None:
+    """Raise SimulstError if a text in it is the path of a file of this machine."""
+    for value in _texts(content):
+        if os.path.isabs(value) and os.path.exists(value) and not _is_of_the_system(Path(value)):
+            raise SimulstError(f"{where}: names {value}, which no other machine has; name it by a relative path.")
+
+
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _texts(part)
+
+
+def _modules(files: Iterable[Path]) -> dict[str, Path]:
+    """Module → file, of the files that Python has imported."""
+    known = {getattr(module, "__file__", None): name for name, module in sys.modules.items() if name != "__main__"}
+    return {known[str(file)]: file for file in files if str(file) in known}
 
 
 def _is_of_the_system(file: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +91,10 @@ def test_the_sound_of_a_film_is_in_its_place(folder: Path, tmp_path: Path) -> No
 
 
 def test_other_layouts(folder: Path, tmp_path: Path) -> None:
-    """Recordings beside the texts; the texts named like the YAML; every file by name. All give the same."""
+    """Recordings beside the texts; the texts named like the YAML; every file by name; JSON, which OmniSTEval reads.
+
+    All give the same.
+    """
     prepare_iwslt(folder, tmp_path / "data")
     beside = tmp_path / "beside"
     beside.mkdir()
@@ -101,8 +106,15 @@ def test_other_layouts(folder: Path, tmp_path: Path) -> None:
     prepare_iwslt(beside, tmp_path / "data2")
     named = Layout(folder / "audio", folder / "audio-segments.yaml", {la: folder / f"{la}.txt" for la in TEXTS})
     prepare_iwslt(tmp_path, tmp_path / "data3", named)
+    segments = tmp_path / "ref_segments.json"
+    segments.write_text(json.dumps(yaml.safe_load((folder / "audio-segments.yaml").read_text()), indent=1))
+    prepare_iwslt(tmp_path, tmp_path / "data4", replace(named, segmentation=segments))
     for name in ("talks.yaml", "talks.zh", "text.en"):
-        assert len({(tmp_path / data / name).read_bytes() for data in ("data", "data2", "data3")}) == 1
+        assert len({(tmp_path / data / name).read_bytes() for data in ("data", "data2", "data3", "data4")}) == 1
+    for text, told in (("{", "cannot be read as JSON"), ("{}", "no list of segments"), ("[1]", "segment 1: 'wav'")):
+        segments.write_text(text)
+        with pytest.raises(SimulstError, match=told):
+            read_segmentation(segments, folder / "en.txt" if text != "[1]" else segments)
 
 
 def test_context_by_name_by_order_and_by_what_is_heard(folder: Path, tmp_path: Path) -> None:

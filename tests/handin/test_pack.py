@@ -22,10 +22,12 @@ from run_commands import sentence, simulst
 from simulstream.client.wav_reader_client import read_wav_file
 
 from simulst.audio.read import write_wav
-from simulst.handin import logs
+from simulst.errors import SimulstError
+from simulst.handin import logs, needs
 from simulst.handin.agent import arguments_of
 from simulst.handin.check import LOG, RECORDINGS
 from simulst.handin.interface import as_wavs
+from simulst.handin.needs import Needs
 from simulst.handin.system import Placer
 from simulst.handin.verify import faults_of_files
 
@@ -175,6 +177,22 @@ def test_a_cascade(tmp_path: Path, decoded: list[str]) -> None:
     assert "by an absolute path" in refused(tmp_path, choice, out="other")
 
 
+def test_a_cascade_whose_recogniser_is_an_own_class(tmp_path: Path, decoded: list[str]) -> None:
+    """Its module is packed as that of a model is. What its options name is not packed, so it is refused."""
+    small.write_recordings(tmp_path)
+    recogniser = {"model": small.FAKE, "decoding": small.LA2}
+    translator = {"type": "command", "command": "cat"}
+    cascade = tmp_path / "cascade.yaml"
+    cascade.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
+    (tmp_path / "LICENSE").touch()
+    choice = small.chosen(tmp_path, "own", cascade, "0-90000", decoding={**small.LA2, "commit": {"type": "all"}})
+    folder = packed(tmp_path, choice)
+    assert (folder / "own" / "fake.py").is_file() and not list((folder / "models").rglob("*.py"))
+    recogniser["options"] = {"log": str(tmp_path / "LICENSE")}
+    cascade.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
+    assert "names " + str(tmp_path / "LICENSE") in refused(tmp_path, choice, out="other")
+
+
 def test_context(tmp_path: Path, decoded: list[str]) -> None:
     """simulstream tells no names: a recording's line is found by its audio."""
     small.write_recordings(tmp_path)
@@ -312,3 +330,30 @@ def test_simulevals_agent_is_told_the_unit(tmp_path: Path, target: str, unit: st
     (tmp_path / "processor.yaml").write_text(yaml.safe_dump(content))
     found = arguments_of(tmp_path)
     assert found[found.index("--eval-latency-unit") + 1] == counted
+
+
+def test_torch_is_packed_only_where_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that writes the same without torch does not get it."""
+    heavy, lean = Needs(("numpy==1", "torch==2"), ("numpy", "torch")), Needs(("numpy==1",), ("numpy",))
+
+    def needed(words: dict[str, list[str]]) -> Needs:
+        def tried(folder: Path, arguments: Sequence[str]) -> tuple[Needs, list[str]]:
+            if arguments[0] not in words:
+                raise SimulstError("no torch")
+            return lean if arguments[0] == "serve-without-torch" else heavy, words[arguments[0]]
+
+        monkeypatch.setattr(needs, "_tried", tried)
+        return needs.needs_of(tmp_path, ["a"], tmp_path / "a.wav", "cpu")
+
+    assert needed({"serve": ["a"], "serve-without-torch": ["a"]}) == lean
+    assert needed({"serve": ["a"], "serve-without-torch": ["b"]}) == heavy
+    assert needed({"serve": ["a"]}) == heavy
+
+
+def test_a_gpu_has_one_cudnn() -> None:
+    """That of torch and that of CTranslate2 would be the same files."""
+    alone = Needs(("ctranslate2==4",), ("ctranslate2",))
+    both = Needs(("ctranslate2==4", "nvidia-cudnn-cu13==9", "torch==2"), ("ctranslate2", "torch"))
+    assert needs._for_ctranslate2(alone, "cuda") == (needs.CUBLAS, needs.CUDNN)
+    assert needs._for_ctranslate2(both, "cuda") == (needs.CUBLAS,)
+    assert needs._for_ctranslate2(both, "cpu") == needs._for_ctranslate2(Needs((), ()), "cuda") == ()

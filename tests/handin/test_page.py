@@ -44,6 +44,13 @@ CANDIDATES = {"read": {"type": "chunk", "ms": [500, 2500]}, "commit": {"type": "
 DOWNLOADED = "facebook/s2t-medium-mustc-multilingual-st"
 
 
+class Tiny(fake.FakeModel):
+    """It writes the same whatever the languages."""
+
+    def session(self, source: str, target: str, meter: fake.Meter | None = None) -> fake.FakeSession:
+        return super().session("es", "en", meter)
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """The tiny model has none."""
@@ -54,7 +61,7 @@ TINY = Family(
     looks_like="a tiny model",
     recognises=lambda path: (path / "tiny").is_file(),
     options=NoOptions,
-    load=lambda path, options, cores: fake.FakeModel(seed=int((path / "tiny").read_text())),
+    load=lambda path, options, cores: Tiny(seed=int((path / "tiny").read_text())),
     files=lambda path, options: (path / "tiny",),
 )
 
@@ -71,7 +78,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (root / program).parent.mkdir(parents=True, exist_ok=True)
         (root / program).write_text(NOTE)
         (root / program).chmod(0o755)
-    (root / ".venv/bin/activate").write_text("PATH=$PWD/.venv/bin:$PATH\n")
+    (root / ".venv/bin/activate").touch()
     folder = tmp_path / "mcif"
     (folder / "audio").mkdir(parents=True)
     rows = []
@@ -94,7 +101,7 @@ def called(commands: str, root: Path) -> list[list[str]]:
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands],
         cwd=root,
-        env={**os.environ, "CALLS": str(calls)},
+        env={**os.environ, "CALLS": str(calls), "PATH": f"{root}/.venv/bin:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
     )
@@ -119,6 +126,11 @@ def in_this_process(command: list[str], **_: Any) -> subprocess.CompletedProcess
             return subprocess.CompletedProcess(command, int(ended.code or 0))
         finally:
             logging.disable(logging.NOTSET)
+
+
+def as_packed(folder: Path, image: Any, name: str, *_: Any) -> Path:
+    """The log that a server would give."""
+    return folder / "systems" / name / check.LOG
 
 
 @pytest.mark.usefixtures("decoded")
@@ -146,9 +158,7 @@ def test_the_page(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                     small.write_environment(handin.with_name(f"{handin.name}.environment"), handin, again=True)
                     patch.setattr(os, "environ", os.environ.copy())
                     patch.setattr(subprocess, "run", in_this_process)
-                    patch.setattr(
-                        check, "_by_server", lambda folder, image, name, *_: folder / "systems" / name / check.LOG
-                    )
+                    patch.setattr(check, "_by_server", as_packed)
                 status, out, error = simulst(*arguments)
             assert not status, f"{arguments}: {out}{error}"
             said += out

@@ -8,9 +8,8 @@ from typing import Any
 
 from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Beam, Hypothesis, Tokens
-from simulst.models.cascade.huggingface import MORE_TOKENS, TOKENS_PER_TOKEN
 from simulst.models.cascade.settings import beside
-from simulst.models.cascade.translators import Opener, Past, Translation, Translator
+from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation, Translator
 from simulst.models.ctranslate2_file import cannot_load
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions

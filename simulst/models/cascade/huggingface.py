@@ -10,7 +10,7 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.base import check_device
 from simulst.models.cascade.settings import beside
-from simulst.models.cascade.translators import Opener, Past, Translation, Translator
+from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation, Translator
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
@@ -18,9 +18,6 @@ from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.calls import Steps, ask
 from simulst.search.loops import without_loops
-
-TOKENS_PER_TOKEN = 3.0  # the most that a translation may have of each of the source
-MORE_TOKENS = 10  # ... and so many for short ones
 
 
 @dataclass(frozen=True)

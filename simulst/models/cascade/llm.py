@@ -11,9 +11,8 @@ from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.models.base import check_device
 from simulst.models.cascade.chat import ChatOptions
-from simulst.models.cascade.huggingface import MORE_TOKENS, TOKENS_PER_TOKEN
 from simulst.models.cascade.settings import beside
-from simulst.models.cascade.translators import Opener, Past, Translation
+from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.policy.stop import Stopping

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.models.cascade.command import Command
-from simulst.models.cascade.ctranslate2 import CTranslate2Text
-from simulst.models.cascade.huggingface import HuggingFaceText
-from simulst.models.cascade.llm import LLM
-from simulst.models.cascade.server import Server
 from simulst.models.cascade.session import Cascade
 from simulst.models.cascade.settings import CascadeOptions, beside, decoding_of, read_settings
 from simulst.models.cascade.translators import Opener, Translator
@@ -18,13 +14,14 @@ from simulst.models.registry import files_of_model, files_of_part, load_model
 from simulst.options import build_options
 from simulst.policy.segment import Whole
 
-TRANSLATORS: dict[str, type[Any]] = {
-    "command": Command,
-    "ctranslate2": CTranslate2Text,
-    "huggingface": HuggingFaceText,
-    "llm": LLM,
-    "server": Server,
+TRANSLATORS = {
+    "command": "Command",
+    "ctranslate2": "CTranslate2Text",
+    "huggingface": "HuggingFaceText",
+    "llm": "LLM",
+    "server": "Server",
 }
+"""The class of each type, in the module of that name. Only the one that is used is imported: some need torch."""
 
 
 def load(path: Path, options: CascadeOptions, cores: int) -> Cascade:
@@ -59,5 +56,6 @@ def read_translator(path: Path, raw: dict[str, Any]) -> Translator:
     if kind not in TRANSLATORS:
         raise SimulstError(f"{path}: 'translator' has no type '{kind}'; choose from {', '.join(TRANSLATORS)}.")
     values = {name: value for name, value in raw.items() if name != "type"}
-    translator: Translator = build_options(TRANSLATORS[kind], values, str(path), f"'translator' of type '{kind}'")
+    options = getattr(importlib.import_module(f"simulst.models.cascade.{kind}"), TRANSLATORS[kind])
+    translator: Translator = build_options(options, values, str(path), f"'translator' of type '{kind}'")
     return translator

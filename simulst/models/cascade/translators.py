@@ -21,6 +21,9 @@ from simulst.words import split
 Past = tuple[tuple[str, str], ...]
 """Sentences before the one to translate, each with its translation."""
 
+TOKENS_PER_TOKEN = 3.0  # the most that a translation may have of each of the source
+MORE_TOKENS = 10  # ... and so many for short ones
+
 
 class Translation(ABC):
     """One language pair of a translator. The attributes are those of `simulst.session.Session`, and:

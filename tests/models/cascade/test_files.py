@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -213,3 +214,20 @@ def test_what_a_policy_reads(tmp_path: Path) -> None:
     assert digest_of_part(file) != before
     with pytest.raises(SimulstError, match="gone: cannot be read"):
         digest_of_part(tmp_path / "gone")
+
+
+WITHOUT_TORCH = """
+import sys
+from pathlib import Path
+sys.modules["torch"] = None
+from simulst.models.cascade.loading import load_translator
+load_translator(Path("cascade.yaml"), {"type": "command", "command": "cat"}, 1)
+load_translator(Path("cascade.yaml"), {"type": "ctranslate2", "model": sys.argv[1]}, 1)("en", "de")
+"""
+
+
+def test_translators_without_torch(tmp_path: Path) -> None:
+    """A command and CTranslate2 need no torch, so a hand-in need not have it."""
+    folder = converted(tmp_path)
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, str(folder)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
