@@ -68,10 +68,12 @@ def pack(choices: Sequence[Path], out: Path, packing: Packing) -> None:
 
     choices: files of `simulst choose --out`.
 
-    Raises SimulstError: the folder is there; a choice can't be packed; a model has no licence; a system does not run
-        from the folder alone, or its log does not prove its regime; the disk is full.
+    Raises SimulstError: no contact; the folder is there; a choice can't be packed; a model has no licence; a system
+        does not run from the folder alone, or its log does not prove its regime; the disk is full.
     """
     out = Path(os.path.abspath(out))
+    if not packing.contact.strip():
+        raise SimulstError("--contact is empty; say who answers questions, by name and address.")
     if out.exists() and not packing.force:
         raise SimulstError(f"{out}: is there already; name another folder, or give --force.")
     if out.exists() and not (out / SUMS).is_file():

@@ -263,6 +263,7 @@ def test_refused(tmp_path: Path, decoded: list[str]) -> None:
     assert "no such file; give the model's licence" in refused(tmp_path, choice, more=["--licence", tmp_path / "no"])
     (whisper / "COPYING.txt").touch()
     assert "two choices are of one direction and regime" in refused(tmp_path, choice, choice)
+    assert refused(tmp_path, choice, more=["--contact", " "]).startswith("--contact is empty; say who answers")
     content = yaml.safe_load(choice.read_text())
     other = tmp_path / "other.yaml"
     for values, told in [
@@ -357,3 +358,17 @@ def test_a_gpu_has_one_cudnn() -> None:
     assert needs._for_ctranslate2(alone, "cuda") == (needs.CUBLAS, needs.CUDNN)
     assert needs._for_ctranslate2(both, "cuda") == (needs.CUBLAS,)
     assert needs._for_ctranslate2(both, "cpu") == needs._for_ctranslate2(Needs((), ()), "cuda") == ()
+
+
+def test_links_and_letters(tmp_path: Path, decoded: list[str]) -> None:
+    """Weights that are links are packed as files; names may have spaces and letters of any language."""
+    small.write_recordings(tmp_path, names=("Vorträge über Öl", "研讨会 1"))
+    written = write_whisper(tmp_path)
+    model = tmp_path / "Größe M"
+    model.mkdir()
+    for file in written.iterdir():
+        (model / file.name).symlink_to(file)
+    folder = packed(tmp_path, small.chosen(tmp_path, "links", model, "0-90000", OPTIONS))
+    assert (folder / "models" / "Größe M" / "model.bin").is_file()
+    assert not any(path.is_symlink() for path in folder.rglob("*"))
+    assert '"wav_name": "研讨会 1.wav"' in (folder / "systems" / decoded[0] / LOG).read_text(encoding="utf-8")
