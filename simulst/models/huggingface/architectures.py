@@ -290,7 +290,7 @@ class Canary(Architecture):
         processor = CanaryProcessor(self.extractor, self.tokenizer, self.tokenizer.chat_template)
         silence = np.zeros(LEAST_SAMPLES, np.float32)  # the library writes no prompt without audio
         try:
-            asked = processor.apply_transcription_request(silence, source_language=source, target_language=target)
+            asked: Any = processor.apply_transcription_request(silence, source_language=source, target_language=target)
         except Exception as error:  # a template is a program, which may raise anything
             said = first_line(error)
             raise SimulstError(
