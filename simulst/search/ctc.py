@@ -95,7 +95,7 @@ class CTCPrefixScorer:
         """Raises SimulstError as `append` does."""
         self._blank = blank
         self.device, size = log_probs.device, log_probs.shape[1]
-        self._log_probs = _Matrix(size, self.device)
+        self._log_probs = _Columns(size, self.device)
         compiled = self.device.type == "cpu"
         self._score = _score_compiled if compiled else _score_vectorised
         self._follow = _follow_compiled if compiled else _follow_vectorised
@@ -104,7 +104,7 @@ class CTCPrefixScorer:
 
     @property
     def frames(self) -> int:
-        return len(self._log_probs.rows)
+        return self._log_probs.filled.shape[1]
 
     def append(self, log_probs: torch.Tensor) -> None:
         """Add frames, (t, V).
@@ -177,10 +177,10 @@ class CTCPrefixScorer:
             γᵇ_t(g) = p_t(blank) γᵇ_{t-1}(g). Alignments whose last label is in a new frame or in the last old frame are
             lost. The score stays that over the old frames. This is exact only for the empty prefix.
         """
-        new = self._log_probs.rows[prefixes.frames :]
-        if not len(new):
+        new = self._log_probs.filled[:, prefixes.frames :]
+        if not new.shape[1]:
             return prefixes
-        blanks = _sums(new[:, self._blank])
+        blanks = _sums(new[self._blank])
         silence = torch.stack([torch.full_like(blanks, -torch.inf), blanks])  # (2, t + 1) the gain of blanks only
         score = prefixes.score
         if exact:
@@ -194,31 +194,36 @@ class CTCPrefixScorer:
         return CTCPrefixes(prefixes.tokens, score, torch.cat([prefixes.forward, forward[:, :, 1:]], 2), frontier)
 
     def _heard(self, prefixes: CTCPrefixes) -> torch.Tensor:
-        """(T, V) log posteriors of the frames that the prefixes cover."""
+        """(V, T) log posteriors of the frames that the prefixes cover; a view."""
         assert prefixes.frames <= self.frames, "these prefixes are another scorer's"
-        return self._log_probs.rows[: prefixes.frames]
+        return self._log_probs.filled[:, : prefixes.frames]
 
 
-class _Matrix:
-    """A float64 matrix to which rows are appended. All appends together take time linear in the number of rows."""
+class _Columns:
+    """A float64 matrix to which columns are appended. All appends together take time linear in their number.
 
-    def __init__(self, columns: int, device: torch.device) -> None:
-        self._room = torch.empty(0, columns, dtype=torch.float64, device=device)
-        self.rows = self._room
+    A column is a frame, so that the frames of a token lie side by side.
+    """
+
+    def __init__(self, rows: int, device: torch.device) -> None:
+        self._room = torch.empty(rows, 0, dtype=torch.float64, device=device)
+        self.filled = self._room
 
     @torch.inference_mode()  # tensors made in inference mode can be written to only in that mode
-    def append(self, rows: torch.Tensor) -> None:
-        count = len(self.rows) + len(rows)
-        if count > len(self._room):
-            self._room = self.rows.new_empty(max(count, 2 * len(self.rows)), self.rows.shape[1])
-            self._room[: len(self.rows)] = self.rows
-        self._room[len(self.rows) : count] = rows
-        self.rows = self._room[:count]
+    def append(self, columns: torch.Tensor) -> None:
+        """Add columns, (t, rows)."""
+        used = self.filled.shape[1]
+        count = used + len(columns)
+        if count > self._room.shape[1]:
+            self._room = self.filled.new_empty(len(self.filled), max(count, 2 * used))
+            self._room[:, :used] = self.filled
+        self._room[:, used:count] = columns.T
+        self.filled = self._room[:, :count]
 
 
 # Each of these three functions exists twice, for the CPU (_compiled) and for GPUs (_vectorised).
 #
-# _score: forward (n, 2, T + 1) and last (n,) of n prefixes, candidates (n, k), log_probs (T, V) → log p(g·c...) (n, k).
+# _score: forward (n, 2, T + 1) and last (n,) of n prefixes, candidates (n, k), log_probs (V, T) → log p(g·c...) (n, k).
 # _follow: forward and last of n prefixes g, a token c for each (n,), γⁿ and γᵇ of g·c before the first frame, known
 # (n, 2), log_probs → γⁿ and γᵇ of g·c (n, 2, T + 1), and log Σ_t Φ_{t-1}(g, c) p_t(c) (n,).
 # _grow: forward of n empty prefixes over the last old frame and all new ones, frontier (n, 2, L + 1) and tokens (n, L)
@@ -230,7 +235,7 @@ class _Matrix:
 def _score_vectorised(
     forward: torch.Tensor, last: torch.Tensor, candidates: torch.Tensor, log_probs: torch.Tensor, blank: int
 ) -> torch.Tensor:
-    log_p = log_probs[:, candidates].movedim(0, -1)  # (n, k, T)
+    log_p = log_probs[candidates]  # (n, k, T)
     phi = _phi(forward[:, None], candidates == last[:, None])
     return torch.logsumexp(phi + log_p, -1).masked_fill(candidates == blank, -torch.inf)
 
@@ -243,11 +248,11 @@ def _follow_vectorised(
     log_probs: torch.Tensor,
     blank: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    log_p = log_probs[:, tokens].movedim(0, -1)  # (n, T)
+    log_p = log_probs[tokens]  # (n, T)
     phi = _phi(forward, tokens == last)
     label = _recursion(known[:, 0], phi, log_p)
     label = label.masked_fill((tokens == blank)[:, None], -torch.inf)
-    silent = _recursion(known[:, 1], label[:, :-1], log_probs[:, blank])
+    silent = _recursion(known[:, 1], label[:, :-1], log_probs[blank])
     gained = torch.logsumexp(phi + log_p, -1).masked_fill(tokens == blank, -torch.inf)
     return torch.stack([label, silent], 1), gained
 
@@ -286,7 +291,7 @@ def _sums(log_p: torch.Tensor) -> torch.Tensor:
 def _score_compiled(
     forward: torch.Tensor, last: torch.Tensor, candidates: torch.Tensor, log_probs: torch.Tensor, blank: int
 ) -> torch.Tensor:
-    scores = _score_loop(_array(forward), _array(last), _array(candidates), _array(log_probs), blank)
+    scores = _score_loop(_array(forward), _array(last), _array(candidates), log_probs.numpy(), blank)
     return torch.from_numpy(scores)
 
 
@@ -299,7 +304,7 @@ def _follow_compiled(
     blank: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     followed, gained = _follow_loop(
-        _array(forward), _array(last), _array(tokens), _array(known), _array(log_probs), blank
+        _array(forward), _array(last), _array(tokens), _array(known), log_probs.numpy(), blank
     )
     return torch.from_numpy(followed), torch.from_numpy(gained)
 
@@ -307,7 +312,7 @@ def _follow_compiled(
 def _grow_compiled(
     forward: torch.Tensor, frontier: torch.Tensor, tokens: torch.Tensor, log_probs: torch.Tensor, blank: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    grown, ends, gained = _grow_loop(_array(forward), _array(frontier), _array(tokens), _array(log_probs), blank)
+    grown, ends, gained = _grow_loop(_array(forward), _array(frontier), _array(tokens), log_probs.numpy(), blank)
     return torch.from_numpy(grown), torch.from_numpy(ends), torch.from_numpy(gained)
 
 
@@ -342,57 +347,57 @@ def _sum(phi: np.ndarray, log_p: np.ndarray) -> float:
 
 
 @njit(cache=True)
-def _column(log_probs: np.ndarray, token: int) -> np.ndarray:
-    if not 0 <= token < log_probs.shape[1]:
+def _of_token(log_probs: np.ndarray, token: int) -> np.ndarray:
+    if not 0 <= token < len(log_probs):
         raise IndexError("a token outside of the CTC layer's vocabulary")  # compiled code does not check indices
-    return log_probs[:, token].copy()
+    return log_probs[token]
 
 
 # The loops have signatures, so they are compiled (or loaded from the cache) when the module is imported. Otherwise they
 # would be compiled in the first step of a search, which may be timed.
 
 
-@njit("f8[:,::1](f8[:,:,::1], i8[::1], i8[:,::1], f8[:,::1], i8)", cache=True)
+@njit("f8[:,::1](f8[:,:,::1], i8[::1], i8[:,::1], f8[:,:], i8)", cache=True)
 def _score_loop(
     forward: np.ndarray, last: np.ndarray, candidates: np.ndarray, log_probs: np.ndarray, blank: int
 ) -> np.ndarray:
     scores = np.full(candidates.shape, -np.inf)
-    either = np.empty(len(log_probs))
+    either = np.empty(log_probs.shape[1])
     for i in range(len(candidates)):
-        for t in range(len(log_probs)):
+        for t in range(log_probs.shape[1]):
             either[t] = _add(forward[i, 0, t], forward[i, 1, t])
         for k in range(candidates.shape[1]):
             token = candidates[i, k]
             if token != blank:
-                scores[i, k] = _sum(forward[i, 1] if token == last[i] else either, _column(log_probs, token))
+                scores[i, k] = _sum(forward[i, 1] if token == last[i] else either, _of_token(log_probs, token))
     return scores
 
 
-@njit("Tuple((f8[:,:,::1], f8[::1]))(f8[:,:,::1], i8[::1], i8[::1], f8[:,::1], f8[:,::1], i8)", cache=True)
+@njit("Tuple((f8[:,:,::1], f8[::1]))(f8[:,:,::1], i8[::1], i8[::1], f8[:,::1], f8[:,:], i8)", cache=True)
 def _follow_loop(
     forward: np.ndarray, last: np.ndarray, tokens: np.ndarray, known: np.ndarray, log_probs: np.ndarray, blank: int
 ) -> tuple[np.ndarray, np.ndarray]:
     followed = np.full(forward.shape, -np.inf)
     gained = np.full(len(tokens), -np.inf)
-    phi = np.empty(len(log_probs))
+    phi = np.empty(log_probs.shape[1])
     for i in range(len(tokens)):
         if tokens[i] == blank:
             continue
-        log_p = _column(log_probs, tokens[i])
+        log_p = _of_token(log_probs, tokens[i])
         label, silent = known[i]
         followed[i, 0, 0], followed[i, 1, 0] = label, silent
-        for t in range(len(log_probs)):
+        for t in range(log_probs.shape[1]):
             phi[t] = forward[i, 1, t]
             if tokens[i] != last[i]:
                 phi[t] = _add(phi[t], forward[i, 0, t])
-            silent = log_probs[t, blank] + _add(label, silent)
+            silent = log_probs[blank, t] + _add(label, silent)
             label = log_p[t] + _add(label, phi[t])
             followed[i, 0, t + 1], followed[i, 1, t + 1] = label, silent
         gained[i] = _sum(phi, log_p)
     return followed, gained
 
 
-@njit("Tuple((f8[:,:,::1], f8[:,:,::1], f8[::1]))(f8[:,:,::1], f8[:,:,::1], i8[:,::1], f8[:,::1], i8)", cache=True)
+@njit("Tuple((f8[:,:,::1], f8[:,:,::1], f8[::1]))(f8[:,:,::1], f8[:,:,::1], i8[:,::1], f8[:,:], i8)", cache=True)
 def _grow_loop(
     forward: np.ndarray, frontier: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray, blank: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -35,7 +35,7 @@ def scorer_of(log_probs: torch.Tensor, compiled: bool = True) -> CTCPrefixScorer
 
 def all_scores(scorer: CTCPrefixScorer, prefixes: CTCPrefixes) -> torch.Tensor:
     """Each prefix followed by each token of the vocabulary, (n, V)."""
-    size = scorer._log_probs.rows.shape[1]
+    size = len(scorer._log_probs.filled)
     return scorer.score(prefixes, torch.arange(size).expand(len(prefixes.score), -1))
 
 

@@ -21,7 +21,6 @@ import torch.nn.functional as F
 
 from simulst.errors import SimulstError
 from simulst.models.espnet.network.layers import Layers, Subsampling
-from simulst.models.espnet.network.linear import dtype_of
 
 SUBSAMPLING = (4, 6, 8)
 GROUP = 16  # blocks computed at once; more would take more memory and no less time
@@ -60,7 +59,6 @@ class BlockwiseEncoder:
     """
 
     def __init__(self, encoder: Any, precision: str = "float32") -> None:
-        dtype = dtype_of(precision)
         _check_supported(encoder)
         self.block_size, self.hop_size = int(encoder.block_size), int(encoder.hop_size)
         self.width = int(encoder.output_size())
@@ -68,8 +66,8 @@ class BlockwiseEncoder:
         self.first_size = self._past_size + self.hop_size  # frames that the first block writes; others write hop_size
         self._average_has_position = bool(encoder.ctx_pos_enc)
         with torch.inference_mode():
-            self._subsampling = Subsampling(encoder.embed, dtype)
-            self._layers = Layers(encoder, dtype)
+            self._subsampling = Subsampling(encoder.embed, precision)
+            self._layers = Layers(encoder, precision)
         self.subsample, self.least = self._subsampling.factor, self._subsampling.least
         # One frame more than the first block: an utterance that ends with its first block is encoded differently.
         self.first_features = self.subsample * self.block_size + self.least

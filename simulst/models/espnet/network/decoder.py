@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from simulst.errors import SimulstError
-from simulst.models.espnet.network.linear import Map, check_precision, dtype_of, joined
+from simulst.models.espnet.network.linear import Linear, check_precision, dtype_of, joined
 
 if TYPE_CHECKING:
     from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
@@ -59,7 +59,7 @@ class _Slots:
 class Memory:
     """The encoder frames that the decoder attends to, projected once to the keys and values of all layers."""
 
-    def __init__(self, project: Map, empty: Tensor) -> None:
+    def __init__(self, project: Linear, empty: Tensor) -> None:
         self._project = project
         self._slots = _Slots(empty)
 
@@ -127,12 +127,12 @@ class _Layer:
     after: the norms of their outputs, after the residual sum.
     """
 
-    self_in: Map  # queries, keys and values
-    self_out: Map
-    source_in: Map
-    source_out: Map
-    up: Map
-    down: Map
+    self_in: Linear  # queries, keys and values
+    self_out: Linear
+    source_in: Linear
+    source_out: Linear
+    up: Linear
+    down: Linear
     before: tuple[Norm, ...]
     after: tuple[Norm, ...]
 
@@ -141,8 +141,7 @@ class CachedDecoder:
     """A decoder that reads one token at a time.
 
     decoder: ESPnet's decoder with its weights, on the CPU or a GPU. The weights are copied.
-    precision: of weights and arithmetic: float32, bfloat16, or int8. int8 is for linear layers on the CPU; its inputs
-        are scaled by the largest value of all hypotheses.
+    precision: of weights and arithmetic: float32, bfloat16, or int8, which is for linear layers on the CPU.
     lagging: what the decoder saw in training, if it was trained for wait-k. If it reads a prefix, each token sees that
         again, and only the last one sees all frames.
 
@@ -161,8 +160,7 @@ class CachedDecoder:
         self._output = joined(precision, decoder.output_layer)
         sources = [layer.src_attn for layer in decoder.decoders]
         keys_values = [part for source in sources for part in (source.linear_k, source.linear_v)]
-        # Never int8: this is computed once per frame, and the result would depend on how many frames come at a time.
-        self.project = joined("float32" if precision == "int8" else precision, *keys_values)
+        self.project = joined(precision, *keys_values)
         self.empty = self._embedding.new_empty(len(sources), 2, sources[0].h, 0, sources[0].d_k)
 
     @property
@@ -253,12 +251,12 @@ class CachedDecoder:
             qkv = layer.self_in(layer.before[0](x)).view(count, 3, heads, d_k).permute(1, 2, 0, 3)
             own[:, :, slots.used : last] = qkv[1:]
             found = _attend(qkv[0], own[:, :, :last], mask)
-            x = layer.after[0](x + layer.self_out(found))
+            x = layer.after[0](layer.self_out(found, add=x))
             query = layer.source_in(layer.before[1](x)).view(count, heads, d_k).transpose(0, 1)
             if attention:
                 weights.append(_weights(query[:, ends], source[0]))
-            x = layer.after[1](x + layer.source_out(_attend(query, source, seen)))
-            x = layer.after[2](x + layer.down(layer.up(layer.before[2](x), relu=True)))
+            x = layer.after[1](layer.source_out(_attend(query, source, seen), add=x))
+            x = layer.after[2](layer.down(layer.up(layer.before[2](x), relu=True), add=x))
         slots.used = last
         log_p = self.log_p(x[ends])
         seen = torch.stack(weights) if attention else None

@@ -17,7 +17,6 @@ from torch import Tensor
 from simulst.audio.features import LogMel, Normalize
 from simulst.models.espnet.network.lagging import restrict_encoder
 from simulst.models.espnet.network.layers import Layers, Subsampling, is_swish
-from simulst.models.espnet.network.linear import dtype_of
 
 POSITIONS = {  # ESPnet's kinds of attention that are computed here, and the positions that each of them takes
     "MultiHeadedAttention": "PositionalEncoding",
@@ -44,7 +43,6 @@ class FullContextEncoder:
         precision: str = "float32",
         unidirectional: bool = False,
     ) -> None:
-        dtype = dtype_of(precision)
         self._normalize, self._encoder = normalize, encoder
         self.width = int(encoder.output_size())
         self._subsampling: Subsampling | None = None
@@ -55,10 +53,10 @@ class FullContextEncoder:
         if by_frame and _has_subsampling(encoder):
             positions = _positions(encoder.embed)
             with torch.inference_mode():
-                self._subsampling = Subsampling(encoder.embed, dtype)
+                self._subsampling = Subsampling(encoder.embed, precision)
                 if _is_plain(encoder):
                     absolute = type(positions).__name__ == "PositionalEncoding"
-                    self._layers = Layers(encoder, dtype, unidirectional, None if absolute else positions)
+                    self._layers = Layers(encoder, precision, unidirectional, None if absolute else positions)
             self.factor, self.least = self._subsampling.factor, self._subsampling.least
             encoder.embed = positions
         if self._layers is not None:

@@ -22,17 +22,17 @@ class Layer:
     positions: for relative attention, the encodings of positions, (1, ·, width).
     """
 
-    def __init__(self, layer: Any, dtype: torch.dtype, unidirectional: bool = False) -> None:
+    def __init__(self, layer: Any, precision: str, unidirectional: bool = False) -> None:
         macaron, convolution = getattr(layer, "feed_forward_macaron", None), getattr(layer, "conv_module", None)
         scale = getattr(layer, "ff_scale", 1.0)
-        self._macaron = None if macaron is None else FeedForward(layer.norm_ff_macaron, macaron, scale, dtype)
+        self._macaron = None if macaron is None else FeedForward(layer.norm_ff_macaron, macaron, scale, precision)
         kind = RelativeAttention if hasattr(layer.self_attn, "linear_pos") else Attention
         # ESPnet's Conformers and its other encoders have other names for the same norms.
         of_attention = layer.norm_mha if hasattr(layer, "norm_mha") else layer.norm1
         of_feed_forward = layer.norm_ff if hasattr(layer, "norm_ff") else layer.norm2
-        self._attention = kind(of_attention, layer.self_attn, dtype, unidirectional)
-        self._convolution = None if convolution is None else Convolution(layer.norm_conv, convolution, dtype)
-        self._feed_forward = FeedForward(of_feed_forward, layer.feed_forward, scale, dtype)
+        self._attention = kind(of_attention, layer.self_attn, precision, unidirectional)
+        self._convolution = None if convolution is None else Convolution(layer.norm_conv, convolution, precision)
+        self._feed_forward = FeedForward(of_feed_forward, layer.feed_forward, scale, precision)
         self._norm = None if convolution is None else layer_norm(layer.norm_final)
 
     def __call__(self, x: torch.Tensor, has_contexts: bool, positions: torch.Tensor | None = None) -> torch.Tensor:
@@ -46,10 +46,10 @@ class Layer:
 
 
 class FeedForward:
-    def __init__(self, norm: torch.nn.LayerNorm, module: Any, scale: float, dtype: torch.dtype) -> None:
+    def __init__(self, norm: torch.nn.LayerNorm, module: Any, scale: float, precision: str) -> None:
         self._norm, self._swish = layer_norm(norm), is_swish(module.activation)
-        self._in = Linear(module.w_1.weight, module.w_1.bias, dtype)
-        self._out = Linear(module.w_2.weight * scale, module.w_2.bias * scale, dtype)
+        self._in = Linear(module.w_1.weight, module.w_1.bias, precision)
+        self._out = Linear(module.w_2.weight * scale, module.w_2.bias * scale, precision)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         y = self._in(self._norm(x), relu=not self._swish)
@@ -57,11 +57,11 @@ class FeedForward:
 
 
 class Attention:
-    def __init__(self, norm: torch.nn.LayerNorm, module: Any, dtype: torch.dtype, unidirectional: bool) -> None:
+    def __init__(self, norm: torch.nn.LayerNorm, module: Any, precision: str, unidirectional: bool) -> None:
         self._norm, self._heads, self._unidirectional = layer_norm(norm), module.h, unidirectional
         parts = module.linear_q, module.linear_k, module.linear_v
-        self._in = Linear(torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts]), dtype)
-        self._out = Linear(module.linear_out.weight, module.linear_out.bias, dtype)
+        self._in = Linear(torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts]), precision)
+        self._out = Linear(module.linear_out.weight, module.linear_out.bias, precision)
 
     def __call__(self, x: torch.Tensor, has_contexts: bool, positions: torch.Tensor | None = None) -> torch.Tensor:
         query, key, value = self._project(x)
@@ -85,12 +85,12 @@ class RelativeAttention(Attention):
     those of the next row.
     """
 
-    def __init__(self, norm: torch.nn.LayerNorm, module: Any, dtype: torch.dtype, unidirectional: bool) -> None:
+    def __init__(self, norm: torch.nn.LayerNorm, module: Any, precision: str, unidirectional: bool) -> None:
         assert not unidirectional
-        super().__init__(norm, module, dtype, unidirectional)
+        super().__init__(norm, module, precision, unidirectional)
         self._of_key, self._of_distance = module.pos_bias_u[:, None], module.pos_bias_v[:, None]
         weight = module.linear_pos.weight
-        self._positions = Linear(weight, weight.new_zeros(len(weight)), dtype)
+        self._positions = Linear(weight, weight.new_zeros(len(weight)), precision)
 
     def __call__(self, x: torch.Tensor, has_contexts: bool, positions: torch.Tensor | None = None) -> torch.Tensor:
         assert positions is not None and not has_contexts
@@ -114,9 +114,9 @@ def _by_key(scores: torch.Tensor) -> torch.Tensor:
 class Convolution:
     """ESPnet's convolution module. The batch norm is merged into the weights of the convolution before it."""
 
-    def __init__(self, norm: torch.nn.LayerNorm, module: Any, dtype: torch.dtype) -> None:
+    def __init__(self, norm: torch.nn.LayerNorm, module: Any, precision: str) -> None:
         self._norm = layer_norm(norm)
-        self._in = Linear(module.pointwise_conv1.weight[:, :, 0], module.pointwise_conv1.bias, dtype)
+        self._in = Linear(module.pointwise_conv1.weight[:, :, 0], module.pointwise_conv1.bias, precision)
         depthwise, batch = module.depthwise_conv, module.norm
         scale = batch.weight.double() / torch.sqrt(batch.running_var.double() + batch.eps)
         bias = (depthwise.bias.double() - batch.running_mean.double()) * scale + batch.bias.double()
@@ -125,7 +125,7 @@ class Convolution:
         # A 2D convolution with one dimension of size 1 is ten times as fast, because it allows channels to come last.
         self._weight = weight[:, :, None].contiguous(memory_format=torch.channels_last)
         self._activation = partial(F.silu, inplace=True) if is_swish(module.activation) else module.activation
-        self._out = Linear(module.pointwise_conv2.weight[:, :, 0], module.pointwise_conv2.bias, dtype)
+        self._out = Linear(module.pointwise_conv2.weight[:, :, 0], module.pointwise_conv2.bias, precision)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         y = F.glu(self._in(self._norm(x)), 2).transpose(1, 2)[:, :, None]
@@ -140,7 +140,7 @@ class Subsampling:
     least: how many features a frame is computed from.
     """
 
-    def __init__(self, module: Any, dtype: torch.dtype) -> None:
+    def __init__(self, module: Any, precision: str) -> None:
         convolutions: list[Any] = [m for m in module.conv if isinstance(m, torch.nn.Conv2d)]
         first, *others = convolutions
         self.factor, self.least = 1, 1
@@ -153,7 +153,7 @@ class Subsampling:
         # In some ESPnet modules `out` also contains the positional encoding, after the linear layer.
         out = module.out if isinstance(module.out, torch.nn.Linear) else module.out[0]
         weight = out.weight.unflatten(1, (len(first.bias), -1)).transpose(1, 2).flatten(1)  # channels last
-        self._out = Linear(weight, out.bias, dtype)
+        self._out = Linear(weight, out.bias, "bfloat16" if precision == "bfloat16" else "float32")  # never int8
         self.width = len(out.bias)
 
     def count(self, features: int) -> int:
@@ -205,10 +205,10 @@ class Layers:
     relative: ESPnet's module of relative positions; None: they are absolute.
     """
 
-    def __init__(self, encoder: Any, dtype: torch.dtype, unidirectional: bool = False, relative: Any = None) -> None:
+    def __init__(self, encoder: Any, precision: str, unidirectional: bool = False, relative: Any = None) -> None:
         norm = encoder.after_norm
         self.add_positions = Positions(len(norm.weight), norm.weight.device)
-        self.layers = [Layer(layer, dtype, unidirectional) for layer in encoder.encoders]
+        self.layers = [Layer(layer, precision, unidirectional) for layer in encoder.encoders]
         self.norm = layer_norm(norm)
         self._relative = relative
 
