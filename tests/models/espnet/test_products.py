@@ -1,0 +1,66 @@
+"""Products with weights in panels equal plain matrix products."""
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from simulst.models.espnet.network import products
+from simulst.models.espnet.network.products import PANEL, ROWS, Product
+
+sizes = st.tuples(st.integers(0, 2 * ROWS + 1), st.integers(1, 2 * PANEL + 1), st.integers(1, 40))
+
+
+def numbers(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), sizes, st.booleans(), st.sampled_from(["", "relu", "adds"]), st.sampled_from([1, 2]))
+@example(0, (7, 4000, 2049), True, "adds", 2)
+@example(0, (42, 256, 256), False, "relu", 2)
+def test_equal_to_a_matrix_product(
+    seed: int, size: tuple[int, int, int], integers: bool, also: str, threads: int
+) -> None:
+    many, outputs, inputs = size
+    x, weight, bias = numbers(seed, many, inputs), numbers(seed + 1, outputs, inputs), numbers(seed + 2, outputs)
+    y = numbers(seed + 3, many, outputs)
+    wanted = x.astype(np.float64) @ weight.T + bias
+    wanted = {"": wanted, "relu": np.maximum(wanted, 0), "adds": y + wanted}[also]
+    Product(weight, bias, integers)(x, y, relu=also == "relu", adds=also == "adds", threads=threads)
+    # A weight is rounded by at most half of 1/127 of the largest of its output.
+    error = 1e-5 * inputs + (np.abs(x).sum(1, keepdims=True) * np.abs(weight).max(1) / 250 if integers else 0)
+    assert (np.abs(y - wanted) <= error).all()
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.booleans(), st.integers(1, 2 * ROWS))
+def test_a_row_does_not_depend_on_the_others(seed: int, integers: bool, many: int) -> None:
+    product = Product(numbers(seed, PANEL + 1, 33), numbers(seed + 1, PANEL + 1), integers)
+    x = numbers(seed + 2, many, 33) * 10.0 ** np.arange(many, dtype=np.float32)[:, None]
+    together, alone = np.empty((2, many, PANEL + 1), np.float32)
+    product(x, together)
+    for row in range(many):
+        product(x[row : row + 1], alone[row : row + 1])
+    assert (together == alone).all()
+
+
+def test_what_is_no_number_stays_none() -> None:
+    """Otherwise nobody would notice a broken checkpoint or broken audio."""
+    weight, bias = numbers(0, 3, 4), numbers(1, 3)
+    for integers in (False, True):
+        for broken in (np.nan, np.inf):
+            y = np.empty((2, 3), np.float32)
+            x = numbers(2, 2, 4)
+            x[1, 2] = broken
+            Product(weight, bias, integers)(x, y, relu=np.isnan(broken))
+            assert np.isfinite(y[0]).all() and not np.isfinite(y[1]).any()
+        Product(weight * np.float32(np.nan), bias, integers)(numbers(2, 2, 4), y, relu=True)
+        assert np.isnan(y).all()
+
+
+def test_the_largest_numbers_do_not_overflow() -> None:
+    for inputs in (1, 2, 2049, 5001):
+        y = np.empty((1, 1), np.float32)
+        Product(np.ones((1, inputs), np.float32), np.zeros(1, np.float32), True)(np.ones((1, inputs), np.float32), y)
+        assert abs(y[0, 0] / inputs - 1) < 1e-5
+    assert products.LARGEST == 127
