@@ -20,7 +20,7 @@ class ESPnetOptions:
     threads: torch's threads, in the whole process. 0: as many as speed up a model of this width.
     checkpoint: the name of the weights file in the directory. Empty: averaged weights if there are any, else the best.
     window: seconds of speech that the decoder sees, for streams without end. 0: all of it. Blockwise encoders only.
-    precision: float32, bfloat16, or int8. int8 leaves the encoder in float32 (see linear.py).
+    precision: float32, bfloat16, or int8. int8 leaves the encoder's convolutions in float32 (see products.py).
     """
 
     device: str = "cpu"

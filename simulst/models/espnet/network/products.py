@@ -12,6 +12,7 @@ result never depends on the other rows.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ ROWS = 6  # of a tile: with ROWS * VECTORS sums, no register is left
 PANEL = LANES * VECTORS
 AHEAD = 4096  # how many bytes further on weights are fetched
 LARGEST = 127  # of 8-bit weights
+MOST_THREADS: int = vars(config)["NUMBA_NUM_THREADS"]
 WORTH_THREADS = 2**18  # bytes of weights from which on threads share a product
 
 _FLOAT, _BYTE, _SHORT, _INT, _ADDRESS = ir.FloatType(), ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
@@ -98,7 +100,7 @@ def _tile(integers: bool) -> Any:
                 total.add_incoming(totals[row][v], loop)
         b.cbranch(b.icmp_unsigned("<", after, steps), loop, end)
         b.position_at_end(end)
-        for number, total in enumerate(sum(totals, [])):
+        for number, total in enumerate(chain.from_iterable(totals)):
             b.store(total, b.bitcast(b.gep(sums, [_ADDRESS(4 * LANES * number)]), vector.as_pointer()), align=4)
         b.ret_void()
         return function
@@ -187,9 +189,7 @@ def _floats(
                         out[j] = np.float32(0) if out[j] < 0 else out[j]
 
 
-@njit(
-    "void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8, i8)", cache=True, nogil=True
-)
+@njit("void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8, i8)", cache=True, nogil=True)
 def _integers(
     x: np.ndarray,
     x_scales: np.ndarray,
@@ -283,7 +283,7 @@ class Product:
         relu: whether to apply ReLU to the sum.
         """
         panels = self._panels
-        threads = min(threads, len(panels), config.NUMBA_NUM_THREADS) if panels.nbytes >= WORTH_THREADS else 1
+        threads = min(threads, len(panels), MOST_THREADS) if panels.nbytes >= WORTH_THREADS else 1
         if threads > 1:
             set_num_threads(threads)
         if self._scales is None:
