@@ -274,7 +274,8 @@ class Product:
         self._panels = _in_panels(np.ascontiguousarray(weight, np.float32))
         if integers:  # both weights of a pair beside each other
             pairs = self._panels.reshape(len(self._panels), -1, 2, PANEL).transpose(0, 1, 3, 2)
-            self._panels = pairs.astype(np.int8).reshape(len(pairs), -1, 2 * PANEL)
+            with np.errstate(invalid="ignore"):  # weights that are no numbers are told by their scale
+                self._panels = pairs.astype(np.int8).reshape(len(pairs), -1, 2 * PANEL)
 
     def __call__(self, x: np.ndarray, y: np.ndarray, relu: bool = False, adds: bool = False, threads: int = 1) -> None:
         """Write the result for x, (m, inputs), into y, (m, outputs); both float32, row after row.
