@@ -554,7 +554,7 @@ def test_the_ctc_layer_reads_committed_tokens_once(seed: int, blocks: list[tuple
         assert search.ctc is not None
         grown: list[int] = []
         grow = search.ctc._grow
-        search.ctc._grow = lambda *args, grow=grow, grown=grown: grown.append(len(args[3])) or grow(*args)  # type: ignore
+        search.ctc._grow = lambda *args, grow=grow, grown=grown: grown.append(args[3].shape[1]) or grow(*args)  # type: ignore
         prefixes = search.start(committed).prefixes
         search.ctc._grow = grow
         assert sum(grown) == frames and prefixes is not None
