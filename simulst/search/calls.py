@@ -8,7 +8,7 @@ driver (simulst/streams/driver.py) runs many of them and answers calls of severa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
@@ -74,26 +74,3 @@ def run_alone(steps: Steps[T], answer: Callable[[Call], Any] = lambda call: call
                 call = steps.send(answered)
     except StopIteration as end:
         return end.value
-
-
-def run_together(searches: Sequence[Steps[T]], answer: Callable[[dict[int, Any]], dict[int, Any]]) -> list[T]:
-    """Run many searches step by step and return their results, in the order of `searches`.
-
-    answer: answers one call of each search that is still running: {search number: call} → {search number: answer}.
-    """
-    results: dict[int, T] = {}
-    calls: dict[int, Call] = {}
-
-    def advance(number: int, value: Any) -> None:
-        try:
-            calls[number] = searches[number].send(value)
-        except StopIteration as end:
-            results[number] = end.value
-
-    for number in range(len(searches)):
-        advance(number, None)
-    while calls:
-        asked, calls = calls, {}
-        for number, value in answer(asked).items():
-            advance(number, value)
-    return [results[number] for number in range(len(searches))]

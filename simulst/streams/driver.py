@@ -10,6 +10,7 @@ rounding.
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import threading
@@ -84,9 +85,7 @@ class Driver:
         """As the stream's own `push`. Its result is known after some calls of `step`. Pushes keep their order."""
         return self.run(stream.push_steps(samples, finished), lambda: stream.meter, stream)
 
-    def run(
-        self, steps: Steps[T], meter: Callable[[], Meter] | None = None, owner: object | None = None
-    ) -> Future[T]:
+    def run(self, steps: Steps[T], meter: Callable[[], Meter] | None = None, owner: object | None = None) -> Future[T]:
         """Run any computation. Its result is known after some calls of `step`.
 
         meter: tells on which clock the answers count at the moment; None: on none.
@@ -120,7 +119,7 @@ class Driver:
         It does nothing if no computation is left.
         """
         while self._begun:
-            self._send(self._begun.popleft(), lambda steps: next(steps))
+            self._send(self._begun.popleft(), next)
         if self._waiting:
             runs = self._next_batch()
             for run in runs:
@@ -136,11 +135,8 @@ class Driver:
         """Those that have waited longest if that is too long, or else the most that wait for the same."""
         groups = self._waiting.values()
         oldest = min(groups, key=lambda group: next(iter(group)).since)
-        if time.perf_counter() - next(iter(oldest)).since > self._longest_wait:
-            chosen = oldest
-        else:
-            chosen = max(groups, key=len)
-        return list(chosen)[: self._most_calls]
+        late = time.perf_counter() - next(iter(oldest)).since > self._longest_wait
+        return list(oldest if late else max(groups, key=len))[: self._most_calls]
 
     def _answer(self, runs: Sequence[_Run]) -> None:
         if len(runs) == 1:
@@ -177,9 +173,9 @@ class Driver:
         try:
             with meter.running():  # time that the call counts itself is counted once
                 answer = run.call.answer()
-        except Exception as raised:
-            error = raised  # the name of an `except` clause ends with it
-            self._send(run, lambda steps: steps.throw(error))
+        except Exception as error:
+            _without_this_frame(error)
+            self._send(run, functools.partial(_throw, errors=[error]))
         else:
             self._send(run, lambda steps: steps.send(answer))
 
@@ -189,23 +185,27 @@ class Driver:
         try:
             run.call = go_on(run.steps)
         except StopIteration as end:
-            self._end(run)
-            run.future.set_result(end.value)
+            self._end(run).set_result(end.value)
         except Exception as error:
-            self._end(run)
-            run.future.set_exception(error)
+            _without_this_frame(error)
+            self._end(run).set_exception(error)
         else:
             run.since = time.perf_counter()
             self._waiting.setdefault(_group(run), {})[run] = None
 
-    def _end(self, run: _Run) -> None:
-        """Begin the next computation of the owner."""
+    def _end(self, run: _Run) -> Future[Any]:
+        """Begin the next computation of the owner. Returns what gets the result.
+
+        An error's traceback knows the run by its frames. If the run knew the error, too, all would stay in memory.
+        """
+        future, run.future = run.future, Future()
         queue = self._runs[id(run.owner)]
         queue.popleft()
         if queue:
             self._begun.append(queue[0])
         else:
             del self._runs[id(run.owner)]
+        return future
 
     def _forget(self, run: _Run) -> None:
         """Take a computation out of those that wait."""
@@ -216,6 +216,15 @@ class Driver:
             del self._waiting[key][run]
             if not self._waiting[key]:
                 del self._waiting[key]
+
+
+def _throw(steps: Steps[Any], errors: list[Exception]) -> Call:
+    return steps.throw(errors.pop())
+
+
+def _without_this_frame(error: Exception) -> None:
+    """Leave the frame that caught an error out of its traceback: it holds the stream, which is to be freed at once."""
+    error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
 
 
 def _group(run: _Run) -> Hashable:

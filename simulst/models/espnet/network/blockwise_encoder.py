@@ -128,9 +128,7 @@ class BlockwiseEncoder:
         outputs: list[list[torch.Tensor]] = [[] for _ in pieces]
         for step in range(max(map(len, cuts), default=0)):
             going = [number for number, cut in enumerate(cuts) if step < len(cut)]
-            found = self._encode(
-                [(cuts[n][step], states[n], pieces[n][2] and step == len(cuts[n]) - 1) for n in going]
-            )
+            found = self._encode([(cuts[n][step], states[n], pieces[n][2] and step == len(cuts[n]) - 1) for n in going])
             for number, (output, state) in zip(going, found, strict=True):
                 outputs[number].append(output)
                 states[number] = state
@@ -172,9 +170,7 @@ class BlockwiseEncoder:
             features = features[:, new * self.subsample :]
         return features, frames
 
-    def _written(
-        self, run: _Run, rows: torch.Tensor, contexts: torch.Tensor
-    ) -> tuple[torch.Tensor, EncoderState]:
+    def _written(self, run: _Run, rows: torch.Tensor, contexts: torch.Tensor) -> tuple[torch.Tensor, EncoderState]:
         """Of the rows of some blocks, (B, count, block_size, width), the frames that they write; and the new state."""
         past, hop, state, count = self._past_size, self.hop_size, run.state, run.frames.shape[1]
         output = rows[:, :, past : past + hop].flatten(1, 2)

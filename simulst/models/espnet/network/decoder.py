@@ -245,7 +245,8 @@ class CachedDecoder:
         for tokens, state, memory, _ in reads:
             if not len(memory):
                 raise SimulstError("the decoder has no encoder frames to attend to.")
-            count, among = len(tokens), self._masked(len(tokens))
+            count = tokens.shape[0]
+            among = self._masked(count)
             if state is None:
                 state, steps, among = self.start(), count, among.triu_(1)
                 ends.append(rows + count - 1)
@@ -262,7 +263,7 @@ class CachedDecoder:
             mask[:, state.slots.used :] = among
             parts.append(_Part(state.slots, last, mask, memory.keys_values, seen, state.length + steps, []))
         x = self.embed(torch.cat([read.tokens for read in reads]), torch.cat(positions))
-        sizes = [len(read.tokens) for read in reads]
+        sizes = [part.mask.shape[0] for part in parts]
         heads, d_k = self.empty.shape[2], self.empty.shape[4]
         for number, layer in enumerate(self.layers):
             qkv = layer.self_in(layer.before[0](x)).view(rows, 3, heads, d_k).permute(1, 2, 0, 3)
