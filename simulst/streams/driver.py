@@ -136,7 +136,8 @@ class Driver:
         groups = self._waiting.values()
         oldest = min(groups, key=lambda group: next(iter(group)).since)
         late = time.perf_counter() - next(iter(oldest)).since > self._longest_wait
-        return list(oldest if late else max(groups, key=len))[: self._most_calls]
+        chosen = oldest if late else max(groups, key=lambda group: len(group))
+        return list(chosen)[: self._most_calls]
 
     def _answer(self, runs: Sequence[_Run]) -> None:
         if len(runs) == 1:
@@ -158,7 +159,7 @@ class Driver:
                 run.meter().charge(seconds * size / max(sum(sizes), 1e-9))
         if answers is not None:
             for run, answer in zip(runs, answers, strict=True):
-                self._send(run, lambda steps, answer=answer: steps.send(answer))
+                self._send(run, functools.partial(_take, answer))
         elif short:
             half = len(runs) // 2
             self._answer(runs[:half])
@@ -177,7 +178,7 @@ class Driver:
             _without_this_frame(error)
             self._send(run, functools.partial(_throw, errors=[error]))
         else:
-            self._send(run, lambda steps: steps.send(answer))
+            self._send(run, functools.partial(_take, answer))
 
     def _send(self, run: _Run, go_on: Callable[[Steps[Any]], Call]) -> None:
         """Let a computation go on to its next call, or to its end."""
@@ -216,6 +217,10 @@ class Driver:
             del self._waiting[key][run]
             if not self._waiting[key]:
                 del self._waiting[key]
+
+
+def _take(answer: Any, steps: Steps[Any]) -> Call:
+    return steps.send(answer)
 
 
 def _throw(steps: Steps[Any], errors: list[Exception]) -> Call:
