@@ -8,7 +8,7 @@ driver (simulst/streams/driver.py) runs many of them and answers calls of severa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
