@@ -141,6 +141,7 @@ class StreamProcessor(SpeechProcessor):
             open_stream(model, decoding, *languages, background=known.by_name.get(ALL, NOTHING))
             # simulstream resamples with it. Its first call takes seconds, and is not to be the first client's.
             librosa.resample(np.zeros(SAMPLE_RATE, dtype=np.float32), orig_sr=48_000, target_sr=SAMPLE_RATE)
+            _driver()  # now, as clients are threads
             _guard_servers()
             sys.excepthook = _tell
         except SimulstError as error:
@@ -280,7 +281,7 @@ class StreamProcessor(SpeechProcessor):
 
 @functools.cache
 def _driver() -> DriverThread:
-    """Of this process. It begins with the first client."""
+    """Of this process."""
     return DriverThread()
 
 

@@ -45,7 +45,7 @@ class _Run:
 
     owner: the stream that it belongs to. The computations of an owner run one after the other.
     meter: tells on which clock answers count now.
-    call: what it waits for, since the time `since`.
+    call: what it waits for, since the time `since`, among those of the group `key`.
     """
 
     owner: object
@@ -54,6 +54,7 @@ class _Run:
     future: Future[Any] = field(default_factory=Future)
     call: Call | None = None
     since: float = 0.0
+    key: Hashable = None
 
 
 class Driver:
@@ -192,7 +193,8 @@ class Driver:
             self._end(run).set_exception(error)
         else:
             run.since = time.perf_counter()
-            self._waiting.setdefault(_group(run), {})[run] = None
+            run.key = _group(run)
+            self._waiting.setdefault(run.key, {})[run] = None
 
     def _end(self, run: _Run) -> Future[Any]:
         """Begin the next computation of the owner. Returns what gets the result.
@@ -213,10 +215,9 @@ class Driver:
         if run in self._begun:
             self._begun.remove(run)
         elif run.call is not None:
-            key = _group(run)
-            del self._waiting[key][run]
-            if not self._waiting[key]:
-                del self._waiting[key]
+            del self._waiting[run.key][run]
+            if not self._waiting[run.key]:
+                del self._waiting[run.key]
 
 
 def _take(answer: Any, steps: Steps[Any]) -> Call:

@@ -21,6 +21,7 @@ from simulst.models.espnet.network.blockwise_encoder import GROUP, EncoderState
 from simulst.models.espnet.parts import Parts
 from simulst.search.calls import Batchable, Steps, ask, run_alone
 
+MOST_ROWS = 2048  # of a batch of a full-context encoder; more would take more memory and no less time
 PRICINGS = 3  # how often the time to encode some blocks is measured; the median counts
 
 
@@ -103,8 +104,12 @@ class EncodeAll(Batchable):
 
     @classmethod
     def answer_together(cls, calls: Sequence[EncodeAll]) -> list[Tensor]:
-        frames = calls[0].model.full_context(torch.stack([call.reduced for call in calls]))
-        return [one.clone() for one in frames]  # no stream holds the memory of others
+        few = max(1, MOST_ROWS // max(1, len(calls[0].reduced)))
+        encoded = []
+        for start in range(0, len(calls), few):
+            some = torch.stack([call.reduced for call in calls[start : start + few]])
+            encoded += [one.clone() for one in calls[0].model.full_context(some)]  # no stream holds others' memory
+        return encoded
 
 
 class FullContextEncoding(Encoding):

@@ -13,7 +13,7 @@ the last row is left out of the keys, and the output of the first row is set to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,8 @@ from simulst.errors import SimulstError
 from simulst.models.espnet.network.layers import Layers, Subsampling
 
 SUBSAMPLING = (4, 6, 8)
-GROUP = 16  # blocks computed at once; more would take more memory and no less time
+GROUP = 16  # blocks of an utterance computed at once; more would take more memory and no less time
+MOST_BLOCKS = 64  # of several utterances
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,9 @@ class BlockwiseEncoder:
                 found[number] = frames[:, :0], EncoderState(features, frames, state.blocks, state.contexts)
             else:
                 runs[number] = _Run(features, frames, blocks, state, final)
-        if runs:
-            encoded = self._encode_blocks(list(runs.values()))
-            found |= {n: self._written(run, *one) for (n, run), one in zip(runs.items(), encoded, strict=True)}
+        for numbers in _few_blocks(runs):
+            encoded = self._encode_blocks([runs[number] for number in numbers])
+            found |= {n: self._written(runs[n], *one) for n, one in zip(numbers, encoded, strict=True)}
         return [found[number] for number in range(len(pieces))]
 
     def _subsampled(self, features: torch.Tensor, state: EncoderState) -> tuple[torch.Tensor, torch.Tensor]:
@@ -239,6 +240,20 @@ class BlockwiseEncoder:
         x[:, :, 1:-1] = cut(add(frames, hop * run.state.blocks)).transpose(2, 3)
         x[:, :, -1] = add(averages, run.state.blocks) if self._average_has_position else averages
         return x
+
+
+def _few_blocks(runs: Mapping[int, _Run]) -> list[list[int]]:
+    """The numbers of the runs, in groups of at most MOST_BLOCKS blocks, or of one run."""
+    groups: list[list[int]] = []
+    held = MOST_BLOCKS
+    for number, run in runs.items():
+        blocks = len(run.frames) * run.blocks
+        if held + blocks > MOST_BLOCKS:
+            groups.append([])
+            held = 0
+        groups[-1].append(number)
+        held += blocks
+    return groups
 
 
 def _check_supported(encoder: Any) -> None:
