@@ -174,7 +174,7 @@ class CachedDecoder:
         _check_supported(decoder, precision)
         embedding, self._encoding = decoder.embed
         dtype = dtype_of(precision)
-        self.lagging, self._precision = lagging, precision
+        self.lagging = lagging
         self._embedding = embedding.weight.detach().to(dtype, copy=True)
         self._positions = self._embedding[:0]
         self.layers = [_layer(layer, precision, dtype) for layer in decoder.decoders]
@@ -232,8 +232,8 @@ class CachedDecoder:
         return self._read(tokens, positions, causal, self.start(), memory, seen, slice(-1, None), attention)
 
     def together(self, tokens: int, state: DecoderState, memory: Memory) -> Hashable:
-        """All reads with these weights. With int8 none, as the scale of the inputs would be that of all streams."""
-        return None if self._precision == "int8" else self
+        """All reads with these weights."""
+        return self
 
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[DecoderState]]:
@@ -272,7 +272,7 @@ class CachedDecoder:
                 own = part.slots.data[number]
                 own[:, :, part.slots.used : part.last] = new
                 found.append(_attend(query, own[:, :, : part.last], part.mask))
-            x = layer.after[0](x + layer.self_out(torch.cat(found)))
+            x = layer.after[0](layer.self_out(torch.cat(found), add=x))
             queries = layer.source_in(layer.before[1](x)).view(rows, heads, d_k).transpose(0, 1).split(sizes, 1)
             found = []
             for read, part, query in zip(reads, parts, queries, strict=True):
@@ -280,8 +280,8 @@ class CachedDecoder:
                 if read.attention:
                     part.weights.append(_weights(query if read.state is not None else query[:, -1:], source[0]))
                 found.append(_attend(query, source, part.seen))
-            x = layer.after[1](x + layer.source_out(torch.cat(found)))
-            x = layer.after[2](x + layer.down(layer.up(layer.before[2](x), relu=True)))
+            x = layer.after[1](layer.source_out(torch.cat(found), add=x))
+            x = layer.after[2](layer.down(layer.up(layer.before[2](x), relu=True), add=x))
         states = []
         for read, part in zip(reads, parts, strict=True):
             part.slots.used = part.last
