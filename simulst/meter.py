@@ -113,17 +113,17 @@ class Meter:
     def metered(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """The same steps. Their time is counted, except while they are suspended at a call."""
         answer: Any = None
-        error: BaseException | None = None
+        errors: list[BaseException] = []  # no variable keeps one: its traceback has this frame, and all would stay
         while True:
             with self._clock:
                 try:
-                    call = steps.send(answer) if error is None else steps.throw(error)
+                    call = steps.throw(errors.pop()) if errors else steps.send(answer)
                 except StopIteration as end:
                     return end.value
             try:
-                answer, error = (yield call), None
-            except BaseException as raised:  # of whoever answers; also if nobody does
-                error = raised
+                answer = yield call
+            except BaseException as error:  # of whoever answers; also if nobody does
+                errors.append(error)
 
     def _recall(self, key: Hashable) -> Any:
         assert self._memo is not None

@@ -31,6 +31,14 @@ run_options = together(
     click.option("--limit", type=click.IntRange(1), help="Only the first N utterances."),
     click.option("--draw", type=click.IntRange(1), help="Only N utterances, chosen by the hashes of their names."),
     cluster_options,
+    click.option(
+        "--streams",
+        default=1,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Utterances that each process decodes together, in batches. The words are the same; with several, no "
+        "computation times are logged, so there are no computation-aware figures.",
+    ),
     force_option("Decode again what is there."),
 )
 """The options of commands that decode a data directory, for `_decode`."""
@@ -87,6 +95,7 @@ def _decode(
     max_seconds: float | None,
     limit: int | None,
     draw: int | None,
+    streams: int,
     force: bool,
 ) -> list[dict[str, Any]]:
     from simulst.data.context import with_backgrounds
@@ -116,7 +125,7 @@ def _decode(
         utterances = with_backgrounds(utterances, context)
     options = tuple(sorted(parse_options(model_options).items()))
     task = Task(model, source_lang, target_lang, options, unit or "")
-    run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share, force)
+    run(task, utterances, folders, Cluster(jobs, scheduler, slurm), share, force, streams)
     return [recordings_scores(folder) or score_run(folder, target_lang, task.latency_unit) for folder, _ in folders]
 
 

@@ -6,6 +6,7 @@ batch them. `align` decides which translations are needed, and in which order; `
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,12 +17,11 @@ from simulst.audio.units import FRAME
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.model import ESPnet
-from simulst.models.espnet.network.batched_decoder import SharedSteps
-from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.prefix.encoding import encode_prefixes
 from simulst.search import JointOptions
 from simulst.search.beam import JointSearch, Running, joint_beam_search
-from simulst.search.calls import Steps, run_together
+from simulst.search.calls import Steps
+from simulst.streams.driver import Driver
 from simulst.words import is_letter
 
 
@@ -139,7 +139,7 @@ def _length(word: str) -> int:
 
 
 class Translator:
-    """Answers the questions of `align` for some utterances. All searches of a call run together.
+    """Answers the questions of `align` for some utterances. A driver runs all searches of a call together.
 
     target: target language.
     audio: samples of each utterance, (n,) float32 at 16 kHz.
@@ -170,14 +170,14 @@ class Translator:
 
     def __call__(self, questions: Sequence[Question]) -> list[Tokens]:
         """The best translation for each question. Raises SimulstError: the model's scores are NaN or infinite."""
-        assert isinstance(self._model.decoder, CachedDecoder)
-        decoder = SharedSteps(self._model.decoder)
-        found = run_together([self._search(question, decoder) for question in questions], decoder.answer)
-        return [beam[0].tokens[len(self._language) :] for beam in found]
+        driver = Driver(longest_wait=math.inf, most_calls=len(self.frames))
+        found = [driver.run(self._search(question)) for question in questions]
+        driver.finish()
+        return [beam.result()[0].tokens[len(self._language) :] for beam in found]
 
-    def _search(self, question: Question, decoder: SharedSteps) -> Steps[list[Hypothesis]]:
+    def _search(self, question: Question) -> Steps[list[Hypothesis]]:
         vocabulary = self._model.vocabulary
-        search = JointSearch(decoder, self._options, vocabulary.sos, vocabulary.eos)
+        search = JointSearch(self._model.decoder, self._options, vocabulary.sos, vocabulary.eos)
         search.append(self._encoded[question.row, question.end])
         prefix = self._language + question.forced
         give_up = None

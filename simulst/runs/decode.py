@@ -7,9 +7,12 @@ under every configuration that still lacks it, and logged. A killed run resumes 
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
+import math
 import resource
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,14 +34,17 @@ from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights
 from simulst.runs.folder import RunFolder, audio_digest
 from simulst.runs.task import Task, model_of
+from simulst.search.calls import Steps
 from simulst.session import Model
 from simulst.streams import OpenStream, open_stream
+from simulst.streams.driver import Driver
 from simulst.words import completed_by
 
 logger = logging.getLogger(__name__)
 
 SHARED_SECONDS = 120  # of a recording that configurations share
 OTHER_FILES = 200  # that a run may have open, beside the lock of each configuration
+GROUP = 4  # times as many utterances as streams are decoded by a process at once; the last ones leave places empty
 DISTURBED = 0.2  # share of computation time spent waiting for a processor, from which on we warn
 
 Job = tuple[int, Utterance, list[dict[str, Any]]]
@@ -85,21 +91,33 @@ def _decode(
     share: bool,
 ) -> Iterator[Instance | SimulstError]:
     """As `decode_utterance`, but yields the error of a configuration instead of raising it."""
-    audio = load_audio(utterance.wav, utterance.start, utterance.end)
-    share = share and audio.size <= SHARED_SECONDS * SAMPLE_RATE
-    memo, digest = Memo(), audio_digest(utterance)
-    utterance = replace(utterance, background=utterance.background.between(*languages))
+    spoken = _Spoken(utterance, index, languages, share)
     for decoding in decodings:
         try:
-            meter = Meter(memo if share else None)
-            stream = open_stream(model, decoding, *languages, unit, meter, utterance.background)
+            stream = spoken.open(model, decoding, unit)
             before = waits()
-            stream.push(audio, finished=True)
-            waited = waited_seconds(before)
-            instance = instance_of(stream, utterance, index, audio.size * 1000 / SAMPLE_RATE)
-            yield replace(instance, audio=digest, waited_ms=1000 * waited)
+            stream.push(spoken.audio, finished=True)
+            yield replace(spoken.instance(stream), waited_ms=1000 * waited_seconds(before))
         except SimulstError as error:
             yield error
+
+
+class _Spoken:
+    """An utterance that is decoded under one configuration after the other. The arguments: see `decode_utterance`."""
+
+    def __init__(self, utterance: Utterance, index: int, languages: tuple[str, str], share: bool) -> None:
+        self._utterance = replace(utterance, background=utterance.background.between(*languages))
+        self._index, self._languages, self._digest = index, languages, audio_digest(utterance)
+        self.audio = load_audio(utterance.wav, utterance.start, utterance.end)
+        self._memo = Memo() if share and self.audio.size <= SHARED_SECONDS * SAMPLE_RATE else None
+
+    def open(self, model: Model, decoding: Decoding, unit: str) -> OpenStream:
+        meter, background = Meter(self._memo), self._utterance.background
+        return open_stream(model, decoding, *self._languages, unit, meter, background)
+
+    def instance(self, stream: OpenStream) -> Instance:
+        source_ms = self.audio.size * 1000 / SAMPLE_RATE
+        return replace(instance_of(stream, self._utterance, self._index, source_ms), audio=self._digest)
 
 
 def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms: float, audio: str = "") -> Instance:
@@ -140,6 +158,7 @@ def run(
     cluster: Cluster = HERE,
     share: bool = True,
     force: bool = False,
+    streams: int = 1,
 ) -> None:
     """Decode the utterances that are missing in each folder, until every folder's log is complete.
 
@@ -148,19 +167,26 @@ def run(
     cluster: where to run.
     share: see `decode_utterance`.
     force: decode everything again.
+    streams: how many utterances each process decodes together, in batches. With several, computation times are not
+        logged: those of a batch are not what an utterance costs alone.
 
-    Raises SimulstError: more folders than the system lets be locked; a folder holds another run; another run uses a
-        folder; the disk is full; an utterance failed, or killed each process that decoded it (the other utterances are
-        decoded and kept).
+    Raises SimulstError: several streams and a LATE that looks at the time; more folders than the system lets be locked;
+        a folder holds another run; another run uses a folder; the disk is full; an utterance failed, or killed each
+        process that decoded it (the other utterances are decoded and kept).
     """
     if not utterances:
         raise SimulstError("there is no utterance to decode; check the data directory.")
+    if streams > 1 and any(decoding.late.skips for _, decoding in runs):
+        raise SimulstError(
+            "late: skip leaves out steps by the time that they take, and streams that are decoded together take each "
+            "other's; write 'late: {type: wait}', or leave out --streams."
+        )
     _allow_open_files(len(runs))
     with ExitStack() as locks:
         for folder, _ in runs:
             if not is_read_only(folder):  # there a finished run can still be shown
                 locks.enter_context(locked(folder))
-        _run(task, utterances, runs, cluster, share, force)
+        _run(task, utterances, runs, cluster, share, force, streams)
 
 
 def _allow_open_files(locks: int) -> None:
@@ -183,6 +209,7 @@ def _run(
     cluster: Cluster,
     share: bool,
     force: bool,
+    streams: int,
 ) -> None:
     weights = digest_of_weights(task.model, dict(task.options))
     states = [RunFolder.read(folder, decoding, task, weights, utterances, force) for folder, decoding in runs]
@@ -211,7 +238,7 @@ def _run(
         for state in states:
             state.begin()
         with tqdm(total=len(utterances), initial=done, unit="utt", desc=_describe(states)) as progress:
-            for index, result in run_all(functools.partial(_work, *place, share), jobs):
+            for index, result in _results(run_all, place, share, jobs, streams, cluster.is_here and cluster.jobs == 1):
                 if isinstance(result, str):
                     failures.append(result)
                 else:
@@ -312,6 +339,94 @@ def _work(task: Task, jobs: int | None, share: bool, job: Job) -> Result:
     except Exception as error:  # of any kind, as it may come from code or audio that a user brought
         return index, f"{utterance.name}: {sentence_of(error)}"
     return index, [str(one) if isinstance(one, SimulstError) else one for one in found]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Jobs that a process does together. name: in errors."""
+
+    jobs: list[Job]
+    name: str
+
+
+def _results(
+    run_all: Map, place: tuple[Task, int | None], share: bool, jobs: list[Job], streams: int, one_process: bool
+) -> Iterator[Result]:
+    """The result of each job, once it is there. one_process: whether this process does all of them."""
+    if streams == 1:
+        yield from run_all(functools.partial(_work, *place, share), jobs)
+    elif one_process:
+        yield from _work_together(*place, share, streams, jobs)
+    else:
+        size = GROUP * streams
+        groups = [_Group(jobs[i : i + size], jobs[i][1].name) for i in range(0, len(jobs), size)]
+        work = functools.partial(_work_group, *place, share, streams)
+        lost: list[_Group] = []
+        for number, results in run_all(work, list(enumerate(groups))):
+            if isinstance(results, str):  # its process died: one by one, to find the utterance that kills it
+                lost += [_Group([job], job[1].name) for job in groups[number].jobs]
+            else:
+                yield from results
+        for number, results in run_all(work, list(enumerate(lost))) if lost else ():
+            if isinstance(results, str):
+                yield lost[number].jobs[0][0], results
+            else:
+                yield from results
+
+
+def _work_group(
+    task: Task, jobs: int | None, share: bool, streams: int, group: tuple[int, _Group]
+) -> tuple[int, list[Result]]:
+    """Decode a group, in any process."""
+    number, of = group
+    return number, list(_work_together(task, jobs, share, streams, of.jobs))
+
+
+def _work_together(task: Task, jobs: int | None, share: bool, streams: int, work: Sequence[Job]) -> Iterator[Result]:
+    """Decode utterances, so many of them together. Each one's configurations come one after the other.
+
+    jobs: see `model_of`.
+    """
+    model = model_of(task, jobs)
+    driver = Driver(longest_wait=math.inf, most_calls=streams)
+    waiting, found = iter(work), list[Future[Result]]()
+    while True:
+        for job in itertools.islice(waiting, streams - len(found)):
+            decoded = _Decoded(model, task, share, job)
+            found.append(driver.run(decoded.steps(), lambda decoded=decoded: decoded.meter))  # type: ignore[misc]
+        if not found:
+            return
+        driver.step()
+        ready = [one for one in found if one.done()]
+        found = [one for one in found if not one.done()]
+        yield from (one.result() for one in ready)
+
+
+class _Decoded:
+    """A job in steps. meter: the clock of the stream that is decoded now."""
+
+    def __init__(self, model: Model, task: Task, share: bool, job: Job) -> None:
+        self._model, self._task, self._share, self._job = model, task, share, job
+        self.meter = Meter()
+
+    def steps(self) -> Steps[Result]:
+        index, utterance, raws = self._job
+        found: list[Instance | str] = []
+        try:
+            decodings = [parse_decoding(raw, "configuration") for raw in raws]
+            languages = self._task.source_language, self._task.target_language
+            spoken = _Spoken(utterance, index, languages, self._share)
+            for decoding in decodings:
+                try:
+                    stream = spoken.open(self._model, decoding, self._task.unit)
+                    self.meter = stream.meter
+                    yield from stream.push_steps(spoken.audio, finished=True)
+                    found.append(replace(spoken.instance(stream), elapsed=[], compute_ms=None))
+                except SimulstError as error:
+                    found.append(str(error))
+        except Exception as error:  # of any kind, as it may come from code or audio that a user brought
+            return index, f"{utterance.name}: {sentence_of(error)}"
+        return index, found
 
 
 def _warn_of_disturbance(state: RunFolder) -> None:

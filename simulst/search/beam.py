@@ -12,9 +12,9 @@ import functools
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from simulst.needs import Need
 from simulst.policy.context import View
 from simulst.policy.stop import Stopping
 from simulst.search import CTC_WEIGHT, JointOptions
-from simulst.search.calls import Steps
+from simulst.search.calls import Batchable, Steps
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
 from simulst.search.loops import repeating
 from simulst.search.terms import Terms
@@ -62,6 +62,30 @@ class Decoder(Protocol):
         """Read several tokens of one hypothesis, (length,) → like `step`, with n = 1."""
 
 
+class BatchDecoder(Decoder, Protocol):
+    """A decoder that also reads for several searches at once."""
+
+    def together(self, tokens: int, state: Any, memory: Any) -> Hashable:
+        """Reads of so many tokens each for which this is equal can be one batch. None: this one only by itself."""
+
+    def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[Any]]:
+        """log p of the next token for all hypotheses of all reads, (sum of n, V), and the new states."""
+
+
+class Read(NamedTuple):
+    """What a decoder reads for one search.
+
+    tokens: (m,) one token of each hypothesis, or several of one.
+    state: the hypotheses' state; None: the tokens are those of one hypothesis, from <sos> on.
+    memory, attention: as in `Decoder.step`.
+    """
+
+    tokens: Tensor
+    state: Any
+    memory: Any
+    attention: bool
+
+
 @dataclass(frozen=True)
 class NextTokens:
     """The answer to a `DecoderStep`.
@@ -91,7 +115,7 @@ class NextTokens:
 
 
 @dataclass(frozen=True)
-class DecoderStep:
+class DecoderStep(Batchable):
     """A call: the decoder reads the new tokens of n hypotheses, and returns the best next tokens of each.
 
     tokens: (n, m) the tokens that were not read yet: the last token, or for a single hypothesis all from <sos> on.
@@ -121,6 +145,37 @@ class DecoderStep:
         if self.adjust:
             self.adjust(log_p)
         return NextTokens.of(log_p, state, self.count, self.eos)
+
+    @property
+    def together(self) -> Hashable:
+        key = getattr(self.decoder, "together", None)
+        return None if key is None else key(self.tokens.shape[1], self.state, self.memory)
+
+    @property
+    def size(self) -> float:
+        return self.tokens.size
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[DecoderStep]) -> list[NextTokens]:
+        decoder: Any = calls[0].decoder
+        tokens = torch.from_numpy(np.concatenate([call.tokens.ravel() for call in calls])).to(calls[0].device)
+        reads = [
+            Read(part, None if call.tokens.shape[1] > 1 else call.state, call.memory, call.attention)
+            for call, part in zip(calls, tokens.split([call.tokens.size for call in calls]), strict=True)
+        ]
+        log_p, states = decoder.read_together(reads)
+        sizes = [len(call.tokens) for call in calls]
+        for call, rows in zip(calls, log_p.split(sizes), strict=True):
+            if call.adjust:
+                call.adjust(rows)
+        found = NextTokens.of(log_p, None, max(call.count for call in calls), calls[0].eos)
+        answers, start = [], 0
+        for call, state, size in zip(calls, states, sizes, strict=True):
+            rows = slice(start, start + size)
+            best = found.tokens[rows, : call.count], found.log_p[rows, : call.count]
+            answers.append(NextTokens(*best, found.end[rows], state))
+            start += size
+        return answers
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """Computations in steps: a stream, an encoder or a search asks for its heavy computations instead of making them.
 
 Such a computation is a generator. It yields calls (encode features, a step of the decoder, a search by a library),
-receives their answers, and returns its result. `run_alone` runs one of them and answers its calls one by one.
-`run_together` runs many of them step by step and answers the calls of each step as one batch.
+receives their answers, and returns its result. `run_alone` runs one of them and answers its calls one by one. The
+driver (simulst/streams/driver.py) runs many of them and answers calls of several as one batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Hashable, Sequence
+from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -18,6 +19,32 @@ class Call(Protocol):
 
     def answer(self) -> Any:
         """Compute it for this one alone."""
+
+
+class Batchable(ABC):
+    """A call that can be answered together with others of its class.
+
+    The answers must be those of `answer`, up to rounding. A call of another kind is always answered by itself.
+    """
+
+    @property
+    @abstractmethod
+    def together(self) -> Hashable:
+        """Calls of a class for which this is equal may be answered as one batch. None: this one only by itself."""
+
+    @property
+    def size(self) -> float:
+        """How much of a batch this call is, such as its rows. Each stream is charged so much of the batch's time."""
+        return 1.0
+
+    @abstractmethod
+    def answer(self) -> Any:
+        """Compute it for this one alone."""
+
+    @classmethod
+    @abstractmethod
+    def answer_together(cls, calls: Sequence[Self]) -> Sequence[Any]:
+        """Compute it for all of the calls. They must not be changed, as they are answered again if this fails."""
 
 
 Steps = Generator[Call, Any, T]
@@ -47,26 +74,3 @@ def run_alone(steps: Steps[T], answer: Callable[[Call], Any] = lambda call: call
                 call = steps.send(answered)
     except StopIteration as end:
         return end.value
-
-
-def run_together(searches: Sequence[Steps[T]], answer: Callable[[dict[int, Any]], dict[int, Any]]) -> list[T]:
-    """Run many searches step by step and return their results, in the order of `searches`.
-
-    answer: answers one call of each search that is still running: {search number: call} → {search number: answer}.
-    """
-    results: dict[int, T] = {}
-    calls: dict[int, Call] = {}
-
-    def advance(number: int, value: Any) -> None:
-        try:
-            calls[number] = searches[number].send(value)
-        except StopIteration as end:
-            results[number] = end.value
-
-    for number in range(len(searches)):
-        advance(number, None)
-    while calls:
-        asked, calls = calls, {}
-        for number, value in answer(asked).items():
-            advance(number, value)
-    return [results[number] for number in range(len(searches))]

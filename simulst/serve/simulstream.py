@@ -21,7 +21,6 @@ import logging
 import queue
 import sys
 import threading
-import time
 import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Hashable, Iterator
@@ -47,18 +46,20 @@ from simulst.options import build_options
 from simulst.session import Model
 from simulst.stream import check_samples
 from simulst.streams import OpenStream, open_stream, skipped_steps
+from simulst.streams.driver import DriverThread
 
 logger = logging.getLogger(__name__)
 
 WHERE = "the speech processor's configuration"
-TURN = SAMPLE_RATE  # samples after which other clients have their turn
 LONGEST = 120  # seconds of audio in one chunk
 RATES = (4_000, 384_000)  # Hz; simulstream resamples whatever a client names, and takes 16000 times the memory for 1 Hz
 BODY = 16 << 20  # bytes of a request over HTTP; two minutes of audio are 10 MB
 WEBSOCKET_SERVER = "simulstream.server.websocket_server"
 _numbers = itertools.count()  # of streams in simulstream's log
 HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
-CLOSED = "the session was closed while its audio waited for its turn; send it again, and give the server a longer ttl."
+CLOSED = (
+    "the session was closed while its audio waited or was worked on; send it again, and give the server a longer ttl."
+)
 
 
 @dataclass(frozen=True)
@@ -98,40 +99,16 @@ class ProcessorOptions:
         return self.model, json.dumps(self.model_options, sort_keys=True, default=str)
 
 
-class FairLock:
-    """A lock that threads get in the order in which they asked. With Python's, one that asks again at once is first."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._asked = self._served = 0
-
-    def __enter__(self) -> None:
-        with self._changed:
-            number = self._asked
-            self._asked += 1
-            self._changed.wait_for(lambda: self._served == number)
-
-    def __exit__(self, *error: object) -> None:
-        with self._changed:
-            self._served += 1
-            self._changed.notify_all()
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    """A model, and the lock of the processors that share it: simulstream runs each client in a thread of its own."""
-
-    model: Model
-    lock: FairLock = field(default_factory=FairLock)
-
-
 class StreamProcessor(SpeechProcessor):
     """One stream after the other, of one client at a time. All processors of a process share the loaded model.
+
+    simulstream runs each client in a thread of its own. The streams of all clients, whatever their models, are in one
+    driver, which serves them together.
 
     Languages belong to a stream: they are named before its audio, and `clear` returns to the configuration's.
     """
 
-    _loaded: ClassVar[dict[Hashable, _Loaded]] = {}
+    _loaded: ClassVar[dict[Hashable, Model]] = {}
     _begun: ClassVar[Iterator[int]] = itertools.count()  # streams
 
     def __init__(self, config: SimpleNamespace) -> None:
@@ -140,7 +117,7 @@ class StreamProcessor(SpeechProcessor):
         self._decoding = _decoding(self._options)
         self._known = _known(self._options)
         self._unknown = np.zeros(0, dtype=np.float32)  # the beginning of a stream whose context is not known yet
-        self._shared = self._loaded[self._options.model_key]
+        self._model = self._loaded[self._options.model_key]
         self._stream: OpenStream | None = None
         self._owner = threading.Lock()  # of the stream and its languages
         self._session = 0  # counts what `clear` has ended
@@ -159,11 +136,12 @@ class StreamProcessor(SpeechProcessor):
             decoding = _decoding(options)
             known = _known(options)
             if options.model_key not in cls._loaded:
-                cls._loaded[options.model_key] = _Loaded(load_model(options.model, **options.model_options))
-            model, languages = cls._loaded[options.model_key].model, (options.source_lang, options.target_lang)
+                cls._loaded[options.model_key] = load_model(options.model, **options.model_options)
+            model, languages = cls._loaded[options.model_key], (options.source_lang, options.target_lang)
             open_stream(model, decoding, *languages, background=known.by_name.get(ALL, NOTHING))
             # simulstream resamples with it. Its first call takes seconds, and is not to be the first client's.
             librosa.resample(np.zeros(SAMPLE_RATE, dtype=np.float32), orig_sr=48_000, target_sr=SAMPLE_RATE)
+            _driver()  # now, as clients are threads
             _guard_servers()
             sys.excepthook = _tell
         except SimulstError as error:
@@ -215,6 +193,7 @@ class StreamProcessor(SpeechProcessor):
             self._unknown = self._unknown[:0]
             self._source, self._target = self._options.source_lang, self._options.target_lang
         if stream is not None:
+            _driver().cancel(stream)  # a thread may wait for it
             _warn_of_skipped(stream)
 
     def _set_languages(self, source: str, target: str) -> None:
@@ -232,25 +211,23 @@ class StreamProcessor(SpeechProcessor):
         # The HTTP server may `clear` a session while it waits or works here, and give this processor to another one.
         tokens = list[str]()
         with self._owner:
-            session = self._session
+            session, stream = self._session, self._stream
             if self._stream is None and self._options.context_by == "audio":
                 samples = self._unknown = np.concatenate([self._unknown, samples])
                 if not finished and not digest_of_beginning(samples):
                     return self._output([])
-        for start in range(0, max(1, samples.size), TURN):
-            last = finished and start + TURN >= samples.size
-            asked = time.perf_counter()
-            with self._shared.lock:
-                waited = time.perf_counter() - asked
-                stream = self._stream_of(session, samples)
-                written = len(stream.emissions)
-                try:
-                    stream.push(samples[start : start + TURN], last)
-                except SimulstError as error:
-                    tokens += [word.text for word in stream.emissions[written:]]
-                    return self._last_words(tokens, error, finished)
-                tokens += [word.text for word in stream.emissions[written:]]
-                stream.wait(waited)  # only now: a step that has waited for its turn is not left out for that
+        driver = _driver()
+        if stream is None:
+            stream = driver.call(lambda: self._stream_of(session, samples))
+        written = len(stream.emissions)
+        try:
+            driver.push(stream, samples, finished)
+        except SimulstError as error:
+            if self._session != session:
+                raise SimulstError(CLOSED) from error
+            tokens += [word.text for word in stream.emissions[written:]]
+            return self._last_words(tokens, error, finished)
+        tokens += [word.text for word in stream.emissions[written:]]
         if finished:
             _warn_of_skipped(stream)
         with self._owner:
@@ -279,9 +256,10 @@ class StreamProcessor(SpeechProcessor):
             if self._session != session:
                 raise SimulstError(CLOSED)
             if self._stream is None:
-                model, languages = self._shared.model, (self._source, self._target)
-                known = self._background(samples)
-                self._stream = open_stream(model, self._decoding, *languages, self._options.unit, background=known)
+                languages, known = (self._source, self._target), self._background(samples)
+                self._stream = open_stream(
+                    self._model, self._decoding, *languages, self._options.unit, background=known
+                )
             return self._stream
 
     def _background(self, samples: np.ndarray) -> Background:
@@ -299,6 +277,12 @@ class StreamProcessor(SpeechProcessor):
 
     def _output(self, tokens: list[str]) -> IncrementalOutput:
         return IncrementalOutput(tokens, self.tokens_to_string(tokens), [], "")
+
+
+@functools.cache
+def _driver() -> DriverThread:
+    """Of this process."""
+    return DriverThread()
 
 
 def read_options(config: SimpleNamespace) -> ProcessorOptions:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import math
 import random
 import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from simulst.search import BeamSearch, JointBeamSearch, SearchOptions
 from simulst.session import Model, Session
 from simulst.stream import Stream
 from simulst.streams import OpenStream, open_stream
+from simulst.streams.driver import Driver
 from simulst.streams.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
 
 SAY = "The cat sat down. It was on the mat. Then the dog came in, and all was well."
@@ -159,3 +162,40 @@ def test_streams_in_turn(family: str, cut: bool, tmp_path: Path, monkeypatch: py
         answers[number] = call.answer()
     assert [written(stream) for stream in streams] == expected
     assert any(expected) and asked - {"Tell"} == CALLS[family]  # only of 3 s or more
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_streams_together(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams of one model in a driver, with different options, joining one after the other: each as alone."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    build, source, target, search = FAMILIES[family]
+    model, audio = build(tmp_path), talk()[0]
+    audios = [audio[:40000], audio[40000::-1].copy(), audio[:24000], audio[16000:48000]]
+    ways = [replace(HOW, read=Chunk(ms), search=search, segment=Whole()) for ms in (700, 900, 700, 700)]
+    if isinstance(search, JointBeamSearch):
+        ways[3] = replace(ways[3], search=replace(search, beam=3, no_repeat_ngram=2))
+
+    def found(stream: Any) -> list[Any]:
+        return [(word.text, word.delay_ms) for word in stream.emissions], [
+            [b.tokens for b in beam] for beam in stream._beams
+        ]
+
+    expected, streams = [], []
+    for way, samples in zip(ways, audios, strict=True):
+        alone: Any = open_stream(model, way, source, target)
+        alone.push(samples, finished=True)
+        expected.append(alone)
+    driver, batches = Driver(math.inf), []
+    answer = Driver._answer
+    monkeypatch.setattr(Driver, "_answer", lambda self, runs: batches.append(len(runs)) or answer(self, runs))
+    for way, samples in zip(ways, audios, strict=True):
+        streams.append(open_stream(model, way, source, target))
+        driver.push(streams[-1], samples, True)
+        for _ in range(3):
+            driver.step()
+    driver.finish()
+    for stream, alone in zip(streams, expected, strict=True):
+        assert found(stream) == found(alone)
+        scores = [[h.score for beam in one._beams for h in beam] for one in (stream, alone)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+    assert (max(batches) > 1) == (family in ("blockwise", "full context"))

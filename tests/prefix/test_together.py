@@ -1,5 +1,6 @@
 """Many utterances searched at once find what each of them finds alone."""
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -10,12 +11,12 @@ from tiny_search import EOS, SIZE, WIDTH, Tiny
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
-from simulst.models.espnet.network.batched_decoder import BatchDecoder, SharedSteps
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.prefix.align import Hopeless
 from simulst.search import JointBeamSearch
-from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import Steps, run_together
+from simulst.search.beam import JointSearch, Read, joint_beam_search
+from simulst.search.calls import Steps
+from simulst.streams.driver import Driver
 
 utterances = st.lists(
     st.tuples(st.integers(0, 9), st.lists(st.integers(1, SIZE - 2), max_size=4).map(tuple)), min_size=1, max_size=6
@@ -23,7 +24,7 @@ utterances = st.lists(
 
 
 def search_all(
-    decoder: SharedSteps,
+    decoder: CachedDecoder,
     frames: Sequence[torch.Tensor],
     prefixes: Sequence[Tokens],
     options: JointBeamSearch,
@@ -39,13 +40,16 @@ def search_all(
         give_up = None if want is None else Hopeless(want, len(prefixes[row]), frozenset(endings), options)
         return joint_beam_search(joint, prefixes[row], results=1, give_up=give_up)
 
-    return [beam[0].tokens for beam in run_together([search(row) for row in range(len(frames))], decoder.answer)]
+    driver = Driver(longest_wait=math.inf)
+    found = [driver.run(search(row)) for row in range(len(frames))]
+    driver.finish()
+    return [beam.result()[0].tokens for beam in found]
 
 
 def found_together(
     tiny: Tiny, frames: list[torch.Tensor], prefixes: list[Tokens], options: JointBeamSearch
 ) -> list[Tokens]:
-    return search_all(SharedSteps(CachedDecoder(tiny.decoder)), frames, prefixes, options)
+    return search_all(CachedDecoder(tiny.decoder), frames, prefixes, options)
 
 
 @settings(max_examples=30)
@@ -113,7 +117,7 @@ def test_what_is_wanted_is_found_and_nothing_else_is_taken_for_it(
         other = (*text, 3, 4)
         other = tuple(1 + token % (SIZE - 2) if len(prefix) + changed == i else token for i, token in enumerate(other))
         wanted.append(None if anything else other)
-    found = search_all(SharedSteps(CachedDecoder(tiny.decoder)), frames, prefixes, options, wanted, endings)
+    found = search_all(CachedDecoder(tiny.decoder), frames, prefixes, options, wanted, endings)
     for text, result, prefix, want in zip(free, found, prefixes, wanted, strict=True):
         if want is None or useful(text, want, endings):
             assert result == text
@@ -127,9 +131,9 @@ def test_a_search_is_given_up_once_nothing_useful_can_win() -> None:
     frames = [tiny.memory(1, 9)]
     [text] = found_together(tiny, frames, [()], options)
     assert len(text) > 4
-    decoder = SharedSteps(CachedDecoder(tiny.decoder))
-    steps, answer = [], decoder.answer
-    decoder.answer = lambda calls: steps.append(1) or answer(calls)  # type: ignore[method-assign, func-returns-value]
+    decoder = CachedDecoder(tiny.decoder)
+    steps, step = [], decoder.step
+    decoder.step = lambda *given, **how: steps.append(1) or step(*given, **how)  # type: ignore[method-assign, func-returns-value]
     wanted = tuple(token for token in range(1, SIZE - 1) if token not in text)[:3]
     assert search_all(decoder, frames, [()], options, [wanted]) == [()]
     assert len(steps) < 3
@@ -147,19 +151,42 @@ def test_the_decoder_batched_equals_the_decoder() -> None:
     decoder = CachedDecoder(tiny.decoder)
     frames = [tiny.memory(seed, count) for seed, count in ((1, 4), (2, 9))]
     prefixes = [(EOS, 3), (EOS, 5, 6, 7)]
-    log_p, state = BatchDecoder(decoder).start(frames, prefixes)
-    state = state.hypotheses(torch.tensor([[0, 0], [0, 0]]))
-    more, _ = BatchDecoder(decoder).step(torch.tensor([[8, 9], [10, 11]]), state)
-    for row, (one, prefix) in enumerate(zip(frames, prefixes, strict=True)):
-        memory = decoder.memory()
+    memories = [decoder.memory() for _ in frames]
+    for memory, one in zip(memories, frames, strict=True):
         memory.append(one)
-        expected, read = decoder.prefill(torch.tensor(prefix), memory)
-        torch.testing.assert_close(log_p[row], expected, atol=1e-5, rtol=1e-5)
-        expected, _ = decoder.step(torch.tensor([[8, 9], [10, 11]][row]), read[torch.tensor([0, 0])], memory)
-        torch.testing.assert_close(more[row], expected, atol=1e-5, rtol=1e-5)
+    log_p, states = decoder.read_together(
+        [Read(torch.tensor(prefix), None, memory, True) for prefix, memory in zip(prefixes, memories, strict=True)]
+    )
+    tokens, both = torch.tensor([[8, 9], [10, 11]]), torch.tensor([0, 0])
+    third = Read(torch.tensor((EOS, 1, 2)), None, memories[0], False)  # one begins while the others go on
+    steps = [Read(tokens[row], states[row][both], memories[row], row == 1) for row in range(2)]
+    more, after = decoder.read_together([steps[0], third, steps[1]])
+    for row, (memory, prefix) in enumerate(zip(memories, prefixes, strict=True)):
+        expected, read = decoder.prefill(torch.tensor(prefix), memory, attention=True)
+        torch.testing.assert_close(log_p[row : row + 1], expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(states[row].attention, read.attention, atol=1e-5, rtol=1e-5)
+        expected, read = decoder.step(tokens[row], read[both], memory, attention=row == 1)
+        torch.testing.assert_close(more[3 * row : 3 * row + 2], expected, atol=1e-5, rtol=1e-5)
+        if row == 1:
+            torch.testing.assert_close(after[2].attention, read.attention, atol=1e-5, rtol=1e-5)
+    expected, _ = decoder.prefill(third.tokens, memories[0])
+    torch.testing.assert_close(more[2:3], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_bad_input() -> None:
+def test_one_of_many_is_not_a_number() -> None:
+    """It ends with its error, and the others find what they find alone."""
     tiny = Tiny(0)
+    decoder, driver, options = CachedDecoder(tiny.decoder), Driver(math.inf), JointBeamSearch(ctc_weight=0.0)
+    frames = [tiny.memory(1, 5), tiny.memory(0, 3) * torch.nan, tiny.memory(2, 7)]
+    found = []
+    for one in frames:
+        search = JointSearch(decoder, options, EOS, EOS)
+        search.append(one)
+        found.append(driver.run(joint_beam_search(search, ())))
+    driver.finish()
     with pytest.raises(SimulstError, match="NaN"):
-        found_together(tiny, [tiny.memory(0, 3) * torch.nan], [()], JointBeamSearch(ctc_weight=0.0))
+        found[1].result()
+    for place in (0, 2):
+        expected = tiny.search(frames[place], options)
+        assert [h.tokens for h in found[place].result()] == [h.tokens for h in expected]
+        assert [h.score for h in found[place].result()] == pytest.approx([h.score for h in expected], abs=1e-4)

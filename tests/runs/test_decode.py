@@ -3,11 +3,13 @@
 import json
 import resource
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from fake import FakeModel
 from run_commands import COUNT, DURATIONS, LA2, MODEL, SWEEP, command, options, sentence, simulst, timeless
 
 from simulst.errors import SimulstError
@@ -53,6 +55,39 @@ def test_sharing_changes_no_log(data: Path) -> None:
     assert folders == ["LA-2_1000ms", "LA-2_500ms", "hold-3_1000ms", "hold-3_500ms", "offline"]
     for name in folders:
         assert timeless(data.parent / "shared" / name) == timeless(data.parent / "alone" / name)
+
+
+@pytest.mark.parametrize("streams", [2, 99])
+def test_streams_change_no_log(data: Path, streams: int) -> None:
+    """But for the computation times, which are not logged."""
+    assert simulst(*command(data, "alone", name="sweep"))[0] == 0
+    status, table, error = simulst(*command(data, "together", "--streams", streams, name="sweep"))
+    assert (status, error) == (0, "") and "LA-2" in table
+    for folder in (data.parent / "alone").iterdir():
+        found = data.parent / "together" / folder.name
+        assert [replace(instance, waited_ms=None) for instance in read_log(found)] == timeless(folder)
+        scores = json.loads((found / "scores.json").read_text())
+        assert scores["BLEU"] == json.loads((folder / "scores.json").read_text())["BLEU"]
+        assert not [name for name, value in scores.items() if name.endswith(("_CA", "RTF")) and value is not None]
+
+
+def test_streams_and_what_looks_at_the_time(data: Path) -> None:
+    (data.parent / "la2.yaml").write_text(LA2 + "late: {type: skip}\n")
+    status, _, error = simulst(*command(data, "out", "--streams", "2"))
+    assert status == 1 and "leave out --streams" in sentence(error)
+
+
+def test_an_utterance_of_many_that_fails(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are decoded and kept."""
+
+    def work(self: FakeModel, name: str) -> None:
+        if name == "3":
+            raise SimulstError("the model can't hear")
+
+    monkeypatch.setattr(FakeModel, "work", work)
+    status, _, error = simulst(*command(data, "out", "--streams", "4"))
+    assert status == 1 and "u3: the model can't hear" in sentence(error)
+    assert len((data.parent / "out" / "instances.log").read_text().splitlines()) == COUNT - 1
 
 
 def test_a_run_in_a_sweep_is_that_run_alone(data: Path) -> None:

@@ -19,6 +19,7 @@ import urllib.error
 import urllib.request
 import uuid
 from argparse import Namespace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,7 +59,9 @@ from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
 from waiting import HANGS
 
-from simulst.serve.simulstream import StreamProcessor, _Loaded, _looks_like_floats, read_options
+from simulst.serve import simulstream as module
+from simulst.serve.simulstream import StreamProcessor, _looks_like_floats, read_options
+from simulst.streams.driver import DriverThread
 
 SIZES = (84800, 33600, 46400)  # simulstream tells the end after the last chunk: no step lies there
 
@@ -321,17 +324,20 @@ def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypat
 
 
 class Turns:
-    """A clock that moves only while a model works, and the lock of that model: the next one works when it is free."""
+    """A clock that moves only while a model works. An order to the driver waits until the one before is done."""
 
     def __init__(self, step_seconds: float) -> None:
         self.now = self.free = 0.0
         self.step_seconds = step_seconds
 
-    def __enter__(self) -> None:
-        self.now = max(self.now, self.free)
+    def taken(self, ordered: Callable[..., Any]) -> Callable[..., Any]:
+        def order(*about: Any) -> Any:
+            self.now = max(self.now, self.free)
+            found = ordered(*about)
+            self.free = self.now
+            return found
 
-    def __exit__(self, *error: object) -> None:
-        self.free = self.now
+        return order
 
     def work(self, *about: object) -> None:
         self.now += self.step_seconds
@@ -346,17 +352,17 @@ def test_clients_of_one_model_skip_steps_for_each_other(
 ) -> None:
     """A step takes 0.7 s of each second: one client is in time. The lag of three may not grow, and none is left out."""
     monkeypatch.setattr("simulst.streams.pauses.start_of_stream", Loudness)
-    seconds, piece = 30, np.full(1600, 0.1, dtype=np.float32)
+    seconds, piece, ordered = 30, np.full(1600, 0.1, dtype=np.float32), DriverThread._ordered
 
     def live(clients: int, late: str) -> tuple[float, list[int]]:
         """The largest lag, in seconds, of clients that all send in real time, and how many steps each of them made."""
         turns = Turns(0.7)
-        for module in ("simulst.meter.time", "simulst.serve.simulstream.time"):
-            monkeypatch.setattr(module, turns)
+        for place in ("simulst.meter.time", "simulst.streams.driver.time"):
+            monkeypatch.setattr(place, turns)
         monkeypatch.setattr(FakeModel, "work", turns.work)
+        monkeypatch.setattr(DriverThread, "_ordered", turns.taken(ordered))
         options = SimpleNamespace(**FAKE | {"decoding": {**LA2, "segment": segment, "late": {"type": late}}})
-        shared = _Loaded(FakeModel(unstable=0), turns)  # type: ignore[arg-type]
-        monkeypatch.setitem(StreamProcessor._loaded, read_options(options).model_key, shared)
+        monkeypatch.setitem(StreamProcessor._loaded, read_options(options).model_key, FakeModel(unstable=0))
         processors = [StreamProcessor(options) for _ in range(clients)]
         texts = [""] * clients
         lag = 0.0
@@ -737,11 +743,25 @@ def test_a_silent_session_over_http_leaves_its_place(tmp_path: Path) -> None:
                 assert time.monotonic() < deadline, "the session has not expired"
 
 
-def until_asked(processor: Any, count: int) -> None:
-    """Wait until so many have asked for their turn, or have it."""
-    lock = processor._shared.lock
-    while lock._asked < lock._served + count:
-        os.sched_yield()
+@contextlib.contextmanager
+def held_driver() -> Iterator[Callable[[int], None]]:
+    """The clients' driver answers nothing. Yields what waits until so many clients have asked for something."""
+    driver, entered, left = module._driver(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        entered.set()
+        left.wait()
+
+    def until_asked(count: int) -> None:
+        while len(driver._orders) < count:
+            os.sched_yield()
+
+    driver._order(hold)
+    entered.wait()
+    try:
+        yield until_asked
+    finally:
+        left.set()
 
 
 def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -760,13 +780,13 @@ def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.Mon
         except SimulstError as error:
             failed.append(str(error))
 
-    with processor._shared.lock:
+    with held_driver() as until_asked:
         waiting = threading.Thread(target=speak)
         waiting.start()
-        until_asked(processor, 2)
+        until_asked(1)
         processor.clear()  # and another session gets this processor
     waiting.join()
-    assert failed and failed[0].startswith("the session was closed while its audio waited for its turn")
+    assert failed and failed[0].startswith("the session was closed while its audio waited or was worked on; send")
     assert processor.process_chunk(piece).new_string == fresh, "the next session begins afresh"
     processor.clear()
 
@@ -780,7 +800,7 @@ def test_audio_of_a_session_that_was_closed_goes_nowhere(monkeypatch: pytest.Mon
     assert processor.process_chunk(piece).new_string == fresh
 
 
-def test_clients_take_turns_of_a_second() -> None:
+def test_clients_are_served_together() -> None:
     """A client that sends much at once does not stop the others until all of it is done."""
     much, little = (build_speech_processor(SimpleNamespace(**FAKE)) for _ in range(2))
     ended: list[str] = []
@@ -789,11 +809,11 @@ def test_clients_take_turns_of_a_second() -> None:
         processor.process_chunk(np.full(16000 * seconds, 0.1, dtype=np.float32))
         ended.append(name)
 
-    with much._shared.lock:
+    with held_driver() as until_asked:
         threads = [threading.Thread(target=speak, args=a) for a in (("much", much, 100), ("little", little, 2))]
         for number, thread in enumerate(threads):
             thread.start()
-            until_asked(much, 2 + number)
+            until_asked(1 + number)
     for thread in threads:
         thread.join()
     assert ended == ["little", "much"]

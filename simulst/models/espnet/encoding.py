@@ -7,7 +7,7 @@ import math
 import statistics
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,8 +19,9 @@ from torch import Tensor
 from simulst.meter import Meter
 from simulst.models.espnet.network.blockwise_encoder import GROUP, EncoderState
 from simulst.models.espnet.parts import Parts
-from simulst.search.calls import Steps, ask, run_alone
+from simulst.search.calls import Batchable, Steps, ask, run_alone
 
+MOST_ROWS = 2048  # of a batch of a full-context encoder; more would take more memory and no less time
 PRICINGS = 3  # how often the time to encode some blocks is measured; the median counts
 
 
@@ -82,8 +83,10 @@ class Encoding(ABC):
 
 
 @dataclass(frozen=True)
-class EncodeAll:
+class EncodeAll(Batchable):
     """A call: the second step of a full-context encoder.
+
+    Those of equal lengths share a batch, so that no row is padding.
 
     reduced: the result of the first step, (t, ·).
     The answer: encoder frames (t, width).
@@ -94,6 +97,19 @@ class EncodeAll:
 
     def answer(self) -> Tensor:
         return self.model.full_context(self.reduced[None])[0]
+
+    @property
+    def together(self) -> Hashable:
+        return self.model, self.reduced.shape
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[EncodeAll]) -> list[Tensor]:
+        few = max(1, MOST_ROWS // max(1, len(calls[0].reduced)))
+        encoded = []
+        for start in range(0, len(calls), few):
+            some = torch.stack([call.reduced for call in calls[start : start + few]])
+            encoded += [one.clone() for one in calls[0].model.full_context(some)]  # no stream holds others' memory
+        return encoded
 
 
 class FullContextEncoding(Encoding):
@@ -133,7 +149,7 @@ class FullContextEncoding(Encoding):
 
 
 @dataclass(frozen=True)
-class EncodeBlocks:
+class EncodeBlocks(Batchable):
     """A call: encode more features of an utterance.
 
     features: (n, dims).
@@ -150,6 +166,19 @@ class EncodeBlocks:
     def answer(self) -> tuple[Tensor, EncoderState | None]:
         frames, state = self.model.encode_blocks(self.features[None], self.state, self.final)
         return frames[0], state
+
+    @property
+    def together(self) -> Hashable:
+        return self.model
+
+    @property
+    def size(self) -> float:
+        return len(self.features)
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[EncodeBlocks]) -> list[tuple[Tensor, EncoderState | None]]:
+        pieces = [(call.features[None], call.state, call.final) for call in calls]
+        return [(frames[0], state) for frames, state in calls[0].model.encode_pieces(pieces)]
 
 
 @dataclass(frozen=True)

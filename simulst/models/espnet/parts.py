@@ -7,6 +7,7 @@ transformer, vgg_rnn) encode all audio again at each step. Only features and the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from torch import Tensor
 from simulst.audio.features import LogMel, Normalize
 from simulst.audio.units import SAMPLE_RATE
 from simulst.hypotheses import Tokens
-from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder, EncoderState
+from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder, EncoderState, Piece
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.full_context_encoder import FullContextEncoder, ReducedPrefixes, Reduction
 from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
@@ -101,6 +102,11 @@ class Parts:
         """Encode more features (B, n, dims) → new encoder frames (B, t, width), and the state for the next call."""
         assert self.blockwise is not None
         return self.blockwise(self._normalize(features), state, final)
+
+    def encode_pieces(self, pieces: Sequence[Piece]) -> list[tuple[Tensor, Any]]:
+        """As `encode_blocks`, for pieces of several utterances at once (see `BlockwiseEncoder.together`)."""
+        assert self.blockwise is not None
+        return self.blockwise.together([(self._normalize(new), state, final) for new, state, final in pieces])
 
     def encode(self, audio: np.ndarray) -> Tensor:
         """Encode an utterance, (n,) float32, with a full-context encoder → encoder frames (t, width)."""

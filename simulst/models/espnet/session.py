@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from simulst.hypotheses import Found, Tokens, without_end
@@ -23,7 +24,7 @@ from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import KeptSearch
-from simulst.search.calls import Steps, ask
+from simulst.search.calls import Batchable, Steps, ask
 from simulst.search.terms import Terms, terms_of
 from simulst.session import Session
 
@@ -59,7 +60,7 @@ class _Step:
 
 
 @dataclass(frozen=True)
-class Posteriors:
+class Posteriors(Batchable):
     """A call: compute the CTC layer's log posteriors.
 
     frames: (t, width) encoder frames.
@@ -71,6 +72,19 @@ class Posteriors:
 
     def answer(self) -> Tensor:
         return self.model.ctc(self.frames)
+
+    @property
+    def together(self) -> Hashable:
+        return self.model
+
+    @property
+    def size(self) -> float:
+        return len(self.frames)
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Posteriors]) -> Sequence[Tensor]:
+        log_probs = calls[0].model.ctc(torch.cat([call.frames for call in calls]))
+        return [one.clone() for one in log_probs.split([len(call.frames) for call in calls])]
 
 
 class ESPnetSession(Session):

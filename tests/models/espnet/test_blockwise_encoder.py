@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
+from simulst.models.espnet.network import blockwise_encoder
 from simulst.models.espnet.network.blockwise_encoder import GROUP, BlockwiseEncoder, EncoderState
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
@@ -109,6 +111,38 @@ def test_several_utterances_at_once(name: str, count: int, cut: int, seed: int) 
         if size >= fast.least:
             expected = theirs(encoder, features[row, :size])
             torch.testing.assert_close(torch.cat([first[row], rest]), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@settings(max_examples=10)
+@given(
+    some=st.lists(st.tuples(st.integers(0, 400), st.lists(st.integers(0, 400), max_size=3)), min_size=1, max_size=5),
+    most=st.sampled_from([1, 5, 64]),
+)
+def test_pieces_of_many_utterances_together(name: str, some: list[tuple[int, list[int]]], most: int) -> None:
+    """At different places of their utterances, of different lengths, some of them the last ones."""
+    _, fast = pair(name)
+    waiting = {}
+    for number, (count, cuts) in enumerate(some):
+        edges = [0, *sorted(cut for cut in cuts if cut <= count), count]
+        features = noise(count, number)
+        waiting[number] = [
+            (features[None, a:b], b == count and i == len(edges) - 2) for i, (a, b) in enumerate(pairwise(edges))
+        ]
+    frames: dict[int, list[torch.Tensor]] = {number: [] for number in waiting}
+    states: dict[int, EncoderState | None] = dict.fromkeys(waiting)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(blockwise_encoder, "MOST_BLOCKS", most)
+        while going := [number for number, parts in waiting.items() if parts]:
+            parts = [waiting[number].pop(0) for number in going]
+            found = fast.together([(new, states[n], final) for n, (new, final) in zip(going, parts, strict=True)])
+            for number, (output, state) in zip(going, found, strict=True):
+                frames[number].append(output)
+                states[number] = state
+    for number, (count, _) in enumerate(some):
+        torch.testing.assert_close(
+            torch.cat(frames[number], 1)[0], ours(fast, noise(count, number), []), atol=1e-5, rtol=0
+        )
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -13,6 +13,7 @@ the last row is left out of the keys, and the output of the first row is set to 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,8 @@ from simulst.errors import SimulstError
 from simulst.models.espnet.network.layers import Layers, Subsampling
 
 SUBSAMPLING = (4, 6, 8)
-GROUP = 16  # blocks computed at once; more would take more memory and no less time
+GROUP = 16  # blocks of an utterance computed at once; more would take more memory and no less time
+MOST_BLOCKS = 64  # of several utterances
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,28 @@ class EncoderState:
         """The state of some of the utterances. rows: their numbers."""
         contexts = None if self.contexts is None else self.contexts[:, rows]
         return EncoderState(self.features[rows], self.frames[rows], self.blocks, contexts)
+
+
+Piece = tuple[torch.Tensor, EncoderState | None, bool]
+"""Features of B utterances (B, n, dims), the state before them, and whether they are the last ones."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Blocks of B utterances that are encoded next.
+
+    features: those of later frames.
+    frames: (B, t, width) the subsampled frames from the start of the first block on.
+    blocks: how many blocks of each utterance.
+    state: the state before them.
+    final: whether the utterances end with them.
+    """
+
+    features: torch.Tensor
+    frames: torch.Tensor
+    blocks: int
+    state: EncoderState
+    final: bool
 
 
 class BlockwiseEncoder:
@@ -87,67 +111,149 @@ class BlockwiseEncoder:
         final: whether these are the last features. If so, all remaining frames are returned.
         Returns: new encoder frames (B, t, width), and the state for the next call (None after the last one).
         """
-        state = state or EncoderState(features[:, :0], features.new_zeros(len(features), 0, self.width))
-        pieces = features.split(GROUP * self.hop_size * self.subsample, dim=1)
-        outputs = []
-        for i, piece in enumerate(pieces):
-            output, state = self._encode(piece, state, final and i == len(pieces) - 1)
-            outputs.append(output)
-        return torch.cat(outputs, 1), None if final else state
+        [encoded] = self.together([(features, state, final)])
+        return encoded
 
-    def _encode(self, features: torch.Tensor, state: EncoderState, final: bool) -> tuple[torch.Tensor, EncoderState]:
+    @torch.inference_mode()
+    def together(self, pieces: Sequence[Piece]) -> list[tuple[torch.Tensor, EncoderState | None]]:
+        """What `__call__` gives for each of several pieces. Their blocks pass through the layers together.
+
+        A piece has the arguments of `__call__`: features of one or more utterances, their state, and whether they end.
+        Pieces may differ in everything: where in their utterances they are, their lengths, whether they are final.
+        """
+        cuts = [features.split(GROUP * self.hop_size * self.subsample, dim=1) for features, *_ in pieces]
+        states = [
+            state or EncoderState(features[:, :0], features.new_zeros(len(features), 0, self.width))
+            for features, state, _ in pieces
+        ]
+        outputs: list[list[torch.Tensor]] = [[] for _ in pieces]
+        for step in range(max(map(len, cuts), default=0)):
+            going = [number for number, cut in enumerate(cuts) if step < len(cut)]
+            found = self._encode([(cuts[n][step], states[n], pieces[n][2] and step == len(cuts[n]) - 1) for n in going])
+            for number, (output, state) in zip(going, found, strict=True):
+                outputs[number].append(output)
+                states[number] = state
+        return [
+            (torch.cat(output, 1), None if final else state)
+            for output, state, (*_, final) in zip(outputs, states, pieces, strict=True)
+        ]
+
+    def _encode(
+        self, pieces: Sequence[tuple[torch.Tensor, EncoderState, bool]]
+    ) -> list[tuple[torch.Tensor, EncoderState]]:
+        found: dict[int, tuple[torch.Tensor, EncoderState]] = {}
+        runs: dict[int, _Run] = {}
+        for number, (features, state, final) in enumerate(pieces):
+            features, frames = self._subsampled(features, state)
+            count = frames.shape[1]
+            # The block that ends with the last frame waits: if the utterance ends there, the block writes all its
+            # frames.
+            ready = count - self.block_size + (self.hop_size if final else 0)
+            blocks = max(0, -(-ready // self.hop_size))
+            if final and not state.blocks and count <= self.block_size:
+                found[number] = self._layers(frames), state  # without contexts
+            elif not blocks:
+                found[number] = frames[:, :0], EncoderState(features, frames, state.blocks, state.contexts)
+            else:
+                runs[number] = _Run(features, frames, blocks, state, final)
+        for numbers in _few_blocks(runs):
+            encoded = self._encode_blocks([runs[number] for number in numbers])
+            found |= {n: self._written(runs[n], *one) for n, one in zip(numbers, encoded, strict=True)}
+        return [found[number] for number in range(len(pieces))]
+
+    def _subsampled(self, features: torch.Tensor, state: EncoderState) -> tuple[torch.Tensor, torch.Tensor]:
+        """The features that the next subsampled frame needs, and all subsampled frames that no block has left."""
         features, frames = torch.cat([state.features, features], 1), state.frames
         new = self._subsampling.count(features.shape[1])
         if new:
             used = (new - 1) * self.subsample + self.least
             frames = torch.cat([frames, self._subsampling(features[:, :used])], 1)
             features = features[:, new * self.subsample :]
-        count = frames.shape[1]
-        if final and not state.blocks and count <= self.block_size:
-            return self._layers(frames), state  # without contexts
-        # The block that ends with the last frame waits: if the utterance ends there, the block writes all its frames.
-        ready = count - self.block_size + (self.hop_size if final else 0)
-        blocks = max(0, -(-ready // self.hop_size))
-        if not blocks:
-            return frames[:, :0], EncoderState(features, frames, state.blocks, state.contexts)
-        rows, contexts = self._encode_blocks(frames, blocks, state)
-        past, hop = self._past_size, self.hop_size
+        return features, frames
+
+    def _written(self, run: _Run, rows: torch.Tensor, contexts: torch.Tensor) -> tuple[torch.Tensor, EncoderState]:
+        """Of the rows of some blocks, (B, count, block_size, width), the frames that they write; and the new state."""
+        past, hop, state, count = self._past_size, self.hop_size, run.state, run.frames.shape[1]
         output = rows[:, :, past : past + hop].flatten(1, 2)
         if not state.blocks:
             output = torch.cat([rows[:, 0, :past], output], 1)
-        if final:
+        if run.final:
             output = torch.cat([output, rows[:, -1, past + hop :]], 1)[:, : count - (past if state.blocks else 0)]
         return self._layers.norm(output), EncoderState(
-            features, frames[:, blocks * hop :], state.blocks + blocks, contexts
+            run.features, run.frames[:, run.blocks * hop :], state.blocks + run.blocks, contexts
         )
 
-    def _encode_blocks(
-        self, frames: torch.Tensor, count: int, state: EncoderState
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Encode the next `count` blocks of subsampled frames, (B, t, width).
+    def _encode_blocks(self, runs: Sequence[_Run]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Encode the blocks of all runs.
 
-        After the end of an utterance the block is padded with zeros. They are not masked, as in ESPnet.
-        Returns: the rows of the blocks (B, count, block_size, width), and the contexts for the next block.
+        Returns: for each run the rows of its blocks (B, count, block_size, width), and the contexts for its next block.
         """
-        block, hop, batch = self.block_size, self.hop_size, len(frames)
-        last = frames.shape[1] - (count - 1) * hop  # frames of the last block
-
-        def cut(rows: torch.Tensor) -> torch.Tensor:  # to (B, count, width, block_size)
-            return F.pad(rows, (0, 0, 0, max(0, block - last))).unfold(1, block, hop)[:, :count]
-
-        sizes = frames.new_tensor([block] * (count - 1) + [min(block, last)])
-        averages = cut(frames).sum(3) / sizes[:, None]
-        x = frames.new_empty(batch, count, block + 2, self.width)
-        x[:, :, 1:-1] = cut(self._layers.add_positions(frames, hop * state.blocks)).transpose(2, 3)
-        x[:, :, -1] = self._layers.add_positions(averages, state.blocks) if self._average_has_position else averages
+        x = torch.cat([self._rows(run).flatten(0, 1) for run in runs])
+        # In x the blocks of an utterance follow each other: its first and its last one.
+        first, last, known = [], [], []
+        place = 0
+        for run in runs:
+            for _ in range(len(run.frames)):
+                first.append(place)
+                place += run.blocks
+                last.append(place - 1)
+                known.append(run.state.contexts is not None)
+        ends = torch.tensor(last, device=x.device)
+        begun = torch.tensor([place for place, old in zip(first, known, strict=True) if old], device=x.device)
+        new = torch.tensor([place for place, old in zip(first, known, strict=True) if not old], device=x.device)
+        old = [run.state.contexts for run in runs if run.state.contexts is not None]
+        before = torch.cat(old, 1) if old else None
         contexts = []
         for i, layer in enumerate(self._layers.layers):
-            context = x[:, :, -1]
-            x[:, 0, 0] = context[:, 0] if state.contexts is None else state.contexts[i]
-            x[:, 1:, 0] = context[:, :-1]
-            contexts.append(context[:, -1])
-            x = layer(x.flatten(0, 1), True).unflatten(0, (batch, count))
-        return x[:, :, 1:-1], torch.stack(contexts)
+            context = x[:, -1]
+            x[1:, 0] = context[:-1]
+            if before is not None:
+                x[begun, 0] = before[i]
+            if len(new):
+                x[new, 0] = context[new]
+            contexts.append(context[ends])
+            x = layer(x, True)
+        sizes = [len(run.frames) for run in runs]
+        rows = x[:, 1:-1].split([size * run.blocks for size, run in zip(sizes, runs, strict=True)])
+        kept = torch.stack(contexts).split(sizes, 1)
+        if len(runs) > 1:  # no state holds the memory of others
+            kept = [one.clone() for one in kept]
+        return [
+            (one.unflatten(0, (-1, run.blocks)), context) for one, run, context in zip(rows, runs, kept, strict=True)
+        ]
+
+    def _rows(self, run: _Run) -> torch.Tensor:
+        """The input of the first layer, (B, count, block_size + 2, width). Its first row is not set.
+
+        After the end of an utterance the block is padded with zeros. They are not masked, as in ESPnet.
+        """
+        block, hop, frames, count = self.block_size, self.hop_size, run.frames, run.blocks
+        left = frames.shape[1] - (count - 1) * hop  # frames of the last block
+
+        def cut(rows: torch.Tensor) -> torch.Tensor:  # to (B, count, width, block_size)
+            return F.pad(rows, (0, 0, 0, max(0, block - left))).unfold(1, block, hop)[:, :count]
+
+        sizes = frames.new_tensor([block] * (count - 1) + [min(block, left)])
+        averages = cut(frames).sum(3) / sizes[:, None]
+        x = frames.new_empty(len(frames), count, block + 2, self.width)
+        add = self._layers.add_positions
+        x[:, :, 1:-1] = cut(add(frames, hop * run.state.blocks)).transpose(2, 3)
+        x[:, :, -1] = add(averages, run.state.blocks) if self._average_has_position else averages
+        return x
+
+
+def _few_blocks(runs: Mapping[int, _Run]) -> list[list[int]]:
+    """The numbers of the runs, in groups of at most MOST_BLOCKS blocks, or of one run."""
+    groups: list[list[int]] = []
+    held = MOST_BLOCKS
+    for number, run in runs.items():
+        blocks = len(run.frames) * run.blocks
+        if held + blocks > MOST_BLOCKS:
+            groups.append([])
+            held = 0
+        groups[-1].append(number)
+        held += blocks
+    return groups
 
 
 def _check_supported(encoder: Any) -> None:

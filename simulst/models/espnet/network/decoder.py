@@ -12,7 +12,7 @@ states behave the same way.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from simulst.errors import SimulstError
 from simulst.models.espnet.network.linear import Linear, check_precision, dtype_of, joined
+from simulst.search.beam import Read
 
 if TYPE_CHECKING:
     from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
@@ -137,6 +138,27 @@ class _Layer:
     after: tuple[Norm, ...]
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What one search's rows of a batch attend to.
+
+    slots: its pool of tokens, which is filled up to `last`.
+    mask: (m, last) over the pool.
+    source: (layers, 2, heads, T, d_k) keys and values of its encoder frames.
+    seen: (m, T) which of them are seen; None: all.
+    length: how many tokens each hypothesis has read then.
+    weights: the source attention of each layer, if it is asked for.
+    """
+
+    slots: _Slots
+    last: int
+    mask: Tensor
+    source: Tensor
+    seen: Tensor | None
+    length: int
+    weights: list[Tensor]
+
+
 class CachedDecoder:
     """A decoder that reads one token at a time.
 
@@ -208,6 +230,65 @@ class CachedDecoder:
         positions = self.encodings(0, len(tokens))
         seen = self._seen(len(tokens), len(memory))
         return self._read(tokens, positions, causal, self.start(), memory, seen, slice(-1, None), attention)
+
+    def together(self, tokens: int, state: DecoderState, memory: Memory) -> Hashable:
+        """All reads with these weights."""
+        return self
+
+    @torch.inference_mode()
+    def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[DecoderState]]:
+        """See `simulst.search.beam.BatchDecoder`. Only attention is computed for each search by itself.
+
+        Raises SimulstError: a memory is empty.
+        """
+        parts, positions, rows, ends = [], [], 0, []
+        for tokens, state, memory, _ in reads:
+            if not len(memory):
+                raise SimulstError("the decoder has no encoder frames to attend to.")
+            count = tokens.shape[0]
+            among = self._masked(count)
+            if state is None:
+                state, steps, among = self.start(), count, among.triu_(1)
+                ends.append(rows + count - 1)
+            else:
+                steps, among = 1, among.fill_diagonal_(0)
+                ends += range(rows, rows + count)
+            rows += count
+            seen = self._seen(count, len(memory)) if steps > 1 else None
+            positions.append(self.encodings(state.length, steps).expand(count, -1))
+            state = state.with_room(count)
+            last = state.slots.used + count
+            mask = among.new_full((count, last), -torch.inf)
+            mask[:, : state.visible.shape[1]] = state.visible
+            mask[:, state.slots.used :] = among
+            parts.append(_Part(state.slots, last, mask, memory.keys_values, seen, state.length + steps, []))
+        x = self.embed(torch.cat([read.tokens for read in reads]), torch.cat(positions))
+        sizes = [part.mask.shape[0] for part in parts]
+        heads, d_k = self.empty.shape[2], self.empty.shape[4]
+        for number, layer in enumerate(self.layers):
+            qkv = layer.self_in(layer.before[0](x)).view(rows, 3, heads, d_k).permute(1, 2, 0, 3)
+            found = []
+            for part, query, new in zip(parts, qkv[0].split(sizes, 1), qkv[1:].split(sizes, 2), strict=True):
+                own = part.slots.data[number]
+                own[:, :, part.slots.used : part.last] = new
+                found.append(_attend(query, own[:, :, : part.last], part.mask))
+            x = layer.after[0](layer.self_out(torch.cat(found), add=x))
+            queries = layer.source_in(layer.before[1](x)).view(rows, heads, d_k).transpose(0, 1).split(sizes, 1)
+            found = []
+            for read, part, query in zip(reads, parts, queries, strict=True):
+                source = part.source[number]
+                if read.attention:
+                    part.weights.append(_weights(query if read.state is not None else query[:, -1:], source[0]))
+                found.append(_attend(query, source, part.seen))
+            x = layer.after[1](layer.source_out(torch.cat(found), add=x))
+            x = layer.after[2](layer.down(layer.up(layer.before[2](x), relu=True), add=x))
+        states = []
+        for read, part in zip(reads, parts, strict=True):
+            part.slots.used = part.last
+            visible = part.mask if read.state is not None else part.mask[-1:]
+            weights = torch.stack(part.weights) if part.weights else None
+            states.append(DecoderState(part.length, part.slots, visible, weights))
+        return self.log_p(x if len(ends) == rows else x[ends]), states
 
     def _seen(self, tokens: int, frames: int) -> Tensor | None:
         """(tokens, frames) which frames the tokens of a prefix see; None: all."""

@@ -1,0 +1,346 @@
+"""One driver of many streams: it answers the calls of all of them, those of a kind as one batch.
+
+A stream is a computation in steps (simulst/search/calls.py). Streams join and leave at any time and need not be at the
+same step. Each `step` of the driver answers one batch: the calls that most streams wait for, or those of which one has
+waited too long. Then these streams go on to their next calls. What a stream finds is what it finds alone, up to
+rounding.
+
+`Driver` belongs to one thread. `DriverThread` runs one in a thread of its own, for servers.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from simulst.errors import SimulstError
+from simulst.meter import Meter
+from simulst.search.calls import Batchable, Call, Steps
+from simulst.stream import Emission
+from simulst.streams.base import OpenStream
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+MOST_CALLS = 64  # of a batch; more take more memory and hardly less time each
+LONGEST_WAIT = 0.05  # seconds; people do not notice so much
+CANCELLED = "this stream was cancelled."
+SHORT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")  # torch's, CTranslate2's
+
+
+@dataclass(eq=False)
+class _Run:
+    """A computation that is under way.
+
+    owner: the stream that it belongs to. The computations of an owner run one after the other.
+    meter: tells on which clock answers count now.
+    call: what it waits for, since the time `since`, among those of the group `key`.
+    """
+
+    owner: object
+    steps: Steps[Any]
+    meter: Callable[[], Meter] | None
+    future: Future[Any] = field(default_factory=Future)
+    call: Call | None = None
+    since: float = 0.0
+    key: Hashable = None
+
+
+class Driver:
+    """Runs computations in steps, and answers their calls in batches.
+
+    An error of a call ends its own computation alone: if a batch fails, its calls are answered one by one. A batch
+    that memory does not hold is split in two.
+
+    Each stream is charged its share of a batch's time, by the sizes of the calls, so the charges of all streams add up
+    to the time of the computation. They are not what the stream would cost alone.
+
+    longest_wait: seconds. A call that has waited for longer is answered next, the oldest first. So no call waits for
+        longer than that, the batch that is under way, and the batches of calls that are older.
+    most_calls: the most calls of a batch.
+    """
+
+    def __init__(self, longest_wait: float = LONGEST_WAIT, most_calls: int = MOST_CALLS) -> None:
+        self._longest_wait, self._most_calls = longest_wait, most_calls
+        self._runs: dict[int, deque[_Run]] = {}  # by owner; the first one of each is under way
+        self._begun: deque[_Run] = deque()  # those whose first step is not taken
+        self._waiting: dict[Hashable, dict[_Run, None]] = {}  # those that may share a batch, the oldest first
+
+    @property
+    def busy(self) -> bool:
+        """Whether a computation is left."""
+        return bool(self._runs)
+
+    def push(self, stream: OpenStream, samples: np.ndarray, finished: bool = False) -> Future[list[Emission]]:
+        """As the stream's own `push`. Its result is known after some calls of `step`. Pushes keep their order."""
+        return self.run(stream.push_steps(samples, finished), lambda: stream.meter, stream)
+
+    def run(self, steps: Steps[T], meter: Callable[[], Meter] | None = None, owner: object | None = None) -> Future[T]:
+        """Run any computation. Its result is known after some calls of `step`.
+
+        meter: tells on which clock the answers count at the moment; None: on none.
+        owner: what `cancel` cancels; computations of an owner run one after the other. None: the computation itself.
+        """
+        owner = steps if owner is None else owner
+        run = _Run(owner, steps, meter)
+        queue = self._runs.setdefault(id(owner), deque())
+        queue.append(run)
+        if len(queue) == 1:
+            self._begun.append(run)
+        return run.future
+
+    def cancel(self, owner: object) -> None:
+        """End all computations of a stream now, and forget them. Their results raise SimulstError."""
+        queue = self._runs.pop(id(owner), None) or ()
+        for number, run in enumerate(queue):
+            if not number:
+                self._forget(run)
+            run.steps.close()
+            run.future.set_exception(SimulstError(CANCELLED))
+
+    def cancel_all(self) -> None:
+        """Cancel everything."""
+        for queue in list(self._runs.values()):
+            self.cancel(queue[0].owner)
+
+    def step(self) -> None:
+        """Take the first steps of new computations, then answer one batch and take the next steps of its computations.
+
+        It does nothing if no computation is left.
+        """
+        while self._begun:
+            self._send(self._begun.popleft(), next)
+        if self._waiting:
+            runs = self._next_batch()
+            for run in runs:
+                self._forget(run)
+            self._answer(runs)
+
+    def finish(self) -> None:
+        """Take steps until no computation is left."""
+        while self.busy:
+            self.step()
+
+    def _next_batch(self) -> list[_Run]:
+        """Those that have waited longest if that is too long, or else the most that wait for the same."""
+        groups = self._waiting.values()
+        oldest = min(groups, key=lambda group: next(iter(group)).since)
+        late = time.perf_counter() - next(iter(oldest)).since > self._longest_wait
+        chosen = oldest if late else max(groups, key=lambda group: len(group))
+        return list(chosen)[: self._most_calls]
+
+    def _answer(self, runs: Sequence[_Run]) -> None:
+        if len(runs) == 1:
+            self._answer_alone(runs[0])
+            return
+        calls: list[Any] = [run.call for run in runs]
+        answers: Sequence[Any] | None = None
+        short = False
+        begin = time.perf_counter()
+        try:
+            answers = type(calls[0]).answer_together(calls)
+        except Exception as error:
+            short = _is_short_of_memory(error)
+        seconds = time.perf_counter() - begin
+        sizes = [call.size for call in calls]
+        del calls
+        for run, size in zip(runs, sizes, strict=True):
+            if run.meter is not None:
+                run.meter().charge(seconds * size / max(sum(sizes), 1e-9))
+        if answers is not None:
+            for run, answer in zip(runs, answers, strict=True):
+                self._send(run, functools.partial(_take, answer))
+        elif short:
+            half = len(runs) // 2
+            self._answer(runs[:half])
+            self._answer(runs[half:])
+        else:  # one by one, so that only those end that have an error
+            for run in runs:
+                self._answer_alone(run)
+
+    def _answer_alone(self, run: _Run) -> None:
+        assert run.call is not None
+        meter = Meter() if run.meter is None else run.meter()
+        try:
+            with meter.running():  # time that the call counts itself is counted once
+                answer = run.call.answer()
+        except Exception as error:
+            _without_this_frame(error)
+            self._send(run, functools.partial(_throw, errors=[error]))
+        else:
+            self._send(run, functools.partial(_take, answer))
+
+    def _send(self, run: _Run, go_on: Callable[[Steps[Any]], Call]) -> None:
+        """Let a computation go on to its next call, or to its end."""
+        run.call = None
+        try:
+            run.call = go_on(run.steps)
+        except StopIteration as end:
+            self._end(run).set_result(end.value)
+        except Exception as error:
+            _without_this_frame(error)
+            self._end(run).set_exception(error)
+        else:
+            run.since = time.perf_counter()
+            run.key = _group(run)
+            self._waiting.setdefault(run.key, {})[run] = None
+
+    def _end(self, run: _Run) -> Future[Any]:
+        """Begin the next computation of the owner. Returns what gets the result.
+
+        An error's traceback knows the run by its frames. If the run knew the error, too, all would stay in memory.
+        """
+        future, run.future = run.future, Future()
+        queue = self._runs[id(run.owner)]
+        queue.popleft()
+        if queue:
+            self._begun.append(queue[0])
+        else:
+            del self._runs[id(run.owner)]
+        return future
+
+    def _forget(self, run: _Run) -> None:
+        """Take a computation out of those that wait."""
+        if run in self._begun:
+            self._begun.remove(run)
+        elif run.call is not None:
+            del self._waiting[run.key][run]
+            if not self._waiting[run.key]:
+                del self._waiting[run.key]
+
+
+def _take(answer: Any, steps: Steps[Any]) -> Call:
+    return steps.send(answer)
+
+
+def _throw(steps: Steps[Any], errors: list[Exception]) -> Call:
+    return steps.throw(errors.pop())
+
+
+def _without_this_frame(error: Exception) -> None:
+    """Leave the frame that caught an error out of its traceback: it holds the stream, which is to be freed at once."""
+    error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+
+
+def _group(run: _Run) -> Hashable:
+    """Which others may share a batch with it."""
+    call = run.call
+    key = call.together if isinstance(call, Batchable) else None
+    return id(run) if key is None else (type(call), key)
+
+
+def _is_short_of_memory(error: Exception) -> bool:
+    torch = sys.modules.get("torch")
+    if isinstance(error, MemoryError) or (torch and isinstance(error, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in SHORT_OF_MEMORY)
+
+
+class DriverThread:
+    """A driver in a thread of its own. Its methods may be called from any thread; each stream from one at a time.
+
+    driver: is used by that thread alone.
+    """
+
+    def __init__(self, driver: Driver | None = None) -> None:
+        self._driver = driver or Driver()
+        self._orders: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="simulst driver", daemon=True)
+        self._thread.start()
+
+    def push(self, stream: OpenStream, samples: np.ndarray, finished: bool = False) -> list[Emission]:
+        """As the stream's own `push`: it waits for the result, while other streams are served, too.
+
+        LATE is told how long the stream has waited for the computation of others.
+
+        Raises SimulstError: what `push` raises; the stream was cancelled; the driver was closed.
+        """
+        asked, before = time.perf_counter(), stream.meter.seconds
+        words = self._ordered(lambda: self._driver.push(stream, samples, finished))
+        stream.wait(max(0.0, time.perf_counter() - asked - (stream.meter.seconds - before)))
+        return words
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a function between two steps, such as one that opens a stream: models know of one thread only."""
+
+        def order() -> Future[T]:
+            future = Future[T]()
+            try:
+                future.set_result(function())
+            except Exception as error:
+                future.set_exception(error)
+            return future
+
+        return self._ordered(order)
+
+    def cancel(self, stream: OpenStream) -> None:
+        """End a stream's pushes, once the batch that is under way is answered. Whoever waits gets SimulstError."""
+        self._order(lambda: self._driver.cancel(stream))
+
+    def close(self) -> None:
+        """Cancel all streams and end the thread. Nothing may be pushed after that."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _ordered(self, order: Callable[[], Future[T]]) -> T:
+        """Give an order and wait for its result."""
+        result = Future[T]()
+
+        def given() -> None:
+            order().add_done_callback(lambda done: _pass_on(done, result))
+
+        self._order(given)
+        return result.result()
+
+    def _order(self, order: Callable[[], None]) -> None:
+        with self._changed:
+            if self._closed:
+                raise SimulstError("the driver of the streams was closed.")
+            self._orders.append(order)
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._orders or self._closed or self._driver.busy)
+                orders, closed = list(self._orders), self._closed
+                self._orders.clear()
+            for order in orders:
+                order()
+            if closed:
+                self._driver.cancel_all()
+                return
+            try:
+                self._driver.step()
+            except Exception:  # a fault of ours: nobody may wait for ever
+                logger.exception("the driver of the streams failed; all streams that are being served end.")
+                self._driver.cancel_all()
+
+
+def _pass_on(done: Future[Any], to: Future[Any]) -> None:
+    error = done.exception()
+    if error is None:
+        to.set_result(done.result())
+    else:
+        to.set_exception(error)

@@ -1,0 +1,297 @@
+"""Many streams in one driver: each finds what it finds alone, whatever happens to the others."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import weakref
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import RATE, FakeModel, FakeSession
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulst import meter
+from simulst.config import Decoding
+from simulst.errors import SimulstError
+from simulst.meter import Meter
+from simulst.policy.commit import All
+from simulst.policy.read import Chunk
+from simulst.search.calls import Batchable, Steps, run_alone
+from simulst.stream import Stream
+from simulst.streams import driver as module
+from simulst.streams.driver import CANCELLED, Driver, DriverThread
+
+
+@dataclass
+class World:
+    """What happened, and the clock of the test. room: the most calls that a batch has memory for."""
+
+    now: float = 0.0
+    room: float = math.inf
+    batches: list[list[int]] = field(default_factory=list)
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@dataclass(frozen=True)
+class Double(Batchable):
+    """Doubles a number; takes a second, and in a batch half of one for each number. Negative ones have an error."""
+
+    number: int
+    world: World = field(compare=False)
+    kind: Hashable = 0
+
+    @property
+    def together(self) -> Hashable:
+        return self.kind
+
+    @property
+    def size(self) -> float:
+        return 1.0 + self.number % 3
+
+    def answer(self) -> int:
+        self.world.now += 1.0
+        self.world.batches.append([self.number])
+        if self.number < 0:
+            raise ValueError("negative")
+        return 2 * self.number
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Double]) -> list[int]:
+        world = calls[0].world
+        assert len({call.kind for call in calls}) == 1 and None not in {call.kind for call in calls}
+        world.now += len(calls) / 2
+        if len(calls) > world.room:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
+        world.batches.append([call.number for call in calls])
+        if any(call.number < 0 for call in calls):
+            raise ValueError("negative")
+        return [2 * call.number for call in calls]
+
+
+def doubled(number: int, kinds: Sequence[Hashable], world: World, fails: int | None = None) -> Steps[int]:
+    for place, kind in enumerate(kinds):
+        number = yield Double(-1 if place == fails else number, world, kind)
+        number %= 1000
+    return number
+
+
+computations = st.lists(
+    st.tuples(
+        st.integers(0, 9),  # the number
+        st.lists(st.sampled_from([0, 1, None]), max_size=6),  # kinds of its calls
+        st.none() | st.integers(0, 7),  # the call that fails
+        st.integers(0, 20),  # after how many steps it joins
+        st.none() | st.integers(0, 25),  # after how many steps it is cancelled
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=150)
+@given(
+    computations, st.sampled_from([math.inf, 1, 2, 5]), st.sampled_from([1, 3, 64]), st.sampled_from([0.0, 2.0, 1e9])
+)
+def test_as_alone(some: list[Any], room: float, most: int, longest_wait: float) -> None:
+    """Computations join, leave, fail and are cancelled at any time; batches may be too large for the memory."""
+    world, alone = World(room=room), World()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "time", world)
+        driver = Driver(longest_wait, most)
+        found: dict[int, Future[int]] = {}
+        owners = [object() for _ in some]
+        for step in range(200):
+            for number, (value, kinds, fails, joins, leaves) in enumerate(some):
+                if step == joins:
+                    found[number] = driver.run(doubled(value, kinds, world, fails), owner=owners[number])
+                if step == leaves:
+                    driver.cancel(owners[number])
+            driver.step()
+            if step > 25 and not driver.busy:
+                break
+        assert not driver.busy and not driver._waiting and not driver._begun
+    assert all(len(batch) <= most for batch in world.batches)
+    for number, (value, kinds, fails, _, leaves) in enumerate(some):
+        error = found[number].exception(timeout=0)
+        if leaves is not None and str(error) == CANCELLED:
+            continue
+        if fails is not None and fails < len(kinds):
+            assert isinstance(error, ValueError)
+        else:
+            assert found[number].result() == run_alone(doubled(value, kinds, alone))
+
+
+def test_charges_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the time of the computation; each stream is charged by the size of its calls."""
+    world = World()
+    monkeypatch.setattr(module, "time", world)
+    monkeypatch.setattr(meter, "time", world)
+    driver, meters = Driver(math.inf), [Meter() for _ in range(3)]
+    for number, one in enumerate(meters):
+        driver.run(doubled(number, [0, 0], world), lambda one=one: one)  # type: ignore[misc]
+    driver.run(doubled(5, [1], world), lambda: meters[0])
+    driver.finish()
+    assert sum(one.seconds for one in meters) == pytest.approx(world.now) == pytest.approx(2 * 1.5 + 1.0)
+    assert meters[1].seconds == pytest.approx(1.5 * 2 / 6 + 1.5 * 3 / 6)  # sizes 1, 2, 3, then 1, 3, 2
+
+
+def test_nobody_waits_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most common calls come first, until another one has waited for longer than the bound."""
+    world = World()
+    monkeypatch.setattr(module, "time", world)
+    driver = Driver(longest_wait=3.5)
+    driver.run(doubled(7, ["rare"], world))
+    for number in range(3):
+        driver.run(doubled(number, ["common"] * 9, world))
+    while not any(7 in batch for batch in world.batches):
+        before = world.now
+        driver.step()
+    assert 3.5 < before <= 3.5 + 1.5  # one batch of three takes 1.5 s
+
+
+def test_calls_of_a_stream_keep_their_order() -> None:
+    model, driver = FakeModel(), Driver()
+    how, audio = Decoding(Chunk(300), All()), np.zeros(2 * RATE, np.float32)
+    stream, alone = (Stream(FakeSession(model, Meter()), how) for _ in range(2))
+    found = [driver.push(stream, audio[:9000]), driver.push(stream, audio[9000:]), driver.push(stream, audio[:0], True)]
+    too_late = driver.push(stream, audio)
+    driver.finish()
+    expected = [alone.push(audio[:9000]), alone.push(audio[9000:]), alone.push(audio[:0], True)]
+    assert [[e.text for e in one.result()] for one in found] == [[e.text for e in one] for one in expected]
+    with pytest.raises(SimulstError, match="has ended"):
+        too_late.result()
+
+
+class Held:
+    """Something large that a computation holds."""
+
+
+@pytest.mark.parametrize("end", ["cancel", "error", "result"])
+def test_a_stream_that_ends_is_not_kept(end: str) -> None:
+    """Its memory is free at once, without a collection of garbage."""
+    driver, world, owner = Driver(math.inf), World(), object()
+    held: list[weakref.ref[Held]] = []
+
+    def computation(fails: bool) -> Steps[None]:
+        large = Held()
+        held.append(weakref.ref(large))
+        yield Double(1, world)
+        yield Double(-1 if fails else 1, world)
+        del large
+
+    clock = Meter()
+    found = driver.run(clock.metered(computation(end == "error")), lambda: clock, owner)
+    other = driver.run(doubled(1, [0] * 5, world))
+    driver.step()
+    assert held[0]() is not None
+    if end == "cancel":
+        driver.cancel(owner)
+    else:
+        driver.step()
+        if end == "error":
+            assert isinstance(found.exception(timeout=0), ValueError)
+            del found
+    assert held[0]() is None
+    driver.finish()
+    assert other.result() == 32
+
+
+def test_a_cancelled_stream_takes_no_more() -> None:
+    driver, stream = Driver(), Stream(FakeSession(FakeModel(), Meter()), Decoding(Chunk(300), All()))
+    found = driver.push(stream, np.zeros(RATE, np.float32))
+    driver._send(driver._begun.popleft(), next)  # it waits for an answer
+    driver.cancel(stream)
+    with pytest.raises(SimulstError, match="cancelled"):
+        found.result()
+    assert stream.failed and not driver.busy
+    with pytest.raises(SimulstError, match="interrupted"):
+        stream.push(np.zeros(1, np.float32))
+
+
+# ---- in a thread
+
+
+def test_clients_in_threads() -> None:
+    """Each gets what its stream writes alone; one with NaN audio gets an error, and so does one that is cancelled."""
+    how = Decoding(Chunk(300), All())
+    models = [FakeModel(seed=seed) for seed in range(4)]
+    chance = random.Random(1)
+    cuts = [sorted(chance.sample(range(3 * RATE), 5)) for _ in models]
+    found: dict[int, str] = {}
+    with DriverThread() as thread:
+
+        def client(number: int) -> None:
+            stream = thread.call(lambda: Stream(FakeSession(models[number], Meter()), how))
+            for part in np.split(np.zeros(3 * RATE, np.float32), cuts[number]):
+                thread.push(stream, part)
+                with pytest.raises(SimulstError, match="NaN"):
+                    thread.push(stream, part[:1] * np.nan)
+            thread.push(stream, np.zeros(0, np.float32), True)
+            found[number] = stream.committed_text
+
+        clients = [threading.Thread(target=client, args=(number,)) for number in range(4)]
+        for one in clients:
+            one.start()
+        for one in clients:
+            one.join()
+        with pytest.raises(ZeroDivisionError):
+            thread.call(lambda: 1 / 0)
+    for number, model in enumerate(models):
+        alone = Stream(FakeSession(model, Meter()), how)
+        alone.push(np.zeros(3 * RATE, np.float32), True)
+        assert found[number] == alone.committed_text != ""
+    with pytest.raises(SimulstError, match="closed"):
+        thread.push(alone, np.zeros(1, np.float32))
+
+
+def test_who_waits_when_the_thread_ends_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, left = threading.Event(), threading.Event()
+
+    class Slow:
+        def answer(self) -> None:
+            entered.set()
+            left.wait()
+
+    def endless() -> Steps[None]:
+        while True:
+            yield Slow()
+
+    stream: Any = SimpleNamespace(push_steps=lambda *_: endless(), meter=Meter(), wait=lambda seconds: None)
+    errors: list[str] = []
+
+    def client(thread: DriverThread) -> None:
+        with pytest.raises(SimulstError) as caught:
+            thread.push(stream, np.zeros(1, np.float32))
+        errors.append(str(caught.value))
+
+    for how in ("cancel", "close", "fault"):
+        thread = DriverThread()
+        waits = threading.Thread(target=client, args=(thread,))
+        entered.clear()
+        left.clear()
+        waits.start()
+        entered.wait()
+        if how == "cancel":
+            thread.cancel(stream)
+        elif how == "fault":
+            monkeypatch.setattr(Driver, "_next_batch", lambda self: 1 / 0)
+        closing = threading.Thread(target=thread.close)
+        if how == "close":
+            closing.start()
+        left.set()
+        waits.join()
+        monkeypatch.undo()
+        if how == "close":
+            closing.join()
+        else:
+            thread.close()
+    assert errors == [CANCELLED] * 3
