@@ -72,7 +72,7 @@ class Message:
     clear: bool = False
     share: str | None = None
     subtitles: Literal["srt", "vtt"] | None = None
-    words: Annotated[list[Word], Field(max_length=50_000)] = field(default_factory=list)
+    words: Annotated[list[Word], Field(max_length=20_000)] = field(default_factory=list)
 
 
 @dataclass
@@ -81,7 +81,8 @@ class Service:
 
     pairs: spoken → written languages on offer. usual: those of clients that name none; None: they must.
     longest: seconds that a stream may last. log: a log of simulstream's metrics, open for writing.
-    channels: by the names of viewers' links.
+    channels: by the names of viewers' links. settings: what clients may choose. dividing: held while a text
+        is divided into subtitles, one at once.
     """
 
     model: Model
@@ -95,6 +96,7 @@ class Service:
     turns: Turns = field(default_factory=Turns)
     channels: dict[str, Channel] = field(default_factory=dict)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    dividing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def open(self, decoding: Decoding, pair: tuple[str, str], timed: bool = False) -> OpenStream:
         """A new stream. Raises SimulstError: the model lacks these languages, or can't run the configuration."""
@@ -206,7 +208,7 @@ class Speaker:
         if message.share is not None:
             await self._share(message.share)
         if message.subtitles is not None:
-            await self._send(await _subtitles(message))
+            await self._send(await _subtitles(self._service, message))
 
     def _choose_languages(self, source: str | None, target: str | None) -> None:
         if source is None and target is None:
@@ -326,18 +328,18 @@ def _message(content: dict[str, Any]) -> Message:
         raise _Wrong(str(error)[:500]) from error
 
 
-async def answer_of_viewer(message: str | bytes) -> dict[str, Any]:
+async def answer_of_viewer(service: Service, message: str | bytes) -> dict[str, Any]:
     """What is sent to a viewer, who may ask for subtitles alone."""
     try:
         asked = _message(_content(message)) if isinstance(message, str) else Message()
         if asked.subtitles is None:
             raise _Wrong("viewers may ask for subtitles alone.")
-        return await _subtitles(asked)
+        return await _subtitles(service, asked)
     except (_Wrong, SimulstError) as error:
         return {"error": str(error)}
 
 
-async def _subtitles(message: Message) -> dict[str, Any]:
+async def _subtitles(service: Service, message: Message) -> dict[str, Any]:
     """A file of the words of a message. Raises SimulstError: their times fall."""
     words, layout = message.words, Layout()
     emissions = [Emission(word.text, word.delay_ms, word.delay_ms) for word in words]
@@ -349,7 +351,8 @@ async def _subtitles(message: Message) -> dict[str, Any]:
         raise SimulstError("the words' times fall; send them in order.")
     known = len(spoken) == len(words)
     timed = spoken_words(emissions, spoken) if known else written_words(emissions, layout.reading_speed)
-    cues = await asyncio.to_thread(cues_of, timed, layout)
+    async with service.dividing:
+        cues = await asyncio.to_thread(cues_of, timed, layout)
     text = as_srt(cues) if message.subtitles == "srt" else as_vtt(cues)
     return {"subtitles": message.subtitles, "times": "spoken" if known else "written", "text": text}
 

@@ -13,6 +13,7 @@ import ipaddress
 import itertools
 import json
 import logging
+import os
 import re
 import signal
 import socket
@@ -110,9 +111,8 @@ class Site:
         try:
             server = await serve(self._client, host, port, **options)
         except OSError as error:
-            raise SimulstError(
-                f"{host}:{port} can't be listened at ({error.strerror}); choose another port."
-            ) from error
+            said = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror
+            raise SimulstError(f"{host}:{port} can't be used ({said}); choose another port.") from error
         try:
             yield server
         finally:
@@ -191,7 +191,7 @@ class Site:
 
     async def _speak(self, connection: ServerConnection) -> None:
         if self._speakers >= self.limits.clients:
-            await connection.close(1013, f"all {self.limits.clients} places are taken; try again later")
+            await _close(connection, 1013, f"all {self.limits.clients} places are taken; try again later")
             return
 
         async def send(message: Any) -> None:
@@ -214,7 +214,7 @@ class Site:
         finally:
             self._speakers -= 1
             speaker.leave()
-        await connection.close(code, reason.encode()[:120].decode(errors="ignore"))  # its frame has 123 bytes
+        await _close(connection, code, reason)
 
     async def _messages(self, connection: ServerConnection) -> AsyncIterator[str | bytes]:
         """What a client sends, until nothing comes for too long, or the server ends. Raises ConnectionClosed."""
@@ -233,10 +233,10 @@ class Site:
     async def _view(self, connection: ServerConnection, link: str) -> None:
         channel = self.service.channels.get(link)
         if channel is None:
-            await connection.close(1008, "nobody speaks at this link now")
+            await _close(connection, 1008, "nobody speaks at this link now")
             return
         if self._viewers >= self.limits.viewers:
-            await connection.close(1013, f"all {self.limits.viewers} viewers' places are taken; try again later")
+            await _close(connection, 1013, f"all {self.limits.viewers} viewers' places are taken; try again later")
             return
         self._viewers += 1
         channel.viewers += 1
@@ -253,9 +253,10 @@ class Site:
                 await asyncio.wait({change, asked}, return_when=asyncio.FIRST_COMPLETED)
                 change.cancel()
                 if asked.done():
-                    await connection.send(json.dumps(await answer_of_viewer(asked.result())))
+                    await connection.send(json.dumps(await answer_of_viewer(self.service, asked.result())))
                     asked = asyncio.create_task(connection.recv())
-            await connection.close(1001, "the speaker has gone")
+            asked.cancel()
+            await _close(connection, 1001, "the speaker has gone")
         finally:
             asked.cancel()
             with contextlib.suppress(ConnectionClosed, asyncio.CancelledError):
@@ -273,6 +274,16 @@ class _Counted(ServerConnection):
         super().connection_made(transport)
         if len(self.server.handler_tasks) > self.most:
             self.transport.abort()
+
+
+async def _close(connection: ServerConnection, code: int, reason: str) -> None:
+    """Close a connection. What still comes is dropped; unread, it would stand before the client's own close."""
+    reason = reason.encode()[:120].decode(errors="ignore")  # its frame has 123 bytes
+    closing = asyncio.create_task(connection.close(code, reason))
+    with contextlib.suppress(ConnectionClosed):
+        while True:
+            await connection.recv()
+    await closing
 
 
 def _answer(status: HTTPStatus, body: bytes, kind: str = "text/plain", host: str = "") -> Response:
