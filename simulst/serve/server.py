@@ -225,6 +225,7 @@ class Site:
                 await asyncio.wait({coming, stopping}, timeout=self.limits.idle, return_when=asyncio.FIRST_COMPLETED)
                 if not coming.done():
                     coming.cancel()
+                    await asyncio.wait({coming})  # before anybody else receives
                     return
                 yield coming.result()
         finally:
@@ -256,6 +257,7 @@ class Site:
                     await connection.send(json.dumps(await answer_of_viewer(self.service, asked.result())))
                     asked = asyncio.create_task(connection.recv())
             asked.cancel()
+            await asyncio.wait({asked})
             await _close(connection, 1001, "the speaker has gone")
         finally:
             asked.cancel()

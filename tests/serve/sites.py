@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ class Running:
 
     site: Site
     listener: Any
+    end: Callable[[], None]
 
     @property
     def port(self) -> int:
@@ -74,16 +75,19 @@ def serving(
             ready.set()
             loop.close()
 
+    def end() -> None:
+        with suppress(RuntimeError):  # it has ended
+            loop.call_soon_threadsafe(stop.set)
+        thread.join()
+
     thread = threading.Thread(target=work)
     thread.start()
     ready.wait()
     try:
         assert found, "the server does not listen"
-        yield Running(site, next(iter(found[0].sockets)))
+        yield Running(site, next(iter(found[0].sockets)), end)
     finally:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(stop.set)
-        thread.join()
+        end()
 
 
 def noise(seconds: float, rate: int = 16000) -> bytes:

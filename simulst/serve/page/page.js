@@ -148,6 +148,7 @@ const session = {
   },
 
   over() {
+    if (this.phase !== "ending") return;  // the server ends it, and says why when it closes
     this.set("idle");
     const count = text.words.length;
     say(count ? "The end." : "No words were written.");
