@@ -33,7 +33,7 @@ from simulst.errors import SimulstError
 @click.option("--viewers", default=100, show_default=True, type=click.IntRange(0), help="Most viewers at once.")
 @click.option("--seconds", default=14400.0, show_default=True, type=Positive(), help="Longest stream.")
 @click.option("--idle", default=300.0, show_default=True, type=Positive(), help="Seconds that a client may be silent.")
-@click.option("--message", default=4.0, show_default=True, type=Positive(), help="Largest message, in MiB.")
+@click.option("--message", default=1.0, show_default=True, type=Positive(), help="Largest message, in MiB.")
 @click.option("--log", type=PATH, help="Add words and times to this file, as simulstream's log [default: none].")
 @context_options
 def serve(

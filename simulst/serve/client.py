@@ -41,7 +41,7 @@ from simulst.stream import Emission
 from simulst.streams import OpenStream, open_stream
 from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, spoken_words, written_words
 
-COLLECTED = 0.1  # seconds of audio that are pushed at once, at least
+COLLECTED = 0.1  # seconds of audio that are pushed at once, at least; of a client that is behind, a turn
 TEXT = 1 << 20  # bytes of a message of text; a file of subtitles has its words in it
 SECRET = re.compile(r"[0-9a-f]{32}")
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -123,10 +123,10 @@ class Speaker:
         self._decoding = service.decoding
         self._forget()
 
-    async def take(self, message: str | bytes) -> None:
-        """Take a message in, and answer it."""
+    async def take(self, message: str | bytes, more: bool = False) -> None:
+        """Take a message in, and answer it. more: the next one is there already, so audio may wait for it."""
         if isinstance(message, bytes):
-            await self._audio(message)
+            await self._audio(message, more)
             return
         try:
             await self._text(message)
@@ -237,12 +237,13 @@ class Speaker:
 
     # ---- audio ----
 
-    async def _audio(self, data: bytes) -> None:
-        if (longest := self._service.longest) <= self._heard / SAMPLE_RATE:
+    async def _audio(self, data: bytes, more: bool) -> None:
+        seconds = self._heard / SAMPLE_RATE + len(self._buffer) / 2 / self._rate
+        if (longest := self._service.longest) <= seconds:
             await self.end()
             raise SimulstError(f"a stream lasts at most {longest:g} s here; begin another one.")
         self._buffer += data
-        if len(self._buffer) >= 2 * COLLECTED * self._rate:
+        if len(self._buffer) >= 2 * self._rate * (TURN / SAMPLE_RATE if more else COLLECTED):
             await self._push_sent(whole=False)
 
     async def _push_sent(self, whole: bool) -> None:

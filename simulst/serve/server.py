@@ -61,7 +61,7 @@ class Limits:
     clients: int = 8
     viewers: int = 100
     idle: float = 300.0
-    message: int = 4 << 20
+    message: int = 1 << 20
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Site:
             "create_connection": _Counted,
             "compression": None,
             "max_size": self.limits.message,
-            "max_queue": 4,
+            "max_queue": 16,
             "ping_timeout": None,  # a client that sends faster than it is served answers no ping
             "logger": quiet,
             "server_header": None,
@@ -111,7 +111,7 @@ class Site:
         try:
             server = await serve(self._client, host, port, **options)
         except OSError as error:
-            said = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror
+            said = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise SimulstError(f"{host}:{port} can't be used ({said}); choose another port.") from error
         try:
             yield server
@@ -202,8 +202,9 @@ class Site:
         speaker = Speaker(self.service, send, self._numbers)
         code, reason = 1000, ""
         try:
-            async for message in self._messages(connection):
-                await speaker.take(message)
+            async with contextlib.aclosing(self._messages(connection)) as messages:
+                async for message, more in messages:
+                    await speaker.take(message, more)
             if speaker.speaks:
                 await speaker.end()
             ends = self._stopping.is_set()
@@ -216,20 +217,28 @@ class Site:
             speaker.leave()
         await _close(connection, code, reason)
 
-    async def _messages(self, connection: ServerConnection) -> AsyncIterator[str | bytes]:
-        """What a client sends, until nothing comes for too long, or the server ends. Raises ConnectionClosed."""
+    async def _messages(self, connection: ServerConnection) -> AsyncIterator[tuple[str | bytes, bool]]:
+        """What a client sends, and whether the next message is there already.
+
+        It ends if nothing comes for too long, or the server ends. Raises ConnectionClosed.
+        """
         stopping = asyncio.create_task(self._stopping.wait())
+        coming = asyncio.create_task(connection.recv())
         try:
             while not self._stopping.is_set():
-                coming = asyncio.create_task(connection.recv())
                 await asyncio.wait({coming, stopping}, timeout=self.limits.idle, return_when=asyncio.FIRST_COMPLETED)
                 if not coming.done():
-                    coming.cancel()
-                    await asyncio.wait({coming})  # before anybody else receives
                     return
-                yield coming.result()
+                message = coming.result()
+                coming = asyncio.create_task(connection.recv())
+                await asyncio.sleep(0)  # it begins, and ends at once if it can
+                yield message, coming.done()
         finally:
             stopping.cancel()
+            coming.cancel()
+            await asyncio.wait({coming})  # before anybody else receives
+            if not coming.cancelled():
+                coming.exception()  # of a connection that is closed; it is told elsewhere
 
     async def _view(self, connection: ServerConnection, link: str) -> None:
         channel = self.service.channels.get(link)

@@ -431,8 +431,8 @@ def wrong_messages() -> list[str | bytes]:
     found: list[str | bytes] = [
         *("", " ", "{", "[]", "null", "1", '"text"', "{}" * 2, "[" * 100_000, '{"a":' * 50_000, "\u2028", "NaN"),
         *(
-            "A" * 2_000_000,
-            json.dumps({"words": ["x"] * 60_000}),
+            "A" * 1_000_000,
+            json.dumps({"words": ["x"] * 30_000}),
             '{"sample_rate": 1e999}',
             '{"share": "' + "0" * 33 + '"}',
         ),
@@ -475,15 +475,16 @@ def json_of(message: str | bytes) -> Any:
 @pytest.mark.parametrize(
     ("message", "says"),
     [
-        (bytes(5 << 20), "1009"),
-        ("x" * (5 << 20), "1009"),
+        (bytes(2 << 20), "1009"),
+        ("x" * (2 << 20), "1009"),
         (np.random.default_rng(0).normal(0, 0.1, 8000).astype("<f4").tobytes(), "look like floats"),
-        (bytes(4_000_001), "125 s of audio came at once"),
+        (bytes(1_000_001), "125 s of audio came at once"),
     ],
 )
 def test_wrong_audio_ends_a_connection(message: str | bytes, says: str) -> None:
     async def work() -> str:
         async with connect(server.uri, max_size=None) as connection:
+            await connection.send(json.dumps({"sample_rate": 4000}))
             await connection.send(message)
             try:
                 while True:
