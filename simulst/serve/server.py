@@ -18,7 +18,7 @@ import re
 import signal
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -217,7 +217,7 @@ class Site:
             speaker.leave()
         await _close(connection, code, reason)
 
-    async def _messages(self, connection: ServerConnection) -> AsyncIterator[tuple[str | bytes, bool]]:
+    async def _messages(self, connection: ServerConnection) -> AsyncGenerator[tuple[str | bytes, bool], None]:
         """What a client sends, and whether the next message is there already.
 
         It ends if nothing comes for too long, or the server ends. Raises ConnectionClosed.

@@ -669,5 +669,6 @@ def test_wrong_arguments(arguments: list[str], says: str, tmp_path: Path, monkey
 
 def test_a_port_in_use(command: list[str]) -> None:
     with serving() as server:
-        result = CliRunner().invoke(main, [*command[3:], "--port", str(server.port)])
-    assert f"127.0.0.1:{server.port} can't be used (Address already in use)" in str(result.exception)
+        port = server.port
+        result = CliRunner().invoke(main, [*command[3:], "--port", str(port)])
+    assert f"127.0.0.1:{port} can't be used (Address already in use)" in str(result.exception)
