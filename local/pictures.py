@@ -1,6 +1,6 @@
 """Pictures of the page of `simulst serve` for the docs, from a real run: docs/serve-*.png.
 
-    python local/pictures.py --model egs/prompts/models/whisper-base --source-lang es --target-lang en RECORDING
+    python local/pictures.py --model egs/mini/exp/en-de/st --source-lang en --target-lang de RECORDING
 
 It needs Chromium, and plays the recording twice, once for each size of window.
 """
@@ -31,6 +31,7 @@ async def shoot(address: str, out: Path, seconds: float) -> None:
             await page.wait_for_selector("body[data-ready]")
             await page.select_option("#source", "0")
             await page.click("#start")
+            await page.mouse.move(0, 0)
             await page.wait_for_timeout(1000 * seconds)
             await page.locator("#text .unstable:not(:empty)").wait_for(timeout=120_000)
             if name == "desktop":

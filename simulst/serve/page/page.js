@@ -7,7 +7,7 @@ const $ = (id) => document.getElementById(id);
 const REFUSED = new Set([1008, 1013]);  // trying again would not help
 const WINDOW = 10000;  // ms of the measures
 const MOST = { lag: 6, load: 1.3, wait: 1, behind: 6 };  // what fills a bar
-const COMMITS = { all: "everything", hold: "all but n tokens", local_agreement: "agreement of n", shared_prefix: "shared by n" };
+const COMMITS = { all: "all", hold: "hold n", local_agreement: "agreement", shared_prefix: "shared prefix" };
 const LABELS = { chunk_ms: "Chunk, ms", commit: "Commit", n: "n", frames: "AlignAtt frames" };
 
 const view = new URLSearchParams(location.search).get("view");
