@@ -7,6 +7,7 @@ setup(
     version="0.1.0",
     description="Simultaneous speech translation: recipes, policies, search and latency metrics",
     license="Apache-2.0",
+    package_data={"simulst.serve": ["page/*"]},
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["simulst", "simulst.*"]),
     install_requires=[
@@ -32,6 +33,7 @@ setup(
         "espnet": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio", "numba", "rapidfuzz"],
         "recipes": ["espeakng-loader"],
         "parallel": ["dask", "dask-jobqueue", "distributed"],
+        "serve": ["websockets"],
         "simuleval": ["simuleval"],
         "simulstream": ["simulstream"],
         "longform": ["OmniSTEval>=0.1.10", "simulstream", "mweralign"],

@@ -146,15 +146,19 @@ def cues_of(words: Sequence[Word], layout: Layout | None = None) -> list[Cue]:
 
 def _units(words: Sequence[Word]) -> list[_Unit]:
     units: list[_Unit] = []
+    texts: list[list[str]] = []  # of the units, by characters
     for word in words:
         spaced = bool(units) and word.text[:1].isspace()
         for character in " ".join(word.text.split()):
-            if units and not spaced and _belong_together(units[-1].text[-1], character):
-                units[-1].text += character
+            if units and not spaced and _belong_together(texts[-1][-1], character):
+                texts[-1].append(character)
                 units[-1].end_ms = max(units[-1].end_ms, word.end_ms)
             else:
-                units.append(_Unit(character, spaced, word.begin_ms, max(word.begin_ms, word.end_ms)))
+                texts.append([character])
+                units.append(_Unit("", spaced, word.begin_ms, max(word.begin_ms, word.end_ms)))
             spaced = False
+    for unit, text in zip(units, texts, strict=True):
+        unit.text = "".join(text)
     for unit, following in itertools.zip_longest(units, units[1:]):
         pauses = following is None or following.begin_ms - unit.end_ms >= PAUSE_MS
         unit.ends = 2 if pauses or _SENTENCE.search(unit.text) else 1 if _COMMA.search(unit.text) else 0

@@ -18,13 +18,14 @@ from simulst.commands import (
     report,
     results,
     score,
+    serve,
     train,
     translate,
 )
 from simulst.commands.common import run_command
 
 SECTIONS = {
-    "Decode": (translate.translate, decode.evaluate, decode.sweep, bench.bench),
+    "Decode": (translate.translate, serve.serve, decode.evaluate, decode.sweep, bench.bench),
     "Score and compare": (
         score.score,
         score.runs,

@@ -53,6 +53,11 @@ def spoken_language(model: Model, samples: np.ndarray) -> str:
     return str(tell(samples))
 
 
+def language_pairs(model: Model) -> dict[str, tuple[str, ...]]:
+    """Spoken → written languages, if the model tells them by a property of this name; empty: it does not."""
+    return dict(getattr(model, "language_pairs", {}))
+
+
 def check_device(device: str) -> None:
     """Raise SimulstError if this machine does not have the torch device."""
     import torch

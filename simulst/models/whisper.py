@@ -230,6 +230,14 @@ class Whisper:
         [found] = self._model.detect_language(ctranslate2.StorageView.from_array(states))
         return {code_of(token.strip("<|>")): p for token, p in reversed(found)}
 
+    @property
+    def language_pairs(self) -> dict[str, tuple[str, ...]]:
+        """Spoken → written languages: English, and the spoken one."""
+        if self._english:
+            return {"en": ("en",)}
+        names = (str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids)
+        return {code: tuple(dict.fromkeys(("en", code))) for code in sorted(map(code_of, names))}
+
     def spoken_language(self, samples: np.ndarray) -> str:
         """The most probable language of the first 30 s. samples: (n,) float32."""
         window = samples[: WINDOW_SECONDS * SAMPLE_RATE]

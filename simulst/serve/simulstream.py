@@ -43,6 +43,7 @@ from simulst.config import Decoding, load_decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.options import build_options
+from simulst.serve.sent import LONGEST, check_sent
 from simulst.session import Model
 from simulst.stream import check_samples
 from simulst.streams import OpenStream, open_stream, skipped_steps
@@ -51,8 +52,6 @@ from simulst.streams.driver import DriverThread
 logger = logging.getLogger(__name__)
 
 WHERE = "the speech processor's configuration"
-LONGEST = 120  # seconds of audio in one chunk
-RATES = (4_000, 384_000)  # Hz; simulstream resamples whatever a client names, and takes 16000 times the memory for 1 Hz
 BODY = 16 << 20  # bytes of a request over HTTP; two minutes of audio are 10 MB
 WEBSOCKET_SERVER = "simulstream.server.websocket_server"
 _numbers = itertools.count()  # of streams in simulstream's log
@@ -374,42 +373,13 @@ def _bounded(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def take(messages: MessageProcessor, *data: bytes) -> Any:
         try:
-            _check_sent(messages.client_buffer + b"".join(data), messages.sample_rate, whole=not data)
+            check_sent(messages.client_buffer + b"".join(data), messages.sample_rate, whole=not data)
             return method(messages, *data)
         except SimulstError as error:
             _reasons[getattr(messages, "connection", messages.client_id)] = str(error)
             raise
 
     return take
-
-
-def _check_sent(audio: bytes, rate: int, whole: bool) -> None:
-    """Raise SimulstError: a sample rate that audio does not have, too much at once, or what are no 16-bit samples.
-
-    whole: whether the last sample is to be complete.
-    """
-    lowest, highest = RATES
-    if not lowest <= rate <= highest:
-        raise SimulstError(f"sample_rate is {rate}; give the audio's, from {lowest} to {highest} Hz.")
-    if len(audio) > 2 * LONGEST * rate:
-        raise SimulstError(f"{len(audio) / 2 / rate:.0f} s of audio came at once; give at most {LONGEST} s.")
-    if whole and len(audio) % 2:
-        raise SimulstError("half a sample came; send integers of 16 bits.")
-    if _looks_like_floats(audio):
-        raise SimulstError("the samples look like floats of 32 bits; send integers of 16 bits.")
-
-
-def _looks_like_floats(audio: bytes) -> bool:
-    """Whether 16-bit samples are halves of floats between 1e-6 and 1.
-
-    The upper half of such a float has one of few exponents, and its lower half is any number. Of integers, neighbours
-    are alike.
-    """
-    size = len(audio) // 4 * 4
-    pairs = np.frombuffer(audio[max(0, size - 65536) : size], dtype="<u2").reshape(-1, 2)
-    pairs = pairs[pairs.any(axis=1)]
-    lower, upper = (((pairs & 0x7FFF) >= 0x3580) & ((pairs & 0x7FFF) <= 0x3F80)).mean(axis=0) if len(pairs) else (0, 0)
-    return bool(len(pairs) >= 100 and upper > 0.9 and lower < 0.5)
 
 
 def _telling(factory: Callable[[Any], Callable[[Any], Awaitable[None]]]) -> Callable[[Any], Any]:

@@ -54,6 +54,8 @@ NOT_RUN = {
         ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"
         for begin in ("simulst score", "simulstream_", "python -m simulstream", "type: simul")
     },
+    ("docs/serve.md", "simulst serve"): "tests/serve/test_server.py runs it",
+    ("docs/simulstream.md", "simulst serve"): "the same",
     ("docs/iwslt.md", "tools/install.sh"): "it installs packages",
     ("docs/iwslt.md", "hf download"): "it needs the hub",
     ("docs/iwslt.md", "simulst choose"): "the whole page is run by tests/handin/test_page.py",

@@ -60,7 +60,8 @@ from simulstream.server.speech_processors import build_speech_processor
 from waiting import HANGS
 
 from simulst.serve import simulstream as module
-from simulst.serve.simulstream import StreamProcessor, _looks_like_floats, read_options
+from simulst.serve.sent import looks_like_floats
+from simulst.serve.simulstream import StreamProcessor, read_options
 from simulst.streams.driver import DriverThread
 
 SIZES = (84800, 33600, 46400)  # simulstream tells the end after the last chunk: no step lies there
@@ -544,10 +545,10 @@ def test_floats_are_told_from_integers(
     wave = (1 - noise) * np.sin(2 * np.pi * hz * np.arange(size) / 16000 + 0.1) + noise * random
     samples = np.clip(amplitude * wave + offset * n.draw(st.booleans()), -1, 1)
     integers = (32767 * samples).astype("<i2")
-    assert not _looks_like_floats(integers.tobytes())
+    assert not looks_like_floats(integers.tobytes())
     for floats in (samples, integers / 32768):  # also of a file of 16 bits
         if np.count_nonzero(floats) > 200:
-            assert _looks_like_floats(floats.astype("<f4").tobytes())
+            assert looks_like_floats(floats.astype("<f4").tobytes())
 
 
 def test_faults_of_our_code_keep_their_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,12 @@ from simulst.models.espnet.session import ESPnetSession
 class ESPnet(Parts):
     """A speech translation (or recognition) model."""
 
+    @property
+    def language_pairs(self) -> dict[str, tuple[str, ...]]:
+        """Spoken → written language; empty if they are not known."""
+        source, target = self.languages
+        return {source: (target,)} if source and target else {}
+
     def session(self, source: str, target: str, meter: Meter | None = None) -> ESPnetSession:
         """Open a new utterance.
 

@@ -1,0 +1,94 @@
+"""`simulst serve`: a page with a microphone, and simulstream's protocol, on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import click
+
+from simulst.commands.common import PATH, Positive, Words, context_options, model_folder_option
+from simulst.errors import SimulstError
+
+
+@click.command()
+@model_folder_option
+@click.option(
+    "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: that of conf/decode/live.yaml]."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address; 0.0.0.0: whoever reaches the machine.")
+@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: a free one.")
+@click.option(
+    "--source-lang", type=Words(), help="Languages (speech) on offer, such as 'es fr' [default: the model's]."
+)
+@click.option("--target-lang", type=Words(), help="Languages (text) on offer; clients that name none get the first.")
+@click.option("--recordings", type=PATH, help="Folder of audio files that the page offers.")
+@click.option(
+    "--certificate", type=PATH, help="Certificate (PEM), for https: browsers want it for other machines' mics."
+)
+@click.option("--key", type=PATH, help="Its key, if the certificate's file has none.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="A name by which browsers reach it (repeatable).")
+@click.option("--clients", default=8, show_default=True, type=click.IntRange(1), help="Most streams at once.")
+@click.option("--viewers", default=100, show_default=True, type=click.IntRange(0), help="Most viewers at once.")
+@click.option("--seconds", default=14400.0, show_default=True, type=Positive(), help="Longest stream.")
+@click.option("--idle", default=300.0, show_default=True, type=Positive(), help="Seconds that a client may be silent.")
+@click.option("--message", default=1.0, show_default=True, type=Positive(), help="Largest message, in MiB.")
+@click.option("--log", type=PATH, help="Add words and times to this file, as simulstream's log [default: none].")
+@context_options
+def serve(
+    model: str,
+    decoding: str | None,
+    host: str,
+    port: int,
+    source_lang: tuple[str, ...] | None,
+    target_lang: tuple[str, ...] | None,
+    recordings: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    allow_host: tuple[str, ...],
+    clients: int,
+    viewers: int,
+    seconds: float,
+    idle: float,
+    message: float,
+    log: Path | None,
+    model_options: tuple[str, ...],
+    unit: str | None,
+    context: str | None,
+) -> None:
+    """Serve a page that translates a microphone, files or recordings.
+
+    Clients of simulstream's WebSocket server can use the same address. Ctrl-C or TERM ends all streams properly.
+    """
+    if key is not None and certificate is None:
+        raise click.UsageError("--key: give its --certificate, too.")
+    try:
+        from simulst.serve.server import Limits, Site, find_recordings, run, tls_of
+    except ModuleNotFoundError as error:
+        if error.name != "websockets":
+            raise
+        raise SimulstError("websockets is not installed; run: pip install 'simulst[serve]'.") from None
+    from simulst.background import NOTHING, known_of_all
+    from simulst.config import LIVE, load_decoding
+    from simulst.models import load_model, parse_options
+    from simulst.serve.client import Service, pairs_of, write_log
+
+    configuration = load_decoding(decoding) if decoding is not None else LIVE
+    tls = tls_of(certificate, key) if certificate is not None else None
+    found = find_recordings(recordings) if recordings is not None else []
+    known = known_of_all(context) if context else NOTHING
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(write_log(log)) if log is not None else None
+        loaded = load_model(model, **parse_options(model_options))
+        pairs, usual = pairs_of(loaded, source_lang or (), target_lang or ())
+        service = Service(loaded, configuration, pairs, usual, unit or "", known, seconds, opened)
+        service.check()
+        limits = Limits(clients, viewers, idle, int(message * 2**20))
+        site = Site(service, Path(model).name, limits, found, allow_host)
+
+        def tell(number: int) -> None:
+            name = f"[{host}]" if ":" in host else "localhost" if host in ("0.0.0.0", "127.0.0.1") else host
+            click.echo(f"{'http' if tls is None else 'https'}://{name}:{number}/  (Ctrl-C ends it)")
+
+        asyncio.run(run(site, host, port, tls, tell))

@@ -1,0 +1,384 @@
+"""One client of our server: simulstream's messages, and a few of our own that only a client that asks receives.
+
+From the client, as JSON: `sample_rate`, `source_lang`, `target_lang`, `metrics_metadata`, then `end_of_stream`; audio
+as integers of 16 bits. To the client: `{"new": final words, "deleted": ""}`, then `{"end_of_processing": true}`.
+
+Our own: `details: true` asks for the key `simulst` in answers (channel.py); `decoding` chooses settings (settings.py);
+`clear: true` drops a stream; `share: SECRET` asks for a viewer's link; `subtitles: srt|vtt` with `words` for a file of
+subtitles. `{"error": sentence}` tells what was wrong with a message, which is ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TextIO
+
+import numpy as np
+import soxr
+from pydantic import Field
+
+from simulst.audio.units import SAMPLE_RATE
+from simulst.background import NOTHING, Background
+from simulst.config import Decoding
+from simulst.errors import SimulstError
+from simulst.models.base import language_pairs
+from simulst.needs import Need
+from simulst.options import read_fields
+from simulst.serve.channel import Channel, Mark, link_of
+from simulst.serve.sent import RATES, check_sent
+from simulst.serve.settings import chosen, offered
+from simulst.serve.turns import TURN, Turns
+from simulst.session import Model
+from simulst.stream import Emission
+from simulst.streams import OpenStream, open_stream
+from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, spoken_words, written_words
+
+COLLECTED = 0.1  # seconds of audio that are pushed at once, at least; of a client that is behind, a turn
+TEXT = 1 << 20  # bytes of a message of text; a file of subtitles has its words in it
+SECRET = re.compile(r"[0-9a-f]{32}")
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Text = Annotated[str, Field(max_length=200)]
+Ms = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word that a client wants to have in subtitles. spoken: first and last ms, if they are known."""
+
+    text: Text
+    delay_ms: Ms
+    spoken: tuple[Ms, Ms] | None = None
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a message of text may ask for; other keys are ignored, as simulstream does."""
+
+    sample_rate: int | None = None
+    source_lang: Annotated[str, Field(max_length=40)] | None = None
+    target_lang: Annotated[str, Field(max_length=40)] | None = None
+    metrics_metadata: Any = None
+    end_of_stream: Any = None
+    details: bool = False
+    decoding: dict[str, Any] | None = None
+    clear: bool = False
+    share: str | None = None
+    subtitles: Literal["srt", "vtt"] | None = None
+    words: Annotated[list[Word], Field(max_length=20_000)] = field(default_factory=list)
+
+
+@dataclass
+class Service:
+    """What all clients of a server share.
+
+    pairs: spoken → written languages on offer. usual: those of clients that name none; None: they must.
+    longest: seconds that a stream may last. log: a log of simulstream's metrics, open for writing.
+    channels: by the names of viewers' links. settings: what clients may choose. dividing: held while a text
+        is divided into subtitles, one at once.
+    """
+
+    model: Model
+    decoding: Decoding
+    pairs: Mapping[str, tuple[str, ...]]
+    usual: tuple[str, str] | None = None
+    unit: str = ""
+    background: Background = NOTHING
+    longest: float = 14_400.0
+    log: TextIO | None = None
+    turns: Turns = field(default_factory=Turns)
+    channels: dict[str, Channel] = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    dividing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def open(self, decoding: Decoding, pair: tuple[str, str], timed: bool = False) -> OpenStream:
+        """A new stream. Raises SimulstError: the model lacks these languages, or can't run the configuration."""
+        return open_stream(self.model, decoding, *pair, self.unit, background=self.background, timed=timed)
+
+    def check(self) -> None:
+        """Open a stream, and see what clients may choose. Raises SimulstError: it can't be opened."""
+        pair = self.usual or next((source, targets[0]) for source, targets in self.pairs.items())
+        self.open(self.decoding, pair)
+        self.settings = offered(self.decoding, Need.ATTENTION in self.model.session(*pair).gives)
+
+
+class Speaker:
+    """A client that sends audio, one stream after the other. `take` takes each message; `end` and `leave` end it.
+
+    Raises SimulstError, from `take` and `end`: the client is told why, and its connection has to be closed.
+    """
+
+    def __init__(self, service: Service, send: Send, number: Callable[[], int]) -> None:
+        self._service, self._send, self._number = service, send, number
+        self.channel = Channel()
+        self._link = ""
+        self._details = False
+        self._decoding = service.decoding
+        self._forget()
+
+    async def take(self, message: str | bytes, more: bool = False) -> None:
+        """Take a message in, and answer it. more: the next one is there already, so audio may wait for it."""
+        if isinstance(message, bytes):
+            await self._audio(message, more)
+            return
+        try:
+            await self._text(message)
+        except _Wrong as error:
+            await self._send({"error": str(error)})
+
+    @property
+    def speaks(self) -> bool:
+        """Whether a stream has begun and not ended."""
+        return self._stream is not None or bool(self._buffer)
+
+    async def end(self) -> None:
+        """The stream ends: send the rest of its words."""
+        error: SimulstError | None = None
+        try:
+            if self._buffer:
+                await self._push_sent(whole=True)
+            if self._resampler is not None:
+                await self._push(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
+            if self._stream is not None:
+                await self._push(np.zeros(0, np.float32), finished=True)
+            else:
+                await self._answer(0)
+        except SimulstError as wrong:
+            error = wrong
+            await self._send({"error": str(wrong)})
+        await self._send({"end_of_processing": True})
+        self._forget()
+        if error is not None:
+            raise error
+
+    def leave(self) -> None:
+        """The client has gone."""
+        self._forget()
+        self.channel.ended = True
+        self.channel.tell()
+        if self._service.channels.get(self._link) is self.channel:
+            del self._service.channels[self._link]
+
+    def _forget(self) -> None:
+        self._stream: OpenStream | None = None
+        self._pair = self._service.usual
+        self._rate = SAMPLE_RATE
+        self._resampler: soxr.ResampleStream | None = None
+        self._buffer = b""
+        self._heard = 0  # samples
+        self._mark = Mark(self.channel.stream, len(self.channel.words), len(self.channel.spoken))
+        self._id = self._number()
+
+    # ---- text ----
+
+    async def _text(self, text: str) -> None:
+        content = _content(text)
+        if "end_of_stream" in content:
+            await self.end()
+            return
+        try:
+            await self._ask(_message(content))
+        except SimulstError as error:
+            raise _Wrong(str(error)) from error
+
+    async def _ask(self, message: Message) -> None:
+        if message.clear:
+            self._forget()
+        if message.sample_rate is not None:
+            if not RATES[0] <= message.sample_rate <= RATES[1]:
+                check_sent(b"", message.sample_rate, whole=False)
+            if self._heard and message.sample_rate != self._rate:
+                raise SimulstError("the sample rate can't change within a stream; end it first.")
+            self._rate = message.sample_rate
+        self._choose_languages(message.source_lang, message.target_lang)
+        if message.decoding is not None:
+            if self._stream is not None:
+                raise SimulstError("settings can't change within a stream; end it first.")
+            self._decoding = chosen(self._service.decoding, self._service.settings, message.decoding)
+        self._details = self._details or message.details
+        if message.metrics_metadata is not None:
+            self._log({"metadata": message.metrics_metadata})
+        if message.share is not None:
+            await self._share(message.share)
+        if message.subtitles is not None:
+            await self._send(await _subtitles(self._service, message))
+
+    def _choose_languages(self, source: str | None, target: str | None) -> None:
+        if source is None and target is None:
+            return
+        pairs, usual = self._service.pairs, self._pair or ("", "")
+        source, target = source or usual[0], target or usual[1]
+        if source not in pairs:
+            raise SimulstError(f"this server does not hear '{source}'; it hears {', '.join(pairs)}.")
+        if target not in pairs[source]:
+            written = ", ".join(pairs[source])
+            raise SimulstError(f"this server does not write '{target}' from '{source}'; it writes {written}.")
+        if self._stream is not None and (source, target) != self._pair:
+            raise SimulstError("languages can't change within a stream; end it first.")
+        self._pair = source, target
+
+    async def _share(self, secret: str) -> None:
+        if not SECRET.fullmatch(secret):
+            raise SimulstError("share has no secret of 32 hexadecimal digits; make a random one.")
+        link = link_of(secret)
+        if self._service.channels.setdefault(link, self.channel) is not self.channel:
+            raise SimulstError("another stream is shared by this secret; make a random one.")
+        if self._link not in ("", link):
+            del self._service.channels[self._link]
+        self._link = link
+        await self._send({"link": link})
+
+    # ---- audio ----
+
+    async def _audio(self, data: bytes, more: bool) -> None:
+        seconds = self._heard / SAMPLE_RATE + len(self._buffer) / 2 / self._rate
+        if (longest := self._service.longest) <= seconds:
+            await self.end()
+            raise SimulstError(f"a stream lasts at most {longest:g} s here; begin another one.")
+        self._buffer += data
+        if len(self._buffer) >= 2 * self._rate * (TURN / SAMPLE_RATE if more else COLLECTED):
+            await self._push_sent(whole=False)
+
+    async def _push_sent(self, whole: bool) -> None:
+        check_sent(self._buffer, self._rate, whole)
+        even = len(self._buffer) // 2 * 2
+        samples = np.frombuffer(self._buffer[:even], dtype="<i2").astype(np.float32) / 2**15
+        self._buffer = self._buffer[even:]
+        if self._rate != SAMPLE_RATE:
+            if self._resampler is None:
+                self._resampler = soxr.ResampleStream(self._rate, SAMPLE_RATE, 1, dtype="float32")
+            samples = self._resampler.resample_chunk(samples)
+        await self._push(samples)
+
+    async def _push(self, samples: np.ndarray, finished: bool = False) -> None:
+        came = time.monotonic()
+        for start in range(0, max(1, samples.size), TURN):
+            piece = samples[start : start + TURN]
+            if self._stream is None:
+                await self._open()
+            stream = self._stream
+            assert stream is not None
+            before = len(self.channel.words), stream.meter.seconds
+            self._heard += piece.size
+            error: SimulstError | None = None
+            waited = 0.0
+            try:
+                waited = await self._service.turns.push(stream, piece, finished)
+            except SimulstError as wrong:
+                error = wrong
+            self.channel.take(stream, self._heard * 1000 / SAMPLE_RATE, waited, 1000 * (time.monotonic() - came))
+            if finished:
+                self.channel.unstable = ""
+            await self._answer(*before)
+            if error is not None:
+                raise error
+
+    async def _open(self) -> None:
+        if self._pair is None:
+            raise SimulstError("name source_lang and target_lang before the audio; this server has several.")
+        make = functools.partial(self._service.open, self._decoding, self._pair, self._details)
+        self._stream = await self._service.turns.open(make)
+        self.channel.begin(self._pair)
+
+    async def _answer(self, written: int, computed: float = 0.0) -> None:
+        """Send what a push has changed. written, computed: words and seconds of the stream before it."""
+        new = [text for text, *_ in self.channel.words[written:]] if self._stream is not None else []
+        answer: dict[str, Any] = {"new": "".join(new), "deleted": ""}
+        if self._details:
+            answer["simulst"] = self.channel.since(self._mark)
+        self.channel.tell()
+        if self._stream is not None:
+            seconds = self._stream.meter.seconds - computed
+            audio = {"total_audio_processed": self._heard / SAMPLE_RATE, "computation_time": seconds}
+            self._log({**audio, "generated_tokens": new, "deleted_tokens": []})
+        await self._send(answer)
+
+    def _log(self, row: dict[str, Any]) -> None:
+        if self._service.log is not None:
+            self._service.log.write(json.dumps({"id": self._id, **row}) + "\n")
+            self._service.log.flush()
+
+
+class _Wrong(Exception):
+    """What is wrong with a message of text, which is ignored."""
+
+
+def _content(text: str) -> dict[str, Any]:
+    if len(text) > TEXT:
+        raise _Wrong(f"a message of text has more than {TEXT} characters; send less at once.")
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _Wrong("a message of text is no JSON.") from error
+    if not isinstance(content, dict):
+        raise _Wrong("a message of text is no object of JSON.")
+    return content
+
+
+def _message(content: dict[str, Any]) -> Message:
+    try:
+        return read_fields(Message, content, "your message", "correct it")
+    except (SimulstError, RecursionError) as error:
+        raise _Wrong(str(error)[:500]) from error
+
+
+async def answer_of_viewer(service: Service, message: str | bytes) -> dict[str, Any]:
+    """What is sent to a viewer, who may ask for subtitles alone."""
+    try:
+        asked = _message(_content(message)) if isinstance(message, str) else Message()
+        if asked.subtitles is None:
+            raise _Wrong("viewers may ask for subtitles alone.")
+        return await _subtitles(service, asked)
+    except (_Wrong, SimulstError) as error:
+        return {"error": str(error)}
+
+
+async def _subtitles(service: Service, message: Message) -> dict[str, Any]:
+    """A file of the words of a message. Raises SimulstError: their times fall."""
+    words, layout = message.words, Layout()
+    emissions = [Emission(word.text, word.delay_ms, word.delay_ms) for word in words]
+    if any(later.delay_ms < word.delay_ms for word, later in itertools.pairwise(words)):
+        raise SimulstError("the words' delays fall; send them in order.")
+    spoken = [word.spoken for word in words if word.spoken is not None]
+    times = itertools.pairwise(itertools.chain.from_iterable(spoken))
+    if any(later < sooner for sooner, later in times):
+        raise SimulstError("the words' times fall; send them in order.")
+    known = len(spoken) == len(words)
+    timed = spoken_words(emissions, spoken) if known else written_words(emissions, layout.reading_speed)
+    async with service.dividing:
+        cues = await asyncio.to_thread(cues_of, timed, layout)
+    text = as_srt(cues) if message.subtitles == "srt" else as_vtt(cues)
+    return {"subtitles": message.subtitles, "times": "spoken" if known else "written", "text": text}
+
+
+def pairs_of(
+    model: Model, sources: tuple[str, ...], targets: tuple[str, ...]
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, str] | None]:
+    """The languages on offer, spoken → written, and those of clients that name none (None: they must).
+
+    sources, targets: those that the server's owner has named. Where none are, the model tells its own.
+    Raises SimulstError: the model tells none.
+    """
+    known = language_pairs(model)
+    if not known and not (sources and targets):
+        raise SimulstError("the model does not tell its languages; give --source-lang and --target-lang.")
+    pairs = {source: targets or known.get(source, ()) for source in sources or known}
+    if lacking := [source for source, written in pairs.items() if not written]:
+        raise SimulstError(f"the model does not hear '{lacking[0]}'; it hears {', '.join(known)}.")
+    first = next(iter(pairs))
+    return pairs, (first, pairs[first][0]) if sources or len(pairs) == 1 else None
+
+
+def write_log(path: Path) -> TextIO:
+    """A log to which lines are added. Raises SimulstError: it can't be written."""
+    try:
+        return path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise SimulstError(f"{path}: cannot be written ({error.strerror}); name another file.") from error

@@ -1,0 +1,39 @@
+"""Checks of audio that a client sends as integers of 16 bits, before anything is computed with it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulst.errors import SimulstError
+
+LONGEST = 120  # seconds of audio in one chunk
+RATES = (4_000, 384_000)  # Hz; whatever a client names is resampled, and takes 16000 times the memory for 1 Hz
+
+
+def check_sent(audio: bytes, rate: int, whole: bool) -> None:
+    """Raise SimulstError: a sample rate that audio does not have, too much at once, or what are no 16-bit samples.
+
+    whole: whether the last sample is to be complete.
+    """
+    lowest, highest = RATES
+    if not lowest <= rate <= highest:
+        raise SimulstError(f"sample_rate is {rate}; give the audio's, from {lowest} to {highest} Hz.")
+    if len(audio) > 2 * LONGEST * rate:
+        raise SimulstError(f"{len(audio) / 2 / rate:.0f} s of audio came at once; give at most {LONGEST} s.")
+    if whole and len(audio) % 2:
+        raise SimulstError("half a sample came; send integers of 16 bits.")
+    if looks_like_floats(audio):
+        raise SimulstError("the samples look like floats of 32 bits; send integers of 16 bits.")
+
+
+def looks_like_floats(audio: bytes) -> bool:
+    """Whether 16-bit samples are halves of floats between 1e-6 and 1.
+
+    The upper half of such a float has one of few exponents, and its lower half is any number. Of integers, neighbours
+    are alike.
+    """
+    size = len(audio) // 4 * 4
+    pairs = np.frombuffer(audio[max(0, size - 65536) : size], dtype="<u2").reshape(-1, 2)
+    pairs = pairs[pairs.any(axis=1)]
+    lower, upper = (((pairs & 0x7FFF) >= 0x3580) & ((pairs & 0x7FFF) <= 0x3F80)).mean(axis=0) if len(pairs) else (0, 0)
+    return bool(len(pairs) >= 100 and upper > 0.9 and lower < 0.5)

@@ -1,0 +1,206 @@
+"""The page of `simulst serve` in headless Chromium, with a fake model and a fake microphone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from browser import browser, obstacles, page_at
+from fake import FakeModel
+
+pytest.importorskip("websockets")
+pytest.importorskip("playwright")
+from playwright.sync_api import expect
+from sites import LA2, Running, noise, serving
+
+from simulst.config import parse_decoding
+from simulst.serve.server import find_recordings
+from simulst.streams import open_stream
+from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, written_words
+
+SECONDS = 2.4
+PHONE = {"width": 360, "height": 740}
+expect.set_options(timeout=60_000)
+
+
+class Telling(FakeModel):
+    """Writes Chinese where Chinese is asked for."""
+
+    def session(self, source: str = "es", target: str = "en", meter: Any = None) -> Any:
+        other = FakeModel(vocabulary="chars" if target == "zh" else "words", unstable=0)
+        return other.session(source, target, meter)
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recordings")
+    soundfile.write(folder / "talk.wav", np.frombuffer(noise(SECONDS), "<i2"), 16000, subtype="PCM_16")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(recordings: Path) -> Iterator[Running]:
+    with serving(Telling(), recordings=find_recordings(recordings)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chromium(recordings: Path) -> Iterator[Any]:
+    fake = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
+    with browser(*fake, f"--use-file-for-fake-audio-capture={recordings / 'talk.wav'}%noloop") as opened:
+        yield opened
+
+
+def expected(seconds: float = SECONDS, target: str = "en", **decoding: Any) -> Any:
+    """Our own stream, as `simulst translate` runs it."""
+    stream = open_stream(Telling(), parse_decoding({**LA2, **decoding}, "test"), "es", target)
+    stream.push(np.frombuffer(noise(seconds), "<i2").astype(np.float32) / 2**15, finished=True)
+    return stream
+
+
+def ready(page: Any) -> Any:
+    page.wait_for_selector("body[data-ready]")
+    return page
+
+
+def to_the_end(page: Any) -> None:
+    expect(page.locator("#status")).to_have_text("The end.")
+
+
+def saved(page: Any, name: str) -> str:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name, exact=True).click()
+    return Path(download.value.path()).read_text(encoding="utf-8")
+
+
+def test_a_recording_by_the_keyboard_alone(chromium: Any, server: Running) -> None:
+    """Its words are those of `simulst translate`; they are read and saved without a mouse; axe finds no obstacle."""
+    with page_at(chromium, server.page, viewport={"width": 1280, "height": 800}) as page:
+        ready(page)
+        assert obstacles(page) == []
+
+        def go_to(selector: str) -> None:
+            for _ in range(40):
+                page.keyboard.press("Tab")
+                if page.locator(f"{selector}:focus").count():
+                    return
+            raise AssertionError(f"no way to {selector}")
+
+        go_to("#source")
+        page.keyboard.type("talk")
+        go_to("#start")
+        page.keyboard.press("Enter")
+        expect(page.locator("#status")).to_have_text("Playing")
+        go_to("#pause")
+        page.keyboard.press("Space")
+        expect(page.locator("#status")).to_have_text("Paused")
+        page.keyboard.press("Space")
+        to_the_end(page)
+        stream = expected()
+        text = stream.committed_text.strip()
+        assert page.locator("#text p").inner_text() == text
+        go_to("#text")
+        page.keyboard.press("End")
+        last = page.locator(".word").last
+        expect(last).to_be_focused()
+        tip = page.locator(f"#{last.get_attribute('aria-describedby')}")
+        expect(tip).to_contain_text("written")
+        page.keyboard.press("ArrowLeft")
+        expect(page.locator(".word").nth(-2)).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(tip).to_be_hidden()
+        assert page.locator("#text").get_attribute("aria-live") == "polite"
+        assert page.locator("#lag").inner_text().endswith(" s") and page.locator("#load").inner_text().endswith(" %")
+        layout = Layout()
+        cues = cues_of(written_words(stream.emissions, layout.reading_speed), layout)
+        assert saved(page, "Text") == f"{text}\n"
+        assert (saved(page, "SRT"), saved(page, "VTT")) == (as_srt(cues), as_vtt(cues))
+        assert obstacles(page) == []
+
+
+def test_the_microphone(chromium: Any, server: Running) -> None:
+    """Words come in order while it listens; who stops gets the last ones, and a viewer sees them all."""
+    with page_at(chromium, server.page, permissions=["microphone"], viewport=PHONE, color_scheme="dark") as page:
+        ready(page)
+        page.get_by_role("button", name="Make a viewer’s link").click()
+        page.locator("#link").wait_for()
+        with page_at(chromium, page.locator("#link").input_value()) as viewer:
+            ready(viewer)
+            page.click("#start")
+            page.locator(".word").first.wait_for(timeout=60_000)
+            assert page.locator("body").evaluate("body => body.scrollWidth") <= PHONE["width"]
+            assert obstacles(page) == []
+            page.click("#start")
+            to_the_end(page)
+            text = page.locator("#text p").inner_text()
+            assert text and FakeModel().truth(16000 * 60).strip().startswith(text)
+            expect(viewer.locator("#text p")).to_have_text(text)
+            assert viewer.locator("#controls").is_hidden() and obstacles(viewer) == []
+
+
+def test_a_file_with_other_settings_in_other_scripts(chromium: Any, server: Running, recordings: Path) -> None:
+    with page_at(chromium, server.page) as page:
+        ready(page)
+        page.select_option("#source", "file")
+        page.set_input_files("#file", recordings / "talk.wav")
+        page.fill("#set-chunk_ms", "500")
+        page.select_option("#set-commit", "hold")
+        for target, direction in (("zh", "ltr"), ("ar", "rtl")):
+            page.select_option("#to", target)
+            page.click("#start")
+            to_the_end(page)
+            found = expected(target=target, read={"type": "chunk", "ms": 500}, commit={"type": "hold", "n": 2})
+            assert page.locator("#text p").inner_text() == found.committed_text.strip()
+            assert page.locator(".word").count() == len(found.emissions)
+            box = page.locator("#text")
+            assert box.evaluate("box => [getComputedStyle(box).direction, box.lang]") == [direction, target]
+
+
+def test_text_is_only_text(chromium: Any) -> None:
+    """Words that look like HTML are shown as they are."""
+
+    class Tagged(FakeModel):
+        def text(self, tokens: Any) -> str:
+            return "".join(" <img/src=x/onerror=alert(1)>" for _ in tokens)
+
+    with serving(Tagged()) as server, page_at(chromium, server.page, permissions=["microphone"]) as page:
+        ready(page)
+        page.click("#start")
+        expect(page.locator(".word").first).to_have_text("<img/src=x/onerror=alert(1)>")
+        assert page.locator("#text img").count() == 0
+        page.click("#start")
+        to_the_end(page)
+
+
+def test_a_server_that_is_started_again(chromium: Any, recordings: Path) -> None:
+    """The page waits for it, and goes on where the recording was."""
+    with serving(recordings=find_recordings(recordings)) as first, chromium.new_context() as window:
+        page = window.new_page()
+        page.goto(first.page)
+        ready(page).select_option("#source", label="talk")
+        page.click("#start")
+        page.locator("#text .word, #text .unstable:not(:empty)").first.wait_for()
+        port = first.port
+        first.end()
+        expect(page.locator("#status")).to_contain_text("Trying again")
+        before = page.locator("#text p").inner_text()
+        with serving(recordings=find_recordings(recordings), port=port):
+            to_the_end(page)
+            assert page.locator("#text p").first.inner_text() == before
+            assert page.locator("#text p").count() == 2
+
+
+def test_colours_and_size_stay(chromium: Any, server: Running) -> None:
+    with page_at(chromium, server.page, color_scheme="light") as page:
+        size = ready(page).locator("#text").evaluate("box => getComputedStyle(box).fontSize")
+        page.get_by_role("button", name="Larger text").click()
+        page.get_by_role("button", name="Dark colours").click()
+        assert obstacles(page) == []
+        page.reload()
+        larger = ready(page).locator("#text").evaluate("box => getComputedStyle(box).fontSize")
+        assert float(larger[:-2]) == pytest.approx(1.2 * float(size[:-2]))
+        assert page.get_by_role("button", name="Dark colours").get_attribute("aria-pressed") == "true"

@@ -1,0 +1,674 @@
+"""`simulst serve`: simulstream's protocol and ours, many clients, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import http.client
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from click.testing import CliRunner
+from fake import FakeModel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from waiting import closed, until
+
+pytest.importorskip("websockets")
+from sites import LA2, PAIRS, answers, noise, run, serving, speak
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from simulst.audio.read import load_audio
+from simulst.commands.main import main
+from simulst.config import TYPES, parse_decoding
+from simulst.errors import SimulstError
+from simulst.log import read_log
+from simulst.serve import server as module
+from simulst.serve.channel import link_of
+from simulst.serve.client import pairs_of
+from simulst.serve.server import Limits, find_recordings
+from simulst.serve.settings import COMMITS, chosen, offered
+from simulst.streams import open_stream
+from simulst.subtitles import Layout, as_srt, cues_of, written_words
+
+SECRET = "0123456789abcdef" * 2
+
+
+def translated(audio: bytes, source: str = "es", target: str = "en", **decoding: Any) -> Any:
+    """Our own stream, as `simulst translate` runs it."""
+    stream = open_stream(FakeModel(), parse_decoding({**LA2, **decoding}, "test"), source, target)
+    stream.push(np.frombuffer(audio, "<i2").astype(np.float32) / 2**15, finished=True)
+    return stream
+
+
+# ---- simulstream's protocol ----
+
+
+def test_simulstreams_client(tmp_path: Path) -> None:
+    """It works as it is, and the log is simulstream's."""
+    pytest.importorskip("simulstream")
+    from argparse import Namespace
+
+    from simulstream.client import wav_reader_client
+
+    names = []
+    for i, seconds in enumerate((5.3, 2.1)):
+        names.append(tmp_path / f"talk{i}.wav")
+        soundfile.write(names[-1], np.frombuffer(noise(seconds), "<i2"), 16000, subtype="PCM_16")
+    (tmp_path / "wavs.txt").write_text("".join(f"{name}\n" for name in names))
+    log = tmp_path / "metrics.jsonl"
+    with log.open("w") as file, serving(log=file) as server:
+        options = {"chunk_duration_ms": 100, "tgt_lang": "en", "src_lang": "fr"}
+        asyncio.run(
+            wav_reader_client.main(Namespace(uri=server.uri, wav_list_file=str(tmp_path / "wavs.txt"), **options))
+        )
+    instances = read_log(log)
+    assert [instance.name for instance in instances] == ["talk0", "talk1"]
+    for instance, seconds in zip(instances, (5.3, 2.1), strict=True):
+        audio = noise(seconds)
+        twice = translated(audio + audio[-3200:])  # so its client sends it
+        assert instance.prediction == twice.committed_text.strip()
+        assert instance.delays == pytest.approx([word.delay_ms for word in twice.emissions])
+
+
+def test_a_client_that_does_not_ask_gets_simulstreams_messages_alone() -> None:
+    with serving() as server:
+        text, found = run(lambda: speak(server.uri, noise(3.3)))
+    assert text == translated(noise(3.3)).committed_text
+    assert all(answer.keys() == {"new", "deleted"} for answer in found[:-1])
+    assert found[-1] == {"end_of_processing": True}
+
+
+@pytest.mark.parametrize("piece", [333, 3200, 96_000])
+def test_audio_in_pieces_of_any_size(piece: int) -> None:
+    """Also of odd numbers of bytes."""
+    with serving() as server:
+        assert run(lambda: speak(server.uri, noise(3.3), piece=piece))[0] == translated(noise(3.3)).committed_text
+
+
+@pytest.mark.parametrize("rate", [8000, 44_100, 48_000])
+def test_other_sample_rates(rate: int) -> None:
+    """The fake model's text depends on the length of the audio alone."""
+    with serving() as server:
+        text, found = run(lambda: speak(server.uri, noise(4.1, rate), {"sample_rate": rate, "details": True}))
+    assert text == translated(noise(4.1)).committed_text
+    assert found[-2]["simulst"]["heard_ms"] == pytest.approx(4100, abs=1)
+
+
+def test_streams_of_one_connection() -> None:
+    async def work() -> list[str]:
+        texts = []
+        async with connect(server.uri) as connection:
+            for seconds in (2.4, 0, 3.3):
+                await connection.send(noise(seconds))
+                await connection.send(json.dumps({"end_of_stream": True}))
+                texts.append("".join(answer.get("new", "") for answer in await answers(connection)))
+        return texts
+
+    with serving() as server:
+        assert run(work) == [translated(noise(seconds)).committed_text for seconds in (2.4, 0, 3.3)]
+
+
+# ---- ours ----
+
+
+def test_details_and_viewers() -> None:
+    """A viewer sees the running text; one who comes late, all of it."""
+
+    async def watch(uri: str) -> tuple[str, str]:
+        words: list[Any] = []
+        async with connect(uri) as connection:
+            try:
+                while True:
+                    words += json.loads(await connection.recv())["simulst"]["words"]
+            except ConnectionClosed as error:
+                assert error.rcvd is not None
+                return "".join(text for text, *_ in words), error.rcvd.reason
+
+    async def work() -> None:
+        async with connect(server.uri) as connection:
+            await connection.send(json.dumps({"share": SECRET, "details": True}))
+            link = json.loads(await connection.recv())["link"]
+            assert link == link_of(SECRET) and SECRET not in link
+            early = asyncio.create_task(watch(f"{server.uri}view/{link}"))
+            await connection.send(noise(4.3))
+            heard = [json.loads(await connection.recv())["simulst"] for _ in range(5)]
+            late = asyncio.create_task(watch(f"{server.uri}view/{link}"))
+            while heard[-1]["viewers"] < 2:
+                await connection.send(noise(0.1))
+                heard.append(json.loads(await connection.recv())["simulst"])
+            await connection.send(json.dumps({"end_of_stream": True}))
+            heard += [answer["simulst"] for answer in await answers(connection) if "simulst" in answer]
+        words = [word for update in heard for word in update["words"]]
+        expected = translated(noise(heard[-1]["heard_ms"] / 1000))
+        assert "".join(text for text, *_ in words) == expected.committed_text
+        assert [delay for _, delay, _ in words] == pytest.approx([word.delay_ms for word in expected.emissions])
+        assert any(update["unstable"] for update in heard) and not heard[-1]["unstable"]
+        assert await early == await late == (expected.committed_text, "the speaker has gone")
+        assert all(update["languages"] == ["es", "en"] and update["waited_ms"] >= 0 for update in heard)
+
+    with serving() as server:
+        run(work)
+        assert not server.site.service.channels
+
+
+def test_nobody_takes_over_a_link() -> None:
+    async def work() -> None:
+        async with connect(server.uri) as one, connect(server.uri) as other:
+            await one.send(json.dumps({"share": SECRET}))
+            link = json.loads(await one.recv())["link"]
+            for secret in (SECRET, link, "x" * 32, "00"):
+                await other.send(json.dumps({"share": secret}))
+                answer = json.loads(await other.recv())
+                assert ("error" in answer) != (secret == link), answer  # of a link's name another link is made
+                assert answer.get("link") != link
+
+    with serving() as server:
+        run(work)
+
+
+def test_who_drops_a_stream_begins_anew() -> None:
+    async def work() -> str:
+        async with connect(server.uri) as connection:
+            await connection.send(noise(3.1))
+            for _ in range(4):
+                await connection.recv()
+            await connection.send(json.dumps({"clear": True}))
+            await connection.send(noise(2.2))
+            await connection.send(json.dumps({"end_of_stream": True}))
+            return "".join(answer.get("new", "") for answer in await answers(connection))
+
+    with serving() as server:
+        assert run(work) == translated(noise(2.2)).committed_text
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_subtitles(known: bool) -> None:
+    """They are those of `simulst translate`: of the times at which words were spoken, or else written."""
+    stream = translated(noise(6))
+    words = [
+        {"text": word.text, "delay_ms": word.delay_ms, "spoken": [200 * i, 200 * i + 150] if known else None}
+        for i, word in enumerate(stream.emissions)
+    ]
+
+    async def work() -> Any:
+        async with connect(server.uri) as connection:
+            await connection.send(json.dumps({"subtitles": "srt", "words": words}))
+            return json.loads(await connection.recv())
+
+    with serving() as server:
+        found = run(work)
+    assert found["times"] == ("spoken" if known else "written")
+    if not known:
+        layout = Layout()
+        assert found["text"] == as_srt(cues_of(written_words(stream.emissions, layout.reading_speed), layout))
+    assert found["text"].startswith("1\n00:00:00,000 -->" if known else "1\n00:00:03,000 -->")
+
+
+def test_settings() -> None:
+    """What is chosen is decoded; other settings and bounds are told."""
+    values = {"chunk_ms": 500, "commit": "hold", "n": 3}
+    as_chosen = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "hold", "n": 3}}
+    with serving() as server:
+        text, found = run(lambda: speak(server.uri, noise(4.3), {"decoding": values, "details": True}))
+        words = [word for answer in found for word in answer.get("simulst", {}).get("words", [])]
+    expected = translated(noise(4.3), **as_chosen)
+    assert text == expected.committed_text
+    assert [delay for _, delay, _ in words] == pytest.approx([word.delay_ms for word in expected.emissions])
+
+
+WRONG_SETTINGS: list[Any] = [
+    {"model": "other"},
+    {"read": {"type": "boundary", "predictor": "/etc/passwd"}},
+    {"commit": "os.system"},
+    {"commit": {"type": "hold", "n": 2}},
+    {"chunk_ms": 1},
+    {"chunk_ms": 1e9},
+    {"chunk_ms": float("nan")},
+    {"chunk_ms": "500"},
+    {"n": 0},
+    {"n": True},
+    {"n": 2.5},
+    {"frames": 20},
+    ["chunk_ms"],
+    "chunk_ms",
+]
+
+
+@pytest.mark.parametrize("values", WRONG_SETTINGS)
+def test_other_settings_are_refused(values: Any) -> None:
+    decoding = parse_decoding(LA2, "test")
+    with pytest.raises(SimulstError, match=r"setting"):
+        chosen(decoding, offered(decoding, attention=False), values)
+
+
+NAMES = st.sampled_from(["chunk_ms", "commit", "n", "frames"])
+VALUES = st.sampled_from([*COMMITS, None, True, [], {}, "", "4"]) | st.integers(-1, 30) | st.integers() | st.floats()
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(NAMES, VALUES, max_size=4))
+def test_settings_are_numbers_within_bounds(values: dict[str, Any]) -> None:
+    """Whatever a client sends: the decoding stays one of few, or it is refused."""
+    decoding = parse_decoding(LA2, "test")
+    try:
+        found = chosen(decoding, offered(decoding, attention=True), values)
+    except SimulstError:
+        return
+    assert type(found.commit) in {TYPES["commit"][name] for name in COMMITS}
+    assert 100 <= found.read.ms <= 10_000 and getattr(found.commit, "n", 1) <= 20
+    assert not found.files and not found.code
+    assert dataclasses.replace(found, read=decoding.read, commit=decoding.commit, stop=decoding.stop) == decoding
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "says"),
+    [((), (), "does not tell its languages"), (("es",), (), "does not tell its languages")],
+)
+def test_languages_on_offer(sources: tuple[str, ...], targets: tuple[str, ...], says: str) -> None:
+    with pytest.raises(SimulstError, match=says):
+        pairs_of(FakeModel(), sources, targets)
+
+
+def test_languages_that_a_model_tells() -> None:
+    class Telling(FakeModel):
+        language_pairs = {"es": ("en", "es"), "fr": ("en", "fr")}  # noqa: RUF012
+
+    assert pairs_of(Telling(), (), ()) == (Telling.language_pairs, None)
+    assert pairs_of(Telling(), ("fr",), ()) == ({"fr": ("en", "fr")}, ("fr", "en"))
+    assert pairs_of(FakeModel(), ("es", "fr"), ("de",)) == ({"es": ("de",), "fr": ("de",)}, ("es", "de"))
+    with pytest.raises(SimulstError, match="does not hear 'de'; it hears es, fr"):
+        pairs_of(Telling(), ("de",), ())
+
+
+# ---- many clients ----
+
+
+async def served(uri: str) -> str:
+    """The words of 2.2 s, once a place is free."""
+    while True:
+        try:
+            return (await speak(uri, noise(2.2)))[0]
+        except ConnectionClosed as error:
+            assert "places are taken" in str(error)
+
+
+def test_clients_at_once_have_their_own_words() -> None:
+    """All send as fast as they can, which is far faster than speech."""
+    lengths = [2.2, 3.3, 4.4, 5.5]
+
+    async def work() -> list[str]:
+        spoken = await asyncio.gather(*(speak(server.uri, noise(seconds), {"details": True}) for seconds in lengths))
+        return [text for text, _ in spoken]
+
+    with serving() as server:
+        assert run(work) == [translated(noise(seconds)).committed_text for seconds in lengths]
+
+
+def test_a_client_that_goes_within_a_word(tmp_path: Path) -> None:
+    """The others go on, and its place is free again."""
+    (gate := tmp_path / "gate").touch()
+    log = tmp_path / "begun"
+    with serving(FakeModel(gate=str(gate), log=str(log)), Limits(clients=1)) as server, closed(gate) as release:
+
+        async def work() -> str:
+            lost = await connect(server.uri)
+            await lost.send(noise(1.1))
+            while not log.exists():  # it is decoded now, and hangs
+                await asyncio.sleep(0.01)
+            lost.transport.abort()
+            release()
+            return await served(server.uri)
+
+        assert run(work) == translated(noise(2.2)).committed_text
+
+
+def test_a_hundred_connections() -> None:
+    """Those without a place are told so; a speaker among them is served."""
+
+    async def one(uri: str) -> str:
+        async with connect(uri) as connection:
+            try:
+                await connection.recv()
+            except ConnectionClosed as error:
+                return str(error)
+        return ""
+
+    async def work() -> tuple[str, list[str]]:
+        async with connect(server.uri) as speaker:
+            others = await asyncio.gather(*(one(server.uri) for _ in range(100)))
+            await speaker.send(noise(2.2))
+            await speaker.send(json.dumps({"end_of_stream": True}))
+            return "".join(answer.get("new", "") for answer in await answers(speaker)), others
+
+    with serving(limits=Limits(clients=1)) as server:
+        text, others = run(work)
+    assert text == translated(noise(2.2)).committed_text
+    assert len(others) == 100 and all("1013" in told and "all 1 places are taken" in told for told in others)
+
+
+def test_a_client_that_takes_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left after a while; the others do not wait for it."""
+    monkeypatch.setattr(module, "STALLS", 0.3)
+    words = [{"text": " " + "x" * 199, "delay_ms": 100 * i} for i in range(100)]
+
+    async def work() -> str:
+        small = socket.socket()
+        small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        small.connect(("127.0.0.1", server.port))
+        stalled = await connect(server.uri, sock=small, max_queue=1)
+        sending = asyncio.gather(*(stalled.send(json.dumps({"subtitles": "vtt", "words": words})) for _ in range(20)))
+        text = await served(server.uri)
+        stalled.transport.abort()
+        await asyncio.gather(sending, return_exceptions=True)
+        return text
+
+    with serving(limits=Limits(clients=1)) as server:
+        server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # of connections that come
+        assert run(work) == translated(noise(2.2)).committed_text
+
+
+def test_silence_and_length_are_bounded() -> None:
+    """Both end the stream properly: the last words are sent."""
+
+    async def work(seconds: float) -> tuple[str, str]:
+        found: list[dict[str, Any]] = []
+        async with connect(server.uri) as connection:
+            try:
+                for start in range(0, round(32_000 * seconds), 3200):
+                    await connection.send(noise(seconds)[start : start + 3200])
+                while True:
+                    found.append(json.loads(await connection.recv()))
+            except ConnectionClosed as error:
+                assert error.rcvd is not None
+                return "".join(answer.get("new", "") for answer in found), error.rcvd.reason
+
+    with serving(limits=Limits(idle=0.5)) as server:
+        assert run(lambda: work(2.2)) == (translated(noise(2.2)).committed_text, "nothing came for a while")
+    with serving(longest=1.5) as server:
+        text, reason = run(lambda: work(1.6))
+    assert (text, reason) == (
+        translated(noise(1.5)).committed_text,
+        "a stream lasts at most 1.5 s here; begin another one.",
+    )
+
+
+# ---- what is refused ----
+
+
+def wrong_messages() -> list[str | bytes]:
+    """200 kinds of what a client should not send, and nothing that ends a connection."""
+    chance = random.Random(0)
+    keys = (
+        *("sample_rate", "source_lang", "target_lang", "decoding", "share", "subtitles", "words", "details", "clear"),
+        *("metrics_metadata", "end_of_stream ", "model", "__class__", "new"),
+    )
+    values: tuple[Any, ...] = (
+        *(None, True, -1, 0, 1, 3999, 10**30, 1e308, float("nan"), float("-inf"), "", "es", "../../etc/passwd"),
+        *(
+            "<script>alert(1)</script>",
+            "\x00",
+            "\ud800",
+            "é" * 1000,
+            [],
+            [[]],
+            {},
+            {"type": "os.system"},
+            [1, "2", None],
+        ),
+        *([{"text": "a", "delay_ms": -5}], [{"text": "a" * 300, "delay_ms": 0}], [{"text": 3}]),
+    )
+    found: list[str | bytes] = [
+        *("", " ", "{", "[]", "null", "1", '"text"', "{}" * 2, "[" * 100_000, '{"a":' * 50_000, "\u2028", "NaN"),
+        *(
+            "A" * 1_000_000,
+            json.dumps({"words": ["x"] * 30_000}),
+            '{"sample_rate": 1e999}',
+            '{"share": "' + "0" * 33 + '"}',
+        ),
+    ]
+    pairs = [(key, value) for key in keys for value in values]
+    for key, value in chance.sample(pairs, 184):
+        found.append(json.dumps({key: value}))
+    return found
+
+
+def test_wrong_messages_change_nothing() -> None:
+    """After each of them the stream goes on, and its words are right."""
+    wrong = wrong_messages()
+    assert len(wrong) == 200
+
+    async def work() -> str:
+        audio, texts = noise(20), []
+        async with connect(server.uri) as connection:
+            for i, message in enumerate(wrong):
+                await connection.send(audio[3200 * i : 3200 * (i + 1)])
+                while "new" not in (answer := json.loads(await connection.recv())):
+                    assert answer.keys() <= {"error", "subtitles", "times", "text"}, answer
+                texts.append(answer["new"])
+                if json_of(message) != {"clear": True}:
+                    await connection.send(message)
+            await connection.send(json.dumps({"end_of_stream": True}))
+            return "".join([*texts, *(answer.get("new", "") for answer in await answers(connection))])
+
+    with serving() as server:
+        assert run(work) == translated(noise(20)).committed_text
+
+
+def json_of(message: str | bytes) -> Any:
+    try:
+        return {key: bool(value) for key, value in json.loads(message).items()}
+    except (ValueError, AttributeError, RecursionError):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (bytes(2 << 20), "1009"),
+        ("x" * (2 << 20), "1009"),
+        (np.random.default_rng(0).normal(0, 0.1, 8000).astype("<f4").tobytes(), "look like floats"),
+        (bytes(1_000_001), "125 s of audio came at once"),
+    ],
+)
+def test_wrong_audio_ends_a_connection(message: str | bytes, says: str) -> None:
+    async def work() -> str:
+        async with connect(server.uri, max_size=None) as connection:
+            await connection.send(json.dumps({"sample_rate": 4000}))
+            await connection.send(message)
+            try:
+                while True:
+                    await connection.recv()
+            except ConnectionClosed as error:
+                return str(error)
+
+    with serving() as server:
+        assert says in run(work)
+        assert run(lambda: speak(server.uri, noise(2.2)))[0] == translated(noise(2.2)).committed_text
+
+
+def test_half_a_sample_at_the_end_is_told() -> None:
+    with serving() as server:
+        _, found = run(lambda: speak(server.uri, noise(2.2) + b"x"))
+    assert found[-2] == {"error": "half a sample came; send integers of 16 bits."}
+
+
+def test_a_model_that_lacks_a_language() -> None:
+    with serving(pairs={**PAIRS, "de": ("en",)}) as server:
+        _, found = run(lambda: speak(server.uri, noise(0.05), {"source_lang": "de"}))
+        assert "no language 'de'" in found[0]["error"]
+        _, found = run(lambda: speak(server.uri, noise(1), {"source_lang": "xx"}))
+        assert "does not hear 'xx'; it hears es, fr, de" in found[0]["error"]
+
+
+def test_clients_must_name_languages_where_there_are_several() -> None:
+    with serving(usual=None) as server:
+        _, found = run(lambda: speak(server.uri, noise(0.05)))
+        assert "name source_lang and target_lang" in found[0]["error"]
+        pair = {"source_lang": "fr", "target_lang": "en"}
+        assert run(lambda: speak(server.uri, noise(2.2), pair))[0] == translated(noise(2.2)).committed_text
+
+
+# ---- HTTP ----
+
+
+def get(port: int, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, headers=headers)
+    answer = connection.getresponse()
+    found = answer.status, dict(answer.getheaders()), answer.read()
+    connection.close()
+    return found
+
+
+def test_pages_are_sent_with_a_strict_policy() -> None:
+    with serving() as server:
+        for path in (*module.PAGE, "/about.json"):
+            status, headers, body = get(server.port, path)
+            assert status == 200 and body and headers["X-Content-Type-Options"] == "nosniff"
+            policy = headers["Content-Security-Policy"]
+            assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+        page = get(server.port)[2].decode()
+    assert "http:" not in page and "https:" not in page and "style=" not in page and "onclick" not in page
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *(("localhost", 200), ("127.0.0.1:1234", 200), ("[::1]:80", 200), ("10.0.0.7", 200)),
+        *(("evil.example", 421), ("localhost.evil.example", 421), ("x@localhost", 421), ("localhost;", 421), ("", 421)),
+    ],
+)
+def test_names_of_others_are_refused(host: str, status: int) -> None:
+    """DNS rebinding: a stranger's name that leads here."""
+    with serving() as server:
+        assert get(server.port, Host=host)[0] == status
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost:1", "file://", "https://127.0.0.1"]
+)
+def test_pages_of_others_may_not_connect(origin: str) -> None:
+    async def work() -> None:
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(server.uri, origin=origin)
+        assert refused.value.response.status_code == 403
+        async with connect(server.uri, origin=f"http://127.0.0.1:{server.port}"):
+            pass
+
+    with serving() as server:
+        run(work)
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    paths = ("/page", "/../server.py", "/%2e%2e/server.py", "/recordings/0/0", "/recordings/-1/0", "/server.py", "//x")
+    with serving() as server:
+        assert {get(server.port, path)[0] for path in paths} == {404}
+        assert {get(server.port, "/", method)[0] for method in ("HEAD", "PUT", "DELETE", "OPTIONS")} <= {400, 405}
+        with socket.create_connection(("127.0.0.1", server.port)) as broken:
+            broken.sendall(b"\x16\x03\x01\x00\xff" * 100 + b"\r\n\r\n")
+            assert broken.recv(1000)[:12] in (b"", b"HTTP/1.1 400")
+        assert run(lambda: speak(server.uri, noise(2.2)))[0]
+
+
+def test_recordings(tmp_path: Path) -> None:
+    """Their parts, joined, are what `simulst translate` reads."""
+    for name, seconds, rate in (("b.wav", 61.5, 16000), ("a.flac", 2.0, 8000)):
+        soundfile.write(tmp_path / name, np.frombuffer(noise(seconds, rate), "<i2"), rate, subtype="PCM_16")
+    (tmp_path / "notes.txt").write_text("no recording")
+    (tmp_path / "broken.wav").write_bytes(b"RIFF")
+    found = find_recordings(tmp_path)
+    assert [path.name for path, _ in found] == ["a.flac", "b.wav"]
+    with serving(recordings=found) as server:
+        about = json.loads(get(server.port, "/about.json")[2])
+        assert [one["name"] for one in about["recordings"]] == ["a", "b"] and str(tmp_path) not in json.dumps(about)
+        for number, (path, seconds) in enumerate(found):
+            parts = [get(server.port, f"/recordings/{number}/{part}") for part in range(4)]
+            count = -(-seconds // about["part"])
+            assert [status for status, *_ in parts] == [200 if part < count else 404 for part in range(4)]
+            samples = np.frombuffer(b"".join(body for status, _, body in parts if status == 200), "<i2")
+            assert np.abs(samples.astype(np.float32) / 2**15 - load_audio(path)).max() <= 2**-15
+    (empty := tmp_path / "empty").mkdir()
+    with pytest.raises(SimulstError, match="has no recordings"):
+        find_recordings(empty)
+
+
+# ---- the command ----
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    import yaml
+
+    (tmp_path / "la2.yaml").write_text(yaml.safe_dump(LA2))
+    started = [sys.executable, "-m", "simulst", "serve", "--model", "fake:FakeModel", "--source-lang", "es"]
+    return [*started, "--target-lang", "en", "--decoding", str(tmp_path / "la2.yaml")]
+
+
+def test_term_and_kill(tmp_path: Path, command: list[str]) -> None:
+    """TERM ends a stream properly: its last words come. After a kill the server starts again at the same port."""
+
+    def start(port: int) -> tuple[subprocess.Popen[bytes], int]:
+        said = tmp_path / f"said{port}"
+        with said.open("wb") as out:
+            process = subprocess.Popen([*command, "--port", str(port)], stdout=out, cwd=tmp_path)
+        until(lambda: said.read_bytes().endswith(b"\n"), tmp_path, process)
+        return process, int(said.read_text().split("/")[2].split(":")[1])
+
+    async def work(uri: str, number: int) -> tuple[str, int | None]:
+        texts, code = [], None
+        async with connect(uri) as connection:
+            await connection.send(noise(2.7))
+            try:
+                while True:
+                    texts.append(json.loads(await connection.recv()).get("new", ""))
+                    if len(texts) == 3:
+                        process.send_signal(number)
+            except ConnectionClosed as error:
+                code = error.rcvd.code if error.rcvd else None
+        return "".join(texts), code
+
+    process, port = start(0)
+    text, code = run(lambda: work(f"ws://127.0.0.1:{port}/", signal.SIGKILL))
+    assert code is None and process.wait() == -signal.SIGKILL
+    process, same = start(port)
+    text, code = run(lambda: work(f"ws://127.0.0.1:{same}/", signal.SIGTERM))
+    assert (text, code, same) == (translated(noise(2.7)).committed_text, 1001, port)
+    assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--key", "k.pem"], "--certificate"),
+        (["--certificate", "no.pem"], "no certificate with its key"),
+        (["--recordings", "nowhere"], "no such folder"),
+        (["--log", "nowhere/log"], "cannot be written"),
+        (["--port", "-1"], "port"),
+        (["--source-lang", "xx"], "no language 'xx'"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(
+        main, ["serve", "--model", "fake:FakeModel", "--source-lang", "es", "--target-lang", "en", *arguments]
+    )
+    assert result.exit_code != 0
+    assert says in str(result.exception) + result.output
+
+
+def test_a_port_in_use(command: list[str]) -> None:
+    with serving() as server:
+        port = server.port
+        result = CliRunner().invoke(main, [*command[3:], "--port", str(port)])
+    assert f"127.0.0.1:{port} can't be used (Address already in use)" in str(result.exception)
