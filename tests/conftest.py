@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,11 +27,15 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 import tracked  # noqa: E402
+import warm  # noqa: E402
 
 RECIPES = sorted({path.parent for path in tracked.files("egs/*/local/*.py")})
 PATHS = [str(path) for path in (HERE, ROOT, ROOT / "local", *RECIPES)]
 sys.path[:0] = PATHS
 os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
+# Hundreds of programs run from here: let the first keep what Python compiles.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # What a shell or nohup starts in the background ignores Ctrl-C, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 logging.raiseExceptions = False  # of handlers whose stream was that of an earlier test
@@ -40,6 +45,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Every worker imports ESPnet.
 skip_type_checks()
 leave_out_unused(keep=UNUSED)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One warm process for all workers."""
+    if not hasattr(config, "workerinput"):
+        here = ExitStack()
+        here.enter_context(warm.listening())
+        config.add_cleanup(here.close)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
