@@ -85,16 +85,22 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them."""
+def processes(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them.
+
+    A parameter is their environment.
+    """
     import waiting
 
+    environment = request.param() if hasattr(request, "param") else None
     file = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]]
     commands += [[*dask, "worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]] * 2
     started = [
-        subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path)
+        subprocess.Popen(
+            [*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path, env=environment
+        )
         for command in commands
     ]
     try:

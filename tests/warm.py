@@ -30,15 +30,16 @@ from typing import Any, NoReturn
 
 HERE = Path(__file__).parent
 ADDRESS = "WARM_PROCESS"  # where it listens, in the environment of all tests
-LIBRARIES = (
-    *("click", "pydantic.dataclasses", "pydantic.json_schema", "pydantic.type_adapter", "tqdm", "yaml", "soundfile"),
-    *("sentencepiece", "sacrebleu", "numba.np.arraymath", "numba.core.typing.templates", "scipy.signal", "scipy.stats"),
-    *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "matplotlib.figure"),
-    *("torch", "torch.utils.tensorboard", "ctranslate2", "transformers.models.whisper.modeling_whisper"),
-    *("transformers.models.wav2vec2.modeling_wav2vec2", "transformers.models.mbart.modeling_mbart"),
-    *("transformers.models.speech_encoder_decoder.modeling_speech_encoder_decoder",),
-    *("espnet2.bin.asr_train", "espnet2.bin.st_train"),
-)
+LIBRARIES = """
+click distributed langcodes multiprocessing.pool pydantic.dataclasses pydantic.json_schema pydantic.type_adapter tqdm
+yaml numba.core.typing.templates numba.np.arraymath scipy.signal scipy.stats
+sacrebleu.significance sacremoses sentencepiece soundfile
+matplotlib.backends.backend_agg matplotlib.backends.backend_svg matplotlib.figure
+torch torch.utils.tensorboard ctranslate2
+transformers.models.mbart.modeling_mbart transformers.models.speech_encoder_decoder.modeling_speech_encoder_decoder
+transformers.models.wav2vec2.modeling_wav2vec2 transformers.models.whisper.modeling_whisper
+espnet2.bin.asr_train espnet2.bin.st_train
+"""
 
 
 def environment(checkout: Path | None = None) -> dict[str, str]:
@@ -172,13 +173,13 @@ def run(call: dict[str, Any], streams: list[int]) -> NoReturn:
 
 def load() -> None:
     """Import the libraries, once."""
-    if LIBRARIES[-1] in sys.modules:
+    if LIBRARIES.split()[-1] in sys.modules:
         return
     from simulst.machine.light_import import UNUSED, leave_out_unused, skip_type_checks
 
     skip_type_checks()
     leave_out_unused(keep=UNUSED)
-    for name in LIBRARIES:
+    for name in LIBRARIES.split():
         importlib.import_module(name)
     # It may be another checkout's that a program imports.
     for name in [name for name in sys.modules if name.partition(".")[0] == "simulst"]:
