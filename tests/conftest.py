@@ -1,5 +1,6 @@
 """Makes tests/fake.py and the recipes' modules importable here and in worker processes; fixtures of several tests."""
 
+import gc
 import json
 import logging
 import os
@@ -61,6 +62,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the slow files."""
     order = {name: place for place, name in enumerate(SLOW)}
     items.sort(key=lambda item: order.get(item.path.relative_to(HERE).as_posix(), len(SLOW)))
+
+
+def pytest_collection_finish() -> None:
+    """Python looks for garbage again and again, and would go through all modules and tests."""
+    gc.freeze()
 
 
 # A busy machine is no fault of what is tested.
