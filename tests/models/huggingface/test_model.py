@@ -299,17 +299,17 @@ def test_a_distilled_whisper_has_not_its_teachers_heads(folders: dict[str, Any],
     [("mbart", "joint_beam"), ("whisper", "joint_beam"), ("mbart", "ibwbs"), ("mbart", "bwbs"), ("whisper", "bwbs")],
 )
 def test_audio_beyond_the_window_slides(kind: str, search: str, folders: dict[str, Any]) -> None:
-    model: Any = load_model(folders[kind], threads=1, window=3.0)
+    model: Any = load_model(folders[kind], threads=1, window=5.0)
     policy = {"commit": {"type": "local_agreement"}, "search": {"type": search, **SEARCH}}
     stream: Any = open_stream(model, decoding(policy, ms=1000), *PAIRS[kind])
     session: HuggingFaceSession = stream.session
     sizes = []
-    for second in range(8):
+    for second in range(13):
         stream.push(noise(1, second))
         sizes.append(session._audio.size)
     stream.push(np.zeros(0, np.float32), finished=True)
-    assert max(sizes) <= 3 * 16000 and session._offset > 3 * 16000
-    assert session.length == 8 * 16000 and session.evicted > 0
+    assert max(sizes) <= 5 * 16000 and session._offset > 5 * 16000
+    assert session.length == 13 * 16000 and session.evicted > 0
 
 
 def test_a_search_from_the_memo_costs_what_it_costs_alone(
