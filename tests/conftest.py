@@ -1,5 +1,6 @@
 """Makes tests/fake.py and the recipes' modules importable here and in worker processes; fixtures of several tests."""
 
+import gc
 import json
 import logging
 import os
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,8 +18,10 @@ from hypothesis import HealthCheck, settings
 from simulst.machine.light_import import UNUSED, leave_out_unused, skip_type_checks
 
 SLOW = (
-    *(f"recipes/test_{name}.py" for name in ("mini", "whisper", "paper_a", "new_pair", "must_c")),
-    *("runs/test_places.py", "docs/test_pages.py", "training/test_machines.py", "egs/mini/test_make_mini.py"),
+    *(f"recipes/test_{name}.py" for name in ("mini", "whisper", "new_pair")),
+    *("runs/test_places.py", "models/huggingface/test_model.py", "handin/test_verify.py", "docs/test_pages.py"),
+    *("models/espnet/test_model.py", "recipes/test_must_c.py", "models/espnet/test_blockwise_search.py"),
+    *("metrics/test_comet.py", "recipes/test_paper_a.py", "egs/mini/test_make_mini.py"),
     "egs/voices/test_prepare_voices.py",
 )
 """Files whose tests take long, the slowest first: begun last, they would keep the other workers waiting."""
@@ -26,11 +30,15 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 import tracked  # noqa: E402
+import warm  # noqa: E402
 
 RECIPES = sorted({path.parent for path in tracked.files("egs/*/local/*.py")})
 PATHS = [str(path) for path in (HERE, ROOT, ROOT / "local", *RECIPES)]
 sys.path[:0] = PATHS
 os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")]).rstrip(":")
+# Hundreds of programs run from here: let the first keep what Python compiles.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # What a shell or nohup starts in the background ignores Ctrl-C, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 logging.raiseExceptions = False  # of handlers whose stream was that of an earlier test
@@ -42,10 +50,23 @@ skip_type_checks()
 leave_out_unused(keep=UNUSED)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """One warm process for all workers."""
+    if not hasattr(config, "workerinput"):
+        here = ExitStack()
+        here.enter_context(warm.listening())
+        config.add_cleanup(here.close)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the slow files."""
     order = {name: place for place, name in enumerate(SLOW)}
     items.sort(key=lambda item: order.get(item.path.relative_to(HERE).as_posix(), len(SLOW)))
+
+
+def pytest_collection_finish() -> None:
+    """Python looks for garbage again and again, and would go through all modules and tests."""
+    gc.freeze()
 
 
 # A busy machine is no fault of what is tested.
@@ -72,16 +93,22 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them."""
+def processes(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them.
+
+    A parameter is their environment.
+    """
     import waiting
 
+    environment = request.param() if hasattr(request, "param") else None
     file = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]]
     commands += [[*dask, "worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]] * 2
     started = [
-        subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path)
+        subprocess.Popen(
+            [*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path, env=environment
+        )
         for command in commands
     ]
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.signal import lfilter
 
 from simulst.audio.units import SAMPLE_RATE
 
@@ -20,6 +19,8 @@ def gap(kind: str, samples: int, rng: np.random.Generator) -> np.ndarray:
     if kind == "silence":
         return np.zeros(samples, np.float32)
     if kind == "noise":  # like a fan: low frequencies are strongest
+        from scipy.signal import lfilter  # here, as it takes a second
+
         return _at_level(lfilter([1], [1, -0.9], rng.standard_normal(samples)), NOISE)
     audio = np.zeros(samples + SAMPLE_RATE)
     for n, first in enumerate(range(0, samples, round(BEAT * SAMPLE_RATE))):

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from typing import TYPE_CHECKING
 
 import regex
-from sacremoses import MosesPunctNormalizer
 
 from simulst.languages import code_of, unit_of
+
+if TYPE_CHECKING:
+    from sacremoses import MosesPunctNormalizer
 
 PUNCTUATION = ("moses", "keep")
 
@@ -119,4 +122,6 @@ def _is_event(inside: str, before: str) -> bool:
 
 @cache
 def _moses(language: str) -> MosesPunctNormalizer:
+    from sacremoses import MosesPunctNormalizer  # here, as scoring needs none, and it takes a third of a second
+
     return MosesPunctNormalizer(language)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import socket
 import stat
 import sys
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,13 @@ def write_environment(place: Path, folder: Path, again: bool = False) -> Path:
     python = place / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    # With what is compiled already: verify.py has Python keep it in this folder.
+    wanted = "".join((folder / name).read_text() for name in REQUIREMENTS)
+    for name in re.findall(r"^([\w.-]+)==", wanted, flags=re.MULTILINE):
+        for file in (str(path.locate()) for path in metadata.files(name) or [] if path.suffix == ".pyc"):
+            kept = place / "compiled" / Path(file.replace("__pycache__/", "")).relative_to("/")
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.symlink_to(file)
     stamp_environment(place, folder)
     return place
 

@@ -88,18 +88,15 @@ def test_of_comets_own_command(tmp_path: Path) -> None:
     if not (SCORING / "comet-score").is_file():
         pytest.skip("tools/install.sh --scoring was not called")
     model = tmp_path / "model"
-    subprocess.run(
-        [SCORING / "python", "-W", "ignore", Path(__file__).with_name("tiny_comet.py"), model, "1"], check=True
-    )
-    checkpoint = model / "checkpoints" / "model.ckpt"
     files = {"s": SOURCES, "t": PREDICTIONS, "r": REFERENCES}
     for name, lines in files.items():
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    options = [argument for name in files for argument in (f"-{name}", name)] + ["--gpus", "0", "--to_json", "theirs"]
+    command = [SCORING / "python", "-W", "ignore", Path(__file__).with_name("tiny_comet.py"), model, "1", *options]
+    subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    checkpoint = model / "checkpoints" / "model.ckpt"
     run = make_run(tmp_path / "run", PREDICTIONS)
     said = simulst("score", run, "--bootstrap", 50, "--comet", checkpoint, "--sources", tmp_path / "s")
-    options = [argument for name in files for argument in (f"-{name}", name)]
-    command = [SCORING / "comet-score", *options, "--model", checkpoint, "--gpus", "0", "--to_json", "theirs"]
-    subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
     theirs = [row["COMET"] for row in json.loads((tmp_path / "theirs").read_text())["t"]]
     kept = json.loads((run / KEPT).read_text())
     assert list(kept["models"].values()) == [theirs] and len({*theirs}) > 3

@@ -1,6 +1,8 @@
-"""Make a COMET model of random weights. Runs in the environment of COMET: tiny_comet.py FOLDER SEED
+"""Make a COMET model of random weights, and run COMET's command with it. Runs in the environment of COMET.
 
-The checkpoint is FOLDER/checkpoints/model.ckpt.
+    tiny_comet.py FOLDER SEED OPTION...
+
+The checkpoint is FOLDER/checkpoints/model.ckpt. The options are those of comet-score beside --model.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import torch
 import yaml
+from comet.cli.score import score_command
 from comet.models import RegressionMetric
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import XLMRobertaConfig, XLMRobertaTokenizerFast
@@ -40,3 +43,5 @@ model = RegressionMetric(**options)
 content = {"state_dict": model.state_dict(), "hyper_parameters": options, "pytorch-lightning_version": "2.6.6"}
 torch.save(content, folder / "checkpoints" / "model.ckpt")
 (folder / "hparams.yaml").write_text(yaml.safe_dump({"class_identifier": "regression_metric", **options}))
+sys.argv = ["comet-score", *sys.argv[3:], "--model", str(folder / "checkpoints" / "model.ckpt")]
+score_command()

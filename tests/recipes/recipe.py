@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import warm
 
 EGS = Path(__file__).parents[2] / "egs"
 TINY = (
@@ -24,7 +26,9 @@ def script(name: str) -> Path:
     return EGS / f"{name}.sh" if "/" in name else EGS / name / "run.sh"
 
 
-def start(name: str, folder: Path, options: Sequence[str]) -> subprocess.Popen[str]:
+def start(
+    name: str, folder: Path, options: Sequence[str], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     """A script with everything that it writes in `folder`, in a process group of its own."""
     (folder / "sweep.yaml").write_text(SWEEP)
     command = [str(script(name)), "--data", str(folder / "data"), "--exp", str(folder / "exp"), "--jobs", "1"]
@@ -35,14 +39,14 @@ def start(name: str, folder: Path, options: Sequence[str]) -> subprocess.Popen[s
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env=environment or {**os.environ, "OMP_NUM_THREADS": "1"},
         start_new_session=True,
     )
 
 
 def run(name: str, folder: Path, options: Sequence[str]) -> str:
-    """Run it to its end; returns what it printed."""
-    process = start(name, folder, options)
-    output, _ = process.communicate(timeout=900)
+    """Run it to its end in the warm process; returns what it printed."""
+    process = start(name, folder, options, warm.environment())
+    output, _ = process.communicate()
     assert process.returncode == 0, output
     return output

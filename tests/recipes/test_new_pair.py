@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -11,6 +10,7 @@ import pages
 import pytest
 import soundfile
 import tracked
+import warm
 import yaml
 
 from make_mini import make_mini
@@ -37,11 +37,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = subprocess.run(
         ["bash", "-euxo", "pipefail", "-c", COMMANDS],
         cwd=copy,
-        env={**os.environ, "CORPUS": str(corpus), "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"},
+        env={**warm.environment(copy), "CORPUS": str(corpus)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=900,
     )
     assert run.returncode == 0, run.stdout[-5000:]
     (copy / "output").write_text(run.stdout)

@@ -16,6 +16,7 @@ import recipe
 import soundfile
 import tiny_huggingface
 import tracked
+import warm
 import yaml
 
 from simulst.log import read_log
@@ -72,7 +73,7 @@ def run(folder: Path, name: str, *options: str) -> str:
         [str(folder / recipe.script(name).relative_to(recipe.EGS.parent)), "--jobs", "1", *options],
         capture_output=True,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env=warm.environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

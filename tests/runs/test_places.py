@@ -12,6 +12,7 @@ from pathlib import Path
 import dask
 import pytest
 import waiting
+import warm
 import yaml
 from dask.distributed import Client
 from run_commands import COUNT, command, options, sentence, simulst, timeless, told
@@ -58,6 +59,7 @@ def test_scheduler(data: Path, scheduler: str) -> None:
     assert status == 1 and "the fake has no language 'sw'" in error
 
 
+@pytest.mark.parametrize("processes", [warm.environment], indirect=True, ids=["warm"])
 def test_workers_in_another_folder_find_what_a_policy_reads(
     data: Path, processes: tuple[str, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

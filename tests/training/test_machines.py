@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+import warm
 import yaml
 
 from simulst.data.datadir import write_data_dir
@@ -69,7 +70,8 @@ def test_two_processes_train_as_one_with_twice_their_batch(
     training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ESPnet's batch is that of all processes together: of the same 4 utterances each of the two holds 2."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name, value in warm.environment().items():
+        monkeypatch.setenv(name, value)
     # There is no second machine here: instead of ssh, a shell at home does what the remote one would be told.
     (tmp_path / "bin").mkdir()
     executable(tmp_path / "bin/ssh", '#!/bin/sh\nshift\nexec sh -c "$*"\n')

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +122,14 @@ def test_bad_commands(tmp_path: Path) -> None:
 
 
 def test_a_late_answer_is_not_taken_for_the_next(tmp_path: Path) -> None:
-    code = 'while read line; do if [ "$line" = slow ]; then sleep 0.6; fi; echo "$line"; done'
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    code = f'while read line; do if [ "$line" = slow ]; then cat {gate}; fi; echo "$line"; done'
     asked = command(tmp_path, code, timeout=0.3)
     with pytest.raises(SimulstError, match="no translation within"):
         asked.ask("slow")
+    with suppress(OSError):  # nobody waits there any more
+        os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
     asked._timeout = 300.0  # on a busy machine, a program may take long to start
     assert asked.ask("quick") == "quick"
 

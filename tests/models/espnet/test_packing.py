@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 import tiny_espnet
+import warm
 from click.testing import CliRunner
 
 from simulst.audio.units import SAMPLE_RATE
@@ -41,7 +42,7 @@ def pack(cwd: Path, out: Path, *options: str, experiment: str = "exp/st") -> Non
     """ESPnet's program, run in `cwd`."""
     command = [sys.executable, "-m", "espnet2.bin.pack", "st", "--outpath", str(out)]
     command += ["--st_train_config", f"{experiment}/config.yaml", "--st_model_file", f"{experiment}/valid.acc.ave.pth"]
-    subprocess.run([*command, *options], cwd=cwd, check=True, capture_output=True)
+    subprocess.run([*command, *options], cwd=cwd, check=True, capture_output=True, env=warm.environment())
 
 
 @pytest.fixture(scope="module")

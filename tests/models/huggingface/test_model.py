@@ -102,7 +102,7 @@ def run(model: HuggingFace, policy: dict[str, Any], samples: np.ndarray, cut: in
 )
 def test_policies(model: HuggingFace, policy: dict[str, Any]) -> None:
     """Each works, whatever the pieces, and two streams on one model do not see each other."""
-    samples = noise(1.9)
+    samples = noise(1.4)
     alone = run(model, policy, samples, 16000)
     assert alone
     other = open_stream(model, decoding(policy), *pair_of(model))

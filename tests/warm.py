@@ -1,0 +1,192 @@
+"""A process that has imported what the stages of recipes import, and forks for each of their programs.
+
+Imports of torch, transformers and ESPnet take most of the time of a small stage. A program runs here in a process of
+its own, with its own arguments, folder, environment and streams, and imports simulst itself. What differs from a new
+Python: the libraries are there already, each runs one thread, and all programs have the same seed of hashes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import random
+import runpy
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+HERE = Path(__file__).parent
+ADDRESS = "WARM_PROCESS"  # where it listens, in the environment of all tests
+LIBRARIES = """
+click distributed langcodes multiprocessing.pool pydantic.dataclasses pydantic.json_schema pydantic.type_adapter tqdm
+yaml numba.core.typing.templates numba.np.arraymath scipy.signal scipy.stats
+sacrebleu.significance sacremoses sentencepiece soundfile
+matplotlib.backends.backend_agg matplotlib.backends.backend_svg matplotlib.figure
+torch torch.utils.tensorboard ctranslate2
+transformers.models.mbart.modeling_mbart transformers.models.speech_encoder_decoder.modeling_speech_encoder_decoder
+transformers.models.wav2vec2.modeling_wav2vec2 transformers.models.whisper.modeling_whisper
+espnet2.bin.asr_train espnet2.bin.st_train
+"""
+
+
+def environment(checkout: Path | None = None) -> dict[str, str]:
+    """The environment with which programs in Python run in the warm process. checkout: another one's modules."""
+    modules = os.environ.get("PYTHONPATH", "") if checkout is None else str(checkout)
+    path = os.pathsep.join([str(HERE / "warm_start"), modules])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "WARM": os.environ[ADDRESS]}
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    """The warm process; it ends with this one at the latest. It imports nothing before it is first needed."""
+    folder = Path(tempfile.mkdtemp(prefix="warm"))
+    os.environ[ADDRESS] = str(folder / "socket")
+    command = [sys.executable, str(Path(__file__)), os.environ[ADDRESS]]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    process.stdout.readline()  # it listens
+    try:
+        yield
+    finally:
+        process.stdin.close()
+        process.wait()
+        shutil.rmtree(folder)
+
+
+def serve(address: str) -> None:
+    """Fork for each connection, until stdin is closed."""
+    poll = select.poll()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        print(flush=True)
+        running: dict[int, tuple[int, socket.socket]] = {}  # by the file that tells of the end
+        for file in (sys.stdin, listener):
+            poll.register(file, select.POLLIN)
+        while True:
+            for ready, _ in poll.poll():
+                if ready == sys.stdin.fileno():
+                    return
+                if ready == listener.fileno():
+                    connection, _ = listener.accept()
+                    load()
+                    try:
+                        program = start(connection)
+                    except EOFError:
+                        connection.close()
+                        continue
+                    end = os.pidfd_open(program)
+                    running[end] = program, connection
+                    poll.register(connection, select.POLLIN)
+                    poll.register(end, select.POLLIN)
+                elif ready in running:
+                    program, connection = running.pop(ready)
+                    status = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
+                    poll.unregister(ready)
+                    os.close(ready)
+                    with suppress(KeyError):
+                        poll.unregister(connection)
+                    with connection, suppress(BrokenPipeError):
+                        connection.sendall(status.to_bytes(2, "big", signed=True))
+                else:  # a signal, or the end of the process that waits
+                    found = [(program, one) for program, one in running.values() if one.fileno() == ready]
+                    for program, connection in found:
+                        number = connection.recv(1)
+                        os.kill(program, number[0] if number else signal.SIGKILL)
+                        if not number:
+                            poll.unregister(connection)
+
+
+def start(connection: socket.socket) -> int:
+    """Fork for the program that is asked for. Returns its process. Raises EOFError: who asked has ended."""
+    size, streams, _, _ = socket.recv_fds(connection, 8, 3)
+    with connection.makefile("rb") as file:
+        message = file.read(int.from_bytes(size, "big"))
+    if not message or len(message) < int.from_bytes(size, "big"):
+        raise EOFError
+    process = os.fork()
+    if process == 0:
+        run(json.loads(message), streams)
+    for stream in streams:
+        os.close(stream)
+    return process
+
+
+def run(call: dict[str, Any], streams: list[int]) -> NoReturn:
+    """Be the program, and end as Python does."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # a connection of another must end with its process
+    os.chdir(call["folder"])
+    os.environ.clear()
+    os.environ.update(call["environment"])
+    sys.stdout.reconfigure(write_through=bool(os.environ.get("PYTHONUNBUFFERED")))  # type: ignore[attr-defined]
+    random.seed()
+    first, *arguments = call["program"]
+    status: Any = 0
+    try:
+        if first == "-m":
+            first, *arguments = arguments
+            sys.path[:] = [os.getcwd(), *call["path"]]
+            sys.argv[:] = [first, *arguments]
+            runpy.run_module(first, run_name="__main__", alter_sys=True)
+        else:
+            sys.path[:] = [str(Path(first).resolve().parent), *call["path"]]
+            sys.argv[:] = [first, *arguments]
+            runpy.run_path(first, run_name="__main__")
+    except SystemExit as error:
+        status = error.code or 0
+        if not isinstance(status, int):
+            print(status, file=sys.stderr)
+            status = 1
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(status & 0xFF)
+
+
+def load() -> None:
+    """Import the libraries, once."""
+    if LIBRARIES.split()[-1] in sys.modules:
+        return
+    from simulst.machine.light_import import UNUSED, leave_out_unused, skip_type_checks
+
+    skip_type_checks()
+    leave_out_unused(keep=UNUSED)
+    for name in LIBRARIES.split():
+        importlib.import_module(name)
+    # It may be another checkout's that a program imports.
+    for name in [name for name in sys.modules if name.partition(".")[0] == "simulst"]:
+        del sys.modules[name]
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,34 @@
+"""Python imports this module before a program, where tests/warm.py asks for it, and the warm process runs the program.
+
+This process waits for its end, passes signals on, and ends in the same way.
+"""
+
+import os
+import sys
+
+
+def hand_over(address: str, program: list[str]) -> None:
+    """Let the warm process run a program. Does not return."""
+    import json
+    import signal
+    import socket
+
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address)
+    call = {"program": program, "folder": os.getcwd(), "environment": dict(os.environ), "path": sys.path}
+    message = json.dumps(call).encode()
+    socket.send_fds(connection, [len(message).to_bytes(8, "big")], [0, 1, 2])
+    connection.sendall(message)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
+    status = int.from_bytes(connection.recv(2), "big", signed=True)
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+# Of a program without options of Python's own.
+_, *rest = sys.orig_argv
+if "WARM" in os.environ and rest and (rest[0] == "-m" or not rest[0].startswith("-")):
+    hand_over(os.environ["WARM"], rest)
