@@ -180,11 +180,11 @@ def section_parts(section: Section, picture: str, notes: str = "") -> list[str]:
     if section.text:
         parts.append(f"```\n{section.text}\n```")
     parts.append(f"Made by:\n\n```sh\n{section.command}\n```")
-    parts.append(_decoded(section))
+    parts.append(decoded(section))
     return [part for part in parts if part]
 
 
-def _decoded(section: Section) -> str:
+def decoded(section: Section) -> str:
     """When, by which commit and where the runs were decoded (or their page was published), as far as it is known."""
     dates = sorted({run.date for run in section.runs if run.date})
     commits = list(dict.fromkeys(run.commit[:12] for run in section.runs if run.commit))
