@@ -59,7 +59,9 @@ score_split() { score "$1" "$(runs_of "$1" "$2")"; }
 write_split() {
     local more=(--title "$(title_of "$1" "$2")")
     say_more "$1" "$2"
-    write_results "$(section_of "$1" "$2")" "$(runs_of "$1" "$2")" "${more[@]}"
+    local section=$(section_of "$1" "$2") runs=$(runs_of "$1" "$2")
+    write_results "$section" "$runs" "${more[@]}"
+    simulst report "$runs" "$exp/results/$section.json" --out "$exp/results/$section.html"
 }
 
 stage_decode() { for_each_split decode_split; }

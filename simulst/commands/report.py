@@ -67,11 +67,15 @@ def table(runs: tuple[Path, ...]) -> None:
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option("--out", required=True, type=PATH, help="File to write (HTML); one that is there is replaced.")
-@click.option("--run", default="", help="Run whose utterances are shown [default: the online run of highest BLEU].")
+@click.option(
+    "--run",
+    default="",
+    help="Run whose utterances are shown [default: the fastest whose interval reaches the highest BLEU].",
+)
 @click.option(
     "--utterances",
     "count",
-    default=3,
+    default=2,
     show_default=True,
     type=click.IntRange(0),
     help="How many of the best, worst and most delayed utterances are shown.",

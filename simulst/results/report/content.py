@@ -159,7 +159,7 @@ def _part_of_runs(folders: Sequence[Path], named: tuple[Path, Section] | None, s
     runs = load_runs(found)
     check_same_data(runs)
     warn_of_slow(runs)
-    section = collect(Sources(tuple(folders)), ", ".join(map(str, folders)), "")
+    section = collect(Sources(tuple(folders)), ", ".join(folder.resolve().name for folder in folders), "")
     if named is not None:
         file, section = named
         if {run.name for run in section.runs} != {run.name for run in runs}:

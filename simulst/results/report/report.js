@@ -536,7 +536,7 @@ function decisions(utterance, seek) {
       found.append(element("span", { class: "agreed" }, best.slice(0, one.agreed)), element("span", { class: "open" }, best.slice(one.agreed)));
       for (const text of earlier) found.append(element("span", { class: "other" }, `step before: ${text.trim() || "(nothing)"}`));
     }
-    const stop = one.final ? "end of the source" : one.stop === null ? "not asked" : one.stop ? `ended the search: ${one.why || "no reason told"}` : one.why ? `went on: ${one.why}` : "went on to the end";
+    const stop = one.final ? "end of the source" : one.stop === null ? "not asked" : one.stop ? `ended the search${one.why ? `: ${one.why}` : ""}` : one.why ? `went on: ${one.why}` : "the model ended the text";
     return element(
       "tr",
       { onclick: () => seek(one.at_ms) },

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from tqdm import tqdm
 
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
@@ -26,7 +29,7 @@ class Shown:
         BLEU.
     """
 
-    count: int = 3
+    count: int = 2
     names: tuple[str, ...] = ()
     run: str = ""
 
@@ -97,11 +100,10 @@ def show_utterances(runs: Sequence[ScoredRun], shown: Shown) -> tuple[Utterances
     texts = {} if offline is None else {_name(i): i.prediction for i in read_run_log(offline.folder, unit)}
     traces = open_traces(run.folder, config)
     quality = dict(zip(map(_name, log), _qualities(log), strict=True))
+    chosen = {name: instance for instance in log if (name := _name(instance)) in kinds}
     found = []
-    for instance in log:
-        if (name := _name(instance)) in kinds:
-            trace = traces.of(instance)
-            found.append(_utterance(instance, unit, kinds[name], quality[name], texts.get(name), trace))
+    for name, instance in tqdm(chosen.items(), desc="utterances to show", unit="utt", disable=not traces.model):
+        found.append(_utterance(instance, unit, kinds[name], quality[name], texts.get(name), traces.of(instance)))
     note = f"{traces.note} " if traces.note else ""
     if offline is None:
         note += "There is no offline run to compare with."
@@ -115,7 +117,10 @@ def _run_of(runs: Sequence[ScoredRun], name: str) -> ScoredRun | None:
             raise SimulstError(f"--run {name}: there is no such run; name one of {', '.join(r.name for r in runs)}.")
         return named
     online = [run for run in runs if not run.offline]
-    return max(online, key=lambda run: run.scores.get("BLEU") or 0.0, default=None)
+    best = max((run.scores.get("BLEU") or 0.0 for run in online), default=0.0)
+    good = [run for run in online if (run.scores.get("BLEU_high") or run.scores.get("BLEU") or 0.0) >= best]
+    lag = "LongYAAL" if any("recordings" in run.scores for run in online) else "LAAL"
+    return min(good, key=lambda run: run.scores.get(lag) or math.inf, default=None)
 
 
 def _name(instance: Instance) -> str:
