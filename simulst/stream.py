@@ -352,8 +352,8 @@ class Stream(Pushed):
         """Tell whoever watches. known: how many tokens were committed before the step."""
         if self.watch is None:
             return
-        stop, text = self._stopping, self._words.plain
-        asked = isinstance(stop, Watched) and not final
+        text = self._words.plain
+        asked = self._stopping if isinstance(self._stopping, Watched) and not final else None
         self.watch(
             Step(
                 self.begin_ms + self._position(),
@@ -361,8 +361,8 @@ class Stream(Pushed):
                 text(stable),
                 text(self._committed[:known]),
                 text(self._committed),
-                stop.ended if asked else None,
-                stop.why() if asked else "",
+                asked.ended if asked else None,
+                asked.why() if asked else "",
                 final,
             )
         )

@@ -527,14 +527,15 @@ function timeline(utterance, seek) {
 function decisions(utterance, seek) {
   const rows = utterance.decisions.map((one) => {
     const last = one.beams[one.beams.length - 1] || [];
-    const earlier = one.beams.slice(0, -1).flatMap((beam) => beam.slice(0, 1));
+    const others = last.slice(1).map((text) => `or: ${text.trim()}`);
+    for (const text of one.beams.slice(0, -1).flat()) others.push(`step before: ${text.trim() || "(nothing)"}`);
     const best = last.length ? last[0] : "";
     const found = element("td", {});
     if (one.final) found.append(element("span", { class: "agreed" }, best.trim() || "(nothing more)"));
     else if (!best.trim()) found.append(element("span", { class: "open" }, "(nothing new)"));
     else {
       found.append(element("span", { class: "agreed" }, best.slice(0, one.agreed)), element("span", { class: "open" }, best.slice(one.agreed)));
-      for (const text of earlier) found.append(element("span", { class: "other" }, `step before: ${text.trim() || "(nothing)"}`));
+      found.append(...others.map((text) => element("span", { class: "other" }, text)));
     }
     const stop = one.final ? "end of the source" : one.stop === null ? "not asked" : one.stop ? `ended the search${one.why ? `: ${one.why}` : ""}` : one.why ? `went on: ${one.why}` : "the model ended the text";
     return element(

@@ -22,6 +22,7 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError, sentence_of
 from simulst.log.instance import Instance
 from simulst.models import digest_of_part, digest_of_weights
+from simulst.policy.commit import SharedPrefix
 from simulst.runs import RunConfig, instance_of, model_of
 from simulst.runs.folder import audio_digest
 from simulst.session import Model
@@ -113,7 +114,9 @@ class Traces:
             last = completed_by([emission.text for emission in stream.emissions], stream.unit)
             firsts = [0, *(number + 1 for number in last[:-1])]
             spoken = tuple((times[min(a, b)][0], times[b][1]) for a, b in zip(firsts, last, strict=True))
-        return Trace(tuple(map(_decision, steps)), spoken, heard.audio, heard.loudness)
+        all_count = isinstance(decoding.commit, SharedPrefix)
+        decided = tuple(_decision(step, all_count) for step in steps)
+        return Trace(decided, spoken, heard.audio, heard.loudness)
 
 
 def open_traces(folder: Path, config: RunConfig) -> Traces:
@@ -153,9 +156,12 @@ def _utterance_of(instance: Instance) -> Utterance:
     return utterance
 
 
-def _decision(step: Step) -> Decision:
+def _decision(step: Step, all_count: bool) -> Decision:
+    """all_count: whether COMMIT looks at all hypotheses of a beam, not only at the best one."""
     before = step.before
-    beams = tuple(tuple(dict.fromkeys(_after(before, text) for text in beam)) for beam in step.beams)
+    beams = tuple(
+        tuple(dict.fromkeys(_after(before, text) for text in (beam if all_count else beam[:1]))) for beam in step.beams
+    )
     return Decision(
         round(step.read_ms, 1),
         step.final,
