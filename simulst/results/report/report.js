@@ -645,7 +645,8 @@ function show(number) {
   $("utterance").replaceChildren();
   if (utterances && utterances.shown.length) {
     showLists();
-    showUtterance(utterances.shown.find((one) => one.kinds.includes("Most delayed")) || utterances.shown[0]);
+    const first = ["Asked for", "Most delayed"].map((kind) => utterances.shown.find((one) => one.kinds.includes(kind)));
+    showUtterance(first.find((one) => one) || utterances.shown[0]);
   }
   $("findings").hidden = !part.findings.length;
   showFindings();
