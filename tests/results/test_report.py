@@ -178,6 +178,16 @@ def test_audio_or_words_that_are_others_are_told(decoded: Path) -> None:
         assert said in found.notes[0] and not found.audio
 
 
+def test_runs_without_logs_have_all_but_texts(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        place = write_run(tmp_path, name, references(5))
+        score_run(place, "de", bootstrap=0)
+        (place / "instances.log").unlink()
+    part = part_of(tmp_path)
+    assert len(part.points) == 2 and part.tests == () and part.utterances is None
+    assert "no such log" in part.tests_note and part.utterances_note.startswith("one has no instances.log")
+
+
 def test_results_alone() -> None:
     """All but what needs texts: each file is one part of the page."""
     files = sorted(COMMITTED.glob("*.json"))

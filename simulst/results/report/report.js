@@ -547,7 +547,7 @@ function decisions(utterance, seek) {
       element("td", {}, one.new.trim() || "–"),
     );
   });
-  const names = ["Read", "STOP", "Found; in bold what COMMIT takes as final", "Committed"];
+  const names = ["Read", "STOP", "Found; in bold what COMMIT finds stable", "Committed"];
   const table = element(
     "details",
     { open: "" },

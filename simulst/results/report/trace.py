@@ -124,7 +124,9 @@ def open_traces(folder: Path, config: RunConfig) -> Traces:
     task = config.task
     if config.context:
         return Traces(config, note="The run was told of its recordings by --context, which its folder has not.")
-    if not task.model or (":" not in task.model and not Path(task.model).exists()):
+    if not task.model:
+        return Traces(config, note="The run does not name its model, so no decisions are shown.")
+    if ":" not in task.model and not Path(task.model).exists():
         return Traces(config, note=f"The run's model {task.model} is not here, so no decisions are shown.")
     try:
         wrong = _changed(config)
