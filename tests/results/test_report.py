@@ -315,3 +315,13 @@ def test_several_test_sets_on_one_page(tmp_path: Path, opened: Any) -> None:
 def test_data_of_a_page_is_what_the_module_says(made: Path) -> None:
     data = json.loads(re.search(r'id="data">(.*?)</script>', made.read_text(), re.DOTALL)[1])  # type: ignore[index]
     assert set(data["parts"][0]) == set(Part.__dataclass_fields__)
+
+
+def test_many_rows_are_tested_against_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, wrong in (("a", 0.6), ("b", 0.1), ("c", 0.3)):
+        score_run(write_run(tmp_path, name, references(12), wrong), "de", bootstrap=0)
+    monkeypatch.setattr("simulst.results.report.content.EACH_WITH_EACH", 2)
+    monkeypatch.setattr("simulst.results.report.content.BEST", 2)
+    part = part_of(tmp_path)
+    assert [part.points[row].name for row in part.tests[0].rows] == ["b", "c"]
+    assert "all are compared with the 2 of highest BLEU only" in part.tests_note

@@ -34,9 +34,9 @@ from simulst.runs import read_run_config, read_run_log
 
 logger = logging.getLogger(__name__)
 
-EACH_WITH_EACH = 40  # runs of which each is compared with each; of more, only with the best
-BEST = 10
-EXCHANGES = 2000  # of each test
+EACH_WITH_EACH = 30  # runs of which each is compared with each; of more, only with the best, which takes less time
+BEST = 5
+EXCHANGES = 10_000  # of each test; fewer can't make p so small that it passes the correction for a hundred rows
 LAGS = tuple(name + end for name in (*METRICS, *LONG_METRICS) for end in ("", "_CA"))
 
 
