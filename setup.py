@@ -10,6 +10,7 @@ setup(
     package_data={"simulst.serve": ["page/*"]},
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["simulst", "simulst.*"]),
+    package_data={"simulst.results.report": ["report.html", "report.js"]},
     install_requires=[
         "av",
         "click",

@@ -11,6 +11,7 @@ common_options() { # declared after a script's own, as --help shows them in this
     option jobs count "$(env -u OMP_NUM_THREADS nproc)" "processes that decode, one for each core" where # that variable is about threads
     option scheduler text "" "address of a running Dask scheduler to decode on instead" more where
     option slurm flag false "decode in --jobs jobs of a Slurm cluster" more where
+    option utterances count 2 "best, worst and most delayed utterances in reports; they are decoded again" more where
     option force flag false "run complete stages again" where
 }
 
@@ -59,7 +60,9 @@ score_split() { score "$1" "$(runs_of "$1" "$2")"; }
 write_split() {
     local more=(--title "$(title_of "$1" "$2")")
     say_more "$1" "$2"
-    write_results "$(section_of "$1" "$2")" "$(runs_of "$1" "$2")" "${more[@]}"
+    local section=$(section_of "$1" "$2") runs=$(runs_of "$1" "$2")
+    write_results "$section" "$runs" "${more[@]}"
+    simulst report "$runs" "$exp/results/$section.json" --utterances "$utterances" --out "$exp/results/$section.html"
 }
 
 stage_decode() { for_each_split decode_split; }

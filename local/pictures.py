@@ -1,66 +1,98 @@
-"""Pictures of the page of `simulst serve` for the docs, from a real run: docs/serve-*.png.
+"""Pictures in the pages of docs/, taken of real runs in Chromium (Debian's package).
 
-    python local/pictures.py --model egs/mini/exp/en-de/st --source-lang en --target-lang de RECORDING
-
-It needs Chromium, and plays the recording twice, once for each size of window.
+python local/pictures.py serve --model egs/mini/exp/en-de/st --source-lang en --target-lang de RECORDING
+python local/pictures.py report RUNS... [--run NAME] [--utterance NAME]
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import shutil
+import io
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-SIZES = {"desktop": ({"width": 1180, "height": 760}, "light"), "phone": ({"width": 390, "height": 780}, "dark")}
+import click
 
-
-async def shoot(address: str, out: Path, seconds: float) -> None:
-    """Play the first recording of a server's page until so many seconds of it are translated, and take pictures."""
-    from playwright.async_api import async_playwright
-
-    chromium = shutil.which("chromium")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, (size, colours) in SIZES.items():
-            page = await browser.new_page(viewport=size, color_scheme=colours)  # type: ignore[arg-type]
-            await page.goto(address)
-            await page.wait_for_selector("body[data-ready]")
-            await page.select_option("#source", "0")
-            await page.click("#start")
-            await page.mouse.move(0, 0)
-            await page.wait_for_timeout(1000 * seconds)
-            await page.locator("#text .unstable:not(:empty)").wait_for(timeout=120_000)
-            if name == "desktop":
-                await page.locator(".word").nth(-4).hover()
-            await page.screenshot(path=out / f"serve-{name}.png")
-            await page.close()
-        await browser.close()
+DOCS = Path(__file__).parents[1] / "docs"
+CHROMIUM = "/usr/bin/chromium"
+COLOURS = 128  # of a picture, which keeps it small
+LONGEST = 120_000  # ms that a page may take
+SIZES = {"desktop": (1180, 760, "light"), "phone": (390, 780, "dark")}  # of the page of simulst serve
 
 
+@contextmanager
+def page_at(address: str, width: int, height: int, colours: str = "light") -> Iterator[Any]:
+    """An open page."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        look: Any = {"viewport": {"width": width, "height": height}, "color_scheme": colours}
+        page = browser.new_page(**look)
+        page.set_default_timeout(LONGEST)
+        page.goto(address)
+        yield page
+        browser.close()
+
+
+def save(picture: bytes, name: str) -> None:
+    """Write a PNG with few colours."""
+    from PIL import Image
+
+    out = DOCS / name
+    Image.open(io.BytesIO(picture)).convert("RGB").quantize(COLOURS).save(out, optimize=True)
+    click.echo(f"wrote {out} ({out.stat().st_size / 1000:.0f} kB)")
+
+
+@click.group(help=__doc__)
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("recording", type=Path)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--source-lang", required=True)
-    parser.add_argument("--target-lang", required=True)
-    parser.add_argument("--seconds", type=float, default=25)
-    parser.add_argument("--out", type=Path, default=Path("docs"))
-    given = parser.parse_args()
+    """Take pictures of pages."""
+
+
+@main.command("serve", context_settings={"ignore_unknown_options": True})
+@click.argument("recording", type=click.Path(path_type=Path, exists=True))
+@click.option("--seconds", default=25.0, show_default=True, help="How long the recording plays.")
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def serve(recording: Path, seconds: float, options: Sequence[str]) -> None:
+    """Take docs/serve-*.png while a recording plays. OPTIONS are those of simulst serve."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / given.recording.name).symlink_to(given.recording.resolve())
-        command = [sys.executable, "-m", "simulst", "serve", "--model", given.model, "--port", "0"]
-        command += ["--source-lang", given.source_lang, "--target-lang", given.target_lang, "--recordings", folder]
+        (Path(folder) / recording.name).symlink_to(recording.resolve())
+        command = [sys.executable, "-m", "simulst", "serve", "--port", "0", "--recordings", folder, *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout is not None
                 address = server.stdout.readline().split()[0]
-                asyncio.run(shoot(address, given.out, given.seconds))
+                for name, look in SIZES.items():
+                    with page_at(address, *look) as page:
+                        page.wait_for_selector("body[data-ready]")
+                        page.select_option("#source", "0")
+                        page.click("#start")
+                        page.mouse.move(0, 0)
+                        page.wait_for_timeout(1000 * seconds)
+                        page.locator("#text .unstable:not(:empty)").wait_for()
+                        if name == "desktop":
+                            page.locator(".word").nth(-4).hover()
+                        save(page.screenshot(), f"serve-{name}.png")
             finally:
                 server.terminate()
+
+
+@main.command("report", context_settings={"ignore_unknown_options": True})
+@click.argument("runs", nargs=-1, required=True, type=click.UNPROCESSED)
+def report(runs: Sequence[str]) -> None:
+    """Take docs/report.png, an utterance of a report. RUNS and options are those of simulst report.
+
+    Call it from where the runs were decoded.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
+        subprocess.run([sys.executable, "-m", "simulst", "report", *runs, "--out", str(file)], check=True)
+        with page_at(file.as_uri(), 1100, 800) as page:
+            save(page.locator("#utterances").screenshot(), "report.png")
 
 
 if __name__ == "__main__":

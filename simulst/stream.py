@@ -16,7 +16,7 @@ import itertools
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -30,6 +30,7 @@ from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.policy.context import Context
 from simulst.policy.late import Pace
+from simulst.policy.stop import Stopping, Watched
 from simulst.search import SearchOptions
 from simulst.search.calls import Steps, run_alone
 from simulst.session import Session
@@ -58,6 +59,28 @@ class Emission:
     text: str
     delay_ms: float
     elapsed_ms: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a decoding step found and decided, for whoever watches a stream. All texts are of the utterance's beginning.
+
+    read_ms: ms of source that had been read, of the whole stream.
+    beams: the beams that COMMIT looked at, latest last: the texts of their hypotheses, best first.
+    stable: what COMMIT found stable.
+    before, after: what was committed before the step and after it.
+    stopped: whether STOP ended the search; None: it was not asked. why: see `Stopping.why`.
+    final: whether it is the step at the end of the source, where all is committed.
+    """
+
+    read_ms: float
+    beams: tuple[tuple[str, ...], ...]
+    stable: str
+    before: str
+    after: str
+    stopped: bool | None = None
+    why: str = ""
+    final: bool = False
 
 
 class Pushed(ABC):
@@ -143,6 +166,7 @@ class Stream(Pushed):
     begin_ms: where this part begins in the whole stream.
     load_model: loads other models, for the policies that need one.
     timed: whether `spoken_ms` is asked for once the stream has ended. Finding these times is not part of its lag.
+    watch: is called after each decoding step. None: nobody watches.
 
     Raises SimulstError: the configuration needs something that the model does not have; a policy can't be opened.
     """
@@ -158,6 +182,7 @@ class Stream(Pushed):
     begin_ms: float = 0.0
     load_model: Callable[..., Any] | None = None
     timed: bool = False
+    watch: Callable[[Step], None] | None = None
 
     def __post_init__(self) -> None:
         self.meter = self.session.meter
@@ -184,7 +209,9 @@ class Stream(Pushed):
             load_model=self.load_model,
         )
         self._reading = self.decoding.read.open(context)
-        self._stopping = self.decoding.stop.open(context)
+        self._stopping: Stopping = self.decoding.stop.open(context)
+        if self.watch is not None:
+            self._stopping = Watched(self._stopping)
         self._best: Tokens = ()  # the best hypothesis of the last step
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)
@@ -291,6 +318,8 @@ class Stream(Pushed):
         if self.session.available == self._available:
             return  # the model would repeat its last result, and COMMIT would count that as agreement
         self._available = self.session.available
+        if isinstance(self._stopping, Watched):
+            self._stopping.forget()
         found = yield from self.session.find_steps(self._committed, self._search, self._stopping)
         commit, known = self.decoding.commit, len(self._committed)
         self._best = without_end(found.best) or self._committed
@@ -304,16 +333,39 @@ class Stream(Pushed):
         self._committed += self._stopping.first(commit.release(new, self._words))
         self._make_room()
         self._write()
+        self._tell(self._beams, kept, known)
 
     def _finish(self) -> Steps[None]:
         """Search to the end of the sentence. Commit and write all of it."""
+        known, beams = len(self._committed), list[Beam]()
         if self._position() >= LEAST_MS or self._committed:
             found = yield from self.session.find_steps(self._committed, self._search, None)
             self._check_kept(found.best)
             self._committed = max(found.best, self._committed, key=len)
+            beams = [found.beam]
         self._best = self._committed
         self._write(final=True)
+        self._tell(beams, self._committed, known, final=True)
         self._ends += self._end_times()
+
+    def _tell(self, beams: Sequence[Beam], stable: Tokens, known: int, final: bool = False) -> None:
+        """Tell whoever watches. known: how many tokens were committed before the step."""
+        if self.watch is None:
+            return
+        text = self._words.plain
+        asked = self._stopping if isinstance(self._stopping, Watched) and not final else None
+        self.watch(
+            Step(
+                self.begin_ms + self._position(),
+                tuple(tuple(text(without_end(found.tokens)) for found in beam) for beam in beams),
+                text(stable),
+                text(self._committed[:known]),
+                text(self._committed),
+                asked.ended if asked else None,
+                asked.why() if asked else "",
+                final,
+            )
+        )
 
     def _end_times(self) -> list[float]:
         """Of the committed tokens in the window, if they are asked for: seconds."""

@@ -22,7 +22,8 @@ from simulst.policy.read import Block, Chunk, Offline, Read, Reading, Schedule, 
 from simulst.policy.segment import Pause, Whole
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
 from simulst.search import BeamSearch, JointBeamSearch
-from simulst.stream import Stream
+from simulst.stream import Step, Stream
+from simulst.words import CUT
 
 PLAIN_COMMITS = st.one_of(
     st.just(All()),
@@ -953,3 +954,37 @@ def test_listening_takes_time(clock: SimpleNamespace, monkeypatch: pytest.Monkey
     assert stream.reads == [1100]
     assert stream.meter.seconds == pytest.approx(0.1)
     assert stream.emissions[0].elapsed_ms == pytest.approx(1200)
+
+
+@settings(max_examples=30)
+@given(DECODINGS, MODELS, st.integers(0, 40))
+def test_who_watches_sees_each_step_and_changes_nothing(decoding: Decoding, model: FakeModel, tenths: int) -> None:
+    unit, steps = unit_of(model), list[Step]()
+    streams = [Stream(model.session(), decoding, unit, watch=watch) for watch in (None, steps.append)]
+    for stream in streams:
+        stream.push(audio(100 * tenths), finished=True)
+    unseen, seen = streams
+    assert [(e.text, e.delay_ms) for e in seen.emissions] == [(e.text, e.delay_ms) for e in unseen.emissions]
+    assert (seen.reads, seen.writes) == (unseen.reads, unseen.writes)
+    assert [step.read_ms for step in steps[:-1]] == sorted(step.read_ms for step in steps[:-1])
+    assert {step.read_ms for step in steps} == set(seen.reads)
+    assert [step.before for step in steps] == ["", *(step.after for step in steps[:-1])]
+    assert [step.final for step in steps] == [False] * (len(steps) - 1) + [True]
+    for step in steps[:-1]:
+        assert 1 <= len(step.beams) <= decoding.commit.window
+        assert step.stopped is not None or not step.why
+        stable, found = (text.rstrip(CUT) for text in (step.stable, step.beams[-1][0] if step.beams[-1] else ""))
+        assert stable.startswith(found) or found.startswith(stable)
+
+
+def test_why_a_step_ended_and_what_two_steps_agreed_on() -> None:
+    steps = list[Step]()
+    beams = [[[0, 1, 2, 3]], [[0, 1, 2, 6]], [[0, 1, 2, 6]]]
+    stop, commit = MaxTokens(3), LocalAgreement(2)
+    stream = Stream(ScriptedSession(beams), decoding(commit, stop=stop), watch=steps.append)
+    stream.push(audio(2500), finished=True)
+    first, second, last = steps
+    assert (first.beams, first.stable, first.after) == ((("the cat",),), "", "")
+    assert (first.stopped, first.why) == (True, "3 new tokens, most 3")
+    assert (second.beams, second.stable, second.after) == ((("the cat",), ("the cat",)), "the cat", "the cat")
+    assert (last.final, last.stopped, last.why, last.before) == (True, None, "", "the cat")

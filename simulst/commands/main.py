@@ -31,6 +31,7 @@ SECTIONS = {
         score.runs,
         report.table,
         report.plot,
+        report.report,
         report.choose,
         report.findings,
         results.results,

@@ -1,4 +1,4 @@
-"""`simulst table`, `plot`, `choose` and `findings`: compare finished runs."""
+"""`simulst table`, `plot`, `report`, `choose` and `findings`: compare finished runs."""
 
 from __future__ import annotations
 
@@ -62,6 +62,38 @@ def table(runs: tuple[Path, ...]) -> None:
     from simulst.report.table import find_runs, runs_table
 
     click.echo(runs_table(find_runs(runs)))
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.option("--out", required=True, type=PATH, help="File to write (HTML); one that is there is replaced.")
+@click.option(
+    "--run",
+    default="",
+    help="Run whose utterances are shown [default: the fastest whose interval reaches the highest BLEU].",
+)
+@click.option(
+    "--utterances",
+    "count",
+    default=2,
+    show_default=True,
+    type=click.IntRange(0),
+    help="How many of the best, worst and most delayed utterances are shown.",
+)
+@click.option("--utterance", "names", multiple=True, help="Name of a further utterance to show (repeatable).")
+def report(runs: tuple[Path, ...], out: Path, run: str, count: int, names: tuple[str, ...]) -> None:
+    """Write a page to look at: curves, tables, utterances, findings.
+
+    RUNS are finished runs of one test set, or folders of them, and the file of results that was made of them (JSON) for
+    its findings; or files of results alone. The page is one file and fetches nothing. The utterances are decoded again,
+    to see what READ, STOP and COMMIT decided, if their model and audio are there.
+    """
+    from simulst.results.report.content import report_of
+    from simulst.results.report.utterances import Shown
+    from simulst.results.report.write import write_report
+
+    write_report(out, report_of(runs, Shown(count, names, run)))
+    click.echo(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
 
 
 class _Choose(click.Command):

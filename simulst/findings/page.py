@@ -117,14 +117,24 @@ def findings_page(findings: Sequence[Decided]) -> str:
     return "\n".join(_wrapped(line) for line in lines)
 
 
-def _line(one: Decided) -> str:
+def figures_text(one: Decided) -> str:
+    """The difference that was measured, with its interval and p; empty: none was."""
     figures = _difference(one)
-    if one.p is not None:
-        figures += f", {p_text(one.p)}"
+    return figures + (f", {p_text(one.p)}" if one.p is not None else "")
+
+
+def sides_text(one: Decided) -> str:
+    """Which runs were compared with which, in Markdown."""
     runs = f"{_side(one.a, one.a_runs)} against {_side(one.b, one.b_runs)}"
     if one.trainings > 1:
         each = " and ".join(_signed(value, DIGITS[_figure(one)]) for value in one.each)
         runs += f", in {one.trainings} trainings" + (f" ({each})" if each else "")
+    return runs
+
+
+def _line(one: Decided) -> str:
+    figures, runs = figures_text(one), sides_text(one)
+    figures = f": {figures}" if figures else ""
     reason = f" The reason: {one.reason}." if one.reason else ""
     return f"* **{one.id} {one.shown}** ({_place(one.section)}). {one.sentence.rstrip('.')}{figures}. {runs}.{reason}"
 
@@ -158,7 +168,7 @@ def _difference(one: Decided) -> str:
     unit = {"quality": " BLEU", "lag": f" ms {one.lag}", "cost": " % RTF", "length": " in length ratio"}[what]
     if one.kind.endswith("_range"):
         unit += " of range"
-    text = f": {_signed(one.difference, digits)}{unit} [{_signed(one.low, digits)}, {_signed(one.high, digits)}]"
+    text = f"{_signed(one.difference, digits)}{unit} [{_signed(one.low, digits)}, {_signed(one.high, digits)}]"
     if one.levels:
         by_lag = AT[one.kind] == "lag"
         start, end = (f"{level:.{0 if by_lag else 1}f}" for level in one.levels)

@@ -46,6 +46,8 @@ class Instance:
     compute_ms: computation time, in ms (ours).
     waited_ms: part of the computation time that was spent waiting for a processor, in ms (ours).
     audio: digest of the audio, to notice that it has changed (ours).
+    span: the part of the file that was heard: its first second, and its last one unless it is the file's end. Empty:
+        all of the file (ours).
     terms: those of the recording's context, whose recall is scored (ours).
     segments: first and last ms of source of each utterance that the stream was cut into (ours).
     skipped: how many decoding steps were left out because computation was slower than speech (ours).
@@ -68,6 +70,7 @@ class Instance:
     compute_ms: Annotated[Time, Field(ge=0)] | None = None
     waited_ms: Annotated[Time, Field(ge=0)] | None = None
     audio: Text = ""
+    span: Annotated[list[Annotated[Time, Field(ge=0)]], Field(max_length=2)] = field(default_factory=list)
     terms: list[Text] = field(default_factory=list)
     segments: list[Annotated[list[Time], Field(min_length=2, max_length=2)]] = field(default_factory=list)
     chunk_elapsed: list[Time] = field(default_factory=list)
@@ -102,6 +105,7 @@ class Instance:
             "compute_ms",
             "waited_ms",
             "audio",
+            "span",
             "terms",
             "segments",
             "chunk_elapsed",

@@ -212,6 +212,99 @@ def exchange_interval(test: Any, count: int) -> tuple[float, float]:
     return float(test.statistic - made[-1 - rare]), float(test.statistic - made[rare])
 
 
+@dataclass(frozen=True)
+class Pairwise:
+    """Differences in one metric of each system to each of some systems, and the p-values of the paired test.
+
+    chosen: the numbers of these systems. difference, p: (chosen, systems): the system's score minus the chosen one's.
+    """
+
+    chosen: tuple[int, ...]
+    difference: np.ndarray
+    p: np.ndarray
+
+
+def pairwise_significance(
+    systems: Sequence[Sequence[str]],
+    references: Sequence[str],
+    chosen: Sequence[int],
+    language: str = "en",
+    samples: int = 10_000,
+) -> dict[str, Pairwise]:
+    """The test of `paired_significance` for many pairs, which share their random exchanges.
+
+    systems: the predictions of each. chosen: the numbers of those that all are compared with.
+    Returns: "BLEU" and "chrF". An entry of p is NaN for a system and itself.
+
+    Raises SimulstError: as `paired_significance`.
+    """
+    for texts in systems:
+        _check_lengths(texts, references)
+    count = len(references)
+    if count == 1:
+        raise SimulstError("a paired test needs several sentences, but there is one; compare longer logs.")
+    drawn = count > math.log2(samples)
+    if drawn:
+        exchanges = np.random.default_rng(SEED).integers(0, 2, (samples, count)).astype(np.float32)
+    else:  # all there are
+        exchanges = (np.arange(2**count)[:, None] >> np.arange(count) & 1).astype(np.float32)
+    found = {}
+    metrics: tuple[tuple[str, Metric, Any], ...] = (
+        ("BLEU", BLEU(tokenize=tokenizer_for(language)), bleu_of_statistics),
+        ("chrF", CHRF(), chrf_of_statistics),
+    )
+    for name, metric, score in metrics:
+        tables = [np.array(metric._extract_corpus_statistics(texts, [references]), np.float32) for texts in systems]
+        sums = [table.sum(0, dtype=np.float64) for table in tables]
+        parts = [(exchanges @ table).astype(np.float64) for table in tables]  # of the sentences that are exchanged
+        difference = np.array([[float(score(sums[b]) - score(sums[a])) for b in range(len(sums))] for a in chosen])
+        p = np.full(difference.shape, np.nan)
+        for row, a in enumerate(chosen):
+            for b in range(len(sums)):
+                if b in chosen[:row]:  # the same pair, the other way round
+                    p[row, b] = p[chosen.index(b), a]
+                elif a != b:
+                    moved = parts[b] - parts[a]
+                    made = score(sums[b] - moved) - score(sums[a] + moved)
+                    p[row, b] = _two_sided(made, difference[row, b], drawn)
+        found[name] = Pairwise(tuple(chosen), difference, p)
+    return found
+
+
+def _two_sided(made: np.ndarray, observed: float, drawn: bool) -> float:
+    """p of an observed difference among those that exchanges made, as SciPy's permutation test has it.
+
+    drawn: whether the exchanges were drawn at random; then the observed texts count as one of them.
+    """
+    near = 1e-9 * max(1.0, abs(observed))  # equal but for rounding
+    shares = [
+        (np.sum(side) + drawn) / (len(made) + drawn) for side in (made >= observed - near, made <= observed + near)
+    ]
+    return float(min(1.0, 2 * min(shares)))
+
+
+def chrf_of_statistics(sums: np.ndarray) -> np.ndarray:
+    """chrF2 of many sets of sentences at once, as `chrf` gives it.
+
+    sums: (..., 18), for each order of n-grams those of the prediction, of the reference, and matches.
+    Returns: (...,), 0 to 100.
+    """
+    predicted, reference, matches = (sums[..., start::3] for start in range(3))
+    known = (predicted > 0) & (reference > 0)
+    orders = np.maximum(1, known.sum(axis=-1))
+    precision, recall = (
+        np.where(known, matches / np.maximum(1, total), 0.0).sum(axis=-1) / orders for total in (predicted, reference)
+    )
+    total = CHRF.BETA**2 * precision + recall
+    return 100 * (1 + CHRF.BETA**2) * precision * recall / np.where(total > 0, total, 1.0)
+
+
+def sentence_chrf(predictions: Sequence[str], references: Sequence[str]) -> np.ndarray:
+    """chrF2 of each sentence, 0 to 100. Raises SimulstError: as `bleu`."""
+    _check_lengths(predictions, references)
+    return chrf_of_statistics(np.array(CHRF()._extract_corpus_statistics(predictions, [references]), np.float64))
+
+
 def sentence_statistics(predictions: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:
     """What corpus BLEU needs to know of each sentence, as sacreBLEU counts it.
 

@@ -108,6 +108,7 @@ class Guided(Stopping):
     def __init__(self, options: CTCGuide, context: Context, guide: Guide) -> None:
         super().__init__(options, context)
         self._guide = guide
+        self._odds = math.nan  # the guide's last ones
         # The words at which the last search went on: all tokens, and where each new word ends (first: the committed).
         self._passed: Tokens = ()
         self._ends = [0]
@@ -141,7 +142,16 @@ class Guided(Stopping):
         """The first tokens of `new`, until the speech ends; None: it does not end. The tokens of `old` were heard."""
         same = len(common_prefix([old, new]))
         odds = self._guide.odds_of_end(new, same, self.options.exact) if same < len(new) else []
-        return next((new[: same + n] for n, value in enumerate(odds) if value > self.options.threshold), None)
+        for n, value in enumerate(odds):
+            self._odds = value
+            if value > self.options.threshold:
+                return new[: same + n]
+        return None
+
+    def why(self) -> str:
+        if math.isnan(self._odds):
+            return ""
+        return f"the guide's log odds of the end {self._odds:+.2f}, threshold {self.options.threshold:g}"
 
     def _last(self, before: Tokens, after: Tokens, heard: Tokens) -> int:
         """The number of tokens to keep. The word in which the speech ends stays the last one."""

@@ -89,9 +89,41 @@ class Stopping(ABC):
     def ends(self, view: View) -> bool:
         """Whether the search ends now, with its best hypothesis. This is asked before each token."""
 
+    def why(self) -> str:
+        """What the last answer of `ends` was made of, such as "12 frames left, least 25"; empty: it does not tell."""
+        return ""
+
     def first(self, new: Tokens) -> Tokens:
         """The tokens that a step may commit, of those that COMMIT releases: all, or only the first ones."""
         return new
+
+
+class Watched(Stopping):
+    """A STOP whose last answer is kept. ended: that answer; None: it was not asked since `forget`."""
+
+    ended: bool | None = None
+
+    def __init__(self, stop: Stopping) -> None:
+        super().__init__(stop.options, stop.context)
+        self._stop, self.discard = stop, stop.discard
+
+    def forget(self) -> None:
+        """Forget the last answer, before a step."""
+        self.ended = None
+
+    def hear(self, samples: np.ndarray, final: bool) -> None:
+        self._stop.hear(samples, final)
+
+    def ends(self, view: View) -> bool:
+        self.ended = bool(self._stop.ends(view))
+        self.discard = self._stop.discard
+        return self.ended
+
+    def why(self) -> str:
+        return "" if self.ended is None else self._stop.why()
+
+    def first(self, new: Tokens) -> Tokens:
+        return self._stop.first(new)
 
 
 def end_of(
@@ -147,9 +179,14 @@ class MaxTokens(Stop):
 
 class _MaxTokens(Stopping):
     options: MaxTokens
+    _count = 0
 
     def ends(self, view: View) -> bool:
-        return len(view.tokens) >= self.options.n
+        self._count = len(view.tokens)
+        return self._count >= self.options.n
+
+    def why(self) -> str:
+        return f"{self._count} new tokens, most {self.options.n}"
 
     def first(self, new: Tokens) -> Tokens:
         return new[: self.options.n]
@@ -184,9 +221,14 @@ class MaxWords(Stop):
 
 class _MaxWords(Stopping):
     options: MaxWords
+    _count = 0
 
     def ends(self, view: View) -> bool:
-        return self.context.words.count(view.tokens) >= self.options.n
+        self._count = self.context.words.count(view.tokens)
+        return self._count >= self.options.n
+
+    def why(self) -> str:
+        return f"{self._count} new words, most {self.options.n}"
 
     def first(self, new: Tokens) -> Tokens:
         return new[: self.context.words.first(new, self.options.n)]
@@ -220,9 +262,14 @@ class CTC(Stop):
 class _CTC(Stopping):
     options: CTC
     discard = 1
+    _odds = math.nan
 
     def ends(self, view: View) -> bool:
-        return view.odds_of_end(self.options.exact) > self.options.threshold
+        self._odds = view.odds_of_end(self.options.exact)
+        return self._odds > self.options.threshold
+
+    def why(self) -> str:
+        return f"log odds of the end {self._odds:+.2f}, threshold {self.options.threshold:g}"
 
 
 @dataclass(frozen=True)
@@ -264,9 +311,15 @@ class AlignAtt(Stop):
 
 class _AlignAtt(Stopping):
     options: AlignAtt
+    _left = math.nan
 
     def ends(self, view: View) -> bool:
-        return view.frames_left(self.options.layers, self.options.heads) < self.options.frames
+        self._left = view.frames_left(self.options.layers, self.options.heads)
+        return self._left < self.options.frames
+
+    def why(self) -> str:
+        left = f"{self._left:g}" if math.isfinite(self._left) else "all"
+        return f"{left} frames left, least {self.options.frames}"
 
 
 @dataclass(frozen=True)
@@ -318,6 +371,7 @@ class _AnyOf(Stopping):
     def __init__(self, options: AnyOf, context: Context) -> None:
         super().__init__(options, context)
         self._parts = [stop.open(context) for stop in options.of]
+        self._ended: list[Stopping] = []  # by the last answer
 
     def hear(self, samples: np.ndarray, final: bool) -> None:
         for part in self._parts:
@@ -327,7 +381,11 @@ class _AnyOf(Stopping):
     def ends(self, view: View) -> bool:
         ended = [part for part in self._parts if part.ends(view)]
         self.discard = max((part.discard for part in ended), default=0)
+        self._ended = ended
         return bool(ended)
+
+    def why(self) -> str:
+        return "; ".join(filter(None, (part.why() for part in self._ended or self._parts)))
 
     def first(self, new: Tokens) -> Tokens:
         for part in self._parts:

@@ -113,7 +113,11 @@ class Table:
 
     def markdown(self) -> str:
         """The table in Markdown."""
-        return markdown([self.head, *(list(map(self._cell, row)) for row in self.rows)])
+        return markdown(self.cells())
+
+    def cells(self) -> list[list[str]]:
+        """Its cells, line by line, the head first."""
+        return [list(self.head), *(list(map(self._cell, row)) for row in self.rows)]
 
     def _cell(self, value: Cell) -> str:
         return _number(value, self.digits) if value is None or isinstance(value, float) else str(value)
@@ -298,15 +302,25 @@ def warn_of_slow(runs: Sequence[Row]) -> None:
 
 
 def rows_table(rows: Sequence[Row]) -> str:
-    """The same of rows that are loaded. A column is there if a row has a score for it."""
+    """The same of rows that are loaded."""
+    return scores_table(rows, shown_scores(rows))
+
+
+def shown_scores(rows: Sequence[Row]) -> list[str]:
+    """The scores of which a table of these rows has columns: a row has them."""
     shown = {"BLEU", *(key for row in rows for key in row.scores)}
     if not any(row.read == "wait_stride" for row in rows):
         shown -= {*PAPER_B}
-    return scores_table(rows, [key for key in COLUMNS if key in shown])
+    return [key for key in COLUMNS if key in shown]
 
 
 def scores_table(rows: Sequence[Row], keys: Sequence[str], what: str = "Configuration") -> str:
     """A Markdown table of these scores. keys: of `COLUMNS`. what: heads the column of the names."""
+    return markdown(score_cells(rows, keys, what))
+
+
+def score_cells(rows: Sequence[Row], keys: Sequence[str], what: str = "Configuration") -> list[list[str]]:
+    """The same table's cells, line by line, the head first."""
     head, *lines = [[what], *([row.name] for row in rows)]
     for key in keys:
         heading, digits = COLUMNS[key]
@@ -317,7 +331,7 @@ def scores_table(rows: Sequence[Row], keys: Sequence[str], what: str = "Configur
             if with_interval:
                 low, high = row.scores.get(f"{key}_low"), row.scores.get(f"{key}_high")
                 line.append("–" if low is None or high is None else f"[{low:.1f}, {high:.1f}]")
-    return markdown([head, *lines])
+    return [head, *lines]
 
 
 @dataclass(frozen=True)

@@ -180,11 +180,11 @@ def section_parts(section: Section, picture: str, notes: str = "") -> list[str]:
     if section.text:
         parts.append(f"```\n{section.text}\n```")
     parts.append(f"Made by:\n\n```sh\n{section.command}\n```")
-    parts.append(_decoded(section))
+    parts.append(decoded(section))
     return [part for part in parts if part]
 
 
-def _decoded(section: Section) -> str:
+def decoded(section: Section) -> str:
     """When, by which commit and where the runs were decoded (or their page was published), as far as it is known."""
     dates = sorted({run.date for run in section.runs if run.date})
     commits = list(dict.fromkeys(run.commit[:12] for run in section.runs if run.commit))
@@ -268,12 +268,12 @@ def verdicts(root: Path) -> str:
     return overview(load_findings(files), columns)
 
 
-def draw(folder: Path, sections: Mapping[str, Section], kinds: Sequence[str] = ("svg",)) -> list[Path]:
-    """Draw the curves of sections into a folder, and return their files. kinds: suffixes."""
+def draw(folder: Path, sections: Mapping[str, Section]) -> list[Path]:
+    """Draw the curves of sections into a folder, and return their files."""
     drawn = []
     for name, section in sections.items():
-        for kind in kinds if section.curve else ():
-            drawn.append(folder / f"{name}.{kind}")
+        if section.curve:
+            drawn.append(folder / f"{name}.svg")
             draw_rows([*section.runs, *section.published], drawn[-1], section.curve, section.title)
     return drawn
 
@@ -323,7 +323,7 @@ def keep(out: Path, recipe: str, name: str, section: Section) -> list[Path]:
     folder = out / "results"
     with locked(folder, folder / ".lock", wait=True):
         write_section(folder / f"{name}.json", section)
-        drawn = draw(folder, {name: section}, ("svg", "png"))
+        drawn = draw(folder, {name: section})
         sections = {key: (Entry(key, key), one) for key, one in read_sections(folder).items()}
         about = "`simulst results write` writes this page from `results/` beside it."
         _write(out / RESULTS, results_page(Recipe(recipe, f"{recipe}: results", "", sections), "results", about))

@@ -141,6 +141,7 @@ def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms:
         source=[str(utterance.wav)],
         source_length=source_ms,
         name=utterance.name,
+        span=[] if not utterance.start and utterance.end is None else [utterance.start, *filter(None, [utterance.end])],
         reads=stream.reads,
         writes=stream.writes,
         reference_tokens=stream.count(utterance.reference) if utterance.reference else 0,

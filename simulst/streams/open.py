@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from simulst.background import NOTHING, Background
 from simulst.config import Decoding
 from simulst.errors import SimulstError, reason_of
@@ -9,7 +11,7 @@ from simulst.languages import unit_of
 from simulst.meter import Meter
 from simulst.models import load_model
 from simulst.session import Model, Session
-from simulst.stream import Stream
+from simulst.stream import Step, Stream
 from simulst.streams.base import OpenStream
 from simulst.streams.pauses import SegmentedStream
 
@@ -23,6 +25,7 @@ def open_stream(
     meter: Meter | None = None,
     background: Background = NOTHING,
     timed: bool = False,
+    watch: Callable[[Step], None] | None = None,
 ) -> OpenStream:
     """Open a stream of speech in the language `source` that is translated into `target`.
 
@@ -34,6 +37,7 @@ def open_stream(
     meter: the stream's clock. Streams whose meters share a memo share work.
     background: what is known of the recording.
     timed: whether the stream is asked for its `spoken_ms`.
+    watch: is called after each decoding step with what it found and decided.
 
     Raises SimulstError: the model does not have this language pair, or can't run this configuration; any error of a
         policy or model of one's own.
@@ -53,8 +57,8 @@ def open_stream(
 
     try:
         if decoding.segment.pause_seconds:
-            return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model, timed=timed)
-        return Stream(open_session(meter), decoding, unit, load_model=load_model, timed=timed)
+            return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model, timed=timed, watch=watch)
+        return Stream(open_session(meter), decoding, unit, load_model=load_model, timed=timed, watch=watch)
     except SimulstError:
         raise
     except Exception as error:  # of a model or policy that a user brought

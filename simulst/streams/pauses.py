@@ -25,7 +25,7 @@ from simulst.meter import Meter
 from simulst.policy.late import Pace
 from simulst.search.calls import Steps
 from simulst.session import Session
-from simulst.stream import Emission, Pushed, Stream
+from simulst.stream import Emission, Pushed, Step, Stream
 
 BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to the utterance
 LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; shorter sounds are noise
@@ -51,6 +51,7 @@ class SegmentedStream(Pushed):
     segments: first and last ms of source of each utterance that has ended.
     load_model: loads other models, for the policies that need one.
     timed: whether `spoken_ms` is asked for once the stream has ended.
+    watch: is called after each decoding step of each utterance.
     skipped: how many decoding steps were left out (see simulst/policy/late.py).
 
     Raises SimulstError: the model has another sample rate than the detector; the detector is missing.
@@ -66,6 +67,7 @@ class SegmentedStream(Pushed):
     segments: list[tuple[float, float]] = field(default_factory=list)
     load_model: Callable[..., Any] | None = None
     timed: bool = False
+    watch: Callable[[Step], None] | None = None
 
     def __post_init__(self) -> None:
         self._begin = 0  # number of the utterance's first sample
@@ -127,7 +129,14 @@ class SegmentedStream(Pushed):
         begin_ms = self._begin * 1000 / SAMPLE_RATE
         session, load = self.open_session(meter), self.load_model
         return Stream(
-            session, self.decoding, self.unit, pace=self._pace, begin_ms=begin_ms, load_model=load, timed=self.timed
+            session,
+            self.decoding,
+            self.unit,
+            pace=self._pace,
+            begin_ms=begin_ms,
+            load_model=load,
+            timed=self.timed,
+            watch=self.watch,
         )
 
     def _step(self, end: int) -> Steps[None]:

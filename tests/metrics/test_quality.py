@@ -11,10 +11,20 @@ import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 
 from simulst.errors import SimulstError
-from simulst.metrics.quality import bleu, chrf, error_rates, holm, paired_significance, tokenizer_for
+from simulst.metrics.quality import (
+    bleu,
+    chrf,
+    chrf_of_statistics,
+    error_rates,
+    holm,
+    paired_significance,
+    pairwise_significance,
+    sentence_chrf,
+    tokenizer_for,
+)
 
 RNG = random.Random(1)
 VOCABULARY = [
@@ -239,3 +249,35 @@ def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
     adjusted = holm(p_values)
     assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
     assert [adjusted[k] for k in np.argsort(p_values)] == sorted(adjusted)
+
+
+def test_many_pairs_at_once_are_the_test_of_each_pair() -> None:
+    """Few sentences: all exchanges are tried, so that p is the same to the last digit."""
+    systems, references = [texts[:7] for texts in (GOOD, BAD, damaged(0.3, 4))], REFERENCES[:7]
+    found = pairwise_significance(systems, references, [0, 2])
+    for row, a in enumerate((0, 2)):
+        for b in range(3):
+            alone = paired_significance(systems[a], systems[b], references)
+            for metric, one in alone.items():
+                assert found[metric].difference[row, b] == pytest.approx(one.system - one.baseline, abs=1e-6)
+                p = found[metric].p[row, b]
+                assert np.isnan(p) if a == b else p == pytest.approx(one.p, abs=1e-12), (metric, a, b)
+
+
+def test_many_pairs_of_many_sentences() -> None:
+    found = pairwise_significance([GOOD, BAD, damaged(0.12, 5)], REFERENCES, [0], samples=2000)
+    for metric, one in found.items():
+        assert one.p[0, 1] < 0.01 and one.difference[0, 1] < 0
+        alone = paired_significance(GOOD, damaged(0.12, 5), REFERENCES, samples=2000)[metric]
+        assert one.p[0, 2] == pytest.approx(alone.p, abs=0.06)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.text("ab c", max_size=9), st.text("ab c", max_size=9)), min_size=1, max_size=4))
+def test_chrf_of_sums_and_of_sentences(pairs: list[tuple[str, str]]) -> None:
+    texts, references = ([*side] for side in zip(*pairs, strict=True))
+    metric = CHRF()
+    sums = np.array(metric._extract_corpus_statistics(texts, [references]), dtype=np.float64).sum(0)
+    assert chrf_of_statistics(sums) == pytest.approx(metric.corpus_score(texts, [references]).score, abs=1e-9)
+    each = [metric.sentence_score(text, [reference]).score for text, reference in pairs]
+    assert sentence_chrf(texts, references).tolist() == pytest.approx(each, abs=1e-9)

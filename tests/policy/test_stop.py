@@ -8,7 +8,18 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
 from simulst.policy.context import TokensView, View
-from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping, end_of
+from simulst.policy.stop import (
+    CTC,
+    AlignAtt,
+    AnyOf,
+    EndOfSentence,
+    MaxTokens,
+    MaxWords,
+    Stop,
+    Stopping,
+    Watched,
+    end_of,
+)
 from simulst.search import BeamSearch
 from simulst.words import Words
 
@@ -175,3 +186,32 @@ def test_bad_search(options: dict[str, float]) -> None:
     [(name, value)] = options.items()
     with pytest.raises(SimulstError, match=f"search: {name} is {value:g}; "):
         BeamSearch(**options)  # type: ignore[arg-type]
+
+
+def test_why_a_search_ended() -> None:
+    for stop, view, why in (
+        (EndOfSentence(), Known(), ""),
+        (MaxTokens(2), Known((0, 1)), "2 new tokens, most 2"),
+        (MaxWords(1), Known((0, 1)), "1 new words, most 1"),
+        (CTC(0.5), Known(odds=1.25), "log odds of the end +1.25, threshold 0.5"),
+        (AlignAtt(25), Known(left=12), "12 frames left, least 25"),
+        (AlignAtt(25), Known(left=math.inf), "all frames left, least 25"),
+        (AnyOf((MaxTokens(9), CTC(0.0))), Known(odds=2.0), "log odds of the end +2.00, threshold 0"),
+        (
+            AnyOf((MaxTokens(9), CTC(0.0))),
+            Known(odds=-2.0),
+            "0 new tokens, most 9; log odds of the end -2.00, threshold 0",
+        ),
+    ):
+        stop_ = open_stop(stop)
+        stop_.ends(view)
+        assert stop_.why() == why
+
+
+def test_a_watched_stop_answers_as_it_would() -> None:
+    stop = Watched(open_stop(CTC(0.0)))
+    assert (stop.options, stop.ended, stop.why(), stop.discard, stop.first((1, 2))) == (CTC(0.0), None, "", 1, (1, 2))
+    assert [stop.ends(Known(odds=odds)) for odds in (-1.0, 1.0)] == [False, True]
+    assert (stop.ended, stop.why()) == (True, "log odds of the end +1.00, threshold 0")
+    stop.forget()
+    assert (stop.ended, stop.why()) == (None, "")

@@ -33,7 +33,7 @@ NAMES = {
     r"(?<=images/)[^/]+(?=\.png$)": "*",
     r"\b(prefix|pairs)/(all|maxratio\d+)\b": r"\1/<filter>",
     r"\bprefix/wait\d+-\w+\b": "prefix/<wait>",
-    r"(results)/[^/]+(?=\.(json|png|svg)$)": r"\1/<section>",
+    r"(results)/[^/]+(?=\.(json|png|svg|html)$)": r"\1/<section>",
     r"(decode/.+)/[^/]+/(?=(config\.yaml|instances\.log|scores\.json)$)": r"\1/<configuration>/",
 }
 """What stands for the fixture's own names."""

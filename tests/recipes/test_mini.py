@@ -107,6 +107,8 @@ def test_results_are_written(mini: Path) -> None:
     assert all(page.count(f"| {label}") == 2 for label in recipe.LABELS)
     written = {path.name for path in (mini / "exp/results").iterdir()}
     assert {"en-de-tst-COMMON.json", "en-de-tst-HE.json", "en-de-tst-COMMON.svg"} <= written
+    report = (mini / "exp/results/en-de-tst-COMMON.html").read_text()
+    assert "data:audio/mpeg" in report  # utterances are shown
     assert "en-de-tst-HE.svg" not in written
 
 
@@ -168,6 +170,7 @@ def test_espnets_own_streaming_class_decodes_the_model(mini: Path, monkeypatch: 
 
 
 PREFIX = [*CORPUS, "--pieces", "100", "--source-pieces", "80", "--counts", "1 2", "--tau", "48", "--prefix-beam", "2"]
+PREFIX += ["--utterances", "0"]
 PREFIX += ["--ratios", "5000", "--trained-waits", "2", "--wait-encoders", "bidirectional"]
 PREFIX += [
     "--model-options",

@@ -30,6 +30,7 @@ def must_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_mini(folder / "corpus", sizes, PAIRS)
     options = ["--root", str(folder / "corpus"), "--pairs", " ".join(PAIRS), "--pieces", "400", "--source-pieces", "80"]
     options += ["--speeds", "0.9 1.0", "--train-options", SHORT, "--asr-options", SHORT, "--ngpu", "0", "--counts", "1"]
+    options += ["--utterances", "0"]
     options += ["--model-options", recipe.TINY]
     options += stages.configurations(folder, {"--config": "paper_c_st.yaml", "--asr-config": "paper_c_asr.yaml"})
     (folder / "options").write_text("\n".join(options))

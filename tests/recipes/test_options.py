@@ -204,6 +204,7 @@ def test_a_script_does_everything(noted: Path) -> None:
         ["sweep", "--data"],
         ["runs", "score"],
         ["results", "write"],
+        ["report", "exp/en-de/paper_a/decode/en-de/tst-COMMON"],
     ]
 
 
@@ -217,9 +218,10 @@ def test_iwslt_makes_its_own_small_folder_or_takes_the_organisers(noted: Path) -
         ["simulst", "sweep", "--data"],
         ["simulst", "runs", "score"],
         ["simulst", "results", "write"],
+        ["simulst", "report", "exp/es-en-small"],
     ]
     assert (
-        "--data data/small " in made[4] and "--model models/whisper-base " in made[4] and "--published" not in made[-1]
+        "--data data/small " in made[4] and "--model models/whisper-base " in made[4] and "--published" not in made[-2]
     )
     options = [
         "--folder",
@@ -302,12 +304,25 @@ def test_variants_and_systems_have_sections_of_their_own(noted: Path) -> None:
         out = "exp" + {"--style": "/talk", "--size": "/large-talk"}.get("".join(options[:1]), "")
         assert f"--out {out} " in line and "--publish" not in line
     publishing = called(noted, "mini", "--publish", "--only", "results")
-    assert all(line.endswith(" --publish ../..") for line in publishing) and len(publishing) == 2
+    assert [line.endswith(" --publish ../..") for line in publishing] == [True, False] * 2  # and a report of each
+
+
+def test_the_last_stage_makes_a_report_of_each_split(noted: Path) -> None:
+    """Of its runs, with what the section of results adds to them."""
+    for name, options in (("mini", []), ("mini/paper_d", []), ("prompts", []), ("voices", []), ("must_c/paper_b", [])):
+        lines = called(noted, name, *options, "--only", "results", "--utterances", "1")
+        reports = [line.split() for line in lines if line.startswith("simulst report")]
+        written = [line.split() for line in lines if line.startswith("simulst results")]
+        sections = {line[line.index("--section") + 1]: line[3] for line in written}
+        assert reports, name
+        for _, _, runs, results, *shown, _, out in reports:
+            assert shown == ["--utterances", "1"] and out == results.replace(".json", ".html")
+            assert sections[Path(results).stem] == runs
 
 
 def test_systems_of_voices_have_folders_and_sections_of_their_own(noted: Path) -> None:
     options = ["--pairs", "en-de", "--system", "small", "--compare"]
-    decoding, _, written = called(noted, "voices/scratch", *options, "--stage", "decode", "--tests", "tst")
+    decoding, _, written, *_ = called(noted, "voices/scratch", *options, "--stage", "decode", "--tests", "tst")
     assert "--model exp/small/en-de/st " in decoding and "--draw" not in decoding
     assert "--out exp/scratch/small/en-de/all-lines/en-de/tst/lines" in decoding
     assert "--section scratch-small-en-de-all-lines" in written
@@ -318,7 +333,7 @@ def test_systems_of_voices_have_folders_and_sections_of_their_own(noted: Path) -
 def test_findings(noted: Path) -> None:
     """They are tested on the runs of the first split, and of other seeds; none is tested if none is given."""
     options = ["--only", "results", "--seeds", "exp2 exp3"]
-    first, second = called(noted, "mini", *options)
+    first, _, second, _ = called(noted, "mini", *options)
     assert "--findings ../../conf/findings/paper_c.yaml" in first and "--findings" not in second
     trainings = [f"{exp}/en-de/decode/en-de/tst-COMMON" for exp in ("exp", "exp2", "exp3")]
     assert re.findall(r"--training (\S+)", first) == trainings
@@ -328,7 +343,7 @@ def test_findings(noted: Path) -> None:
         line = called(noted, "mini", "--system", system, *more, "--only", "results")[0]
         assert ("--findings" in line) == tested
     cascade = called(noted, "voices/cascade", "--only", "results", "--findings", "f.yaml")
-    assert "--findings f.yaml" in cascade[-1]
+    assert "--findings f.yaml" in cascade[-2]
 
 
 def test_numbers_of_checkpoints_may_be_several(noted: Path) -> None:
@@ -486,6 +501,7 @@ def test_results_name_the_options_that_made_them(noted: Path) -> None:
     """All that change results, as they were given; not those that say where and how to run."""
     options = ["--pair", "en-de en-ja", "--counts", "1 2", "--asr", "--limits", "", "--train-options", "--seed=2"]
     lines = called(noted, "mini", *options, "--stage", "10", "--stop-stage", "10", "--jobs", "1", "--exp", "exp")
+    lines = [line for line in lines if not line.startswith("simulst report")]
     expected = '--pair "en-de en-ja" --counts "1 2" --asr --limits "" --train-options --seed=2'
     assert all(line.endswith(f"--command ./run.sh --recipe mini {expected}") for line in lines) and len(lines) == 4
     line = called(noted, "mini/paper_a", "--prefixes", "all", "--only", "results")[0]

@@ -44,7 +44,7 @@ def exp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "a.yaml").write_text(yaml.safe_dump(CONFIG))
     (folder / "sweep_a.yaml").write_text(SWEEP)
     options = ["--config", str(folder / "a.yaml"), "--model", str(folder / "tiny"), "--prefixes", "all"]
-    options += ["--decodings", str(folder / "sweep_a.yaml")]
+    options += ["--decodings", str(folder / "sweep_a.yaml"), "--utterances", "0"]
     printed, table = stages.run("mini/paper_a", folder, options, ("train", "decode", "score", "results"))
     (folder / "exp/printed").write_text(printed)
     (folder / "exp/table").write_text(table)
