@@ -7,10 +7,9 @@ setup(
     version="0.1.0",
     description="Simultaneous speech translation: recipes, policies, search and latency metrics",
     license="Apache-2.0",
-    package_data={"simulst.serve": ["page/*"]},
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["simulst", "simulst.*"]),
-    package_data={"simulst.results.report": ["report.html", "report.js"]},
+    package_data={"simulst.serve": ["page/*"], "simulst.results.report": ["report.html", "report.js"]},
     install_requires=[
         "av",
         "click",
