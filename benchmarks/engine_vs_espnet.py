@@ -25,7 +25,7 @@ import tempfile
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -230,7 +230,7 @@ def simulst(clock: Clock, experiment: Path, checkpoint: str, precision: str, thr
     return model
 
 
-def espnet(clock: Clock, experiment: Path, checkpoint: str, beam: int, ctc_weight: float) -> Any:
+def espnet(clock: Clock, experiment: Path, checkpoint: str, beam: int, ctc_weight: float, device: str = "cpu") -> Any:
     from espnet2.bin.st_inference_streaming import Speech2TextStreaming
 
     # Paths in the configuration are relative to the folder where training ran, which is above this one.
@@ -239,6 +239,7 @@ def espnet(clock: Clock, experiment: Path, checkpoint: str, beam: int, ctc_weigh
         streaming = Speech2TextStreaming(
             st_train_config=str(experiment / "config.yaml"),
             st_model_file=str(experiment / checkpoint),
+            device=device,
             beam_size=beam,
             ctc_weight=ctc_weight,
             lm_weight=0.0,
@@ -264,22 +265,24 @@ def speech(data: Path, seconds: float) -> Iterator[tuple[str, np.ndarray]]:
         yield utterance.name, audio
 
 
-def noise(seconds: float) -> np.ndarray:
+def noise(seconds: float, seed: int = 0) -> np.ndarray:
     """Noise whose loudness changes every 0.1 s, as it does in speech."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     count = round(seconds * SAMPLE_RATE)
     loudness = np.repeat(random.uniform(0.01, 0.3, count // 1600 + 1), 1600)[:count]
     return (random.normal(0, 1, count) * loudness).astype(np.float32)
 
 
-def write_paper_model(folder: Path) -> Path:
-    """Write an ESPnet experiment of the paper's size with random weights."""
+def write_paper_model(folder: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Path:
+    """Write an ESPnet experiment of the paper's size with random weights. changes: to sections of its configuration."""
     from espnet2.tasks.st import STTask
 
     tokens = ["<blank>", "<unk>", *(f"w{i}" for i in range(UNITS - 3)), "<sos/eos>"]
     config = yaml.safe_load((ROOT / "conf/train/paper_c_st.yaml").read_text())
     config["frontend_conf"] = {"fs": "16k", "n_fft": 640, "win_length": 640, "hop_length": 160, "n_mels": 80}
     config |= {"specaug": None, "normalize": None, "token_type": "word", "token_list": tokens}
+    for section, values in (changes or {}).items():
+        config[section] = {**config[section], **values}
     config |= {"src_token_type": "word", "src_token_list": tokens[:9] + tokens[-1:]}
     (folder / "train.yaml").write_text(yaml.safe_dump(config))
     arguments = STTask.get_parser().parse_args(["--config", str(folder / "train.yaml"), "--output_dir", str(folder)])

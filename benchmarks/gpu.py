@@ -34,7 +34,7 @@ import click
 import numpy as np
 import torch
 import yaml
-from engine_vs_espnet import CHUNK, decode, decode_espnet, espnet, noise, quiet, write_paper_model
+from engine_vs_espnet import CHUNK, Clock, decode, decode_espnet, espnet, noise, quiet, write_paper_model
 from paper_scale import write_corpus
 
 from simulst.audio.units import SAMPLE_RATE
@@ -100,7 +100,7 @@ def hypotheses(trial: Trial) -> dict[str, Any]:
 
 def against_espnet(trial: Trial) -> dict[str, Any]:
     ours = trial.load()
-    theirs, _ = espnet(trial.model, "model.pth", 6, 0.3, trial.device)
+    theirs = espnet(Clock(time.perf_counter), trial.model, "model.pth", 6, 0.3, trial.device)
     first = trial.audio[: 2 * SAMPLE_RATE]
     decode(ours, first, OPTIONS)
     decode_espnet(theirs, first)
@@ -271,19 +271,19 @@ def _write_whisper(folder: Path, tiny: bool) -> Path:
     words = {f"w{number}": number for number in range(count - len(names))}
     pieces = Tokenizer(models.WordLevel(words, unk_token="w0"))
     pieces.add_special_tokens(names)
-    roles = {f"{role}_token": names[0] for role in ("bos", "eos", "unk", "pad")}
+    roles: dict[str, Any] = {f"{role}_token": names[0] for role in ("bos", "eos", "unk", "pad")}
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=pieces, **roles)
-    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in names}
-    ends = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), ids[names[0]])
+    ids: dict[str, Any] = {name: tokenizer.convert_tokens_to_ids(name) for name in names}
+    ends: dict[str, Any] = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), ids[names[0]])
     sizes: dict[str, Any] = {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6}
     sizes |= {"encoder_attention_heads": 8, "decoder_attention_heads": 8}
     sizes |= {"encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048}
     if tiny:
         sizes = {name: {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2}.get(name, 4) for name in sizes}
-    start = {"decoder_start_token_id": ids[names[1]]}
+    start: dict[str, Any] = {"decoder_start_token_id": ids[names[1]]}
     torch.manual_seed(0)
     # Spread out, so that rounding decides nothing.
-    config = transformers.WhisperConfig(vocab_size=count, init_std=0.1, **sizes, **start, **ends)
+    config: Any = transformers.WhisperConfig(vocab_size=count, init_std=0.1, **sizes, **start, **ends)
     model = transformers.WhisperForConditionalGeneration(config)
     model.generation_config = transformers.GenerationConfig(
         **start,

@@ -35,13 +35,14 @@ from simulst.options import read_fields
 from simulst.serve.channel import Channel, Mark, link_of
 from simulst.serve.sent import RATES, check_sent
 from simulst.serve.settings import chosen, offered
-from simulst.serve.turns import TURN, Turns
 from simulst.session import Model
 from simulst.stream import Emission
 from simulst.streams import OpenStream, open_stream
+from simulst.streams.driver import DriverThread
 from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, spoken_words, written_words
 
-COLLECTED = 0.1  # seconds of audio that are pushed at once, at least; of a client that is behind, a turn
+COLLECTED = 0.1  # seconds of audio that are pushed at once, at least
+PIECE = SAMPLE_RATE  # samples of a client that is behind that are pushed at once; then it gets the words
 TEXT = 1 << 20  # bytes of a message of text; a file of subtitles has its words in it
 SECRET = re.compile(r"[0-9a-f]{32}")
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -93,7 +94,7 @@ class Service:
     background: Background = NOTHING
     longest: float = 14_400.0
     log: TextIO | None = None
-    turns: Turns = field(default_factory=Turns)
+    driver: DriverThread = field(default_factory=DriverThread)
     channels: dict[str, Channel] = field(default_factory=dict)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     dividing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -160,6 +161,8 @@ class Speaker:
 
     def leave(self) -> None:
         """The client has gone."""
+        if self._stream is not None:
+            self._service.driver.cancel(self._stream)
         self._forget()
         self.channel.ended = True
         self.channel.tell()
@@ -243,7 +246,7 @@ class Speaker:
             await self.end()
             raise SimulstError(f"a stream lasts at most {longest:g} s here; begin another one.")
         self._buffer += data
-        if len(self._buffer) >= 2 * self._rate * (TURN / SAMPLE_RATE if more else COLLECTED):
+        if len(self._buffer) >= 2 * self._rate * (PIECE / SAMPLE_RATE if more else COLLECTED):
             await self._push_sent(whole=False)
 
     async def _push_sent(self, whole: bool) -> None:
@@ -259,8 +262,8 @@ class Speaker:
 
     async def _push(self, samples: np.ndarray, finished: bool = False) -> None:
         came = time.monotonic()
-        for start in range(0, max(1, samples.size), TURN):
-            piece = samples[start : start + TURN]
+        for start in range(0, max(1, samples.size), PIECE):
+            piece = samples[start : start + PIECE]
             if self._stream is None:
                 await self._open()
             stream = self._stream
@@ -270,7 +273,7 @@ class Speaker:
             error: SimulstError | None = None
             waited = 0.0
             try:
-                waited = await self._service.turns.push(stream, piece, finished)
+                waited = await self._service.driver.push_async(stream, piece, finished)
             except SimulstError as wrong:
                 error = wrong
             self.channel.take(stream, self._heard * 1000 / SAMPLE_RATE, waited, 1000 * (time.monotonic() - came))
@@ -284,7 +287,7 @@ class Speaker:
         if self._pair is None:
             raise SimulstError("name source_lang and target_lang before the audio; this server has several.")
         make = functools.partial(self._service.open, self._decoding, self._pair, self._details)
-        self._stream = await self._service.turns.open(make)
+        self._stream = await self._service.driver.call_async(make)
         self.channel.begin(self._pair)
 
     async def _answer(self, written: int, computed: float = 0.0) -> None:

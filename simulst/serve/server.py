@@ -123,7 +123,7 @@ class Site:
                 await asyncio.wait(handlers, timeout=ENDING)
             for task in handlers:
                 task.cancel()
-            self.service.turns.close()
+            self.service.driver.close()
 
     # ---- HTTP ----
 

@@ -10,6 +10,8 @@ rounding.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
 import logging
 import sys
@@ -273,22 +275,29 @@ class DriverThread:
         stream.wait(max(0.0, time.perf_counter() - asked - (stream.meter.seconds - before)))
         return words
 
+    async def push_async(self, stream: OpenStream, samples: np.ndarray, finished: bool = False) -> float:
+        """Like `push`, for a server of asyncio. The words are in `emissions`.
+
+        Returns: seconds for which the stream has waited for the computation of others.
+        """
+        asked, before = time.perf_counter(), stream.meter.seconds
+        await asyncio.wrap_future(self._begin(lambda: self._driver.push(stream, samples, finished)))
+        waited = max(0.0, time.perf_counter() - asked - (stream.meter.seconds - before))
+        stream.wait(waited)
+        return waited
+
     def call(self, function: Callable[[], T]) -> T:
         """Call a function between two steps, such as one that opens a stream: models know of one thread only."""
+        return self._ordered(lambda: _called(function))
 
-        def order() -> Future[T]:
-            future = Future[T]()
-            try:
-                future.set_result(function())
-            except Exception as error:
-                future.set_exception(error)
-            return future
-
-        return self._ordered(order)
+    async def call_async(self, function: Callable[[], T]) -> T:
+        """Like `call`, for a server of asyncio."""
+        return await asyncio.wrap_future(self._begin(lambda: _called(function)))
 
     def cancel(self, stream: OpenStream) -> None:
         """End a stream's pushes, once the batch that is under way is answered. Whoever waits gets SimulstError."""
-        self._order(lambda: self._driver.cancel(stream))
+        with contextlib.suppress(SimulstError):  # closed: there is nothing left
+            self._order(lambda: self._driver.cancel(stream))
 
     def close(self) -> None:
         """Cancel all streams and end the thread. Nothing may be pushed after that."""
@@ -305,13 +314,18 @@ class DriverThread:
 
     def _ordered(self, order: Callable[[], Future[T]]) -> T:
         """Give an order and wait for its result."""
+        return self._begin(order).result()
+
+    def _begin(self, order: Callable[[], Future[T]]) -> Future[T]:
+        """Give an order, whose result will be known."""
         result = Future[T]()
+        result.set_running_or_notify_cancel()  # whoever waits may give up, but the order stands
 
         def given() -> None:
             order().add_done_callback(lambda done: _pass_on(done, result))
 
         self._order(given)
-        return result.result()
+        return result
 
     def _order(self, order: Callable[[], None]) -> None:
         with self._changed:
@@ -336,6 +350,15 @@ class DriverThread:
             except Exception:  # a fault of ours: nobody may wait for ever
                 logger.exception("the driver of the streams failed; all streams that are being served end.")
                 self._driver.cancel_all()
+
+
+def _called(function: Callable[[], T]) -> Future[T]:
+    future = Future[T]()
+    try:
+        future.set_result(function())
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 def _pass_on(done: Future[Any], to: Future[Any]) -> None:
