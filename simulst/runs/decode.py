@@ -107,8 +107,8 @@ class _Spoken:
 
     def __init__(self, utterance: Utterance, index: int, languages: tuple[str, str], share: bool) -> None:
         self._utterance = replace(utterance, background=utterance.background.between(*languages))
+        self.audio = load_audio(utterance.wav, utterance.start, utterance.end)  # first, as its errors say more
         self._index, self._languages, self._digest = index, languages, audio_digest(utterance)
-        self.audio = load_audio(utterance.wav, utterance.start, utterance.end)
         self._memo = Memo() if share and self.audio.size <= SHARED_SECONDS * SAMPLE_RATE else None
 
     def open(self, model: Model, decoding: Decoding, unit: str) -> OpenStream:

@@ -77,6 +77,8 @@ NOT_RUN = {
 
 OTHERS_OPTIONS = {
     "--computation-aware": "SimulEval",
+    "--server-config": "simulstream",
+    "--speech-processor-config": "simulstream",
     "--local-dir": "Hugging Face",
     "--copy_files": "CTranslate2",
     "--fix_simuleval_emission_ca": "OmniSTEval",

@@ -84,7 +84,8 @@ def write_environment(place: Path, folder: Path, again: bool = False) -> Path:
         for file in (str(path.locate()) for path in metadata.files(name) or [] if path.suffix == ".pyc"):
             kept = place / "compiled" / Path(file.replace("__pycache__/", "")).relative_to("/")
             kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.symlink_to(file)
+            if not kept.is_symlink():
+                kept.symlink_to(file)
     stamp_environment(place, folder)
     return place
 

@@ -144,7 +144,7 @@ def test_the_page(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 Path(arguments[3]).mkdir(parents=True)
                 (Path(arguments[3]) / "tiny").write_text("3")
                 (checkout / "egs/iwslt/S2T_LICENSE").write_text("MIT\n")
-            if program != "simulst" or arguments[:2] == ["results", "write"]:
+            if program != "simulst" or arguments[:2] == ["results", "write"] or arguments[0] == "report":
                 continue
             done.append(arguments[0])
             if arguments[0] == "pack" and Path(arguments[arguments.index("--out") + 1]).exists():

@@ -422,7 +422,7 @@ def test_bad_files(talks: Talks) -> None:
     instances = read_log(talks.ours)
     with pytest.raises(SimulstError, match="several entries are of first"):
         score_recordings([instances[0], instances[0]], talks.segmentation, talks.references)
-    with pytest.raises(SimulstError, match=r"is a \.yaml file"):
+    with pytest.raises(SimulstError, match=r"is a \.yaml or \.json file"):
         score_recordings(instances, talks.references, talks.references)
     with pytest.raises(SimulstError, match="cannot be read"):
         score_recordings(instances, talks.segmentation, talks.folder / "nowhere.txt")

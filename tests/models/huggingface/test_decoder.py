@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_huggingface import noise
+from transformers.models.parakeet.modeling_parakeet import ParakeetEncoderModelOutput
 
 from simulst.hypotheses import Tokens
 from simulst.models.huggingface.architectures import Architecture
@@ -36,7 +37,9 @@ def plain(architecture: Architecture, tokens: Tokens, memory: Memory) -> torch.T
     assert memory.frames is not None
     with torch.inference_mode():
         output = architecture.model(
-            encoder_outputs=(memory.frames,), decoder_input_ids=torch.tensor([[*PROMPT, *tokens]]), use_cache=False
+            encoder_outputs=ParakeetEncoderModelOutput(memory.frames),  # it has all that some decoder asks for
+            decoder_input_ids=torch.tensor([[*PROMPT, *tokens]]),
+            use_cache=False,
         )
     return torch.log_softmax(output.logits[:, -1], -1)
 
