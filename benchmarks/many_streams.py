@@ -17,11 +17,9 @@ processor time is measured, which other programs hardly change. The last line is
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import random
-import re
 import statistics
 import tempfile
 import time
@@ -39,17 +37,13 @@ from simulst.commands.common import run_command
 from simulst.config import parse_decoding
 from simulst.machine.processor import processor
 from simulst.models import load_model
+from simulst.runs.bench import bytes_in_use
 from simulst.streams import OpenStream, open_stream
 from simulst.streams.driver import Driver
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 10240  # samples: one block of 16 frames of 40 ms
 WAY = {"read": {"type": "block"}, "commit": {"type": "local_agreement", "n": 2}, "search": {"type": "bwbs", "beam": 6}}
-
-
-def memory() -> float:
-    """Of this process, in MiB."""
-    return int(re.findall(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())[0]) / 1024
 
 
 def one_after_the_other(open_one: Callable[[], OpenStream], audios: list[np.ndarray]) -> list[OpenStream]:
@@ -143,10 +137,9 @@ def main(
     audio = sum(one.size for one in audios) / SAMPLE_RATE
     one_after_the_other(open_one, audios[:1])
     together(open_one, audios[:2])
-    gc.collect()
-    before = memory()  # first of all: later streams would take what earlier ones have left
+    used = bytes_in_use()
     kept = together(open_one, [one[: one.size // 2] for one in audios], finished=False)
-    held = (memory() - before) / len(kept)
+    held = (bytes_in_use() - used) / len(kept) / 2**20
     del kept
     alone, joined, same = [], [], True
     for _ in range(rounds):

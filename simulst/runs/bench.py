@@ -120,11 +120,11 @@ def bytes_of_stream(model: Model, task: Task, utterance: Utterance, decoding: De
     before = 0
     for number in range(1 + PILED):  # the first one also fills what all streams share
         if number == 1:
-            before = _resident()
+            before = bytes_in_use()
         stream = _opened(model, task, utterance, decoding, None)
         stream.push(audio)
         open_streams.append(stream)
-    return max(0, _resident() - before) / PILED
+    return max(0, bytes_in_use() - before) / PILED
 
 
 def measure_command(command: Sequence[str], few: Sample, many: Sample, place: Path) -> Work:
@@ -159,8 +159,8 @@ def _name(call: Call) -> str:
     return " ".join(re.findall("[A-Z][^A-Z]*", type(call).__name__)).lower()
 
 
-def _resident() -> int:
-    """Bytes of this process that are in memory and in use."""
+def bytes_in_use() -> int:
+    """Bytes of this process that are in memory, without what was freed."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
