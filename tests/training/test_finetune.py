@@ -268,7 +268,8 @@ def test_two_processes_train_as_one_with_twice_their_batches(corpus: Path, begin
     two = run(corpus, begin("speech_to_text"), "two", accumulate=1, processes=2, **options)
     first, second = weights(one / "model"), weights(two / "model")
     for name, value in first.items():
-        torch.testing.assert_close(second[name], value, rtol=1e-3, atol=1e-4)
+        if not name.endswith("k_proj.bias"):  # softmax takes it away, so Adam follows nothing but rounding there
+            torch.testing.assert_close(second[name], value, rtol=1e-3, atol=1e-4)
     read, other = (json.loads((folder / "epochs.json").read_text()) for folder in (one, two))
     assert read == pytest.approx(other, rel=1e-3) and not list(two.glob("checkpoint-*"))
     with pytest.raises(SimulstError, match="with ctc_weight is for one GPU"):
