@@ -16,7 +16,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TextIO
@@ -29,11 +29,12 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.background import NOTHING, Background
 from simulst.config import Decoding
 from simulst.errors import SimulstError
+from simulst.files.folder import unwritable
 from simulst.models.base import language_pairs
 from simulst.needs import Need
 from simulst.options import read_fields
 from simulst.serve.channel import Channel, Mark, link_of
-from simulst.serve.sent import RATES, check_sent
+from simulst.serve.sent import check_sent
 from simulst.serve.settings import chosen, offered
 from simulst.session import Model
 from simulst.stream import Emission
@@ -195,8 +196,7 @@ class Speaker:
         if message.clear:
             self._forget()
         if message.sample_rate is not None:
-            if not RATES[0] <= message.sample_rate <= RATES[1]:
-                check_sent(b"", message.sample_rate, whole=False)
+            check_sent(b"", message.sample_rate, whole=False)
             if self._heard and message.sample_rate != self._rate:
                 raise SimulstError("the sample rate can't change within a stream; end it first.")
             self._rate = message.sample_rate
@@ -261,6 +261,8 @@ class Speaker:
         await self._push(samples)
 
     async def _push(self, samples: np.ndarray, finished: bool = False) -> None:
+        if not (samples.size or finished):  # the resampler holds some back
+            return
         came = time.monotonic()
         for start in range(0, max(1, samples.size), PIECE):
             piece = samples[start : start + PIECE]
@@ -292,16 +294,31 @@ class Speaker:
 
     async def _answer(self, written: int, computed: float = 0.0) -> None:
         """Send what a push has changed. written, computed: words and seconds of the stream before it."""
-        new = [text for text, *_ in self.channel.words[written:]] if self._stream is not None else []
-        answer: dict[str, Any] = {"new": "".join(new), "deleted": ""}
+        new = self._stream.emissions[written:] if self._stream is not None else []
+        answer: dict[str, Any] = {"new": "".join(word.text for word in new), "deleted": ""}
         if self._details:
             answer["simulst"] = self.channel.since(self._mark)
         self.channel.tell()
         if self._stream is not None:
-            seconds = self._stream.meter.seconds - computed
-            audio = {"total_audio_processed": self._heard / SAMPLE_RATE, "computation_time": seconds}
-            self._log({**audio, "generated_tokens": new, "deleted_tokens": []})
+            self._log_push(new, computed, self._stream.meter.seconds)
         await self._send(answer)
+
+    def _log_push(self, new: Sequence[Emission], begun: float, ended: float) -> None:
+        """A row for each position at which words were written, and one for the audio that was heard after it.
+
+        So delays do not depend on how much audio was pushed at once, as more is if the machine is slow.
+
+        begun, ended: seconds that the stream had computed before the push, and after it.
+        """
+        rows = [(delay_ms, list(words)) for delay_ms, words in itertools.groupby(new, lambda word: word.delay_ms)]
+        heard_ms = self._heard * 1000 / SAMPLE_RATE
+        if not rows or rows[-1][0] < heard_ms:
+            rows.append((heard_ms, []))
+        for number, (delay_ms, words) in enumerate(rows, start=1):
+            until = ended if number == len(rows) else (words[-1].elapsed_ms - delay_ms) / 1000
+            audio = {"total_audio_processed": delay_ms / 1000, "computation_time": until - begun}
+            self._log({**audio, "generated_tokens": [word.text for word in words], "deleted_tokens": []})
+            begun = until
 
     def _log(self, row: dict[str, Any]) -> None:
         if self._service.log is not None:
@@ -384,4 +401,4 @@ def write_log(path: Path) -> TextIO:
     try:
         return path.open("a", encoding="utf-8")
     except OSError as error:
-        raise SimulstError(f"{path}: cannot be written ({error.strerror}); name another file.") from error
+        raise unwritable(path, error) from error

@@ -89,20 +89,33 @@ def test_a_client_that_does_not_ask_gets_simulstreams_messages_alone() -> None:
     assert found[-1] == {"end_of_processing": True}
 
 
+NAMED = {"metrics_metadata": {"wav_name": "talk.wav"}}
+
+
 @pytest.mark.parametrize("piece", [333, 3200, 96_000])
-def test_audio_in_pieces_of_any_size(piece: int) -> None:
-    """Also of odd numbers of bytes."""
-    with serving() as server:
-        assert run(lambda: speak(server.uri, noise(3.3), piece=piece))[0] == translated(noise(3.3)).committed_text
+def test_audio_in_pieces_of_any_size(piece: int, tmp_path: Path) -> None:
+    """Also of odd numbers of bytes. The log's delays are those of READ, however much is pushed at once."""
+    log, alone = tmp_path / "log.jsonl", translated(noise(3.3))
+    with log.open("w") as file, serving(log=file) as server:
+        assert run(lambda: speak(server.uri, noise(3.3), NAMED, piece=piece))[0] == alone.committed_text
+    [instance] = read_log(log)
+    assert instance.prediction == alone.committed_text.strip() and instance.source_length == pytest.approx(3300)
+    assert instance.delays == pytest.approx([word.delay_ms for word in alone.emissions])
+    assert sum(instance.chunk_elapsed) >= sum(instance.delays) and instance.elapsed == sorted(instance.elapsed)
 
 
 @pytest.mark.parametrize("rate", [8000, 44_100, 48_000])
-def test_other_sample_rates(rate: int) -> None:
+def test_other_sample_rates(rate: int, tmp_path: Path) -> None:
     """The fake model's text depends on the length of the audio alone."""
-    with serving() as server:
-        text, found = run(lambda: speak(server.uri, noise(4.1, rate), {"sample_rate": rate, "details": True}))
-    assert text == translated(noise(4.1)).committed_text
+    log, alone = tmp_path / "log.jsonl", translated(noise(4.1))
+    asked = {"sample_rate": rate, "details": True, **NAMED}
+    with log.open("w") as file, serving(log=file) as server:
+        text, found = run(lambda: speak(server.uri, noise(4.1, rate), asked))
+    assert text == alone.committed_text
     assert found[-2]["simulst"]["heard_ms"] == pytest.approx(4100, abs=1)
+    [instance] = read_log(log)
+    assert instance.prediction == text.strip()
+    assert instance.delays == pytest.approx([word.delay_ms for word in alone.emissions], abs=1)
 
 
 def test_streams_of_one_connection() -> None:
