@@ -15,6 +15,7 @@ from simulst.commands.common import (
     model_folder_option,
     source_lang_option,
     target_lang_option,
+    values_option,
 )
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 @click.option("--data", required=True, type=click.Path(), help="Data directory; a part of it is drawn.")
 @model_folder_option
 @click.option("--decoding", required=True, type=click.Path(), help="Decoding configuration, or a sweep (YAML).")
-@click.option(
-    "--set", "values", multiple=True, metavar="NAME=VALUE", help="Stands for $NAME in the sweep (repeatable)."
-)
+@values_option
 @source_lang_option
 @target_lang_option
 @context_options

@@ -115,6 +115,9 @@ sources_option = click.option(
     type=PATH,
     help="For --comet: transcript, a line for each sentence, or a data directory's text.LANG.",
 )
+values_option = click.option(
+    "--set", "values", multiple=True, metavar="NAME=VALUE", help="Stands for $NAME in the sweep (repeatable)."
+)
 jobs_option = click.option(
     "--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes; the result is the same."
 )

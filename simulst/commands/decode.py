@@ -17,6 +17,7 @@ from simulst.commands.common import (
     target_lang_option,
     text_option,
     together,
+    values_option,
 )
 
 run_options = together(
@@ -60,9 +61,7 @@ def evaluate(decoding: str, out: Path, **options: Any) -> None:
 
 @click.command()
 @click.option("--decodings", required=True, type=click.Path(), help="Sweep (YAML): decoding configurations to try.")
-@click.option(
-    "--set", "values", multiple=True, metavar="NAME=VALUE", help="Stands for $NAME in the sweep (repeatable)."
-)
+@values_option
 @click.option("--share/--no-share", default=True, help="Share encoder outputs and searches between configurations.")
 @run_options
 def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **options: Any) -> None:

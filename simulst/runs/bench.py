@@ -17,17 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance, by_hash, drawn
 from simulst.errors import SimulstError
 from simulst.machine.threads import waited_seconds, waits
-from simulst.meter import Memo, Meter
+from simulst.runs.decode import Spoken
 from simulst.runs.task import Task
 from simulst.search.calls import Call, run_alone
 from simulst.session import Model
-from simulst.streams import OpenStream, open_stream
+from simulst.streams import OpenStream
 
 PILED = 8
 """Streams that are open at once while their memory is measured."""
@@ -103,12 +102,12 @@ def measure(model: Model, task: Task, utterances: Sequence[Utterance], decodings
             cost.parts[_name(call)] += time.perf_counter() - before
 
     for utterance in utterances:
-        audio, memo = load_audio(utterance.wav, utterance.start, utterance.end), Memo()
-        cost.audio += audio.size / SAMPLE_RATE
+        spoken = Spoken(utterance, 0, (task.source_language, task.target_language), share=len(decodings) > 1)
+        cost.audio += spoken.audio.size / SAMPLE_RATE
         before, waits_before = time.perf_counter(), waits()
         for decoding in decodings:
-            stream = _opened(model, task, utterance, decoding, memo if len(decodings) > 1 else None)
-            run_alone(stream.push_steps(audio, finished=True), answer)
+            stream = spoken.open(model, decoding, task.unit)
+            run_alone(stream.push_steps(spoken.audio, finished=True), answer)
         cost.seconds += time.perf_counter() - before
         cost.waited += waited_seconds(waits_before)
     return cost
@@ -116,13 +115,14 @@ def measure(model: Model, task: Task, utterances: Sequence[Utterance], decodings
 
 def bytes_of_stream(model: Model, task: Task, utterance: Utterance, decoding: Decoding) -> float:
     """The memory that a stream holds when it has heard the whole utterance and waits for more, in bytes."""
-    audio, open_streams = load_audio(utterance.wav, utterance.start, utterance.end), []
+    spoken = Spoken(utterance, 0, (task.source_language, task.target_language), share=False)
+    open_streams: list[OpenStream] = []
     before = 0
     for number in range(1 + PILED):  # the first one also fills what all streams share
         if number == 1:
             before = bytes_in_use()
-        stream = _opened(model, task, utterance, decoding, None)
-        stream.push(audio)
+        stream = spoken.open(model, decoding, task.unit)
+        stream.push(spoken.audio)
         open_streams.append(stream)
     return max(0, bytes_in_use() - before) / PILED
 
@@ -146,12 +146,6 @@ def measure_command(command: Sequence[str], few: Sample, many: Sample, place: Pa
         taken.append(time.perf_counter() - before)
     per_second = max(0.0, (taken[1] - taken[0]) / (many.audio - few.audio))
     return Work(max(0.0, taken[0] - per_second * few.audio), per_second)
-
-
-def _opened(model: Model, task: Task, utterance: Utterance, decoding: Decoding, memo: Memo | None) -> OpenStream:
-    languages = task.source_language, task.target_language
-    background = utterance.background.between(*languages)
-    return open_stream(model, decoding, *languages, task.unit, Meter(memo), background)
 
 
 def _name(call: Call) -> str:

@@ -91,7 +91,7 @@ def _decode(
     share: bool,
 ) -> Iterator[Instance | SimulstError]:
     """As `decode_utterance`, but yields the error of a configuration instead of raising it."""
-    spoken = _Spoken(utterance, index, languages, share)
+    spoken = Spoken(utterance, index, languages, share)
     for decoding in decodings:
         try:
             stream = spoken.open(model, decoding, unit)
@@ -102,8 +102,11 @@ def _decode(
             yield error
 
 
-class _Spoken:
-    """An utterance that is decoded under one configuration after the other. The arguments: see `decode_utterance`."""
+class Spoken:
+    """An utterance that is decoded under one configuration after the other. The arguments: see `decode_utterance`.
+
+    audio: (n,) float32. Raises SimulstError: it can't be read.
+    """
 
     def __init__(self, utterance: Utterance, index: int, languages: tuple[str, str], share: bool) -> None:
         self._utterance = replace(utterance, background=utterance.background.between(*languages))
@@ -112,22 +115,23 @@ class _Spoken:
         self._memo = Memo() if share and self.audio.size <= SHARED_SECONDS * SAMPLE_RATE else None
 
     def open(self, model: Model, decoding: Decoding, unit: str) -> OpenStream:
+        """A stream for it. Raises SimulstError: the model does not support the configuration."""
         meter, background = Meter(self._memo), self._utterance.background
         return open_stream(model, decoding, *self._languages, unit, meter, background)
 
     def instance(self, stream: OpenStream) -> Instance:
+        """The log entry, once the stream has ended."""
         source_ms = self.audio.size * 1000 / SAMPLE_RATE
         return replace(instance_of(stream, self._utterance, self._index, source_ms), audio=self._digest)
 
 
-def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms: float, audio: str = "") -> Instance:
+def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms: float) -> Instance:
     """The log entry of an utterance whose stream has ended.
 
     A word that was written in several pieces has one delay, that of its last piece.
 
     index: number of the utterance in its data.
     source_ms: duration of the audio, in ms.
-    audio: digest of the audio.
     """
     pieces = [emission.text for emission in stream.emissions]
     last = [stream.emissions[number] for number in completed_by(pieces, stream.unit)]
@@ -416,7 +420,7 @@ class _Decoded:
         try:
             decodings = [parse_decoding(raw, "configuration") for raw in raws]
             languages = self._task.source_language, self._task.target_language
-            spoken = _Spoken(utterance, index, languages, self._share)
+            spoken = Spoken(utterance, index, languages, self._share)
             for decoding in decodings:
                 try:
                     stream = spoken.open(self._model, decoding, self._task.unit)

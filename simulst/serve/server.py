@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib.resources
 import ipaddress
 import itertools
@@ -98,7 +99,7 @@ class Site:
         quiet.setLevel(logging.CRITICAL)  # whoever sends what is no HTTP is nobody's business
         options: dict[str, Any] = {
             "process_request": self._request,
-            "create_connection": _Counted,
+            "create_connection": functools.partial(_Counted, 2 * (self.limits.clients + self.limits.viewers) + 64),
             "compression": None,
             "max_size": self.limits.message,
             "max_queue": 16,
@@ -107,7 +108,6 @@ class Site:
             "server_header": None,
             "ssl": tls,
         }
-        _Counted.most = 2 * (self.limits.clients + self.limits.viewers) + 64
         try:
             server = await serve(self._client, host, port, **options)
         except OSError as error:
@@ -279,11 +279,13 @@ class Site:
 class _Counted(ServerConnection):
     """A connection of which there are only so many, also of those that say nothing."""
 
-    most = 0
+    def __init__(self, most: int, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._most = most
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if len(self.server.handler_tasks) > self.most:
+        if len(self.server.handler_tasks) > self._most:
             self.transport.abort()
 
 

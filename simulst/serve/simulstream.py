@@ -208,7 +208,6 @@ class StreamProcessor(SpeechProcessor):
 
     def _push(self, samples: np.ndarray, finished: bool = False) -> IncrementalOutput:
         # The HTTP server may `clear` a session while it waits or works here, and give this processor to another one.
-        tokens = list[str]()
         with self._owner:
             session, stream = self._session, self._stream
             if self._stream is None and self._options.context_by == "audio":
@@ -220,13 +219,11 @@ class StreamProcessor(SpeechProcessor):
             stream = driver.call(lambda: self._stream_of(session, samples))
         written = len(stream.emissions)
         try:
-            driver.push(stream, samples, finished)
+            tokens = [word.text for word in driver.push(stream, samples, finished)]
         except SimulstError as error:
             if self._session != session:
                 raise SimulstError(CLOSED) from error
-            tokens += [word.text for word in stream.emissions[written:]]
-            return self._last_words(tokens, error, finished)
-        tokens += [word.text for word in stream.emissions[written:]]
+            return self._last_words([word.text for word in stream.emissions[written:]], error, finished)
         if finished:
             _warn_of_skipped(stream)
         with self._owner:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import base64
 import io
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from simulst.audio.read import load_audio
+from simulst.audio.read import as_int16, load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
@@ -195,12 +194,8 @@ def _as_uri(samples: np.ndarray) -> str:
     with av.open(file, "w", format="mp3") as container:
         stream = container.add_stream("libmp3lame", rate=SAMPLE_RATE, layout="mono")
         stream.bit_rate = BIT_RATE
-        frame = av.AudioFrame.from_ndarray(_int16(samples)[None], format="s16p", layout="mono")
+        frame = av.AudioFrame.from_ndarray(as_int16(samples)[None], format="s16p", layout="mono")
         frame.sample_rate = SAMPLE_RATE
         for packet in (*stream.encode(frame), *stream.encode(None)):
             container.mux(packet)
     return f"data:audio/mpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def _int16(samples: Sequence[float] | np.ndarray) -> np.ndarray:
-    return np.clip(np.round(np.asarray(samples) * 32767), -32768, 32767).astype(np.int16)

@@ -202,7 +202,7 @@ def _integers(
     first: int,
     last: int,
 ) -> None:
-    """As `_floats`."""
+    """As `_floats`, whose last loops stand here again: shared, they cost this one a sixth of its speed."""
     many, size = x.shape
     sums = np.empty((ROWS, PANEL), np.int32)
     for p in range(first, last):
