@@ -71,7 +71,8 @@ def bench(
     sample, few = Sample.lasting(utterances, seconds), Sample.of(utterances, jobs)
     if sample.audio <= few.audio:
         raise SimulstError(
-            f"{data}: {jobs} processes have {few.audio:.0f} s to begin with; raise --seconds beyond that."
+            f"{data}: {jobs} processes have {few.audio:.0f} s to begin with; raise --seconds beyond that, or give "
+            "fewer --jobs."
         )
 
     task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")
