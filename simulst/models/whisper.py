@@ -19,10 +19,10 @@ import json
 import logging
 import math
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -40,7 +40,7 @@ from simulst.needs import Need
 from simulst.options import read_fields
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Steps, ask, run_alone
+from simulst.search.calls import Batchable, Steps, ask, run_alone
 from simulst.search.loops import without_loops
 
 logger = logging.getLogger(__name__)
@@ -58,6 +58,8 @@ HEARD_SECONDS = 3.0  # after which the language of a recording is told
 # So many times more probable must a language be than the one that was named. Of 44 Spanish, French, Italian and Russian
 # recordings (3 s, Whisper base), 54 was the most; with French named for the 33 others, 266 was the least.
 MORE_PROBABLE = 100.0
+MOST_WINDOWS = 8  # of a batch: the decoder's keys and values of a window take up to half a gigabyte
+LEAST_NEW = 20  # tokens that a search must be allowed to add so that it may share a batch: see `generate_together`
 SILENCE = -0.5  # log-mel of silence after speech: 8 decades under usual speech, in Whisper's scaling
 VOCABULARY, VOCABULARY_LINES = "vocabulary.json", "vocabulary.txt"
 FILES = ("model.bin", VOCABULARY, "tokenizer.json", "config.json")
@@ -136,7 +138,7 @@ class Whisper:
         # Here, not at the first window: no utterance is charged for it.
         self._filters = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
         frames = WINDOW_SECONDS * SAMPLE_RATE // FRAME
-        self._silence = self._encode(np.full((self._model.n_mels, frames), SILENCE, np.float32))
+        self._silence = self._encode(np.full((1, self._model.n_mels, frames), SILENCE, np.float32))
 
     def session(self, source: str, target: str, meter: Meter | None = None) -> WhisperSession:
         """Open a new utterance.
@@ -154,20 +156,26 @@ class Whisper:
 
     def encode(self, samples: np.ndarray) -> Any:
         """Encode a window of audio, (n,) float32 → encoder output, a CTranslate2 StorageView (1, states, width)."""
+        return self.encode_together([samples])[0]
+
+    def encode_together(self, windows: Sequence[np.ndarray]) -> list[Any]:
+        """As `encode`, for windows with equally many `frames`."""
         import ctranslate2
 
-        states = self._encode(log_mel(samples, self._frames(samples.size), self._filters))
-        begin = states.shape[1]
+        frames = self.frames(windows[0].size)
+        encoded = self._encode(np.stack([log_mel(samples, frames, self._filters) for samples in windows]))
+        begin = encoded.shape[1]
         # If there are as many states as mels, CTranslate2 takes the array for features.
         end = max(begin + round(self._options.silence_seconds / STATE_SECONDS), self._model.n_mels + 1)
         silence = self._silence[:, begin:end]
-        states = np.concatenate([states, silence], axis=1)
-        return ctranslate2.StorageView.from_array(states)
+        each = [np.concatenate([states[None], silence], axis=1) for states in encoded]
+        return [ctranslate2.StorageView.from_array(states) for states in each]
 
     def _encode(self, features: np.ndarray) -> np.ndarray:
+        """(n, mels, frames) → (n, states, width)."""
         import ctranslate2
 
-        return np.array(self._model.encode(ctranslate2.StorageView.from_array(features[None]), to_cpu=True))
+        return np.array(self._model.encode(ctranslate2.StorageView.from_array(features), to_cpu=True))
 
     def generate(
         self, encoded: Any, start: Tokens, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int
@@ -176,35 +184,51 @@ class Whisper:
 
         start: the tokens that name languages and task.
         """
-        # If there are too few positions, previous text is cut first.
-        room = POSITIONS - 2 - len(start) - len(prefix) - min(max_new, POSITIONS // 2)
-        previous = previous[-room:] if room > 0 else ()
-        context = (self._previous, *previous) if previous else ()
-        prompt = [*context, *start, *prefix]
-        # One position is for the <eos> that `align` adds.
-        max_new = min(max_new, POSITIONS - 1 - len(prompt))
-        if max_new < 1:
+        return self.generate_together([Generate(self, encoded, start, previous, prefix, options, max_new)])[0]
+
+    def generate_together(self, asked: Sequence[Generate]) -> list[Beam]:
+        """As `generate`, for searches whose `together` is equal.
+
+        CTranslate2 has one bound of the length for all. A text that reaches the bound of its own is searched again by
+        itself.
+        """
+        begins = [self.begin(one.start, one.previous, one.prefix, one.max_new) for one in asked]
+        if begins[0].max_new < 1:  # then there is only one
             warn_of_full_context(self.path, POSITIONS)
-            return [Hypothesis(prefix)]
-        length = len(prefix) + max_new
-        result = self._model.generate(
-            encoded,
-            [prompt],
+            return [[Hypothesis(asked[0].prefix)]]
+        lengths = [len(one.prefix) + begin.max_new for one, begin in zip(asked, begins, strict=True)]
+        options, length, before = asked[0].options, max(lengths), len(begins[0].context) + len(asked[0].start) - 1
+        results = self._model.generate(
+            _joined([one.encoded for one in asked]),
+            [[*begin.context, *one.start, *one.prefix] for one, begin in zip(asked, begins, strict=True)],
             beam_size=options.beam,
             num_hypotheses=options.beam,
             length_penalty=options.length_penalty,
             no_repeat_ngram_size=options.no_repeat_ngram,
             # CTranslate2 stops at min(max_length / 2, max_length - what is before <|notimestamps|>) tokens, the prefix
             # among them.
-            max_length=length + max(length, len(prompt) - len(prefix) - 1),
+            max_length=length + max(length, before),
             return_scores=True,
             # With suppress_blank, the first token can be neither a space nor <eos>. After a prefix, this would force
             # the model to add a token at every step.
-            suppress_blank=not (prefix or previous),
-        )[0]
-        return [
-            Hypothesis(self._plain(ids), score) for ids, score in zip(result.sequences_ids, result.scores, strict=True)
-        ]
+            suppress_blank=not (asked[0].prefix or begins[0].context),
+        )
+        beams = []
+        for one, result, most in zip(asked, results, lengths, strict=True):
+            if most < length and max(map(len, result.sequences_ids)) >= most - 1:
+                beams.append(one.answer())
+                continue
+            found = zip(result.sequences_ids, result.scores, strict=True)
+            beams.append([Hypothesis(self._plain(ids), score) for ids, score in found])
+        return beams
+
+    def begin(self, start: Tokens, previous: Tokens, prefix: Tokens, max_new: int) -> Begin:
+        """What stands before `start` in a prompt. If there are too few positions, previous text is cut first."""
+        room = POSITIONS - 2 - len(start) - len(prefix) - min(max_new, POSITIONS // 2)
+        previous = previous[-room:] if room > 0 else ()
+        context = (self._previous, *previous) if previous else ()
+        # One position is for the <eos> that `align` adds.
+        return Begin(context, min(max_new, POSITIONS - 1 - len(context) - len(start) - len(prefix)))
 
     def align(self, encoded: Any, start: Tokens, tokens: Tokens, frames: int) -> Aligned:
         """Where each token begins, by the decoder's attention, and how probable it is.
@@ -213,11 +237,23 @@ class Whisper:
         """
         if not tokens:
             return Aligned([0], 0.0)
-        found = self._model.align(encoded, list(start[:-1]), [list(tokens)], frames)[0]
-        begins = [0] * (len(tokens) + 1)
-        for token, frame in reversed(found.alignments):
-            begins[token] = frame
-        return Aligned(begins, float(np.log(np.maximum(found.text_token_probs, LEAST_P)).sum()))
+        return self.align_together([Align(self, encoded, start, tokens, frames)])[0]
+
+    def align_together(self, asked: Sequence[Align]) -> list[Aligned]:
+        """As `align`, for texts whose `together` is equal."""
+        results = self._model.align(
+            _joined([one.encoded for one in asked]),
+            list(asked[0].start[:-1]),
+            [list(one.tokens) for one in asked],
+            [one.frames for one in asked],
+        )
+        aligned = []
+        for one, found in zip(asked, results, strict=True):
+            begins = [0] * (len(one.tokens) + 1)
+            for token, frame in reversed(found.alignments):
+                begins[token] = frame
+            aligned.append(Aligned(begins, float(np.log(np.maximum(found.text_token_probs, LEAST_P)).sum())))
+        return aligned
 
     def languages(self, encoded: Any, seconds: float) -> dict[str, float]:
         """How probable each language is in the first `seconds` of a window; empty: it knows English alone."""
@@ -261,7 +297,8 @@ class Whisper:
         # Text never contains special tokens (<eos> and all after it in the vocabulary).
         return tuple(token for token in ids if token < self._eos)
 
-    def _frames(self, samples: int) -> int:
+    def frames(self, samples: int) -> int:
+        """Of log_mel, for a window of so many samples."""
         seconds = min(samples / SAMPLE_RATE + self._options.padding_seconds, WINDOW_SECONDS)
         return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
 
@@ -292,19 +329,36 @@ class Whisper:
         return number
 
 
+class Begin(NamedTuple):
+    """context: what stands before `start` in a prompt. max_new: how many tokens may be added; below 1: none."""
+
+    context: Tokens
+    max_new: int
+
+
 @dataclass(frozen=True)
-class Encode:
+class Encode(Batchable):
     """A call: the encoder's output for a window of audio, (n,) float32. See `Whisper.encode`."""
 
     model: Whisper
     samples: np.ndarray
 
+    most = MOST_WINDOWS
+
     def answer(self) -> Any:
         return self.model.encode(self.samples)
 
+    @property
+    def together(self) -> Hashable:
+        return self.model, self.model.frames(self.samples.size)
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Encode]) -> list[Any]:
+        return calls[0].model.encode_together([call.samples for call in calls])
+
 
 @dataclass(frozen=True)
-class Generate:
+class Generate(Batchable):
     """A call: CTranslate2's own search. See `Whisper.generate`."""
 
     model: Whisper
@@ -315,12 +369,27 @@ class Generate:
     options: BeamSearch
     max_new: int
 
+    most = MOST_WINDOWS
+
     def answer(self) -> Beam:
         return self.model.generate(self.encoded, self.start, self.previous, self.prefix, self.options, self.max_new)
 
+    @property
+    def together(self) -> Hashable:
+        """In CTranslate2's batches, <|startoftranscript|> and <|notimestamps|> have equal places."""
+        begin = self.model.begin(self.start, self.previous, self.prefix, self.max_new)
+        if begin.max_new < LEAST_NEW:
+            return None
+        blank = bool(self.prefix or begin.context)
+        return self.model, tuple(self.encoded.shape), self.options, len(begin.context), len(self.start), blank
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Generate]) -> list[Beam]:
+        return calls[0].model.generate_together(calls)
+
 
 @dataclass(frozen=True)
-class Align:
+class Align(Batchable):
     """A call: when the tokens of a text were spoken. See `Whisper.align`."""
 
     model: Whisper
@@ -329,8 +398,27 @@ class Align:
     tokens: Tokens
     frames: int
 
+    most = MOST_WINDOWS
+
     def answer(self) -> Aligned:
         return self.model.align(self.encoded, self.start, self.tokens, self.frames)
+
+    @property
+    def together(self) -> Hashable:
+        return (self.model, tuple(self.encoded.shape), self.start) if self.tokens else None
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Align]) -> list[Aligned]:
+        return calls[0].model.align_together(calls)
+
+
+def _joined(encoded: Sequence[Any]) -> Any:
+    """The encoder outputs of several windows as one, (n, states, width)."""
+    import ctranslate2
+
+    if len(encoded) == 1:
+        return encoded[0]
+    return ctranslate2.StorageView.from_array(np.concatenate([np.asarray(one) for one in encoded]))
 
 
 @dataclass(frozen=True)

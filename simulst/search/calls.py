@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -25,7 +25,11 @@ class Batchable(ABC):
     """A call that can be answered together with others of its class.
 
     The answers must be those of `answer`, up to rounding. A call of another kind is always answered by itself.
+
+    most: the most calls of a batch; None: as many as the driver takes.
     """
+
+    most: ClassVar[int | None] = None
 
     @property
     @abstractmethod

@@ -140,7 +140,9 @@ class Driver:
         oldest = min(groups, key=lambda group: next(iter(group)).since)
         late = time.perf_counter() - next(iter(oldest)).since > self._longest_wait
         chosen = oldest if late else max(groups, key=lambda group: len(group))
-        return list(chosen)[: self._most_calls]
+        first = next(iter(chosen)).call
+        most = first.most if isinstance(first, Batchable) else None
+        return list(chosen)[: min(most or self._most_calls, self._most_calls)]
 
     def _answer(self, runs: Sequence[_Run]) -> None:
         if len(runs) == 1:

@@ -27,7 +27,10 @@ from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
 from simulst.models.whisper import (
     PREVIOUS_TOKENS,
+    Align,
     Aligned,
+    Encode,
+    Generate,
     Whisper,
     WhisperOptions,
     WhisperSession,
@@ -153,7 +156,7 @@ def test_no_window_pays_for_what_all_need(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(loaded, "_encode", counted)
     monkeypatch.setitem(sys.modules, "librosa", None)
     loaded.encode(noise(1))
-    assert seen == [(80, 300)], "one second, and two of padding"
+    assert seen == [(1, 80, 300)], "one second, and two of padding"
 
 
 def test_no_padding_at_all(folder: Path) -> None:
@@ -247,6 +250,48 @@ def test_begins(whisper: Whisper, seconds: float, count: int) -> None:
     assert all(0 <= begin * 0.02 <= seconds for begin in begins)
     assert begins == sorted(begins)
     assert begins[0] == 0  # the first token given always begins there, so all tokens of the window are given
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12), st.integers(20, 40)), min_size=2, max_size=4),
+    st.integers(0, 3),
+    st.sampled_from([1, 3]),
+)
+def test_searches_in_a_batch(
+    whisper: Whisper, endless: Whisper, asked: list[tuple[int, int, int]], previous: int, beam: int
+) -> None:
+    """Each finds what it finds alone, though texts differ in length, and one may reach its bound before the others."""
+    for model in (whisper, endless):
+        calls = [
+            Generate(
+                model, model.encode(noise(2, seed)), START, prefix_of(previous), prefix_of(n), BeamSearch(beam), new
+            )
+            for seed, n, new in asked
+        ]
+        for key in {call.together for call in calls}:
+            group = [call for call in calls if call.together == key]
+            for call, found in zip(group, Generate.answer_together(group), strict=True):
+                alone = call.answer()
+                assert [h.tokens for h in found] == [h.tokens for h in alone]
+                np.testing.assert_allclose([h.score for h in found], [h.score for h in alone], atol=1e-4)
+        assert Generate(model, calls[0].encoded, START, (), (), BeamSearch(beam), 5).together is None
+
+
+def test_windows_and_texts_in_a_batch(whisper: Whisper) -> None:
+    windows = [noise(2, seed) for seed in range(3)]
+    encodes = [Encode(whisper, window) for window in windows]
+    assert len({call.together for call in encodes}) == 1
+    assert Encode(whisper, noise(3)).together != encodes[0].together
+    aligns = []
+    for number, (call, found) in enumerate(zip(encodes, Encode.answer_together(encodes), strict=True)):
+        np.testing.assert_allclose(np.array(found), np.array(call.answer()), atol=1e-5)
+        aligns.append(Align(whisper, found, START, prefix_of(3 + 4 * number), 200 - number))
+    assert len({call.together for call in aligns}) == 1
+    for call, aligned in zip(aligns, Align.answer_together(aligns), strict=True):
+        assert aligned.begins == call.answer().begins
+        assert aligned.log_p == pytest.approx(call.answer().log_p, abs=1e-4)
+    assert Align(whisper, aligns[0].encoded, START, (), 200).together is None
 
 
 def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:

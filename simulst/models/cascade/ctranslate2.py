@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Op
 from simulst.models.ctranslate2_file import cannot_load
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Steps, ask
+from simulst.search.calls import Batchable, Steps, ask
 from simulst.search.loops import without_loops
 
 
@@ -93,9 +94,10 @@ class CTranslate2Translation(Translation):
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
         assert isinstance(options, BeamSearch)
+        source = self.source(sentence)
 
         def search(used: BeamSearch) -> Steps[Beam]:
-            return ask(TranslateBatch(self, sentence, prefix, used))
+            return ask(Translate(self, source, prefix, used))
 
         beam = yield from without_loops(options, search, self.text, len(prefix))
         if stop is None:
@@ -103,46 +105,84 @@ class CTranslate2Translation(Translation):
         new = [h.tokens[len(prefix) :] for h in beam]
         return [replace(h, tokens=prefix + t[: end_of(stop, t)]) for h, t in zip(beam, new, strict=True)]
 
-    def translate(self, sentence: str, prefix: Tokens, options: BeamSearch) -> Beam:
-        """CTranslate2's own search. Raises SimulstError: the text is too long."""
-        tokenizer = self._tokenizer
-        ids = [*self._front, *tokenizer.encode(sentence, add_special_tokens=False), tokenizer.eos_token_id]
-        begin = [*self._prompt, *prefix]
-        most = round(TOKENS_PER_TOKEN * len(ids)) + MORE_TOKENS
-        if len(prefix) >= most:
-            return [Hypothesis(prefix)]
-        settings = {
-            "beam_size": options.beam,
-            "num_hypotheses": options.beam,
-            "length_penalty": options.length_penalty,
-            "no_repeat_ngram_size": options.no_repeat_ngram,
-            "max_decoding_length": len(self._prompt) + most,
-            "return_scores": True,
-        }
-        # CTranslate2 knows tokens by their names, as its numbers are not always the tokeniser's.
-        named = [tokenizer.convert_ids_to_tokens(ids)], [tokenizer.convert_ids_to_tokens(begin)]
+    def source(self, sentence: str) -> list[int]:
+        """The tokens that the model reads."""
+        return [*self._front, *self._tokenizer.encode(sentence, add_special_tokens=False), self._tokenizer.eos_token_id]
+
+    def translate(self, sources: Sequence[list[int]], prefixes: Sequence[Tokens], options: BeamSearch) -> list[Beam]:
+        """CTranslate2's own search, of several texts.
+
+        CTranslate2 has one bound of the length for all. A text that reaches the bound of its own is translated again by
+        itself.
+
+        Raises SimulstError: a text is too long.
+        """
+        most = [most_tokens(source) for source in sources]
+        if len(sources) == 1 and len(prefixes[0]) >= most[0]:
+            return [[Hypothesis(prefixes[0])]]
+        named = self._tokenizer.convert_ids_to_tokens  # CTranslate2's numbers are not always the tokeniser's
         try:
-            [result] = self._model.translate_batch(named[0], target_prefix=named[1], **settings)
+            results = self._model.translate_batch(
+                [named(source) for source in sources],
+                target_prefix=[named([*self._prompt, *prefix]) for prefix in prefixes],
+                beam_size=options.beam,
+                num_hypotheses=options.beam,
+                length_penalty=options.length_penalty,
+                no_repeat_ngram_size=options.no_repeat_ngram,
+                max_decoding_length=len(self._prompt) + max(most),
+                return_scores=True,
+            )
         except RuntimeError as error:  # such as no more positions
             raise SimulstError(
-                f"{self._path}: CTranslate2 cannot translate a text of {len(ids)} tokens ({first_line(error)}); let "
-                "sentences be shorter (most_words)."
+                f"{self._path}: CTranslate2 cannot translate a text of {max(map(len, sources))} tokens "
+                f"({first_line(error)}); let sentences be shorter (most_words)."
             ) from error
-        beam = []
-        for names, score in zip(result.hypotheses, result.scores, strict=True):
-            tokens = tuple(tokenizer.convert_tokens_to_ids(names))[len(begin) :]
-            beam.append(Hypothesis(prefix + tokens, score))
-        return beam
+        beams = []
+        for source, prefix, result, bound in zip(sources, prefixes, results, most, strict=True):
+            begin = len(self._prompt) + len(prefix)
+            new = [tuple(self._tokenizer.convert_tokens_to_ids(names)[begin:]) for names in result.hypotheses]
+            if bound < max(most) and len(prefix) + max(map(len, new)) >= bound:
+                beams += self.translate([source], [prefix], options)
+            else:
+                beams.append([Hypothesis(prefix + t, score) for t, score in zip(new, result.scores, strict=True)])
+        return beams
+
+    @property
+    def model(self) -> tuple[Any, Tokens]:
+        """Translations for which this is equal can be made together."""
+        return self._model, self._prompt
+
+
+def most_tokens(source: Sequence[int]) -> int:
+    """That a translation may have."""
+    return round(TOKENS_PER_TOKEN * len(source)) + MORE_TOKENS
 
 
 @dataclass(frozen=True)
-class TranslateBatch:
-    """A call: CTranslate2's own search. See `CTranslate2Translation.translate`."""
+class Translate(Batchable):
+    """A call: CTranslate2's own search. See `CTranslate2Translation.translate`.
+
+    source: the tokens that the model reads.
+    """
 
     translation: CTranslate2Translation
-    sentence: str
+    source: list[int]
     prefix: Tokens
     options: BeamSearch
 
+    @property
+    def together(self) -> Hashable:
+        room = len(self.prefix) < most_tokens(self.source)
+        return (*self.translation.model, self.options) if room else None
+
+    @property
+    def size(self) -> float:
+        return len(self.source)
+
     def answer(self) -> Beam:
-        return self.translation.translate(self.sentence, self.prefix, self.options)
+        return self.answer_together([self])[0]
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Translate]) -> list[Beam]:
+        sources, prefixes = [call.source for call in calls], [call.prefix for call in calls]
+        return calls[0].translation.translate(sources, prefixes, calls[0].options)

@@ -1,5 +1,6 @@
 """A tiny random Marian and M2M-100, turned into CTranslate2's form by its own converter."""
 
+import copy
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fake import opened as opened_stop
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
-from simulst.models.cascade.ctranslate2 import CTranslate2Text
+from simulst.models.cascade.ctranslate2 import CTranslate2Text, Translate, most_tokens
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.policy.stop import MaxTokens
 from simulst.search import BeamSearch, JointBeamSearch
@@ -63,6 +64,33 @@ def test_beams_and_stop(folders: dict[str, tuple[Path, Path]]) -> None:
     assert len(beam) == 4 and all(h.tokens[:2] == (10, 11) for h in beam)
     assert [h.score for h in beam] == sorted((h.score for h in beam), reverse=True)
     assert len(speaker.searched(ours, SENTENCE, (10, 11), BeamSearch(beam=1), opened_stop(MaxTokens(3)))[0].tokens) == 5
+
+
+def test_texts_in_a_batch(folders: dict[str, tuple[Path, Path]]) -> None:
+    """Each translation is what it is alone, though the texts differ in length and reach bounds of their own."""
+    translations = [opened(folders["m2m"][1])]
+    translations.append(copy.copy(translations[0]))  # of another stream
+    asked = [
+        ("the dog", ()),
+        (SENTENCE, (10, 11)),
+        ("the cat sat on the mat and the dog sat on the cat", (12,)),
+        ("the", ()),
+    ]
+    calls = [
+        Translate(translations[i % 2], translations[0].source(text), prefix, BeamSearch(3))
+        for i, (text, prefix) in enumerate(asked)
+    ]
+    assert len({call.together for call in calls}) == 1
+    found, alone = Translate.answer_together(calls), [call.answer() for call in calls]
+    assert [[h.tokens for h in beam] for beam in found] == [[h.tokens for h in beam] for beam in alone]
+    for together, apart in zip(found, alone, strict=True):
+        assert [h.score for h in together] == pytest.approx([h.score for h in apart], abs=1e-4)
+    bounds = [most_tokens(call.source) for call in calls]
+    longest = [max(len(h.tokens) for h in beam) for beam in found]
+    assert any(length == bound < max(bounds) for length, bound in zip(longest, bounds, strict=True))
+    full = tuple(range(10, 10 + most_tokens(calls[0].source)))
+    assert Translate(translations[0], calls[0].source, full, BeamSearch(3)).together is None
+    assert opened(folders["m2m"][1]).model != translations[0].model
 
 
 @pytest.mark.parametrize("commit", [{"type": "local_agreement", "n": 2}, {"type": "shared_prefix", "n": 1}])
