@@ -1,17 +1,20 @@
-"""Many streams of an ESPnet model in one driver, against the same streams one after the other.
+"""Many streams of a model in one driver, against the same streams one after the other, and in turns call by call.
 
-    python benchmarks/many_streams.py --size paper --streams 16 [--threads 1 --cpu] [--seconds 10]
-    python benchmarks/many_streams.py --size mini --streams 64 [--threads 1 --cpu] [--experiment DIR --checkpoint FILE]
+    python benchmarks/many_streams.py --paper --streams 16 [--threads 1 --cpu] [--seconds 10]
+    python benchmarks/many_streams.py --streams 64 [--threads 1 --cpu] [--model DIR --checkpoint FILE]
+    python benchmarks/many_streams.py --streams 8 --model egs/prompts/models/whisper-base \\
+        --data egs/prompts/data/es-en/tst --languages es en --decoding conf/decode/la2w_1000ms.yaml
 
-The models are those of engine_vs_espnet.py: mini's own, or random weights of CUNI-KIT 2023's size and noise. Both ways
-decode in turns, so that a busy machine slows both; the ratio is the median of the rounds. With --cpu and one thread,
-processor time is measured, which other programs hardly change. The last line is JSON:
+The models are those of engine_vs_espnet.py (mini's own, or random weights of CUNI-KIT 2023's size and noise), or any
+other. All ways decode in turns, so that a busy machine slows all; the ratio is the median of the rounds. With --cpu and
+one thread, processor time is measured, which other programs hardly change. The last line is JSON:
 
     speedup             time one after the other / time together
     same                whether all words and their delays are the same
     streams_in_real_time    how many such streams the machine could serve, alone and together
-    lag_ms              of a chunk of 640 ms: the median and the worst, of a stream alone and among `lag_streams`, which
-                        begin at random times and speak in real time. The computation is real, the time simulated.
+    lag_ms              of a chunk of 640 ms, the median and the worst: of a stream alone; among `lag_streams`, which
+                        begin at random times and speak in real time; among as many that take turns, call by call. The
+                        computation is real, the time simulated.
     MiB_per_stream      the memory that an open stream takes, at the middle of its audio
 """
 
@@ -32,9 +35,11 @@ import engine_vs_espnet
 import numpy as np
 import torch
 
+from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.commands.common import run_command
-from simulst.config import parse_decoding
+from simulst.config import load_decoding, parse_decoding
+from simulst.data.datadir import read_data_dir
 from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.runs.bench import bytes_in_use
@@ -62,7 +67,9 @@ def together(open_one: Callable[[], OpenStream], audios: list[np.ndarray], finis
     return streams
 
 
-def lags(open_one: Callable[[], OpenStream], audios: list[np.ndarray], clock: Callable[[], float]) -> list[float]:
+def lags(
+    open_one: Callable[[], OpenStream], audios: list[np.ndarray], clock: Callable[[], float], driver: Driver
+) -> list[float]:
     """Seconds from the end of each chunk until its words are there, if all speak in real time."""
     chance = random.Random(0)
     seconds = CHUNK / SAMPLE_RATE
@@ -72,7 +79,7 @@ def lags(open_one: Callable[[], OpenStream], audios: list[np.ndarray], clock: Ca
         for place, start in enumerate(range(0, audio.size, CHUNK)):
             arrivals.append((begin + (place + 1) * seconds, number, start))
     arrivals.sort(reverse=True)
-    driver, streams = Driver(), [open_one() for _ in audios]
+    streams = [open_one() for _ in audios]
     now, waiting, found = 0.0, [], []
     while arrivals or driver.busy:
         if not driver.busy:
@@ -91,45 +98,51 @@ def lags(open_one: Callable[[], OpenStream], audios: list[np.ndarray], clock: Ca
 
 
 @click.command(help=__doc__)
-@click.option("--size", type=click.Choice(["mini", "paper"]), default="mini", show_default=True)
+@click.option("--paper", is_flag=True, help="Random weights of CUNI-KIT 2023's size, and noise.")
 @click.option("--streams", default=16, show_default=True, type=click.IntRange(2))
-@click.option("--seconds", default=10.0, show_default=True, help="Of audio of each stream, for --size paper.")
+@click.option("--seconds", default=10.0, show_default=True, help="Of audio of each stream, for --paper.")
 @click.option("--threads", default=2, show_default=True, type=click.IntRange(1))
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--cpu", is_flag=True, help="Measure processor time; give --threads 1.")
-@click.option(
-    "--experiment", default=ROOT / "egs/mini/exp/en-de/st", type=click.Path(path_type=Path), show_default=True
-)
-@click.option("--checkpoint", default="chosen.pth", show_default=True)
+@click.option("--model", "folder", default=ROOT / "egs/mini/exp/en-de/st", type=click.Path(path_type=Path))
+@click.option("--checkpoint", help="Of an ESPnet model; mini's own is chosen.pth.")
 @click.option("--data", default=ROOT / "egs/mini/data/en-de/tst-COMMON", type=click.Path(path_type=Path))
+@click.option("--languages", nargs=2, default=("en", "de"), help="Spoken and written.")
+@click.option(
+    "--decoding", type=click.Path(path_type=Path), help="A decoding configuration in place of blockwise search."
+)
 def main(
-    size: str,
+    paper: bool,
     streams: int,
     seconds: float,
     threads: int,
     rounds: int,
     cpu: bool,
-    experiment: Path,
-    checkpoint: str,
+    folder: Path,
+    checkpoint: str | None,
     data: Path,
+    languages: tuple[str, str],
+    decoding: Path | None,
 ) -> None:
-    """Decode both ways in turns and compare."""
+    """Decode all ways in turns and compare."""
+    source, target = languages
     clock = time.process_time if cpu else time.perf_counter
     print(processor())
-    with tempfile.TemporaryDirectory() as folder, engine_vs_espnet.quiet():
-        if size == "paper":
-            experiment, checkpoint = engine_vs_espnet.write_paper_model(Path(folder)), "model.pth"
+    options = {"checkpoint": checkpoint} if checkpoint else {}
+    with tempfile.TemporaryDirectory() as temporary, engine_vs_espnet.quiet():
+        if paper:
+            folder, options = engine_vs_espnet.write_paper_model(Path(temporary)), {"checkpoint": "model.pth"}
             noise = np.random.default_rng(0).standard_normal((streams, round(seconds * SAMPLE_RATE)))
             audios = list((0.1 * noise).astype(np.float32))
         else:
-            spoken = [samples for _, samples in engine_vs_espnet.speech(data, math.inf)]
+            spoken = [load_audio(one.wav, one.start, one.end) for one in read_data_dir(data, target)]
             audios = [spoken[number % len(spoken)] for number in range(streams)]
-        model = load_model(experiment, threads, checkpoint=checkpoint)
+        model = load_model(folder, threads, **options)
     torch.set_num_threads(threads)
-    way = parse_decoding(WAY, "the benchmark")
+    way = load_decoding(decoding) if decoding else parse_decoding(WAY, "the benchmark")
 
     def open_one() -> OpenStream:
-        return open_stream(model, way, "en", "de")
+        return open_stream(model, way, source, target)
 
     def words(found: list[OpenStream]) -> list[Any]:
         return [[(word.text, word.delay_ms) for word in one.emissions] for one in found]
@@ -156,9 +169,13 @@ def main(
         )
     del first, second
     few = max(1, min(streams, int(audio / statistics.median(joined) / 2)))  # half of what the machine could serve
-    found = {"alone": lags(open_one, audios[:1], clock), "among": lags(open_one, audios[:few], clock)}
+    found = {
+        "alone": lags(open_one, audios[:1], clock, Driver()),
+        "among": lags(open_one, audios[:few], clock, Driver()),
+        "in_turns": lags(open_one, audios[:few], clock, Driver(most_calls=1)),
+    }
     result = {
-        "size": size,
+        "model": "paper" if paper else str(folder),
         "streams": streams,
         "threads": threads,
         "time": "processor" if cpu else "wall",
