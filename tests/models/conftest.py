@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import tiny_whisper
 from tiny_whisper import load
 
-from simulst.models.whisper import Whisper
+from simulst.models.whisper.model import Whisper
 from simulst.search import loops as search_loops
 
 

@@ -24,7 +24,7 @@ from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.model import ESPnet
-from simulst.models.whisper import Whisper
+from simulst.models.whisper.model import Whisper
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk

@@ -25,18 +25,11 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
-from simulst.models.whisper import (
-    PREVIOUS_TOKENS,
-    Align,
-    Aligned,
-    Encode,
-    Generate,
-    Whisper,
-    WhisperOptions,
-    WhisperSession,
-    log_mel,
-    warn_of_language,
-)
+from simulst.models.whisper.features import log_mel
+from simulst.models.whisper.model import Whisper
+from simulst.models.whisper.network import Align, Aligned, Encode, Generate, WhisperOptions
+from simulst.models.whisper.prompts import PREVIOUS_TOKENS
+from simulst.models.whisper.session import WhisperSession, warn_of_language
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
@@ -324,7 +317,7 @@ def test_text(folder: Path, whisper: Whisper) -> None:
 def test_english_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its prompt names neither language nor task."""
     count = len(json.loads((folder / "vocabulary.json").read_text()))
-    monkeypatch.setattr("simulst.models.whisper.ENGLISH_VOCABULARY", count)
+    monkeypatch.setattr("simulst.models.whisper.network.ENGLISH_VOCABULARY", count)
     model = load(folder)
     names = [model._tokenizer.id_to_token(token) for token in model._start_tokens("en", "en")]
     assert names == ["<|startoftranscript|>", "<|notimestamps|>"]
@@ -382,7 +375,7 @@ def test_speech_in_another_language_is_told(
         return {"es": 0.9, "en": 0.01, "fr": 0.004}
 
     monkeypatch.setattr(whisper, "languages", languages)
-    monkeypatch.setattr("simulst.models.whisper.warn_of_language", warn_of_language.__wrapped__)
+    monkeypatch.setattr("simulst.models.whisper.session.warn_of_language", warn_of_language.__wrapped__)
     monkeypatch.setattr(whisper, "_start_tokens", lambda source, target: START)
     memo = Memo()
     for _ in range(2):
@@ -400,7 +393,7 @@ def test_a_language_that_may_be_is_not_doubted(
     whisper: Whisper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, p: float, told: bool
 ) -> None:
     monkeypatch.setattr(whisper, "languages", lambda encoded, seconds: {"ja": 0.8, "es": p})
-    monkeypatch.setattr("simulst.models.whisper.warn_of_language", warn_of_language.__wrapped__)
+    monkeypatch.setattr("simulst.models.whisper.session.warn_of_language", warn_of_language.__wrapped__)
     open_stream(whisper, Decoding(Chunk(1000), All()), "es", "en").push(noise(3), finished=True)
     assert any("sounds like 'ja'" in message for message in caplog.messages) is told
 

@@ -9,7 +9,8 @@ import numpy as np
 from ctranslate2.specs.whisper_spec import WhisperSpec
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from simulst.models.whisper import Whisper, WhisperOptions
+from simulst.models.whisper.model import Whisper
+from simulst.models.whisper.network import WhisperOptions
 
 LAYERS, HEADS, WIDTH, MELS, STATES, POSITIONS = 2, 2, 32, 80, 1500, 448
 LANGUAGES = ("en", "es", "ja", "zh")

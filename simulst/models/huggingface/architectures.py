@@ -26,15 +26,8 @@ from simulst.languages import code_of, unit_of
 from simulst.models.huggingface.decoder import sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.huggingface.options import HuggingFaceOptions
-from simulst.models.whisper import (
-    ENGLISH_VOCABULARY,
-    FFT,
-    PREVIOUS_TOKENS,
-    SILENCE,
-    check_english,
-    log_mel,
-    whisper_task,
-)
+from simulst.models.whisper.features import FFT, SILENCE, log_mel
+from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, PREVIOUS_TOKENS, check_english, whisper_task
 from simulst.search import JointOptions
 from simulst.search.beam import HeadPairs
 from simulst.search.terms import Terms, terms_of
@@ -175,7 +168,7 @@ class Seamless(Architecture):
 
 
 class Whisper(Architecture):
-    """Whisper writes the source language or English; its encoder takes 30 s, see simulst/models/whisper.py."""
+    """Whisper writes the source language or English; its encoder takes 30 s, see simulst/models/whisper."""
 
     shows_previous = True
 

@@ -18,7 +18,7 @@ class HuggingFaceOptions:
     threads: torch's threads, in the whole process. 0: all that are available.
     dtype: of the weights and the arithmetic.
     window: the most seconds of speech that are encoded at once. Whisper has at most 30.
-    padding_seconds: silence that is encoded after the speech. Whisper only (see simulst/models/whisper.py); 30 encodes
+    padding_seconds: silence that is encoded after the speech. Whisper only (see simulst/models/whisper); 30 encodes
         the full window.
     other_targets: whether Whisper may be asked for any language by its token. It learns that by fine-tuning only.
     trust_remote_code: whether Python code in the model's folder may be run.

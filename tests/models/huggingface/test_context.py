@@ -11,7 +11,7 @@ from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.huggingface.model import HuggingFace
-from simulst.models.whisper import Whisper
+from simulst.models.whisper.model import Whisper
 from simulst.search import JointBeamSearch
 from simulst.search.calls import run_alone
 

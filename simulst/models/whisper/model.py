@@ -1,0 +1,75 @@
+"""A loaded CTranslate2 Whisper."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulst.audio.units import SAMPLE_RATE
+from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
+from simulst.languages import code_of
+from simulst.meter import Meter
+from simulst.models.whisper.network import WINDOW_SECONDS, Network
+from simulst.models.whisper.prompts import check_english, whisper_task
+from simulst.models.whisper.session import WhisperSession
+
+
+class Whisper(Network):
+    """A CTranslate2 Whisper folder: model.bin, vocabulary.json, tokenizer.json, config.json.
+
+    path: the folder.
+    options: the options of the family.
+    cores: how many threads to use if the options name none. 0: all that are available.
+
+    Raises SimulstError: a missing or broken file.
+    """
+
+    sample_rate = SAMPLE_RATE
+
+    def session(self, source: str, target: str, meter: Meter | None = None) -> WhisperSession:
+        """Open a new utterance.
+
+        source: language spoken.
+        target: the source language (transcription) or en (translation).
+        meter: the clock of the stream.
+
+        Raises SimulstError: a language or direction that the model does not have.
+        """
+        start, transcription, others = self._start_tokens(source, target), self._start_tokens(source, source), None
+        if self._options.check_language and start[2:] != transcription[2:]:
+            others = (transcription, (start[0], self.special("<|en|>"), *start[2:]))
+        return WhisperSession(self, start, meter or Meter(), others)
+
+    @property
+    def language_pairs(self) -> dict[str, tuple[str, ...]]:
+        """Spoken → written languages: English, and the spoken one."""
+        if self._english:
+            return {"en": ("en",)}
+        names = (str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids)
+        return {code: tuple(dict.fromkeys(("en", code))) for code in sorted(map(code_of, names))}
+
+    def spoken_language(self, samples: np.ndarray) -> str:
+        """The most probable language of the first 30 s. samples: (n,) float32."""
+        window = samples[: WINDOW_SECONDS * SAMPLE_RATE]
+        found = self.languages(self.encode(window), window.size / SAMPLE_RATE)
+        return max(found, key=found.__getitem__, default="en")
+
+    def _start_tokens(self, source: str, target: str) -> Tokens:
+        path = self.path
+        if self._english:
+            check_english(path, source, target)
+            return tuple(self.special(t) for t in ("<|startoftranscript|>", "<|notimestamps|>"))
+        names = {i: str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids}
+        languages = {code_of(name): i for i, name in names.items()}
+
+        def token_of(language: str) -> int:
+            if language not in languages:
+                known = ", ".join(sorted(names.values()))
+                raise SimulstError(f"{path}: the model has no language '{language}'; it has {known}.")
+            return languages[language]
+
+        source, target = code_of(source), code_of(target)
+        token_of(source)
+        language, task = whisper_task(path, source, target, self._options.other_targets)
+        start, end = self.special("<|startoftranscript|>"), self.special("<|notimestamps|>")
+        return (start, token_of(language), self.special(task), end)

@@ -1,0 +1,202 @@
+"""One utterance inside a CTranslate2 Whisper."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+from simulst.audio.units import FRAME, SAMPLE_RATE
+from simulst.background import Background
+from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
+from simulst.languages import code_of
+from simulst.meter import Meter
+from simulst.models.whisper.network import (
+    STATE_SECONDS,
+    WINDOW_SECONDS,
+    Align,
+    Aligned,
+    Encode,
+    Generate,
+    Network,
+    Tell,
+)
+from simulst.models.whisper.prompts import PREVIOUS_TOKENS
+from simulst.models.window import WindowedSession
+from simulst.needs import Need
+from simulst.policy.stop import Stopping, end_of
+from simulst.search import BeamSearch, SearchOptions
+from simulst.search.calls import Steps, ask, run_alone
+from simulst.search.loops import without_loops
+
+logger = logging.getLogger(__name__)
+
+LEAST_TOKENS = 4  # of a text whose language is told
+TRANSLATED = 0.2  # log p per token by which a translation is more probable under its own prompt than under the other
+HEARD_SECONDS = 3.0  # after which the language of a recording is told
+# So many times more probable must a language be than the one that was named. Of 44 Spanish, French, Italian and Russian
+# recordings (3 s, Whisper base), 54 was the most; with French named for the 33 others, 266 was the least.
+MORE_PROBABLE = 100.0
+
+
+class WhisperSession(WindowedSession):
+    """One utterance: the audio in the window, and the tokens that belong to it.
+
+    start: the tokens that name the languages and the task.
+    others: if the task is translation, those of transcription, and those of translation if English were spoken.
+    """
+
+    gives = frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.END_TIMES})
+
+    def __init__(self, model: Network, start: Tokens, meter: Meter, others: tuple[Tokens, Tokens] | None) -> None:
+        super().__init__(WINDOW_SECONDS, meter)
+        self._model, self._begin, self._others = model, start, others
+        self._states: tuple[Hashable, Any] | None = None  # of which audio the encoder's states are, and they
+        self._alignments: dict[tuple[Tokens, Tokens], Aligned] = {}  # of these states: by prompt and text
+        self._prompt: Tokens = ()  # of the recording's background
+
+    def remember(self, text: str) -> None:
+        self._before = self._model.tokens(text)
+
+    def text(self, tokens: Tokens) -> str:
+        return self._model.text(tokens)
+
+    def spell(self, text: str) -> Tokens:
+        return self._model.tokens(text)
+
+    def prompt(self, background: Background) -> None:
+        """Its text takes the place of previous text in the prompt.
+
+        Terms do not: after a list of terms, Whisper base left out words.
+        """
+        super().prompt(background)
+        self._prompt = self._model.tokens(background.target_text)
+
+    def encode_steps(self) -> Steps[None]:
+        # The memo is asked only once: without a memo, the same window is encoded only once, too.
+        if self._states is None or self._states[0] != self.audio_key:
+            call = Encode(self._model, self._audio)
+            states = yield from self.meter.shared_steps(("encode", self.audio_key), lambda: ask(call))
+            self._states, self._alignments = (self.audio_key, states), {}
+
+    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        """CTranslate2's search can't be ended by STOP, so its hypotheses are cut where STOP would have ended it."""
+        assert isinstance(options, BeamSearch)
+        yield from self._check_source()
+        prefix = self._in_window(committed)
+        most = math.ceil(options.max_tokens_per_second * self._audio.size / SAMPLE_RATE) + 5 - len(prefix)
+        most = max(1, most)
+        enough = most if stop is None else min(stop.options.enough_tokens or most, most)
+        beam = yield from self._generated(prefix, options, enough)
+        end = yield from self._stopped_at(stop, beam, len(prefix))
+        if stop and beam and enough < most and end is None and len(beam[0].tokens) == len(prefix) + enough:
+            beam = yield from self._generated(prefix, options, most)
+            end = yield from self._stopped_at(stop, beam, len(prefix))
+        return Found([Hypothesis(self._evicted + h.tokens[:end], h.score) for h in beam])
+
+    def _check_source(self) -> Steps[None]:
+        """Warn if another language is spoken. It is looked at once in a stream, and is not part of its computation."""
+        source, seconds = self.languages[0], self._audio.size / SAMPLE_RATE
+        if not source or seconds < HEARD_SECONDS or not self.meter.first("language"):
+            return
+        with self.meter.uncounted():
+            call = Tell(self._model, self._encoded, seconds)
+            found = yield from self.meter.shared_steps(("language", self.audio_key), lambda: ask(call))
+        heard = max(found, key=found.__getitem__, default="")
+        if found and found[heard] > MORE_PROBABLE * found.get(code_of(source), 1.0):
+            warn_of_language(self._model.path, source, heard)
+
+    def _stopped_at(self, stop: Stopping | None, beam: Beam, given: int) -> Steps[int | None]:
+        """Of how many tokens the best hypothesis is where STOP ends its search; None where it does not.
+
+        given: how many of them were committed before.
+        """
+        if stop is None or not beam:
+            return None
+        best, begins, needs = beam[0].tokens, [0], stop.options.needs
+        # Text without new tokens is not aligned: that takes time, and it may fill all of the decoder's positions.
+        if best[given:] and needs & {Need.ATTENTION, Need.END_TIMES}:
+            begins = (yield from self._aligned(self._begin, best)).begins
+        last, offset = self._audio.size // FRAME // 2 - 1, self._offset / SAMPLE_RATE
+        left = [*(last - begin for begin in begins[given:] if best[given:]), math.inf]
+        ends = [offset + begin * STATE_SECONDS for begin in begins[given + 1 :]]
+        kept = end_of(
+            stop,
+            best[given:],
+            (lambda: left) if Need.ATTENTION in needs else None,
+            (lambda: ends) if Need.END_TIMES in needs else None,
+        )
+        return None if kept is None else given + kept
+
+    def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
+        """A library's search is shared by all STOPs."""
+        previous = (self._prompt + self._before + self._shown)[-PREVIOUS_TOKENS:]
+        key = ("generate", self.key, prefix, options, max_new)
+        return (yield from self.meter.shared_steps(key, lambda: self._search(previous, prefix, options, max_new)))
+
+    def _search(self, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
+        def found(start: Tokens) -> Steps[Beam]:
+            def search(used: BeamSearch) -> Steps[Beam]:
+                return ask(Generate(self._model, self._encoded, start, previous, prefix, used, max_new))
+
+            return without_loops(options, search, self.text, len(prefix))
+
+        def translations(beam: Beam) -> Steps[Beam]:
+            kept = []
+            for hypothesis in beam:
+                if len(hypothesis.tokens) > len(prefix) and (yield from self._is_translation(hypothesis.tokens)):
+                    kept.append(hypothesis)
+            return kept
+
+        beam = yield from found(self._begin)
+        if self._others is None or not beam or len(beam[0].tokens) == len(prefix):
+            return beam
+        if (yield from self._is_translation(beam[0].tokens)):
+            return beam
+        if not (yield from self._is_translation(prefix)):
+            return beam  # what is committed is in the language spoken, and so would be what follows
+        others = yield from translations(beam[1:])
+        if not others:
+            others = yield from translations((yield from found(self._others[1])))
+        return others or beam
+
+    @property
+    def _encoded(self) -> Any:
+        assert self._states is not None and self._states[0] == self.audio_key
+        return self._states[1]
+
+    def _is_translation(self, tokens: Tokens) -> Steps[bool]:
+        """Whether a text is not in the language spoken: then it is less probable under the prompt for transcription."""
+        assert self._others is not None
+        if len(tokens) < LEAST_TOKENS:
+            return True
+        translated = yield from self._aligned(self._begin, tokens)
+        transcribed = yield from self._aligned(self._others[0], tokens)
+        return translated.log_p - transcribed.log_p >= TRANSLATED * len(tokens)
+
+    def _aligned(self, start: Tokens, tokens: Tokens) -> Steps[Aligned]:
+        if (start, tokens) not in self._alignments:
+            call = Align(self._model, self._encoded, start, tokens, self._audio.size // FRAME)
+            key = ("align", self.audio_key, start, tokens)
+            self._alignments[start, tokens] = yield from self.meter.shared_steps(key, lambda: ask(call))
+        return self._alignments[start, tokens]
+
+    def _end_times(self, tokens: Tokens) -> list[float]:
+        """A token has been spoken when the next one begins."""
+        run_alone(self.encode_steps())
+        begins = run_alone(self._aligned(self._begin, tokens)).begins
+        return [frame * STATE_SECONDS for frame in begins[1:]]
+
+    def _begins_word(self, tokens: Tokens, place: int) -> bool:
+        return self._model.begins_word(tokens[place])
+
+
+@functools.cache
+def warn_of_language(path: Path, source: str, heard: str) -> None:
+    """Warn, once for each pair, of speech in another language than was said."""
+    logger.warning(
+        "%s: a recording sounds like '%s', not '%s'; check the source language (--source-lang).", path, heard, source
+    )
