@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,26 +14,58 @@ from transformers.masking_utils import sdpa_mask
 STEPPED = "simulst_stepped"  # our name for it in transformers
 
 
+@dataclass(frozen=True)
+class Several:
+    """Keys, or values, of several searches whose hypotheses are the rows of one batch. The library hands them on.
+
+    parts: of each search with n hypotheses, (n, heads, length, d), or (1, heads, length, d) if they share them.
+    sizes: n of each search.
+    """
+
+    parts: tuple[Tensor, ...]
+    sizes: tuple[int, ...]
+
+    def longer(self, new: Tensor) -> Several:
+        """With those of a new token of each hypothesis, (sum of n, heads, 1, d)."""
+        pairs = zip(self.parts, new.split(self.sizes), strict=True)
+        return Several(tuple(torch.cat(pair, 2) for pair in pairs), self.sizes)
+
+
 def stepped_attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
-) -> tuple[Tensor, Tensor | None]:
+    module: Any, query: Tensor, key: Any, value: Any, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, tuple[Tensor, ...] | None]:
     """Attention as the library calls it.
 
-    query: (n, heads, m, d). key, value: (n, heads, T, d). Returns: (n, m, heads, d), and no weights.
+    query: (n, heads, m, d). key, value: (n, heads, T, d), or `Several` with m = 1.
+    Returns: (n, m, heads, d), and the weights of each search, (n, heads, 1, T), or of a single one no weights.
 
     PyTorch's fused attention is made for many queries. One query is two products of matrices. The encoder's frames are
     the same for all hypotheses, so their queries become those of one hypothesis.
     """
-    plain = attention_mask is None and options.get("position_bias") is None and query.shape[1] == key.shape[1]
+    several = isinstance(key, Several)
+    heads = (key.parts[0] if several else key).shape[1]
+    plain = attention_mask is None and options.get("position_bias") is None and query.shape[1] == heads
     if not (plain and query.shape[2] == 1) or options.get("dropout"):
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    shared = key.stride(0) == value.stride(0) == 0
-    if shared:
-        query, key, value = query.transpose(0, 2), key[:1], value[:1]
     scaling = options.get("scaling")
-    scores = (query * (query.shape[-1] ** -0.5 if scaling is None else scaling)) @ key.transpose(2, 3)
-    found = torch.softmax(scores, -1, dtype=torch.float32).to(value.dtype) @ value
-    return (found.permute(2, 0, 1, 3) if shared else found.transpose(1, 2)), None
+    query = query * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if several:
+        parts = zip(query.split(key.sizes), key.parts, value.parts, strict=True)
+        found, weights = zip(*(_attend(*part) for part in parts), strict=True)
+        return torch.cat(found), weights
+    if key.stride(0) == value.stride(0) == 0:
+        key, value = key[:1], value[:1]
+    return _attend(query, key, value)[0], None
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Scaled queries (n, heads, 1, d), keys and values (n or 1, heads, T, d) → (n, 1, heads, d), (n, heads, 1, T)."""
+    shared = len(key) < len(query)
+    if shared:
+        query = query.transpose(0, 2)
+    weights = torch.softmax(query @ key.transpose(2, 3), -1, dtype=torch.float32)
+    found = weights.to(value.dtype) @ value
+    return (found.permute(2, 0, 1, 3), weights.transpose(0, 2)) if shared else (found.transpose(1, 2), weights)
 
 
 AttentionInterface.register(STEPPED, stepped_attention)

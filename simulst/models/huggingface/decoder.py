@@ -6,7 +6,9 @@ called with both. So states can be re-ordered and cut, and two streams on one mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import inspect
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +20,12 @@ from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
 from simulst.hypotheses import Tokens
+from simulst.models.huggingface.attention import STEPPED, Several
 from simulst.policy.commit import common_prefix
+from simulst.search.beam import Read
+
+BATCHED = frozenset({"whisper", "canary_decoder", "mbart", "seamless_m4t", "seamless_m4t_v2"})
+"""Types of decoders that hand keys and values on to the attention as they are, so that these may be `Several`."""
 
 Pairs = tuple[tuple[Tensor, Tensor], ...]
 """Keys and values of each layer, (n, heads, length, d_k) both."""
@@ -99,6 +106,7 @@ class SteppedDecoder:
         self, model: Any, prompt: Tokens, never: Tokens = (), never_first: Tokens = (), heard: int | None = None
     ) -> None:
         self._model, self._prompt, self._heard = model, prompt, heard
+        self._key = model, never
         self._never = torch.tensor(never, dtype=torch.int64, device=model.device)
         self._never_first = torch.tensor(never_first, dtype=torch.int64, device=model.device)
 
@@ -127,6 +135,42 @@ class SteppedDecoder:
         memory.read, memory.state = wanted, state
         return log_p, state
 
+    def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
+        """One token of each hypothesis, over frames that were read before, if the model's type allows it.
+
+        Beginnings are read alone: most of their work is the projection of new frames, of which no batch saves any.
+        """
+        config = self._model.get_decoder().config
+        if config.model_type not in BATCHED or config._attn_implementation != STEPPED:
+            return None
+        if tokens > 1 or state.length < len(self._prompt) or not memory.pairs:
+            return None
+        return self._key, None if _takes_positions(type(self._model)) else state.length
+
+    @torch.inference_mode()
+    def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
+        """See `simulst.search.beam.BatchDecoder`. Only attention is computed for each search by itself."""
+        sizes = tuple(len(read.tokens) for read in reads)
+        lengths = [read.state.length for read in reads]
+        tokens = torch.cat([read.tokens for read in reads])[:, None]
+        own = _cache_of_several([read.state.pairs for read in reads], sizes)
+        source = _cache_of_several([read.memory.pairs for read in reads], sizes)
+        options: dict[str, Any] = {"output_attentions": any(read.attention for read in reads)}
+        if _takes_positions(type(self._model)):
+            options["decoder_position_ids"] = torch.cat([
+                tokens.new_full((size, 1), length) for size, length in zip(sizes, lengths, strict=True)
+            ])
+        output = self._forward(tokens, reads[0].memory.frames, own, source, **options)
+        states = []
+        for number, read in enumerate(reads):
+            pairs = tuple((layer.keys.parts[number], layer.values.parts[number]) for layer in own.layers)
+            seen = None
+            if read.attention:
+                weights = [layer[number][..., -1, : len(read.memory)] for layer in output.cross_attentions]
+                seen = torch.stack(weights)
+            states.append(State(pairs, seen))
+        return self._log_p(output, first=False), states
+
     def spoken(self, tokens: Tokens, memory: Memory) -> Tensor:
         """Source attention at each token, when it is written: (layers, heads, tokens, T) float32."""
         with torch.inference_mode():
@@ -138,14 +182,17 @@ class SteppedDecoder:
     def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
         """Read tokens (n, m) after a state of n hypotheses."""
         output = self._called(tokens, state, memory, attention)
-        logits = output.logits[:, -1].float()
-        logits[:, self._never] = -torch.inf
-        read = state.length + tokens.shape[1]
-        if read == len(self._prompt):
-            logits[:, self._never_first] = -torch.inf
-        log_p = torch.log_softmax(logits, -1)  # over the tokens that may be written, as in CTranslate2
+        log_p = self._log_p(output, first=state.length + tokens.shape[1] == len(self._prompt))
         seen = _stacked(output, len(memory))[..., -1, :] if attention else None
         return log_p, State(pairs_of(output.past_key_values.self_attention_cache), seen)
+
+    def _log_p(self, output: Any, first: bool) -> Tensor:
+        """log p of the next tokens, (n, V) float32. first: whether they follow the prompt."""
+        logits = output.logits[:, -1].float()
+        logits[:, self._never] = -torch.inf
+        if first:
+            logits[:, self._never_first] = -torch.inf
+        return torch.log_softmax(logits, -1)  # over the tokens that may be written, as in CTranslate2
 
     def _called(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> Any:
         assert memory.frames is not None
@@ -153,19 +200,24 @@ class SteppedDecoder:
         if count > 1 and not memory.pairs:  # keys and values of the frames by one row, not again by each
             self._called(tokens[:1], state[torch.tensor([0])], memory, attention=False)
         source = tuple((k.expand(count, -1, -1, -1), v.expand(count, -1, -1, -1)) for k, v in memory.pairs)
-        cache = EncoderDecoderCache(cache_of(state.pairs), cache_of(source))
         with _shown_attention(self._model, attention):
-            output = self._model(
-                encoder_outputs=Frames(last_hidden_state=memory.frames.expand(count, -1, -1)),
-                decoder_input_ids=tokens,
-                past_key_values=cache,
-                use_cache=True,
-                output_attentions=attention,
-                return_dict=True,
+            output = self._forward(
+                tokens, memory.frames, cache_of(state.pairs), cache_of(source), output_attentions=attention
             )
         if not memory.pairs:
             memory.pairs = tuple((k[:1], v[:1]) for k, v in pairs_of(output.past_key_values.cross_attention_cache))
         return output
+
+    def _forward(self, tokens: Tensor, frames: Tensor, own: DynamicCache, source: DynamicCache, **options: Any) -> Any:
+        """The library's model reads tokens (n, m). own, source: keys and values of tokens and of frames (1, T, width)."""
+        return self._model(
+            encoder_outputs=Frames(last_hidden_state=frames.expand(len(tokens), -1, -1)),
+            decoder_input_ids=tokens,
+            past_key_values=EncoderDecoderCache(own, source),
+            use_cache=True,
+            return_dict=True,
+            **options,
+        )
 
 
 def read_last_only(model: Any) -> None:
@@ -190,6 +242,39 @@ def cache_of(pairs: Pairs) -> DynamicCache:
         layer.is_initialized = True
         cache.layers.append(layer)
     return cache
+
+
+class _LayerOfSeveral(DynamicLayer):
+    """A layer of the library's cache for `Several`."""
+
+    keys: Any
+    values: Any
+
+    def __init__(self, keys: Several, values: Several) -> None:
+        super().__init__()
+        self.keys, self.values, self.is_initialized = keys, values, True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *others: Any, **options: Any) -> tuple[Any, Any]:
+        self.keys, self.values = self.keys.longer(key_states), self.values.longer(value_states)
+        return self.keys, self.values
+
+    def get_seq_length(self) -> int:
+        return max(part.shape[2] for part in self.keys.parts)
+
+
+def _cache_of_several(searches: Sequence[Pairs], sizes: tuple[int, ...]) -> DynamicCache:
+    """The library's cache with the keys and values of several searches, of n hypotheses each."""
+    cache = DynamicCache()
+    for layer in zip(*searches, strict=True):
+        keys, values = zip(*layer, strict=True)
+        cache.layers.append(_LayerOfSeveral(Several(keys, sizes), Several(values, sizes)))
+    return cache
+
+
+@functools.cache
+def _takes_positions(kind: type) -> bool:
+    """Whether a model can be told where each row's token stands. Others take it from the cache, for all rows alike."""
+    return "decoder_position_ids" in inspect.signature(kind.forward).parameters
 
 
 def pairs_of(cache: Any) -> Pairs:

@@ -1,16 +1,21 @@
 """The stepped decoder gives what the library's own forward pass gives, however it gets there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tiny_huggingface import noise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_huggingface import KINDS, noise
 from transformers.models.parakeet.modeling_parakeet import ParakeetEncoderModelOutput
 
 from simulst.hypotheses import Tokens
 from simulst.models.huggingface.architectures import Architecture
 from simulst.models.huggingface.decoder import Memory, State, SteppedDecoder
+from simulst.models.huggingface.model import HuggingFace
+from simulst.search.beam import Read
 
 PROMPT = (2, 7)
 close = torch.testing.assert_close
@@ -143,3 +148,43 @@ def test_hypotheses_that_go_on_over_new_frames(architecture: Architecture) -> No
         one = torch.tensor([row])
         alone, _ = decoder.step(tokens[one], state[one], opened(architecture, 1.9)[1])
         close(log_p[row], alone[0], atol=1e-4, rtol=1e-4)
+
+
+@settings(max_examples=25)
+@given(
+    kind=st.sampled_from(KINDS),
+    searches=st.lists(
+        st.tuples(
+            st.sampled_from([0.7, 1.3]),  # seconds
+            st.integers(0, 4),  # tokens read before
+            st.integers(1, 3),  # hypotheses
+            st.booleans(),  # whether attention is asked for
+        ),
+        min_size=2,
+        max_size=4,
+    ),
+)
+def test_several_searches_at_once(models: dict[str, HuggingFace], kind: str, searches: list[Any]) -> None:
+    """As each alone, whatever was read before; nothing is changed, so that they can be answered again."""
+    architecture, groups = models[kind].architecture, dict[Hashable, list[Any]]()
+    for seconds, length, count, attention in searches:
+        decoder, memory = opened(architecture, seconds)
+        assert decoder.together(1, decoder.start(), memory) is None is decoder.together(length + 2, State(), memory)
+        before = read(decoder, tokens_of(architecture, length), memory)[1]
+        state = decoder.step(torch.arange(8, 8 + count), before[torch.zeros(count, dtype=torch.int64)], memory)[1]
+        new = Read(torch.arange(20, 20 + count), state, memory, attention)
+        alone = decoder.step(new.tokens, state, memory, attention=attention)
+        groups.setdefault(decoder.together(1, state, memory), []).append((decoder, new, alone))
+    lengths = len({length for _, length, _, _ in searches})
+    most = {"whisper": 1, "canary": 1, "speech_to_text": 0}.get(kind, lengths)
+    assert len(groups.keys() - {None}) == most
+    groups.pop(None, None)
+    for group in groups.values():
+        decoders, reads, alone = zip(*group, strict=True)
+        for _ in range(2):
+            log_p, states = decoders[0].read_together(reads)
+            close(log_p, torch.cat([one for one, _ in alone]), atol=1e-4, rtol=1e-4)
+            for found, (_, expected) in zip(states, alone, strict=True):
+                assert found.length == expected.length
+                close(found.pairs, expected.pairs, atol=1e-4, rtol=1e-4)
+                close(found.attention, expected.attention, atol=1e-4, rtol=1e-4)
