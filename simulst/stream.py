@@ -300,7 +300,7 @@ class Stream(Pushed):
         if Need.AUDIO in self.decoding.read.needs and not final:
             self._reading.hear(samples)
         if Need.AUDIO in self.decoding.stop.needs:
-            self._stopping.hear(samples, final)
+            yield from self._stopping.hear_steps(samples, final)
         if final:
             yield from self._finish()
         elif self.session.length >= self.session.limit() or (self._reading.ready() and not self._skips()):

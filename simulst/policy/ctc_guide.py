@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -38,8 +38,8 @@ _WARNED: set[str] = set()  # the guides of which a warning was given
 class Guide(Protocol):
     """A CTC layer that listens to one utterance. A model that has one opens it: `guide(source, target, meter)`."""
 
-    def hear(self, samples: np.ndarray) -> None:
-        """Take in audio, (n,) float32."""
+    def hear_steps(self, samples: np.ndarray) -> Generator[Any, Any, None]:
+        """Take in audio, (n,) float32, in steps (simulst/search/calls.py)."""
 
     def spell(self, text: str) -> Tokens:
         """A text in the guide's tokens, without what it has no tokens for."""
@@ -113,9 +113,9 @@ class Guided(Stopping):
         self._passed: Tokens = ()
         self._ends = [0]
 
-    def hear(self, samples: np.ndarray, final: bool) -> None:
+    def hear_steps(self, samples: np.ndarray, final: bool) -> Generator[Any, Any, None]:
         if not final:  # then nobody asks
-            self._guide.hear(samples)
+            yield from self._guide.hear_steps(samples)
             self._passed, self._ends = (), [0]
 
     def ends(self, view: View) -> bool:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -85,6 +86,12 @@ class Stopping(ABC):
         final: whether the audio ends with these samples.
         """
 
+    def hear_steps(self, samples: np.ndarray, final: bool) -> Generator[Any, Any, None]:
+        """`hear` in steps (simulst/search/calls.py), which the loop takes. It is for STOPs with a model of their own."""
+        self.hear(samples, final)
+        return
+        yield
+
     @abstractmethod
     def ends(self, view: View) -> bool:
         """Whether the search ends now, with its best hypothesis. This is asked before each token."""
@@ -111,8 +118,8 @@ class Watched(Stopping):
         """Forget the last answer, before a step."""
         self.ended = None
 
-    def hear(self, samples: np.ndarray, final: bool) -> None:
-        self._stop.hear(samples, final)
+    def hear_steps(self, samples: np.ndarray, final: bool) -> Generator[Any, Any, None]:
+        return self._stop.hear_steps(samples, final)
 
     def ends(self, view: View) -> bool:
         self.ended = bool(self._stop.ends(view))
@@ -373,10 +380,10 @@ class _AnyOf(Stopping):
         self._parts = [stop.open(context) for stop in options.of]
         self._ended: list[Stopping] = []  # by the last answer
 
-    def hear(self, samples: np.ndarray, final: bool) -> None:
+    def hear_steps(self, samples: np.ndarray, final: bool) -> Generator[Any, Any, None]:
         for part in self._parts:
             if Need.AUDIO in part.options.needs:
-                part.hear(samples, final)
+                yield from part.hear_steps(samples, final)
 
     def ends(self, view: View) -> bool:
         ended = [part for part in self._parts if part.ends(view)]

@@ -22,6 +22,7 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
+from simulst.models.espnet.encoding import EncodeBlocks
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper.model import Whisper
@@ -32,9 +33,11 @@ from simulst.policy.stop import AnyOf, EndOfSentence, MaxTokens, Stop
 from simulst.runs.folder import RunFolder
 from simulst.runs.task import Task
 from simulst.search import IBWBS, BeamSearch, JointBeamSearch
+from simulst.search.calls import Steps
 from simulst.session import Model
 from simulst.stream import Stream
 from simulst.streams import open_stream
+from simulst.streams.driver import Driver
 from simulst.words import Words
 
 torch.set_num_threads(1)
@@ -125,6 +128,23 @@ def test_nothing_is_written_before_the_guide_has_heard_a_block(full: ESPnet, gui
         assert (min(delay for _, delay in decode(full, how, [])[2]) < 1600) == early
 
 
+def test_guided_streams_together(full: ESPnet, guide: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guide hears in batches, too; each stream writes what it writes alone. The large model has no blocks."""
+    how = Decoding(Chunk(600), All(whole_words=True), CTCGuide(guide, 0.0), GREEDY)
+    audios = [noise(50000, 1), noise(60000, 2), noise(40000, 3)]
+    alone, streams = ([open_stream(full, how, "es", "en") for _ in audios] for _ in range(2))
+    driver, batches = Driver(math.inf), set()
+    answer = EncodeBlocks.answer_together
+    monkeypatch.setattr(EncodeBlocks, "answer_together", lambda calls: batches.add(len(calls)) or answer(calls))
+    for one, other, audio in zip(alone, streams, audios, strict=True):
+        one.push(audio, finished=True)
+        driver.push(other, audio, finished=True)
+    driver.finish()
+    for one, other in zip(alone, streams, strict=True):
+        assert [(e.text, e.delay_ms) for e in one.emissions] == [(e.text, e.delay_ms) for e in other.emissions]
+    assert max(batches) == 3 and any(one.emissions for one in alone)
+
+
 @pytest.mark.parametrize("threshold", [-10.0, 0.0, 10.0])
 def test_a_lower_threshold_writes_less_in_a_step(threshold: float, full: ESPnet, guide: str) -> None:
     lengths = []
@@ -163,10 +183,14 @@ def test_the_guides_time_is_the_streams(
 ) -> None:
     """Also where another stream has paid for it already."""
     heard = []
-    hear = ESPnetGuide.hear
-    monkeypatch.setattr(
-        ESPnetGuide, "hear", lambda self, samples: (heard.append(samples.size), clock.sleep(0.02), hear(self, samples))
-    )
+    hear = ESPnetGuide.hear_steps
+
+    def listen(self: ESPnetGuide, samples: np.ndarray) -> Steps[None]:
+        heard.append(samples.size)
+        clock.sleep(0.02)
+        return hear(self, samples)
+
+    monkeypatch.setattr(ESPnetGuide, "hear_steps", listen)
     stream = Stream(
         full.session("", ""),
         Decoding(Chunk(500), All(whole_words=True), CTCGuide(guide, 0.0), GREEDY),
@@ -175,7 +199,7 @@ def test_the_guides_time_is_the_streams(
     stream.push(noise(44000), finished=True)
     assert heard == [8000] * 5  # what comes last is not asked about
     assert stream.meter.seconds == pytest.approx(0.1)
-    monkeypatch.setattr(ESPnetGuide, "hear", hear)
+    monkeypatch.setattr(ESPnetGuide, "hear_steps", hear)
     memo, spent = Memo(), []
     for slow in (True, False):
         with monkeypatch.context() as patched:

@@ -27,6 +27,7 @@ from simulst.policy.context import TokensView
 from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk
 from simulst.policy.stop import AnyOf, MaxTokens
+from simulst.search.calls import run_alone
 from simulst.words import Words
 
 FRAME = 100  # samples
@@ -54,7 +55,7 @@ def opened(
     """A guided stream that has heard `frames` frames."""
     context = context_of(words=words, committed=lambda: committed)
     stopping = kind(options, context, guide)
-    stopping.hear(np.zeros(frames * FRAME, np.float32), False)
+    run_alone(stopping.hear_steps(np.zeros(frames * FRAME, np.float32), False))
     return stopping
 
 
@@ -97,7 +98,8 @@ def test_odds(seed: int, frames: int, tokens: list[int], exact: bool) -> None:
     log_probs = posteriors(seed, frames)
     guide = guide_of(log_probs)
     for cut in (frames // 2, frames):
-        guide.hear(np.zeros(cut * FRAME if cut < frames else (frames - frames // 2) * FRAME, np.float32))
+        new = np.zeros(cut * FRAME if cut < frames else (frames - frames // 2) * FRAME, np.float32)
+        run_alone(guide.hear_steps(new))
         for first in range(len(tokens)):
             found = guide.odds_of_end(tuple(tokens), first, exact)
             assert found == pytest.approx(enumerated(log_probs[:cut], tuple(tokens), first, exact), abs=1e-4)

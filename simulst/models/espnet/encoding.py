@@ -1,4 +1,4 @@
-"""The encoding part of an ESPnet session: from audio to encoder frames."""
+"""The encoding part of an ESPnet session: from audio to encoder frames, and what the CTC layer says of them."""
 
 from __future__ import annotations
 
@@ -179,6 +179,34 @@ class EncodeBlocks(Batchable):
     def answer_together(cls, calls: Sequence[EncodeBlocks]) -> list[tuple[Tensor, EncoderState | None]]:
         pieces = [(call.features[None], call.state, call.final) for call in calls]
         return [(frames[0], state) for frames, state in calls[0].model.encode_pieces(pieces)]
+
+
+@dataclass(frozen=True)
+class Posteriors(Batchable):
+    """A call: compute the CTC layer's log posteriors.
+
+    frames: (t, width) encoder frames.
+    The answer: (t, V).
+    """
+
+    model: Parts
+    frames: Tensor
+
+    def answer(self) -> Tensor:
+        return self.model.ctc(self.frames)
+
+    @property
+    def together(self) -> Hashable:
+        return self.model
+
+    @property
+    def size(self) -> float:
+        return len(self.frames)
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Posteriors]) -> Sequence[Tensor]:
+        log_probs = calls[0].model.ctc(torch.cat([call.frames for call in calls]))
+        return [one.clone() for one in log_probs.split([len(call.frames) for call in calls])]
 
 
 @dataclass(frozen=True)

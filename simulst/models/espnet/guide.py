@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -9,10 +10,10 @@ import torch
 
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
-from simulst.models.espnet.encoding import open_encoding
+from simulst.models.espnet.encoding import Posteriors, open_encoding
 from simulst.models.espnet.parts import Parts
 from simulst.search.beam import going_on
-from simulst.search.calls import run_alone
+from simulst.search.calls import Steps, ask
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
 
 
@@ -26,15 +27,16 @@ class ESPnetGuide:
         self._scorer: CTCPrefixScorer | None = None
         self._known: list[tuple[Tokens, CTCPrefixes]] = []  # beginnings of the last text, the longest one last
 
-    def hear(self, samples: np.ndarray) -> None:
-        """Take in audio, (n,) float32, and encode it as far as that can be done."""
+    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
+        """Take in audio, (n,) float32, and encode it as far as that can be done, with others' if they are answered so."""
         encoding, model = self._encoding, self._model
         encoding.extend(samples)
-        run_alone(encoding.encode())
+        yield from encoding.encode()
         if not model.blockwise:  # all of it was encoded again
             self._heard, self._scorer, self._known = 0, None, []
         for part in encoding.parts[self._heard :]:
-            log_probs = self._meter.shared(("ctc", part.key), lambda part=part: model.ctc(part.frames))  # type: ignore[misc]
+            call = Posteriors(model, part.frames)
+            log_probs = yield from self._meter.shared_steps(("ctc", part.key), functools.partial(ask, call))
             if self._scorer is None:
                 self._scorer = CTCPrefixScorer(log_probs)
             else:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from simulst.hypotheses import Found, Tokens, without_end
 from simulst.meter import Meter
-from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, open_encoding
+from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, Posteriors, open_encoding
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.recurrent_decoder import Carried, RecurrentDecoder
 from simulst.models.espnet.parts import Parts
@@ -24,7 +24,7 @@ from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import KeptSearch
-from simulst.search.calls import Batchable, Steps, ask
+from simulst.search.calls import Steps, ask
 from simulst.search.terms import Terms, terms_of
 from simulst.session import Session
 
@@ -57,34 +57,6 @@ class _Step:
     end: int
     found: int
     sure: int
-
-
-@dataclass(frozen=True)
-class Posteriors(Batchable):
-    """A call: compute the CTC layer's log posteriors.
-
-    frames: (t, width) encoder frames.
-    The answer: (t, V).
-    """
-
-    model: Parts
-    frames: Tensor
-
-    def answer(self) -> Tensor:
-        return self.model.ctc(self.frames)
-
-    @property
-    def together(self) -> Hashable:
-        return self.model
-
-    @property
-    def size(self) -> float:
-        return len(self.frames)
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[Posteriors]) -> Sequence[Tensor]:
-        log_probs = calls[0].model.ctc(torch.cat([call.frames for call in calls]))
-        return [one.clone() for one in log_probs.split([len(call.frames) for call in calls])]
 
 
 class ESPnetSession(Session):

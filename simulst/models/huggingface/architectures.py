@@ -135,18 +135,26 @@ class Architecture:
 
     def encode(self, samples: np.ndarray) -> Encoded:
         """Encoder frames of a window of audio, (n,) float32."""
-        if samples.size < LEAST_SAMPLES:
-            return Encoded(torch.zeros(0, 1, device=self.model.device), 0)
-        inputs = {name: value.to(self.model.device) for name, value in self.inputs([samples]).items()}
+        return self.encode_together([samples])[0]
+
+    def padded(self, samples: int) -> int:
+        """How many samples the encoder reads for a window of so many. Windows share a batch if this is equal."""
+        return samples
+
+    def encode_together(self, windows: Sequence[np.ndarray]) -> list[Encoded]:
+        """Encoder frames of windows that may share a batch."""
+        if windows[0].size < LEAST_SAMPLES:
+            return [Encoded(torch.zeros(0, 1, device=self.model.device), 0)] * len(windows)
+        inputs = {name: value.to(self.model.device) for name, value in self.inputs(windows).items()}
         values = {name: v.to(self.model.dtype) if v.is_floating_point() else v for name, v in inputs.items()}
         with torch.inference_mode():
             output = self.model.get_encoder()(**values)
-        frames, mask = output.last_hidden_state[0], getattr(output, "attention_mask", None)
-        heard = self.frames_of(values, len(frames)) if mask is None else int(mask.sum())
-        return Encoded(frames[:heard], heard)
+        frames, mask = output.last_hidden_state, getattr(output, "attention_mask", None)
+        heard = self.frames_of(values, frames.shape[1]) if mask is None else int(mask[0].sum())
+        return [Encoded(one[:heard].clone(), heard) for one in frames]  # no stream holds others' memory
 
     def frames_of(self, inputs: dict[str, Tensor], frames: int) -> int:
-        """How many of the encoder's frames the decoder may see."""
+        """How many of the encoder's frames of each window the decoder may see."""
         return frames
 
     def _setting(self, name: str) -> Any:
@@ -163,7 +171,7 @@ class Seamless(Architecture):
         if mask is None:
             return frames
         config = self.model.config  # of its adapter's convolution, whose padding adds a frame
-        seen = int(mask.sum()) + 2 * (config.adaptor_kernel_size // 2) - config.adaptor_kernel_size
+        seen = int(mask[0].sum()) + 2 * (config.adaptor_kernel_size // 2) - config.adaptor_kernel_size
         return min(frames, seen // config.adaptor_stride + 1)
 
 
@@ -213,10 +221,16 @@ class Whisper(Architecture):
     def prepare(self) -> None:
         _ = self._silence, self._numbers
 
-    def encode(self, samples: np.ndarray) -> Encoded:
-        frames = self._encode(log_mel(samples, self._count(samples.size), self._filters))
-        frames = torch.cat([frames, self._silence[len(frames) :]])
-        return Encoded(frames, min(len(frames), math.ceil(samples.size / FRAME / 2)))
+    def padded(self, samples: int) -> int:
+        return self._count(samples) * FRAME
+
+    def encode_together(self, windows: Sequence[np.ndarray]) -> list[Encoded]:
+        together = self._encode(self.inputs(windows)["input_features"])
+        silence = self._silence[:, together.shape[1] :]
+        return [
+            Encoded(torch.cat([frames, silence[0]]), min(self._states, math.ceil(window.size / FRAME / 2)))
+            for frames, window in zip(together, windows, strict=True)
+        ]
 
     def _count(self, samples: int) -> int:
         """Frames of features for a window of so many samples."""
@@ -224,20 +238,20 @@ class Whisper(Architecture):
         return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
 
     @torch.inference_mode()
-    def _encode(self, features: np.ndarray) -> Tensor:
-        """Frames (t, width) of features (mels, 2 t), which need not fill 30 s as the library's own encoder demands."""
+    def _encode(self, features: Tensor) -> Tensor:
+        """Frames (n, t, width) of features (n, mels, 2 t), which need not fill 30 s as the library's encoder demands."""
         encoder = self.model.get_encoder()
-        x = torch.from_numpy(features)[None].to(self.model.device, self.model.dtype)
+        x = features.to(self.model.device, self.model.dtype)
         gelu = torch.nn.functional.gelu
         x = gelu(encoder.conv2(gelu(encoder.conv1(x)))).transpose(1, 2)
         x = x + encoder.embed_positions.weight[: x.shape[1]]
         for layer in encoder.layers:
             x = layer(x, None)
-        return encoder.layer_norm(x)[0]
+        return encoder.layer_norm(x)
 
     @cached_property
     def _silence(self) -> Tensor:
-        return self._encode(np.full((self._filters.shape[0], 2 * self._states), SILENCE, np.float32))
+        return self._encode(torch.full((1, self._filters.shape[0], 2 * self._states), SILENCE))
 
     @cached_property
     def _filters(self) -> np.ndarray:

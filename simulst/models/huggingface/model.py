@@ -20,11 +20,12 @@ from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, TOKENS_PER_SECOND, JointBeamSearch, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
 from simulst.search.blockwise import KeptSearch
-from simulst.search.calls import Steps, ask, run_alone
+from simulst.search.calls import Batchable, Steps, ask, run_alone
 from simulst.search.loops import without_loops
 from simulst.search.terms import Terms
 
 BEAM = 5
+MOST_SECONDS = 30.0  # of windows in a batch of the encoder; on a CPU, more take more time each, as caches do not hold them
 
 
 class HuggingFace:
@@ -43,14 +44,32 @@ class HuggingFace:
 
 
 @dataclass(frozen=True)
-class Encode:
-    """A call: the encoder's frames of audio, (n,) float32."""
+class Encode(Batchable):
+    """A call: the encoder's frames of audio, (n,) float32.
+
+    Those that the encoder reads as windows of one length share a batch, so that none is padded for others.
+    """
 
     architecture: Architecture
     samples: np.ndarray
 
     def answer(self) -> Encoded:
         return self.architecture.encode(self.samples)
+
+    @property
+    def together(self) -> Hashable:
+        return self.architecture, self.architecture.padded(self.samples.size)
+
+    @property
+    def size(self) -> float:
+        return self.architecture.padded(self.samples.size)
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Encode]) -> list[Encoded]:
+        few, encoded = max(1, round(MOST_SECONDS * SAMPLE_RATE / max(1, calls[0].size))), list[Encoded]()
+        for start in range(0, len(calls), few):
+            encoded += calls[0].architecture.encode_together([call.samples for call in calls[start : start + few]])
+        return encoded
 
 
 class HuggingFaceSession(WindowedSession):

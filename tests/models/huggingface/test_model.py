@@ -13,6 +13,8 @@ import pytest
 import torch
 import transformers
 from fake import Asks, opened
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny_huggingface import KINDS, PAIRS, noise
 
 from simulst import meter
@@ -22,8 +24,9 @@ from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.huggingface import decoder
+from simulst.models.huggingface import model as module
 from simulst.models.huggingface.architectures import Architecture, Canary, Seamless, Whisper
-from simulst.models.huggingface.model import HuggingFace, HuggingFaceSession
+from simulst.models.huggingface.model import Encode, HuggingFace, HuggingFaceSession
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.search import BWBS, IBWBS, JointBeamSearch
@@ -172,6 +175,28 @@ def test_a_sweep_encodes_once(model: HuggingFace, monkeypatch: pytest.MonkeyPatc
     shared = [run(model, policy, samples, 16000, Meter(memo)) for policy in POLICIES[:3]]
     assert len(encoded) == len(set(encoded)) == 3
     assert shared == [run(model, policy, samples, 16000) for policy in POLICIES[:3]]
+
+
+@settings(max_examples=15)
+@given(
+    kind=st.sampled_from(KINDS),
+    sizes=st.lists(st.sampled_from([0, 1599, 1600, 1700, 9000, 9100, 20000]), min_size=2, max_size=5),
+    most=st.sampled_from([1.0, 30.0]),
+)
+def test_windows_together(models: dict[str, HuggingFace], kind: str, sizes: list[int], most: float) -> None:
+    """Encoded in batches that are not too long, each as alone. Nobody keeps the memory of others."""
+    calls, groups = [Encode(models[kind].architecture, noise(2, n)[:size]) for n, size in enumerate(sizes)], {}
+    for call in calls:
+        groups.setdefault(call.together, []).append(call)
+    assert len(groups) <= len(set(sizes))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "MOST_SECONDS", most)
+        for group in groups.values():
+            for call, found in zip(group, Encode.answer_together(group), strict=True):
+                alone = call.answer()
+                assert found.heard == alone.heard
+                torch.testing.assert_close(found.frames, alone.frames, atol=1e-4, rtol=1e-4)
+                assert found.frames.untyped_storage().nbytes() == found.frames.nbytes
 
 
 def test_text_that_restart_hides_is_not_shown(models: dict[str, HuggingFace], monkeypatch: pytest.MonkeyPatch) -> None:
