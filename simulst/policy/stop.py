@@ -87,7 +87,7 @@ class Stopping(ABC):
         """
 
     def hear_steps(self, samples: np.ndarray, final: bool) -> Generator[Any, Any, None]:
-        """`hear` in steps (simulst/search/calls.py), which the loop takes. It is for STOPs with a model of their own."""
+        """`hear` in steps (simulst/search/calls.py), which the loop takes: for STOPs with a model of their own."""
         self.hear(samples, final)
         return
         yield

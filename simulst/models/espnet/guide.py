@@ -28,7 +28,7 @@ class ESPnetGuide:
         self._known: list[tuple[Tokens, CTCPrefixes]] = []  # beginnings of the last text, the longest one last
 
     def hear_steps(self, samples: np.ndarray) -> Steps[None]:
-        """Take in audio, (n,) float32, and encode it as far as that can be done, with others' if they are answered so."""
+        """Take in audio, (n,) float32, and encode it as far as that can be done."""
         encoding, model = self._encoding, self._model
         encoding.extend(samples)
         yield from encoding.encode()

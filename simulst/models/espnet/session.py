@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from simulst.hypotheses import Found, Tokens, without_end

@@ -239,7 +239,7 @@ class Whisper(Architecture):
 
     @torch.inference_mode()
     def _encode(self, features: Tensor) -> Tensor:
-        """Frames (n, t, width) of features (n, mels, 2 t), which need not fill 30 s as the library's encoder demands."""
+        """Frames (n, t, width) of features (n, mels, 2 t). The library's own encoder demands that they fill 30 s."""
         encoder = self.model.get_encoder()
         x = features.to(self.model.device, self.model.dtype)
         gelu = torch.nn.functional.gelu

@@ -24,7 +24,7 @@ from simulst.models.huggingface.attention import STEPPED, Several
 from simulst.policy.commit import common_prefix
 from simulst.search.beam import Read
 
-BATCHED = frozenset({"whisper", "canary_decoder", "mbart", "seamless_m4t", "seamless_m4t_v2"})
+BATCHED = frozenset({"whisper", "canary_decoder", "mbart", "m2m_100", "marian", "seamless_m4t", "seamless_m4t_v2"})
 """Types of decoders that hand keys and values on to the attention as they are, so that these may be `Several`."""
 
 Pairs = tuple[tuple[Tensor, Tensor], ...]
@@ -145,22 +145,20 @@ class SteppedDecoder:
             return None
         if tokens > 1 or state.length < len(self._prompt) or not memory.pairs:
             return None
-        return self._key, None if _takes_positions(type(self._model)) else state.length
+        return self._key
 
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
         """See `simulst.search.beam.BatchDecoder`. Only attention is computed for each search by itself."""
         sizes = tuple(len(read.tokens) for read in reads)
-        lengths = [read.state.length for read in reads]
         tokens = torch.cat([read.tokens for read in reads])[:, None]
         own = _cache_of_several([read.state.pairs for read in reads], sizes)
         source = _cache_of_several([read.memory.pairs for read in reads], sizes)
-        options: dict[str, Any] = {"output_attentions": any(read.attention for read in reads)}
-        if _takes_positions(type(self._model)):
-            options["decoder_position_ids"] = torch.cat([
-                tokens.new_full((size, 1), length) for size, length in zip(sizes, lengths, strict=True)
-            ])
-        output = self._forward(tokens, reads[0].memory.frames, own, source, **options)
+        attention = any(read.attention for read in reads)
+        with _at_positions(self._model, tokens.split(sizes), [read.state.length for read in reads]) as positions:
+            output = self._forward(
+                tokens, reads[0].memory.frames, own, source, output_attentions=attention, **positions
+            )
         states = []
         for number, read in enumerate(reads):
             pairs = tuple((layer.keys.parts[number], layer.values.parts[number]) for layer in own.layers)
@@ -209,7 +207,7 @@ class SteppedDecoder:
         return output
 
     def _forward(self, tokens: Tensor, frames: Tensor, own: DynamicCache, source: DynamicCache, **options: Any) -> Any:
-        """The library's model reads tokens (n, m). own, source: keys and values of tokens and of frames (1, T, width)."""
+        """The library's model reads tokens (n, m). own, source: keys and values of tokens and of frames (1, T, ·)."""
         return self._model(
             encoder_outputs=Frames(last_hidden_state=frames.expand(len(tokens), -1, -1)),
             decoder_input_ids=tokens,
@@ -271,9 +269,37 @@ def _cache_of_several(searches: Sequence[Pairs], sizes: tuple[int, ...]) -> Dyna
     return cache
 
 
+@contextmanager
+def _at_positions(model: Any, tokens: Sequence[Tensor], lengths: Sequence[int]) -> Iterator[dict[str, Tensor]]:
+    """Have a model read tokens of several searches, (n, 1) each, which have read so many tokens before.
+
+    Some models can be told positions; what is yielded tells them. Others take one position for all rows from the cache.
+    So their table of positions is asked for each search.
+    """
+    if _takes_positions(type(model)):
+        pairs = zip(tokens, lengths, strict=True)
+        yield {"decoder_position_ids": torch.cat([torch.full_like(part, length) for part, length in pairs])}
+        return
+    parts = model.get_decoder().named_modules()
+    table = next(part for name, part in parts if name.rpartition(".")[2] == "embed_positions")
+    looked_up = table.forward
+
+    def forward(rows: Any, *others: Any, **options: Any) -> Tensor:
+        found = []
+        for part, length in zip(tokens, lengths, strict=True):
+            asked = part if isinstance(rows, Tensor) else part.shape  # as Marian does
+            found.append(looked_up(asked, past_key_values_length=length).expand(len(part), -1, -1))
+        return torch.cat(found)
+
+    table.forward = forward
+    try:
+        yield {}
+    finally:
+        del table.forward
+
+
 @functools.cache
 def _takes_positions(kind: type) -> bool:
-    """Whether a model can be told where each row's token stands. Others take it from the cache, for all rows alike."""
     return "decoder_position_ids" in inspect.signature(kind.forward).parameters
 
 

@@ -25,7 +25,7 @@ from simulst.search.loops import without_loops
 from simulst.search.terms import Terms
 
 BEAM = 5
-MOST_SECONDS = 30.0  # of windows in a batch of the encoder; on a CPU, more take more time each, as caches do not hold them
+MOST_SECONDS = 30.0  # of windows in a batch of the encoder; more take more time each on a CPU, whose caches are small
 
 
 class HuggingFace:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny_huggingface
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from tiny_huggingface import KINDS, noise
 from transformers.models.parakeet.modeling_parakeet import ParakeetEncoderModelOutput
 
 from simulst.hypotheses import Tokens
+from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
 from simulst.models.huggingface.decoder import Memory, State, SteppedDecoder
 from simulst.models.huggingface.model import HuggingFace
@@ -150,12 +152,26 @@ def test_hypotheses_that_go_on_over_new_frames(architecture: Architecture) -> No
         close(log_p[row], alone[0], atol=1e-4, rtol=1e-4)
 
 
+@pytest.fixture(scope="module")
+def decoders(models: dict[str, HuggingFace], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A model of each kind, of speech and of text."""
+    found, place = {kind: model.architecture.model for kind, model in models.items()}, tmp_path_factory.mktemp("text")
+    for kind in ("marian", "m2m", "mbart", "t5"):
+        folder = tiny_huggingface.write_text_model(place / kind, kind)
+        translation: Any = HuggingFaceText(str(folder)).load(folder / "cascade.yaml", 1)("en", "de")
+        found[f"{kind} of text"] = translation._parts.model
+    return found
+
+
+ALONE = {"speech_to_text", "t5 of text"}  # their attention is their own
+
+
 @settings(max_examples=25)
 @given(
-    kind=st.sampled_from(KINDS),
+    kind=st.sampled_from([*KINDS, *(f"{kind} of text" for kind in ("marian", "m2m", "mbart", "t5"))]),
     searches=st.lists(
         st.tuples(
-            st.sampled_from([0.7, 1.3]),  # seconds
+            st.integers(1, 9),  # frames
             st.integers(0, 4),  # tokens read before
             st.integers(1, 3),  # hypotheses
             st.booleans(),  # whether attention is asked for
@@ -164,27 +180,27 @@ def test_hypotheses_that_go_on_over_new_frames(architecture: Architecture) -> No
         max_size=4,
     ),
 )
-def test_several_searches_at_once(models: dict[str, HuggingFace], kind: str, searches: list[Any]) -> None:
+def test_several_searches_at_once(decoders: dict[str, Any], kind: str, searches: list[Any]) -> None:
     """As each alone, whatever was read before; nothing is changed, so that they can be answered again."""
-    architecture, groups = models[kind].architecture, dict[Hashable, list[Any]]()
-    for seconds, length, count, attention in searches:
-        decoder, memory = opened(architecture, seconds)
-        assert decoder.together(1, decoder.start(), memory) is None is decoder.together(length + 2, State(), memory)
-        before = read(decoder, tokens_of(architecture, length), memory)[1]
+    keys, reads, alone = set[Hashable](), [], []
+    for seed, (frames, length, count, attention) in enumerate(searches):
+        decoder = SteppedDecoder(decoders[kind], PROMPT, never=(5, 6))
+        memory = decoder.memory()
+        memory.append(torch.randn(frames, 16, generator=torch.Generator().manual_seed(seed)))
+        before = read(decoder, tuple(range(10, 10 + length)), memory)[1]
         state = decoder.step(torch.arange(8, 8 + count), before[torch.zeros(count, dtype=torch.int64)], memory)[1]
-        new = Read(torch.arange(20, 20 + count), state, memory, attention)
-        alone = decoder.step(new.tokens, state, memory, attention=attention)
-        groups.setdefault(decoder.together(1, state, memory), []).append((decoder, new, alone))
-    lengths = len({length for _, length, _, _ in searches})
-    most = {"whisper": 1, "canary": 1, "speech_to_text": 0}.get(kind, lengths)
-    assert len(groups.keys() - {None}) == most
-    groups.pop(None, None)
-    for group in groups.values():
-        decoders, reads, alone = zip(*group, strict=True)
-        for _ in range(2):
-            log_p, states = decoders[0].read_together(reads)
-            close(log_p, torch.cat([one for one, _ in alone]), atol=1e-4, rtol=1e-4)
-            for found, (_, expected) in zip(states, alone, strict=True):
-                assert found.length == expected.length
-                close(found.pairs, expected.pairs, atol=1e-4, rtol=1e-4)
-                close(found.attention, expected.attention, atol=1e-4, rtol=1e-4)
+        assert decoder.together(1, decoder.start(), memory) is decoder.together(2, state, memory) is None
+        assert decoder.together(1, state, decoder.memory()) is None  # of new frames
+        keys.add(decoder.together(1, state, memory))
+        reads.append(Read(torch.arange(20, 20 + count), state, memory, attention))
+        alone.append(decoder.step(reads[-1].tokens, state, memory, attention=attention))
+    assert len(keys) == 1 and (keys == {None}) == (kind in ALONE)
+    if kind in ALONE:
+        return
+    for _ in range(2):
+        log_p, states = decoder.read_together(reads)
+        close(log_p, torch.cat([one for one, _ in alone]), atol=1e-4, rtol=1e-4)
+        for found, (_, expected) in zip(states, alone, strict=True):
+            assert found.length == expected.length
+            close(found.pairs, expected.pairs, atol=1e-4, rtol=1e-4)
+            close(found.attention, expected.attention, atol=1e-4, rtol=1e-4)

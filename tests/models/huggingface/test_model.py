@@ -1,5 +1,6 @@
 """Sessions of Hugging Face models under our searches and policies, on tiny random models of each kind."""
 
+import contextlib
 import json
 import math
 import shutil
@@ -32,6 +33,7 @@ from simulst.needs import Need
 from simulst.search import BWBS, IBWBS, JointBeamSearch
 from simulst.search.calls import run_alone
 from simulst.streams import open_stream
+from simulst.streams.driver import CANCELLED, Driver
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=4.0)
 
@@ -197,6 +199,87 @@ def test_windows_together(models: dict[str, HuggingFace], kind: str, sizes: list
                 assert found.heard == alone.heard
                 torch.testing.assert_close(found.frames, alone.frames, atol=1e-4, rtol=1e-4)
                 assert found.frames.untyped_storage().nbytes() == found.frames.nbytes
+
+
+BROKEN, NOT_NUMBERS = 7.0, 9.0  # first samples of audio that the patched encoder fails at
+
+
+def talk(seed: int, begin: float) -> np.ndarray:
+    samples = noise(1.0, seed)
+    samples[0] = begin
+    return samples
+
+
+alone: dict[Any, Any] = {}
+
+
+@settings(max_examples=10)
+@given(
+    kind=st.sampled_from(KINDS),
+    talks=st.lists(
+        st.tuples(
+            st.sampled_from([0, 4, 8]),  # the policy
+            st.integers(0, 2),  # the audio
+            st.sampled_from([0.0, 0.0, BROKEN, NOT_NUMBERS]),
+            st.integers(0, 9),  # after how many steps of the driver it joins
+            st.none() | st.integers(0, 20),  # after how many it leaves
+        ),
+        min_size=2,
+        max_size=4,
+    ),
+    room=st.sampled_from([1, 2, 9]),
+)
+def test_many_streams(models: dict[str, HuggingFace], kind: str, talks: list[Any], room: int) -> None:
+    """Each finds what it finds alone, whoever joins, leaves or fails, and however little memory there is."""
+    model = models[kind]
+    encode, read = type(model.architecture).encode_together, decoder.SteppedDecoder.read_together
+
+    def encoded(self: Architecture, windows: Any) -> Any:
+        if any(window[0] == BROKEN for window in windows):
+            raise ValueError("broken")
+        found = zip(windows, encode(self, windows), strict=True)
+        return [replace(one, frames=one.frames * np.nan) if window[0] == NOT_NUMBERS else one for window, one in found]
+
+    def read_together(self: decoder.SteppedDecoder, reads: Any) -> Any:
+        if len(reads) > room:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
+        return read(self, reads)
+
+    def found(stream: Any) -> Any:
+        texts = [(word.text, word.delay_ms) for word in stream.emissions]
+        return texts, [[h.tokens for h in beam] for beam in stream._beams], stream._ended
+
+    def scores(stream: Any) -> list[float]:
+        return [h.score for beam in stream._beams for h in beam]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(model.architecture), "encode_together", encoded)
+        patched.setattr(decoder.SteppedDecoder, "read_together", read_together)
+        driver, streams = (
+            Driver(math.inf),
+            [open_stream(model, decoding(POLICIES[one[0]]), *PAIRS[kind]) for one in talks],
+        )
+        pushed: dict[int, Any] = {}
+        for step in range(21):
+            for number, (_, seed, begin, joins, leaves) in enumerate(talks):
+                if step == joins:
+                    pushed[number] = driver.push(streams[number], talk(seed, begin), True)
+                if step == leaves:
+                    driver.cancel(streams[number])
+            driver.step()
+        driver.finish()
+        for number, (policy, seed, begin, _, _) in enumerate(talks):
+            error = pushed[number].exception(timeout=0)
+            if error is not None and str(error) == CANCELLED:
+                continue
+            key = kind, policy, seed, begin
+            if key not in alone:
+                alone[key] = open_stream(model, decoding(POLICIES[policy]), *PAIRS[kind])
+                with contextlib.suppress(SimulstError):
+                    alone[key].push(talk(seed, begin), True)
+            assert found(streams[number]) == found(alone[key])
+            assert scores(streams[number]) == pytest.approx(scores(alone[key]), abs=1e-4)
+            assert (error is None) == (begin == 0.0)
 
 
 def test_text_that_restart_hides_is_not_shown(models: dict[str, HuggingFace], monkeypatch: pytest.MonkeyPatch) -> None:
