@@ -135,11 +135,15 @@ class Driver:
             self.step()
 
     def _next_batch(self) -> list[_Run]:
-        """Those that have waited longest if that is too long, or else the most that wait for the same."""
+        """Those that have waited longest if that is too long, or else the most that wait for the same.
+
+        A call that can't share a batch goes before these: it gains nothing by waiting, and its stream may join them.
+        """
         groups = self._waiting.values()
         oldest = min(groups, key=lambda group: next(iter(group)).since)
         late = time.perf_counter() - next(iter(oldest)).since > self._longest_wait
-        chosen = oldest if late else max(groups, key=lambda group: len(group))
+        alone = [group for key, group in self._waiting.items() if isinstance(key, int)]
+        chosen = oldest if late else max(alone or groups, key=lambda group: len(group))
         first = next(iter(chosen)).call
         most = first.most if isinstance(first, Batchable) else None
         return list(chosen)[: min(most or self._most_calls, self._most_calls)]
@@ -238,7 +242,7 @@ def _without_this_frame(error: Exception) -> None:
 
 
 def _group(run: _Run) -> Hashable:
-    """Which others may share a batch with it."""
+    """Which others may share a batch with it. A number: none."""
     call = run.call
     key = call.together if isinstance(call, Batchable) else None
     return id(run) if key is None else (type(call), key)

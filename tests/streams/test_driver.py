@@ -158,6 +158,15 @@ def test_nobody_waits_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 3.5 < before <= 3.5 + 1.5  # one batch of three takes 1.5 s
 
 
+def test_who_goes_alone_goes_first() -> None:
+    """Else those that are done with it would run ahead of the others, in small batches."""
+    world, driver = World(), Driver(math.inf)
+    for number in range(4):
+        driver.run(doubled(number + 1, [0, None, 0, 0], world))
+    driver.finish()
+    assert [len(batch) for batch in world.batches] == [4, 1, 1, 1, 1, 4, 4]
+
+
 def test_calls_of_a_stream_keep_their_order() -> None:
     model, driver = FakeModel(), Driver()
     how, audio = Decoding(Chunk(300), All()), np.zeros(2 * RATE, np.float32)
