@@ -44,6 +44,7 @@ from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
 from simulst.policy.context import TokensView
 from simulst.policy.read import WaitK
 from simulst.search import JointBeamSearch
+from simulst.search.calls import Steps
 from simulst.session import Model
 from simulst.streams import open_stream
 from speech import espeak
@@ -363,8 +364,8 @@ class GuessingGuide:
     def __init__(self, source: str, target: str, meter: fake.Meter) -> None:
         pass
 
-    def hear(self, samples: np.ndarray) -> None:
-        pass
+    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
+        yield from ()
 
     def spell(self, text: str) -> Tokens:
         return tuple(map(ord, text))

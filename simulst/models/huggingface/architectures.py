@@ -23,7 +23,7 @@ from simulst.background import Background
 from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of, unit_of
-from simulst.models.huggingface.decoder import sizes_of
+from simulst.models.huggingface.decoder import Pairs, Project, sizes_of
 from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.models.whisper.features import FFT, SILENCE, log_mel
@@ -37,10 +37,15 @@ LEAST_SAMPLES = SAMPLE_RATE // 10  # convolutions and statistics of features nee
 
 @dataclass(frozen=True)
 class Encoded:
-    """Encoder frames (T, width), of which the first `heard` are of speech and no padding."""
+    """Encoder frames (T, width).
+
+    heard: how many of the first are of speech and no padding.
+    silence: how many of the last are the same for all windows, as they are of silence.
+    """
 
     frames: Tensor
     heard: int
+    silence: int = 0
 
 
 class Architecture:
@@ -157,6 +162,10 @@ class Architecture:
         """How many of the encoder's frames of each window the decoder may see."""
         return frames
 
+    def projection(self, encoded: Encoded) -> Project | None:
+        """See `Memory` of decoder.py."""
+        return None
+
     def _setting(self, name: str) -> Any:
         """What the checkpoint says of how it generates: newer ones in a file of its own, older ones in config.json."""
         places = (self.model.generation_config, self.model.config, self.model.get_decoder().config)
@@ -219,18 +228,33 @@ class Whisper(Architecture):
         return {"input_features": torch.from_numpy(np.stack(features))}
 
     def prepare(self) -> None:
-        _ = self._silence, self._numbers
+        _ = self._silence_projected, self._numbers
 
     def padded(self, samples: int) -> int:
         return self._count(samples) * FRAME
 
     def encode_together(self, windows: Sequence[np.ndarray]) -> list[Encoded]:
         together = self._encode(self.inputs(windows)["input_features"])
-        silence = self._silence[:, together.shape[1] :]
+        silence = self._silence[together.shape[1] :]
         return [
-            Encoded(torch.cat([frames, silence[0]]), min(self._states, math.ceil(window.size / FRAME / 2)))
+            Encoded(torch.cat([frames, silence]), min(self._states, math.ceil(window.size / FRAME / 2)), len(silence))
             for frames, window in zip(together, windows, strict=True)
         ]
+
+    def projection(self, encoded: Encoded) -> Project:
+        return functools.partial(self._projected, silence=encoded.silence)
+
+    @torch.inference_mode()
+    def _projected(self, frames: Tensor, silence: int) -> Pairs:
+        """Keys and values of the decoder's source attention. Those of the last frames, of silence, are known."""
+        new = len(frames) - silence
+        known = [part[:, :, new:] for pair in self._silence_projected for part in pair] if silence else []
+        parts: list[Tensor] = []
+        for layer in self.model.get_decoder().layers:
+            for linear in (layer.encoder_attn.k_proj, layer.encoder_attn.v_proj):
+                part = linear(frames[:new]).unflatten(1, (layer.encoder_attn.num_heads, -1)).transpose(0, 1)[None]
+                parts.append(torch.cat([part, known[len(parts)]], 2) if silence else part.contiguous())
+        return tuple(zip(parts[::2], parts[1::2], strict=True))
 
     def _count(self, samples: int) -> int:
         """Frames of features for a window of so many samples."""
@@ -251,7 +275,11 @@ class Whisper(Architecture):
 
     @cached_property
     def _silence(self) -> Tensor:
-        return self._encode(torch.full((1, self._filters.shape[0], 2 * self._states), SILENCE))
+        return self._encode(torch.full((1, self._filters.shape[0], 2 * self._states), SILENCE))[0]
+
+    @cached_property
+    def _silence_projected(self) -> Pairs:
+        return self._projected(self._silence, silence=0)
 
     @cached_property
     def _filters(self) -> np.ndarray:

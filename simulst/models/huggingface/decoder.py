@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,8 @@ BATCHED = frozenset({"whisper", "canary_decoder", "mbart", "m2m_100", "marian", 
 
 Pairs = tuple[tuple[Tensor, Tensor], ...]
 """Keys and values of each layer, (n, heads, length, d_k) both."""
+
+Project = Callable[[Tensor], Pairs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +66,18 @@ class Memory:
     """The encoder's frames, (1, T, width), and what the decoder made of them: keys and values, computed once.
 
     heard: how many frames are of speech; the others are padding, and attention to them is not shown. None: all.
+    project: from frames (T, width) to their keys and values. None: the model does so when it reads the first tokens.
 
     `read` and `state` are the last hypothesis that was read at once. What the next one has in common with it is not
     read again.
     """
 
-    def __init__(self, heard: int | None = None) -> None:
+    def __init__(self, heard: int | None = None, project: Project | None = None) -> None:
         self.frames: Tensor | None = None
         self.pairs: Pairs = ()
         self.read: Tokens = ()
         self.state = State()
-        self._heard = heard
+        self._heard, self._project = heard, project
 
     def __len__(self) -> int:
         total = 0 if self.frames is None else self.frames.shape[1]
@@ -84,6 +87,8 @@ class Memory:
         """Encoder frames (T, width), all of them at once: each sees the others."""
         assert self.frames is None, "an offline encoder's frames come at once"
         self.frames = frames[None]
+        if self._project is not None:
+            self.pairs = self._project(frames)
 
 
 @dataclass
@@ -99,20 +104,26 @@ class SteppedDecoder:
     prompt: the tokens before every text. They replace the search's <sos>.
     never: tokens that must not be written.
     never_first: tokens that must not be written right after the prompt.
-    heard: see `Memory`.
+    heard, project: see `Memory`.
     """
 
     def __init__(
-        self, model: Any, prompt: Tokens, never: Tokens = (), never_first: Tokens = (), heard: int | None = None
+        self,
+        model: Any,
+        prompt: Tokens,
+        never: Tokens = (),
+        never_first: Tokens = (),
+        heard: int | None = None,
+        project: Project | None = None,
     ) -> None:
-        self._model, self._prompt, self._heard = model, prompt, heard
+        self._model, self._prompt, self._heard, self._project = model, prompt, heard, project
         self._key = model, never
         self._never = torch.tensor(never, dtype=torch.int64, device=model.device)
         self._never_first = torch.tensor(never_first, dtype=torch.int64, device=model.device)
 
     def memory(self) -> Memory:
         """No frames yet."""
-        return Memory(self._heard)
+        return Memory(self._heard, self._project)
 
     def start(self) -> State:
         """One hypothesis that has read nothing."""
@@ -136,10 +147,7 @@ class SteppedDecoder:
         return log_p, state
 
     def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
-        """One token of each hypothesis, over frames that were read before, if the model's type allows it.
-
-        Beginnings are read alone: most of their work is the projection of new frames, of which no batch saves any.
-        """
+        """One token of each hypothesis, if the model's type allows it. Beginnings of several tokens are read alone."""
         config = self._model.get_decoder().config
         if config.model_type not in BATCHED or config._attn_implementation != STEPPED:
             return None
@@ -152,7 +160,7 @@ class SteppedDecoder:
         """See `simulst.search.beam.BatchDecoder`. Only attention is computed for each search by itself."""
         sizes = tuple(len(read.tokens) for read in reads)
         tokens = torch.cat([read.tokens for read in reads])[:, None]
-        own = _cache_of_several([read.state.pairs for read in reads], sizes)
+        own: Any = _cache_of_several([read.state.pairs for read in reads], sizes)
         source = _cache_of_several([read.memory.pairs for read in reads], sizes)
         attention = any(read.attention for read in reads)
         with _at_positions(self._model, tokens.split(sizes), [read.state.length for read in reads]) as positions:
@@ -276,7 +284,7 @@ def _at_positions(model: Any, tokens: Sequence[Tensor], lengths: Sequence[int]) 
     Some models can be told positions; what is yielded tells them. Others take one position for all rows from the cache.
     So their table of positions is asked for each search.
     """
-    if _takes_positions(type(model)):
+    if _takes_positions(model.forward.__func__):
         pairs = zip(tokens, lengths, strict=True)
         yield {"decoder_position_ids": torch.cat([torch.full_like(part, length) for part, length in pairs])}
         return
@@ -299,8 +307,8 @@ def _at_positions(model: Any, tokens: Sequence[Tensor], lengths: Sequence[int]) 
 
 
 @functools.cache
-def _takes_positions(kind: type) -> bool:
-    return "decoder_position_ids" in inspect.signature(kind.forward).parameters
+def _takes_positions(forward: Callable[..., Any]) -> bool:
+    return "decoder_position_ids" in inspect.signature(forward).parameters
 
 
 def pairs_of(cache: Any) -> Pairs:

@@ -147,7 +147,9 @@ class HuggingFaceSession(WindowedSession):
         if self._open is None or self._open[0] is not encoded or self._open[1] != (options, prompt):
             model = self._model
             never_first = () if self._evicted or self._previous() else model.never_first
-            decoder = SteppedDecoder(model.model, prompt, model.never, never_first, encoded.heard)
+            decoder = SteppedDecoder(
+                model.model, prompt, model.never, never_first, encoded.heard, model.projection(encoded)
+            )
             bounded = replace(options, max_length_ratio=self._most_per_frame(options, encoded.heard, len(prompt)))
             if self._terms is None or self._terms.bonus != options.terms_bonus:
                 self._terms = model.terms(self.background, options, self._languages[1])
@@ -192,7 +194,7 @@ class HuggingFaceSession(WindowedSession):
             return [0.0] * len(tokens)
         model = self._model
         prompt = self._prompt()
-        decoder = SteppedDecoder(model.model, prompt, heard=encoded.heard)
+        decoder = SteppedDecoder(model.model, prompt, heard=encoded.heard, project=model.projection(encoded))
         memory = decoder.memory()
         memory.append(encoded.frames)
         weights = decoder.spoken(tokens[: model.positions - len(prompt)], memory)

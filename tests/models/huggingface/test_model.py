@@ -544,6 +544,22 @@ def test_whispers_full_window_is_the_librarys(folders: dict[str, Any]) -> None:
     torch.testing.assert_close(encoded.frames, expected, atol=2e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize("seconds", [0.3, 1.0, 30.0])
+def test_whispers_silence_is_projected_once(models: dict[str, HuggingFace], seconds: float) -> None:
+    """What the decoder sees is what it makes of the frames itself."""
+    architecture = models["whisper"].architecture
+    encoded = architecture.encode(noise(seconds))
+    assert (encoded.silence > 0) == (seconds < 28)
+    memories = []
+    for project in (None, architecture.projection(encoded)):
+        steps = decoder.SteppedDecoder(architecture.model, (2, 7), project=project)
+        memories.append(steps.memory())
+        memories[-1].append(encoded.frames)
+        assert bool(memories[-1].pairs) == (project is not None)
+        steps.prefill(torch.tensor([0]), memories[-1])
+    torch.testing.assert_close(*(memory.pairs for memory in memories), atol=1e-5, rtol=1e-5)
+
+
 def test_half_precision(folders: dict[str, Any]) -> None:
     for kind in ("mbart", "seamless", "whisper"):
         model: Any = load_model(folders[kind], threads=1, dtype="bfloat16")
