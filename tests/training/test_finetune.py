@@ -329,7 +329,7 @@ def test_short_windows(begin: Callable[[str], Path]) -> None:
     read_short_windows(architecture.model)
     with torch.inference_mode():
         frames = encoder(features).last_hidden_state
-    torch.testing.assert_close(frames[0], architecture._encode(features[0].numpy()), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(frames[:1], architecture._encode(features[:1]), rtol=1e-4, atol=1e-4)
     assert encoder.config.max_source_positions == encoder.embed_positions.num_embeddings == 1500
 
 

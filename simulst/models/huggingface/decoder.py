@@ -153,7 +153,7 @@ class SteppedDecoder:
             return None
         if tokens > 1 or state.length < len(self._prompt) or not memory.pairs:
             return None
-        return self._key
+        return self._key if state.pairs[0][0].shape[1] == sizes_of(self._model)[1] else None  # each head has its keys
 
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
