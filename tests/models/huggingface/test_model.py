@@ -213,7 +213,7 @@ def talk(seed: int, begin: float) -> np.ndarray:
 alone: dict[Any, Any] = {}
 
 
-@settings(max_examples=10)
+@settings(max_examples=8)
 @given(
     kind=st.sampled_from(KINDS),
     talks=st.lists(
