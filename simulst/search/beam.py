@@ -3,7 +3,8 @@
 The score of a hypothesis is (1 - w) log p_attention + w log p_ctc + bonus * length. The decoder chooses the candidates,
 and CTC prefix scores are computed for them. Without a prefix the result equals that of ESPnet's BatchBeamSearch.
 `JointSearch` has the single step, which blockwise search uses too. `joint_beam_search` is the complete search. The
-decoder is called through steps (see calls.py). Everything else is small and is computed in NumPy.
+decoder is called through steps (see calls.py). Everything else is small, and is computed in NumPy and in compiled loops
+(ctc.py, choice.py).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from simulst.policy.context import View
 from simulst.policy.stop import Stopping
 from simulst.search import CTC_WEIGHT, JointOptions
 from simulst.search.calls import Batchable, Steps
+from simulst.search.choice import best_continuations
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
 from simulst.search.loops import repeating
 from simulst.search.terms import Terms
@@ -206,11 +208,9 @@ class Running:
 
     def __getitem__(self, rows: np.ndarray) -> Running:
         """Select hypotheses. rows: (m,) their numbers."""
-        index = torch.from_numpy(rows)
-        prefixes = None if self.prefixes is None else self.prefixes[index.to(self.prefixes.score.device)]
-        return Running(
-            self.tokens[rows], self.attention[rows], self.state[index], prefixes, self.scores[rows], self.starts
-        )
+        prefixes = None if self.prefixes is None else self.prefixes[rows]
+        state = self.state[torch.from_numpy(rows)]
+        return Running(self.tokens[rows], self.attention[rows], state, prefixes, self.scores[rows], self.starts)
 
     def cut(self, length: int) -> Tokens:
         """The first tokens of the best hypothesis."""
@@ -218,30 +218,17 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """Running hypotheses and the scores of their continuations, (n, k): k - 1 candidate tokens, then <eos>."""
-
-    running: Running
-    state: Any
-    candidates: np.ndarray
-    attention: np.ndarray
-    scores: np.ndarray
-
-
-@dataclass(frozen=True)
 class Chosen:
     """The best continuations, best first.
 
     running: those that go on.
-    ended: those that ended.
-    ranks: the ranks of the running ones among all.
-    ended_ranks: the ranks of the ended ones among all.
+    ended: those that ended, without their <eos>.
+    ends: for each continuation, best first, whether it ended.
     """
 
     running: Running
     ended: Running
-    ranks: list[int]
-    ended_ranks: list[int]
+    ends: np.ndarray
 
 
 class JointSearch:
@@ -311,8 +298,7 @@ class JointSearch:
         tokens = np.array([prefix], dtype=np.int64).reshape(1, len(prefix))
         if attention is None:
             attention = np.zeros(len(prefix) + 1)
-        with torch.inference_mode():
-            prefixes = self._forced = self.ctc.force(prefix, self._forced) if self.ctc else None
+        prefixes = self._forced = self.ctc.force(prefix, self._forced) if self.ctc else None
         running = Running(tokens, attention[None], self.decoder.start(), prefixes, np.zeros(1), starts=True)
         return replace(running, scores=self._scores(running))
 
@@ -324,14 +310,12 @@ class JointSearch:
 
     def renew(self, running: Running) -> Running:
         """The same hypotheses over the frames of this search, which were encoded again. The decoder's scores stay."""
-        with torch.inference_mode():
-            tokens = torch.from_numpy(running.tokens).to(self._device)
-            renewed = replace(running, prefixes=self.ctc.over(tokens) if self.ctc else None)
+        renewed = replace(running, prefixes=self.ctc.over(running.tokens) if self.ctc else None)
         scores = self._scores(renewed)
         return replace(renewed, scores=scores)[np.argsort(-scores, kind="stable")]
 
-    def grow(self, running: Running, stop: Stopping | None = None, given: int = 0) -> Steps[Scored | None]:
-        """Score the continuations of all hypotheses. Returns None if STOP ends the search.
+    def grow(self, running: Running, stop: Stopping | None = None, given: int = 0) -> Steps[Chosen | None]:
+        """The best `beam` continuations of all hypotheses. Returns None if STOP ends the search.
 
         running: the hypotheses.
         stop: None: no STOP.
@@ -346,55 +330,57 @@ class JointSearch:
         next_tokens = yield self._step(running, needs)
         if needs & NEXT_STEP and stop is not None and stop.ends(BestHypothesis(self, running, given, next_tokens)):
             return None
-        return self._scored(running, next_tokens)
+        return self._chosen(running, next_tokens)
 
-    def choose(self, scored: Scored) -> Chosen:
-        """Choose the best `beam` continuations. If options.keeps_width, others take the places of those that end."""
-        running, scores, beam = scored.running, scored.scores, self.options.beam
-        places = np.argsort(-scores, axis=None, kind="stable")
-        if self.options.keeps_width:
-            goes_on = places % scores.shape[1] < scores.shape[1] - 1
-            best = np.arange(len(places)) < beam
-            places = places[(goes_on & (np.cumsum(goes_on) <= beam)) | (best & ~goes_on)]
-        else:
-            places = places[:beam]
-        values = scores.reshape(-1)[places]
-        places, values = places[values > -np.inf], values[values > -np.inf]
-        rows, columns = np.divmod(places, scores.shape[1])
-        ends = columns == scores.shape[1] - 1
-        goes_on, stays = np.flatnonzero(~ends), np.flatnonzero(ends)
-        tokens = scored.candidates[rows, columns]
-        attention = np.concatenate([running.attention[rows], scored.attention[rows, columns][:, None]], 1)
-        on_rows, on_tokens = rows[goes_on], tokens[goes_on]
-        index = torch.from_numpy(on_rows)
-        prefixes = None
-        if self.ctc and running.prefixes:
-            with torch.inference_mode():
-                prefixes = self.ctc.extend(
-                    running.prefixes, index.to(self._device), torch.from_numpy(on_tokens).to(self._device)
-                )
+    def _chosen(self, running: Running, found: NextTokens) -> Chosen:
+        """Choose the best continuations. If options.keeps_width, others take the places of those that end."""
+        options, ctc, prefixes = self.options, self.ctc, running.prefixes
+        width = self._width  # other searches of the batch may have asked for more
+        tokens, log_p = found.tokens[:, :width], found.log_p[:, :width]
+        by_ctc = ended_by_ctc = None
+        if ctc and prefixes and self.ctc_weight > 0:
+            by_ctc, ended_by_ctc = ctc.score(prefixes, tokens), prefixes.complete
+        rows, ends, longer, attention, scores = best_continuations(
+            running.tokens,
+            running.attention,
+            tokens,
+            log_p,
+            found.end,
+            by_ctc,
+            ended_by_ctc,
+            ctc_weight=self.ctc_weight,
+            length_bonus=self.length_bonus,
+            eos=self.eos,
+            beam=options.beam,
+            keeps_width=options.keeps_width,
+        )
+        goes_on, stays = (~ends).nonzero()[0], ends.nonzero()[0]
+        rows, tokens = rows[goes_on], longer[goes_on]
         on = Running(
-            tokens=np.concatenate([running.tokens[on_rows], on_tokens[:, None]], 1),
-            attention=attention[goes_on],
-            state=scored.state[index],
-            prefixes=prefixes,
-            scores=values[goes_on],
+            tokens,
+            attention[goes_on],
+            found.state[torch.from_numpy(rows)],
+            ctc.extend(prefixes, rows, tokens[:, -1]) if ctc and prefixes else None,
+            scores[goes_on],
         )
         # Hypotheses that ended need no state. Their length does not count <eos>.
-        ended = Running(running.tokens[rows[stays]], attention[stays], None, None, values[stays])
-        return Chosen(on, ended, goes_on.tolist(), stays.tolist())
+        return Chosen(on, Running(longer[stays, :-1], attention[stays], None, None, scores[stays]), ends)
+
+    @property
+    def _width(self) -> int:
+        """How many candidates of each hypothesis are scored."""
+        return int(PRE_BEAM * self.options.beam) if self.ctc else self.options.beam
 
     def _step(self, running: Running, needs: frozenset[Need]) -> DecoderStep:
         unread = running.tokens[:, -1:]
         if running.starts:
             unread = np.concatenate([[[self.sos]], running.tokens], 1)
-        width = int(PRE_BEAM * self.options.beam) if self.ctc else self.options.beam
         return DecoderStep(
             self.decoder,
             unread,
             running.state,
             self.memory,
-            max(width, 2),  # at least one of two tokens is not <eos>
+            max(self._width, 2),  # at least one of two tokens is not <eos>
             self.eos,
             self._device,
             Need.ATTENTION in needs,
@@ -410,29 +396,10 @@ class JointSearch:
             if again := repeating(tuple(tokens), self.options.no_repeat_ngram):
                 log_p[row, list(again)] = -torch.inf
 
-    def _scored(self, running: Running, found: NextTokens) -> Scored:
-        options = self.options
-        width = int(PRE_BEAM * options.beam) if self.ctc else options.beam
-        tokens, best = found.tokens[:, :width], found.log_p[:, :width]
-        # <eos> is always a candidate. It has its own column.
-        candidates = np.concatenate([tokens, np.full_like(tokens[:, :1], self.eos)], 1)
-        attention = np.concatenate([best, found.end[:, None]], 1) + running.attention[:, -1:]
-        scores = (1 - self.ctc_weight) * attention + self.length_bonus * (running.length + 1)
-        if self.ctc and running.prefixes and self.ctc_weight > 0:
-            scores = scores + self.ctc_weight * self._by_ctc(running.prefixes, tokens)
-        scores[:, :-1][tokens == self.eos] = -np.inf
-        return Scored(running, found.state, candidates, attention, scores)
-
-    def _by_ctc(self, prefixes: CTCPrefixes, tokens: np.ndarray) -> np.ndarray:
-        assert self.ctc is not None
-        with torch.inference_mode():
-            more = self.ctc.score(prefixes, torch.from_numpy(tokens).to(self._device))
-            return torch.cat([more, prefixes.complete[:, None]], 1).cpu().numpy()
-
     def _scores(self, running: Running) -> np.ndarray:
         scores = (1 - self.ctc_weight) * running.attention[:, -1] + self.length_bonus * running.length
         if running.prefixes is not None and self.ctc_weight > 0:
-            scores = scores + self.ctc_weight * running.prefixes.score.cpu().numpy()
+            scores = scores + self.ctc_weight * running.prefixes.score
         return scores
 
 
@@ -456,15 +423,14 @@ class BestHypothesis(View):
         ctc, prefixes = self._search.ctc, self._running.prefixes
         if ctc is None or prefixes is None or self._next is None:
             return super().odds_of_end(exact)
-        with torch.inference_mode():
-            best = prefixes[:1]
-            complete = float(best.complete)
-            if complete == -math.inf:
-                return -math.inf
-            if exact:
-                return complete - going_on(ctc, best, self._search.eos)
-            favourite = next(token for token in self._next.tokens[0].tolist() if token != self._search.eos)
-            return complete - float(ctc.score(best, torch.tensor([[favourite]], device=ctc.device)))
+        best = prefixes[:1]
+        complete = float(best.complete[0])
+        if complete == -math.inf:
+            return -math.inf
+        if exact:
+            return complete - going_on(ctc, best, self._search.eos)
+        favourite = next(token for token in self._next.tokens[0].tolist() if token != self._search.eos)
+        return complete - float(ctc.score(best, np.array([[favourite]]))[0, 0])
 
     def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
         if self._next is None or self._next.state.attention is None:
@@ -531,13 +497,12 @@ def joint_beam_search(
     ended: list[Hypothesis] = []
     best_at: dict[int, float] = {}  # step → best score that ended there
     for step in range(room):
-        scored = yield from search.grow(running, stop, len(prefix))
-        if scored is None:
+        chosen = yield from search.grow(running, stop, len(prefix))
+        if chosen is None:
             assert stop is not None
             kept = max(len(prefix), running.length - stop.discard)
             ended += [replace(h, tokens=h.tokens[:kept]) for h in rank(running)]
             break
-        chosen = search.choose(scored)
         running = chosen.running
         if len(chosen.ended):
             ended += rank(chosen.ended)
@@ -609,9 +574,8 @@ def going_on(ctc: CTCPrefixScorer, prefix: CTCPrefixes, eos: int) -> float:
     As p(g...) = p(g·<eos>) + Σ_c p(g·c...), the sum over all labels is a difference. The layer has a label of its own
     for <eos>, as ESPnet's layers have one for each entry of the vocabulary; it is no token of V without <eos>.
     """
-    more = log_difference(float(prefix.score), float(prefix.complete))
-    own = ctc.score(prefix, torch.tensor([[eos]], device=ctc.device))
-    return log_difference(more, float(own))
+    more = log_difference(float(prefix.score[0]), float(prefix.complete[0]))
+    return log_difference(more, float(ctc.score(prefix, np.array([[eos]]))[0, 0]))
 
 
 def log_difference(more: float, less: float) -> float:

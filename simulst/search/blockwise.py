@@ -57,11 +57,10 @@ class BlockwiseBeamSearch:
         ended: list[Hypothesis] = []
         best_at: dict[int, float] = {}
         while self._running.length < search.room:
-            scored = yield from search.grow(self._running, None if final else stop, len(committed))
-            if scored is None:
+            chosen = yield from search.grow(self._running, None if final else stop, len(committed))
+            if chosen is None:
                 assert stop is not None
                 return self._back(min(stop.discard, self._running.length - len(committed)))
-            chosen = search.choose(scored)
             if final and is_over(best_at, self._running.length):
                 return Found(ranked(ended, self._options.beam))
             if not final and (len(chosen.ended) or (self._options.repetition and repeats(chosen.running).any())):
@@ -203,21 +202,18 @@ class IncrementalBlockwiseBeamSearch:
         stopped: list[_Stopped] = []
         least = -np.inf  # minScore
         while len(running) and running.length < search.room:
-            scored = yield from search.grow(running, stop, given)
-            if scored is None:
+            chosen = yield from search.grow(running, stop, given)
+            if chosen is None:
                 assert stop is not None
                 kept = max(given, running.length - stop.discard)
                 best = self._leave(running)[0]
                 best = replace(best, tokens=best.tokens[:kept], held_back=0, attention=best.attention[: kept + 1])
                 return [*stopped, best]
-            chosen = search.choose(scored)
-            leaves, stays = [*self._leave(chosen.ended, ended=True), *self._leave(chosen.running)], []
+            ended, going_on = iter(self._leave(chosen.ended, ended=True)), enumerate(self._leave(chosen.running))
             repeated = repeats(chosen.running).tolist() if repetition else [False] * len(chosen.running)
-            ranks = [*chosen.ended_ranks, *chosen.ranks]
-            for place in sorted(range(len(ranks)), key=ranks.__getitem__):
-                b = leaves[place]
-                row = place - len(chosen.ended)
-                ends = row < 0
+            stays = []
+            for ends in chosen.ends.tolist():
+                row, b = (-1, next(ended)) if ends else next(going_on)
                 if ends or repeated[row] or (b.score <= least and b.tokens not in self._seen):
                     least = max(least, b.score)
                     stopped.append(b)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, Tiny
 
 from simulst.errors import SimulstError
-from simulst.hypotheses import Hypothesis
+from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.search import JointBeamSearch, beam
-from simulst.search.beam import JointSearch, Running, Scored, joint_beam_search, ranked
+from simulst.search.beam import JointSearch, Running, joint_beam_search, ranked, texts
 from simulst.search.calls import run_alone
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
@@ -151,20 +151,28 @@ def test_a_batch_of_hypotheses_is_scored_as_each_alone(seed: int, frames: int, b
     search.append(memory, log_probs)
     running = search.start((3,))
 
-    def grown(running: Running) -> Scored:
-        scored = run_alone(search.grow(running))
-        assert scored is not None
-        return scored
+    def grown(running: Running) -> dict[tuple[Tokens, bool], float]:
+        """The best continuations, and whether they ended: their scores, best first."""
+        chosen = run_alone(search.grow(running))
+        assert chosen is not None
+        parts = ((texts(chosen.running), False), (texts(chosen.ended), True))
+        found = {(h.tokens, ends): h.score for part, ends in parts for h in part}
+        best = sorted(found, key=lambda text: -found[text])
+        assert [ends for _, ends in best] == chosen.ends.tolist()
+        return {text: found[text] for text in best}
 
     for _ in range(steps):
-        running = search.choose(grown(running)).running
-    together = grown(running)
+        chosen = run_alone(search.grow(running))
+        assert chosen is not None
+        running = chosen.running
+    together, alone, forced = grown(running), {}, {}
     for row in range(len(running)):
-        alone_scored = grown(running[np.array([row])])
-        np.testing.assert_allclose(alone_scored.scores[0], together.scores[row], atol=1e-5, rtol=0)
-        assert alone_scored.candidates[0].tolist() == together.candidates[row].tolist()
-        forced = grown(search.start(tuple(running.tokens[row].tolist()), running.attention[row]))
-        np.testing.assert_allclose(forced.scores[0], together.scores[row], atol=1e-4, rtol=0)
+        alone |= grown(running[np.array([row])])
+        forced |= grown(search.start(tuple(running.tokens[row].tolist()), running.attention[row]))
+    best = sorted(alone.values(), reverse=True)[:beam]
+    np.testing.assert_allclose(list(together.values()), best, atol=1e-5, rtol=0)
+    for text, score in together.items():
+        assert alone[text] == pytest.approx(score, abs=1e-5) and forced[text] == pytest.approx(score, abs=1e-4)
 
 
 def test_a_text_that_comes_twice_keeps_its_better_place() -> None:

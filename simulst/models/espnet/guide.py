@@ -6,7 +6,6 @@ import functools
 import math
 
 import numpy as np
-import torch
 
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
@@ -55,15 +54,14 @@ class ESPnetGuide:
         if self._scorer is None:
             return [math.inf] * (len(tokens) - given)
         odds = []
-        with torch.inference_mode():
-            prefixes = self._prefixes(self._scorer, tokens[:given])
-            for end in range(given + 1, len(tokens) + 1):
-                complete = float(prefixes.complete)
-                more = going_on(self._scorer, prefixes, self._model.vocabulary.eos) if exact else 0.0
-                prefixes = self._prefixes(self._scorer, tokens[:end])
-                if not exact:
-                    more = float(prefixes.score)
-                odds.append(complete - more if more > -math.inf else math.inf)
+        prefixes = self._prefixes(self._scorer, tokens[:given])
+        for end in range(given + 1, len(tokens) + 1):
+            complete = float(prefixes.complete[0])
+            more = going_on(self._scorer, prefixes, self._model.vocabulary.eos) if exact else 0.0
+            prefixes = self._prefixes(self._scorer, tokens[:end])
+            if not exact:
+                more = float(prefixes.score[0])
+            odds.append(complete - more if more > -math.inf else math.inf)
         return odds
 
     def _prefixes(self, scorer: CTCPrefixScorer, tokens: Tokens) -> CTCPrefixes:

@@ -124,17 +124,17 @@ def test_espnet_searches_no_further_than_the_next_word(
 ) -> None:
     model, audio = models["transformer"], noise(0)
     counts: list[int] = []
-    scored, search = JointSearch._scored, type(model.session("en", "de")).find_steps
+    chosen, search = JointSearch._chosen, type(model.session("en", "de")).find_steps
 
     def counted(self: JointSearch, *args: Any) -> Any:
         counts[-1] += 1
-        return scored(self, *args)
+        return chosen(self, *args)
 
     def begun(self: Any, *args: Any) -> Any:
         counts.append(0)
         return search(self, *args)
 
-    monkeypatch.setattr(JointSearch, "_scored", counted)
+    monkeypatch.setattr(JointSearch, "_chosen", counted)
     monkeypatch.setattr(type(model.session("en", "de")), "find_steps", begun)
     written = [committed for _, committed in run(model, audio, GREEDY)]
     new = [len(b) - len(a) for a, b in zip([(), *written[:-1]], written, strict=True)]
