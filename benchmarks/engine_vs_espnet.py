@@ -219,9 +219,9 @@ def simulst(clock: Clock, experiment: Path, checkpoint: str, precision: str, thr
         clock.watch(model.decoder, method, "decoder")
     score = CTCPrefixScorer.score
 
-    def counted(scorer: CTCPrefixScorer, prefixes: Any, candidates: torch.Tensor) -> torch.Tensor:
-        # γⁿ and γᵇ of each hypothesis are read, and posteriors of each candidate; of those kept, both are written.
-        clock.calls["ctc numbers"] += prefixes.frames * (candidates.numel() + 4 * len(candidates))
+    def counted(scorer: CTCPrefixScorer, prefixes: Any, candidates: np.ndarray) -> np.ndarray:
+        # Two variables of each hypothesis are read, and posteriors of each candidate; of those kept, both are written.
+        clock.calls["ctc numbers"] += prefixes.frames * (candidates.size + 4 * len(candidates))
         return score(scorer, prefixes, candidates)
 
     CTCPrefixScorer.score = counted  # type: ignore

@@ -30,7 +30,6 @@ from numba import njit
 
 from simulst.errors import SimulstError
 
-NEGLIGIBLE = -50.0  # a summand that is e^50 times smaller does not change a float64 sum, even if there are 10^6 of them
 LEAST_SUM = 1e-250  # of products of probabilities; a smaller sum may have lost some of them to underflow
 
 
@@ -78,7 +77,8 @@ class CTCPrefixScorer:
     def __init__(self, log_probs: torch.Tensor, blank: int = 0) -> None:
         """Raises SimulstError as `append` does."""
         self.frames, self._blank = 0, blank
-        self._make_room(log_probs.shape[1], 0)
+        self._posteriors = np.empty((log_probs.shape[1], 0))  # (V, room): those of a token lie side by side
+        self._silence = np.empty(0)  # (room,) log p(blank)
         self.append(log_probs)
 
     def append(self, log_probs: torch.Tensor) -> None:
@@ -90,20 +90,12 @@ class CTCPrefixScorer:
         if math.isnan(new.sum()):  # a single pass: the sum is NaN only if one of the scores is
             raise SimulstError("the CTC layer's scores are not numbers (NaN); the checkpoint or the audio is broken.")
         used, self.frames = self.frames, self.frames + len(new)
-        if self.frames > self._log_probs.shape[1]:
-            old = self._log_probs
-            self._make_room(len(old), max(self.frames, 2 * used))
-            self._log_probs[:, :used] = old[:, :used]
-        self._log_probs[:, used : self.frames] = new.T
-
-    def _make_room(self, size: int, frames: int) -> None:
-        """For all posteriors, (V, frames): those of a token lie side by side. Each append takes constant time.
-
-        Probabilities are computed when a token is first scored. Memory that is never written to is never taken.
-        """
-        self._log_probs = np.empty((size, frames))
-        self._probs = np.empty((size, frames))
-        self._known = np.zeros(size, dtype=np.int64)  # of how many frames `_probs` has the token's probability
+        if self.frames > self._silence.size:  # room for twice as many, so all appends together take linear time
+            known, room = (self._posteriors[:, :used], self._silence[:used]), max(self.frames, 2 * used)
+            self._posteriors, self._silence = np.empty((len(self._posteriors), room)), np.empty(room)
+            self._posteriors[:, :used], self._silence[:used] = known
+        self._posteriors[:, used : self.frames] = np.exp(new.T)
+        self._silence[used : self.frames] = new[:, self._blank]
 
     def start(self) -> CTCPrefixes:
         """The empty prefix, n = 1."""
@@ -134,14 +126,13 @@ class CTCPrefixScorer:
     def score(self, prefixes: CTCPrefixes, candidates: np.ndarray) -> np.ndarray:
         """Score each of n prefixes followed by each of its k candidates, (n, k) → log p(g·c...), (n, k) float64."""
         assert len(candidates) == len(prefixes.score) and prefixes.frames <= self.frames
-        posteriors = self._log_probs, self._probs, self._known
-        return _score(prefixes.tokens, prefixes.forward, candidates, *posteriors, self._blank)
+        return _score(prefixes.tokens, prefixes.forward, candidates, self._posteriors, self._blank)
 
     def extend(self, prefixes: CTCPrefixes, rows: np.ndarray, tokens: np.ndarray) -> CTCPrefixes:
         """The m prefixes that are prefixes[rows[i]] followed by tokens[i]; both are (m,) int64."""
         assert rows.shape == tokens.shape and prefixes.frames <= self.frames
         old = prefixes.tokens, prefixes.forward, prefixes.frontier
-        return CTCPrefixes(*_extend(*old, rows, tokens, self._log_probs, self._blank))
+        return CTCPrefixes(*_extend(*old, rows, tokens, self._posteriors, self._silence, self._blank))
 
     def advance(self, prefixes: CTCPrefixes, exact: bool = True) -> CTCPrefixes:
         """The same prefixes over all frames so far.
@@ -154,12 +145,22 @@ class CTCPrefixScorer:
         """
         if prefixes.frames == self.frames:
             return prefixes
-        old = prefixes.score, prefixes.forward, prefixes.frontier
-        new = _advance(prefixes.tokens, *old, self._log_probs, self.frames, self._blank, exact)
-        return CTCPrefixes(prefixes.tokens, *new)
+        silent = np.append(0.0, np.cumsum(self._silence[prefixes.frames : self.frames]))  # log p of blanks only
+        start = prefixes.frontier[:, 1, 0] if exact else prefixes.forward[:, 1, -1]
+        now = np.repeat((start[:, None] + silent)[:, None], 2, 1)
+        score, frontier = prefixes.score, prefixes.frontier.copy()
+        if exact:
+            frontier[:, 1, 0] = now[:, 1, -1]
+            posteriors = self._posteriors, self._silence, prefixes.frames, self._blank
+            now, gained = _follow_all(now, prefixes.tokens, frontier, *posteriors)
+            score = np.logaddexp(score, gained)
+        else:
+            frontier[:, 0] = -np.inf
+            frontier[:, 1] += silent[-1]
+        return CTCPrefixes(prefixes.tokens, score, np.append(prefixes.forward, now[:, :, 1:], 2), frontier)
 
 
-# ---- compiled loops; log_probs are (V, room), of which the first T columns count ----
+# ---- compiled loops; posteriors are (V, room), silence is (room,), and the first T frames of them count ----
 
 
 @njit(cache=True)
@@ -167,28 +168,21 @@ def _add(a: float, b: float) -> float:
     """log(e^a + e^b)."""
     if a < b:
         a, b = b, a
-    if b == -np.inf or b - a < NEGLIGIBLE:
-        return a
-    return a + math.log1p(math.exp(b - a))
+    return a if b == -np.inf else a + math.log1p(math.exp(b - a))
 
 
 @njit(cache=True)
-def _sum(phi: np.ndarray, log_p: np.ndarray) -> float:
-    """log Σ_t Φ_{t-1} p_t, for phi (T + 1,) and log_p (T,)."""
+def _weights(phi: np.ndarray, weights: np.ndarray) -> float:
+    """Write Φ without its logarithm, in units of the largest, of which the logarithm is returned."""
     most = -np.inf
-    for t in range(len(log_p)):
-        most = max(most, phi[t] + log_p[t])
-    if most == -np.inf:
-        return most
-    total = 0.0
-    for t in range(len(log_p)):
-        term = phi[t] + log_p[t] - most
-        if term > NEGLIGIBLE:  # most terms are negligible, and exponentials are slow
-            total += math.exp(term)
-    return most + math.log(total)
+    for t in range(len(weights)):
+        most = max(most, phi[t])
+    for t in range(len(weights)):
+        weights[t] = math.exp(phi[t] - most) if most > -np.inf else 0.0
+    return most
 
 
-@njit(cache=True, fastmath={"reassoc", "nsz", "contract"})  # so the sum is one of several at once
+@njit(cache=True, fastmath={"reassoc", "nsz", "contract"})  # so several products are summed at once
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
     total = 0.0
     for t in range(len(a)):
@@ -197,73 +191,105 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
 
 
 @njit(cache=True)
-def _of_token(log_probs: np.ndarray, token: int, first: int, last: int) -> np.ndarray:
-    if not 0 <= token < len(log_probs):
+def _sum(phi: np.ndarray, most: float, weights: np.ndarray, p: np.ndarray) -> float:
+    """log Σ_t Φ_{t-1} p_t, for phi (T + 1,) and p (T,). most, weights: of phi, see `_weights`."""
+    total = _dot(weights, p)
+    if total > LEAST_SUM:
+        return most + math.log(total)
+    total = -np.inf
+    for t in range(len(p)):
+        if p[t] > 0:
+            total = _add(total, phi[t] + math.log(p[t]))
+    return total
+
+
+@njit(cache=True)
+def _of_token(posteriors: np.ndarray, token: int, first: int, last: int) -> np.ndarray:
+    if not 0 <= token < len(posteriors):
         raise IndexError("a token outside of the CTC layer's vocabulary")  # compiled code does not check indices
-    return log_probs[token, first:last]
+    return posteriors[token, first:last]
 
 
 @njit(cache=True)
 def _follow(
-    phi: np.ndarray, label: float, silent: float, log_p: np.ndarray, log_blank: np.ndarray, forward: np.ndarray
-) -> tuple[float, float]:
-    """Add a token to a prefix: from Φ of the prefix (t + 1,), write Φ of both, (2, t + 1).
+    forward: np.ndarray,
+    rows: np.ndarray,
+    last: np.ndarray,
+    tokens: np.ndarray,
+    known: np.ndarray,
+    posteriors: np.ndarray,
+    silence: np.ndarray,
+    first: int,
+    blank: int,
+    followed: np.ndarray,
+) -> np.ndarray:
+    """Add a token to each of m prefixes, over t frames from number `first` on.
 
-    label, silent: γⁿ and γᵇ with the token, before the first of the t frames. Returns: those after the last.
+    forward: (n, 2, t + 1) Φ of n prefixes; rows, last, tokens: (m,) which of them, its last token, and the new one.
+    known: (m, 2) γⁿ and γᵇ with the new token, before the first frame. Those after the last frame are written there.
+    followed: (m, 2, t + 1) Φ with the new token is written there.
+    Returns: (m,) log Σ_t Φ_{t-1} p_t of the new token.
     """
-    either = forward[0, 0] = _add(label, silent)
-    forward[1, 0] = silent
-    for t in range(len(log_p)):
-        label = log_p[t] + _add(label, phi[t])
-        silent = log_blank[t] + either
-        either = forward[0, t + 1] = _add(label, silent)
-        forward[1, t + 1] = silent
-    return label, silent
+    count, frames = len(rows), forward.shape[2] - 1
+    gained, again, weights = np.full(count, -np.inf), np.empty(count, np.int64), np.empty(frames)
+    either, share = np.empty(count), np.empty(count)  # γⁿ + γᵇ, and the share of γⁿ in it
+    for i in range(count):
+        again[i] = tokens[i] == last[i]
+        p = _of_token(posteriors, tokens[i], first, first + frames)
+        if tokens[i] == blank:
+            known[i, 0] = known[i, 1] = -np.inf
+        else:
+            phi = forward[rows[i], again[i]]
+            gained[i] = _sum(phi, _weights(phi, weights), weights, p)
+        either[i] = followed[i, 0, 0] = _add(known[i, 0], known[i, 1])
+        followed[i, 1, 0] = known[i, 1]
+        share[i] = math.exp(known[i, 0] - either[i]) if known[i, 0] > -np.inf else 0.0
+    # Frame by frame, so that the processor computes the prefixes side by side.
+    for t in range(frames):
+        p_blank = posteriors[blank, first + t]
+        for i in range(count):
+            # In units of the larger one of `either` and Φ. So it takes one exponential and one logarithm.
+            old, phi = either[i], forward[rows[i], again[i], t]
+            unit = max(old, phi)
+            less = math.exp(min(old, phi) - unit) if unit > -np.inf else 0.0
+            before, entered = (less, 1.0) if phi > old else (1.0, less)
+            spoken = posteriors[tokens[i], first + t] * (share[i] * before + entered) if tokens[i] != blank else 0.0
+            both = spoken + p_blank * before
+            either[i] = unit + math.log(both) if both > 0 and unit > -np.inf else -np.inf
+            share[i] = spoken / both if both > 0 else 0.0
+            followed[i, 0, t + 1], followed[i, 1, t + 1] = either[i], silence[first + t] + old
+    for i in range(count):
+        known[i, 0] = either[i] + math.log(share[i]) if share[i] > 0 else -np.inf
+        known[i, 1] = followed[i, 1, frames]
+    return gained
 
 
 # These have signatures, so they are compiled (or loaded from the cache) when the module is imported. Otherwise they
 # would be compiled in the first step of a search, which may be timed.
 
 
-@njit("f8[:,::1](i8[:,:], f8[:,:,::1], i8[:,:], f8[:,::1], f8[:,::1], i8[::1], i8)", cache=True)
+@njit("f8[:,::1](i8[:,:], f8[:,:,::1], i8[:,:], f8[:,::1], i8)", cache=True)
 def _score(
-    tokens: np.ndarray,
-    forward: np.ndarray,
-    candidates: np.ndarray,
-    log_probs: np.ndarray,
-    probs: np.ndarray,
-    known: np.ndarray,
-    blank: int,
+    tokens: np.ndarray, forward: np.ndarray, candidates: np.ndarray, posteriors: np.ndarray, blank: int
 ) -> np.ndarray:
-    """probs: e^log_probs, for the first known[c] frames of each token c; what is missing is added."""
     frames, length = forward.shape[2] - 1, tokens.shape[1]
     scores = np.full(candidates.shape, -np.inf)
-    weights = np.empty(frames)  # Φ, in units of the largest
+    either, again = np.empty(frames), np.empty(frames)
     for i in range(len(candidates)):
-        phi, most = forward[i, 0], -np.inf
-        for t in range(frames):
-            most = max(most, phi[t])
-        for t in range(frames):
-            weights[t] = math.exp(phi[t] - most) if phi[t] - most > -np.inf else 0.0
+        most = _weights(forward[i, 0], either)
         for k in range(candidates.shape[1]):
             token = candidates[i, k]
-            log_p = _of_token(log_probs, token, 0, frames)
-            if token == blank:
-                continue
+            p = _of_token(posteriors, token, 0, frames)
             if length and token == tokens[i, length - 1]:
-                scores[i, k] = _sum(forward[i, 1], log_p)
-                continue
-            for t in range(known[token], frames):
-                probs[token, t] = math.exp(log_p[t])
-            known[token] = max(known[token], frames)
-            total = _dot(weights, probs[token, :frames])
-            scores[i, k] = most + math.log(total) if total > LEAST_SUM else _sum(phi, log_p)
+                scores[i, k] = _sum(forward[i, 1], _weights(forward[i, 1], again), again, p)
+            elif token != blank:
+                scores[i, k] = _sum(forward[i, 0], most, either, p)
     return scores
 
 
 @njit(
     "Tuple((i8[:,::1], f8[::1], f8[:,:,::1], f8[:,:,::1]))"
-    "(i8[:,:], f8[:,:,::1], f8[:,:,::1], i8[:], i8[:], f8[:,::1], i8)",
+    "(i8[:,:], f8[:,:,::1], f8[:,:,::1], i8[::1], i8[:], f8[:,::1], f8[::1], i8)",
     cache=True,
 )
 def _extend(
@@ -272,75 +298,56 @@ def _extend(
     frontier: np.ndarray,
     rows: np.ndarray,
     added: np.ndarray,
-    log_probs: np.ndarray,
+    posteriors: np.ndarray,
+    silence: np.ndarray,
     blank: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """tokens, forward and frontier of n prefixes → tokens, score, forward and frontier of m."""
-    count, length, frames = len(rows), tokens.shape[1], forward.shape[2] - 1
-    longer = np.empty((count, length + 1), np.int64)
-    score = np.full(count, -np.inf)
-    followed = np.full((count, 2, frames + 1), -np.inf)
-    ends = np.full((count, 2, length + 2), -np.inf)
-    silence = log_probs[blank]
+    count, length = len(rows), tokens.shape[1]
+    longer, last = np.empty((count, length + 1), np.int64), np.full(count, -1)
+    ends, known = np.empty((count, 2, length + 2)), np.full((count, 2), -np.inf)
+    followed = np.empty((count, 2, forward.shape[2]))
     for i in range(count):
-        row, token = rows[i], added[i]
-        longer[i, :length], longer[i, length] = tokens[row], token
-        ends[i, :, : length + 1] = frontier[row]
-        log_p = _of_token(log_probs, token, 0, frames)
-        if token != blank:
-            phi = forward[row, 1 if length and token == tokens[row, length - 1] else 0]
-            ends[i, 0, -1], ends[i, 1, -1] = _follow(phi, -np.inf, -np.inf, log_p, silence, followed[i])
-            score[i] = _sum(phi, log_p)
+        for place in range(length):
+            last[i] = longer[i, place] = tokens[rows[i], place]
+        longer[i, length] = added[i]
+    score = _follow(forward, rows, last, added.copy(), known, posteriors, silence, 0, blank, followed)
+    for i in range(count):
+        for part in range(2):
+            for place in range(length + 1):
+                ends[i, part, place] = frontier[rows[i], part, place]
+            ends[i, part, length + 1] = known[i, part]
     return longer, score, followed, ends
 
 
 @njit(
-    "Tuple((f8[::1], f8[:,:,::1], f8[:,:,::1]))(i8[:,:], f8[:], f8[:,:,::1], f8[:,:,::1], f8[:,::1], i8, i8, b1)",
+    "Tuple((f8[:,:,::1], f8[::1]))(f8[:,:,::1], i8[:,:], f8[:,:,::1], f8[:,::1], f8[::1], i8, i8)",
     cache=True,
 )
-def _advance(
-    tokens: np.ndarray,
-    score: np.ndarray,
+def _follow_all(
     forward: np.ndarray,
+    tokens: np.ndarray,
     frontier: np.ndarray,
-    log_probs: np.ndarray,
-    frames: int,
+    posteriors: np.ndarray,
+    silence: np.ndarray,
+    first: int,
     blank: int,
-    exact: bool,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """tokens, score, forward and frontier of n prefixes → score, forward and frontier over `frames` frames."""
-    count, length, old = tokens.shape[0], tokens.shape[1], forward.shape[2] - 1
-    score, frontier = score.copy(), frontier.copy()
-    grown = np.empty((count, 2, frames + 1))
-    grown[:, :, : old + 1] = forward
-    silence = log_probs[blank, old:frames]
-    # If it is exact, from the empty prefix to the complete one, a token at a time; else the complete one alone.
-    now, before = np.empty((2, frames - old + 1)), np.empty((2, frames - old + 1))
-    for i in range(count):
-        now[:, 0] = frontier[i, 1, 0] if exact else forward[i, 1, old]
-        for t in range(len(silence)):
-            now[:, t + 1] = now[0, t] + silence[t]
-        if exact:
-            frontier[i, 1, 0] = now[1, -1]
-            gained = -np.inf
-            for end in range(length):
-                token = tokens[i, end]
-                log_p = _of_token(log_probs, token, old, frames)
-                now, before = before, now
-                phi = before[1 if end and token == tokens[i, end - 1] else 0]
-                gained = -np.inf
-                if token == blank:
-                    now[:], frontier[i, :, end + 1] = -np.inf, -np.inf
-                else:
-                    label, silent = frontier[i, 0, end + 1], frontier[i, 1, end + 1]
-                    gained = _sum(phi, log_p)
-                    label, silent = _follow(phi, label, silent, log_p, silence, now)
-                    frontier[i, 0, end + 1], frontier[i, 1, end + 1] = label, silent
-            score[i] = _add(score[i], gained)
-        else:
-            frontier[i, 0] = -np.inf
-            for end in range(length + 1):
-                for t in range(len(silence)):
-                    frontier[i, 1, end] += silence[t]
-        grown[i, :, old + 1 :] = now[:, 1:]
-    return score, grown, frontier
+) -> tuple[np.ndarray, np.ndarray]:
+    """From n empty prefixes to the complete ones, (n, L), a token at a time, over t frames from number `first` on.
+
+    forward: (n, 2, t + 1) Φ of the empty prefixes; frontier: of the complete ones, before these frames and then after.
+    Returns: Φ of the complete prefixes, and (n,) by how much their score grows; -inf for L = 0.
+    """
+    count, length = tokens.shape
+    rows, last, added = np.arange(count), np.full(count, -1), np.empty(count, np.int64)
+    known, gained, now = np.empty((count, 2)), np.full(count, -np.inf), np.empty_like(forward)
+    for end in range(1, length + 1):
+        for i in range(count):
+            added[i] = tokens[i, end - 1]
+            known[i, 0], known[i, 1] = frontier[i, 0, end], frontier[i, 1, end]
+        gained = _follow(forward, rows, last, added, known, posteriors, silence, first, blank, now)
+        for i in range(count):
+            last[i] = added[i]
+            frontier[i, 0, end], frontier[i, 1, end] = known[i, 0], known[i, 1]
+        forward, now = now, forward
+    return forward, gained

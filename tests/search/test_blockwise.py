@@ -541,13 +541,12 @@ def test_hypotheses_that_never_end_are_cut() -> None:
 
 
 def counting(grown: list[int]) -> Callable[..., Any]:
-    """`ctc._advance`, which also tells to how many frames a prefix is extended."""
-    advance = ctc._advance
+    """`ctc._follow_all`, which also tells over how many frames it goes."""
+    follow_all = ctc._follow_all
 
-    def counted(*args: Any) -> Any:
-        new = advance(*args)
-        grown.append(new[1].shape[2] - args[2].shape[2])
-        return new
+    def counted(forward: np.ndarray, *args: Any) -> Any:
+        grown.append(forward.shape[2] - 1)
+        return follow_all(forward, *args)
 
     return counted
 
@@ -565,7 +564,7 @@ def test_the_ctc_layer_reads_committed_tokens_once(seed: int, blocks: list[tuple
         search.append(piece, log_probs_of(model, piece))
         grown: list[int] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ctc, "_advance", counting(grown))
+            patch.setattr(ctc, "_follow_all", counting(grown))
             prefixes = search.start(committed).prefixes
         assert sum(grown) == frames and prefixes is not None
         fresh = JointSearch(CachedDecoder(model.decoder), IBWBS(), EOS, EOS)

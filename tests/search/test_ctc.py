@@ -25,7 +25,7 @@ def posteriors(seed: int, frames: int, size: int = VOCABULARY, sharp: float = 2.
 
 def all_scores(scorer: CTCPrefixScorer, prefixes: CTCPrefixes) -> np.ndarray:
     """Each prefix followed by each token of the vocabulary, (n, V)."""
-    size = len(scorer._log_probs)
+    size = len(scorer._posteriors)
     return scorer.score(prefixes, np.tile(np.arange(size), (len(prefixes.score), 1)))
 
 
@@ -259,9 +259,11 @@ def test_impossible_labels(least: float) -> None:
 
 
 def test_probabilities_too_small_for_a_float() -> None:
-    log_probs = torch.tensor([[0.0, -900.0, -800.0]] * 3)
+    """The probability of a text may be; that of a label counts as 0 below e^-700."""
+    log_probs = torch.tensor([[0.0, -600.0, -500.0, -800.0]] * 3)
     scorer = CTCPrefixScorer(log_probs)
-    for text, p in [((), -900.0), ((2,), -1700.0)]:  # of token 1 after the text, in each of its places
+    assert np.isneginf(scorer.score(scorer.start(), np.array([[3]])))
+    for text, p in [((), -600.0), ((2,), -1100.0)]:  # of token 1 after the text, in each of its places
         places = math.comb(3, len(text) + 1)
         scores = scorer.score(scorer.force(text), np.array([[1]]))
         assert scores[0, 0] == pytest.approx(p + math.log(places))

@@ -66,11 +66,11 @@ class Vocabulary:
 
         Raises SimulstError: a multilingual model that does not write this language.
         """
-        written = [token for token in self.tokens if re.fullmatch(r"<2[A-Za-z]+>", token)]
-        if not written:
+        if not self._languages:
             return ()
-        if language_token(target) not in written or self.pieces is None:
-            raise SimulstError(f"the model does not write '{target}'; it has {', '.join(t[2:-1] for t in written)}.")
+        if language_token(target) not in self._languages or self.pieces is None:
+            written = ", ".join(token[2:-1] for token in self._languages)
+            raise SimulstError(f"the model does not write '{target}'; it has {written}.")
         return tuple(self.tokens.index(piece) for piece in self.pieces.encode(language_token(target), out_type=str))
 
     def _spell_word(self, word: str) -> Tokens:
@@ -86,6 +86,11 @@ class Vocabulary:
         if self.pieces is not None:
             return self.pieces.encode(word, out_type=str)
         return [word] if self.kind == "word" else list(word)
+
+    @cached_property
+    def _languages(self) -> list[str]:
+        """The language tokens."""
+        return [token for token in self.tokens if re.fullmatch(r"<2[A-Za-z]+>", token)]
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
