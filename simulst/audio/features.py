@@ -53,6 +53,7 @@ class LogMel:
         make = getattr(torch, f"{window}_window") if window else torch.ones
         self._window = make(self.win_length).to(mel)
         self._mel = mel
+        self._filters = mel.repeat_interleave(2, 0)  # for the squares of real and imaginary parts, side by side
         self._half = n_fft // 2
         # A window shorter than n_fft is centred in it.
         self._reach = (n_fft - self.win_length) // 2 + self.win_length - self._half
@@ -96,16 +97,29 @@ class LogMel:
         """
         if last <= first:
             return self._mel.new_zeros(0, self.dims)
+        begin = first * self.hop - self._half - start
+        samples = self._around(audio, begin, begin + (last - 1 - first) * self.hop + self.n_fft, start)
+        spectrum = torch.stft(
+            torch.tensor(samples).to(self._mel),
+            self.n_fft,
+            self.hop,
+            self.win_length,
+            self._window,
+            center=False,
+            return_complex=True,
+        )
+        squares = torch.view_as_real(spectrum.T).flatten(1).square()
+        return (squares @ self._filters).clamp(min=FLOOR).log()
+
+    def _around(self, audio: np.ndarray, begin: int, stop: int, start: int) -> np.ndarray:
+        """The samples audio[begin:stop], which may reach beyond both ends of the whole audio. start: as in `frames`."""
+        if 0 <= begin and stop <= audio.size:
+            return audio[begin:stop]
         end = start + audio.size - 1
-        positions = np.abs(np.arange(first * self.hop - self._half, (last - 1) * self.hop - self._half + self.n_fft))
+        positions = np.abs(np.arange(start + begin, start + stop))
         positions = np.where(positions > end, 2 * end - positions, positions)
         # Positions that are still out of range lie outside the window.
-        samples = torch.from_numpy(audio[np.clip(positions - start, 0, audio.size - 1)]).to(self._mel)
-        spectrum = torch.stft(
-            samples, self.n_fft, self.hop, self.win_length, self._window, center=False, return_complex=True
-        )
-        power = spectrum.real**2 + spectrum.imag**2
-        return (power.T @ self._mel).clamp(min=FLOOR).log()
+        return audio[np.clip(positions - start, 0, audio.size - 1)]
 
 
 def log_mel_of(conf: dict[str, Any], mel: torch.Tensor, sample_rate: int, kind: type[LogMel] = LogMel) -> LogMel:
