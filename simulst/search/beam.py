@@ -93,8 +93,8 @@ class NextTokens:
     """The answer to a `DecoderStep`.
 
     tokens: (n, k) the most probable next tokens of each hypothesis, best first.
-    log_p: (n, k) their log probabilities.
-    end: (n,) log p of <eos>.
+    log_p: (n, k) float64, their log probabilities.
+    end: (n,) float64, log p of <eos>.
     state: the decoder's state, which has read all tokens.
     """
 
@@ -110,7 +110,8 @@ class NextTokens:
         Raises SimulstError: a score is NaN.
         """
         best, tokens = log_p.topk(min(count, log_p.shape[-1]))
-        found = NextTokens(tokens.cpu().numpy(), best.cpu().numpy(), log_p[..., eos].cpu().numpy(), state)
+        end = log_p[..., eos].double()
+        found = NextTokens(tokens.cpu().numpy(), best.double().cpu().numpy(), end.cpu().numpy(), state)
         if np.isnan(found.log_p).any():  # topk ranks NaN first
             raise SimulstError("the decoder's scores are not numbers (NaN); the checkpoint or the audio is broken.")
         return found
