@@ -113,7 +113,7 @@ class LogMel:
 
     def _around(self, audio: np.ndarray, begin: int, stop: int, start: int) -> np.ndarray:
         """The samples audio[begin:stop], which may reach beyond both ends of the whole audio. start: as in `frames`."""
-        if 0 <= begin and stop <= audio.size:
+        if begin >= 0 and stop <= audio.size:
             return audio[begin:stop]
         end = start + audio.size - 1
         positions = np.abs(np.arange(start + begin, start + stop))
