@@ -21,18 +21,22 @@ logging.disable(logging.NOTSET)
 from espnet.nets.pytorch_backend.transformer.embedding import ScaledPositionalEncoding  # noqa: E402
 
 from simulst.errors import SimulstError  # noqa: E402
-from simulst.models.espnet.network.decoder import CachedDecoder, Memory  # noqa: E402
+from simulst.models.espnet.network import decoder as decoder_module  # noqa: E402
+from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
+from simulst.models.espnet.network.lagging import Lagging  # noqa: E402
+from simulst.models.espnet.network.products import PANEL  # noqa: E402
+from simulst.search.beam import Read  # noqa: E402
 
 WIDTH, SIZE, SOS = 16, 20, 19
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 seeds = st.integers(0, 10**6)
 
 
-def tiny(seed: int = 0, **options: Any) -> TransformerDecoder:
+def tiny(seed: int = 0, width: int = WIDTH, **options: Any) -> TransformerDecoder:
     """A random decoder whose norms and scores are not those of an untrained one."""
     torch.manual_seed(seed)
     options = {"attention_heads": 2, "linear_units": 24, "num_blocks": 3, **options}
-    decoder = TransformerDecoder(SIZE, WIDTH, **options).eval()
+    decoder = TransformerDecoder(SIZE, width, **options).eval()
     with torch.no_grad():
         for name, parameter in decoder.named_parameters():
             if "norm" in name:
@@ -42,11 +46,11 @@ def tiny(seed: int = 0, **options: Any) -> TransformerDecoder:
     return decoder
 
 
-def frames(count: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(seed))
+def frames(count: int, seed: int = 0, width: int = WIDTH) -> torch.Tensor:
+    return torch.randn(count, width, generator=torch.Generator().manual_seed(seed))
 
 
-def memory_of(model: CachedDecoder, *pieces: torch.Tensor) -> Memory:
+def memory_of(model: CachedDecoder, *pieces: torch.Tensor) -> Any:
     memory = model.memory()
     for piece in pieces:
         memory.append(piece)
@@ -56,7 +60,7 @@ def memory_of(model: CachedDecoder, *pieces: torch.Tensor) -> Memory:
 class Both:
     """The same hypotheses, decoded by ESPnet and here."""
 
-    def __init__(self, decoder: TransformerDecoder, model: CachedDecoder, memory: Memory) -> None:
+    def __init__(self, decoder: TransformerDecoder, model: CachedDecoder, memory: Any) -> None:
         self.decoder, self.model, self.memory = decoder, model, memory
         self.tokens = torch.zeros(1, 0, dtype=torch.int64)
         self.theirs: list[Any] = [None]
@@ -114,7 +118,7 @@ def test_a_long_wide_beam() -> None:
         both.select(torch.randint(len(both.tokens), (12,)))
         theirs, ours = both.step(torch.randint(SIZE, (12,)), frames(9))
         close(ours, theirs)
-    assert both.ours.visible.shape[1] < 40 * 12 / 2
+    assert both.ours.slots.used < 40 * 12 / 2
 
 
 @settings(max_examples=20)
@@ -147,19 +151,81 @@ def test_memory_in_pieces(seed: int, counts: list[int], precision: str) -> None:
     whole = frames(sum(counts) + 1, seed)
     memory = memory_of(model, *whole[:-1].split(counts), whole[-1:])
     assert len(memory) == len(whole)
-    close(memory.keys_values, memory_of(model, whole).keys_values)
+    for token in (SOS, 3):  # the second is in the cache
+        ours, theirs = (model.prefill(torch.tensor([SOS, token]), m)[0] for m in (memory, memory_of(model, whole)))
+        close(ours, theirs)
 
 
 def test_memory_is_computed_once() -> None:
     model = CachedDecoder(tiny())
     memory = memory_of(model, frames(4))
-    before = memory.keys_values.clone()
-    places = [before.data_ptr()]
+    before = memory.keys[:, :, 0, :, :4].copy(), memory.values[:, :, :4].copy()
+    places = [memory.addresses]
     for seed in range(1000):
         memory.append(frames(1, seed))
-        places.append(memory.keys_values.data_ptr())
-    assert torch.equal(memory.keys_values[:, :, :, :4], before)
+        places.append(memory.addresses)
+    assert (memory.keys[:, :, 0, :, :4] == before[0]).all() and (memory.values[:, :, :4] == before[1]).all()
     assert sum(place != last for last, place in pairwise(places)) < 10  # it rarely moves
+
+
+def by_torch(decoder: TransformerDecoder, *options: Any) -> CachedDecoder:
+    """A decoder as on a GPU, where attention is not compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoder_module, "_is_compiled", lambda weight: False)
+        return CachedDecoder(decoder, *options)
+
+
+@settings(max_examples=20)
+@given(
+    seeds,
+    st.booleans(),
+    st.lists(st.tuples(st.integers(1, 14), st.integers(1, 150), st.booleans()), min_size=1, max_size=4),
+    st.booleans(),
+    st.sampled_from([(16, 4), (6, 2), (2 * PANEL - 2, 2), (2 * PANEL + 2, 1)]),
+)
+def test_together_as_alone_and_as_by_torch(
+    seed: int, normalize_before: bool, sizes: list[tuple[int, int, bool]], lags: bool, widths: tuple[int, int]
+) -> None:
+    """sizes: rows and frames of each search, and whether attention is asked for. widths: width, heads."""
+    width, heads = widths
+    decoder = tiny(seed, width, normalize_before=normalize_before, attention_heads=heads, num_blocks=2)
+    lagging = Lagging(2, 280, 3) if lags else None
+    compiled = CachedDecoder(decoder, "float32", lagging)
+    found = []
+    for model in (compiled, by_torch(decoder, "float32", lagging)):
+        memories = [memory_of(model, frames(count, seed, width)) for _, count, _ in sizes]
+        reads, random = [], torch.Generator().manual_seed(seed)
+        for (rows, _, attention), memory in zip(sizes, memories, strict=True):
+            tokens = torch.randint(SIZE, (rows,), generator=random)
+            state = model.prefill(tokens, memory)[1][torch.zeros(rows, dtype=torch.int64)]
+            state = model.step(tokens, state, memory)[1].with_room(2 * rows)
+            reads += [Read(tokens, state, memory, attention), Read(tokens, None, memory, attention)]
+            reads.append(Read(tokens.flip(0), state, memory, attention))  # from the same state
+        log_p, states = model.read_together(reads)
+        found.append((log_p, states))
+        alone = [model.prefill(r.tokens, r.memory) if r.state is None else model.step(*r[:3]) for r in reads]
+        close(log_p, torch.cat([scores for scores, _ in alone]), 0 if model is compiled else 1e-4)
+        then = [torch.zeros(len(state), dtype=torch.int64) for state in states]
+        more = [Read(t, state, r.memory, False) for t, state, r in zip(then, states, reads, strict=True)]
+        after, _ = model.read_together(more)
+        parts = zip(then, alone, reads, strict=True)
+        apart = torch.cat([model.step(t, state, r.memory)[0] for t, (_, state), r in parts])
+        close(after, apart, 0 if model is compiled else 1e-4)
+    (log_p, states), (theirs, their_states) = found
+    close(log_p, theirs, 1e-4)
+    for state, their_state, read in zip(states, their_states, reads, strict=True):
+        if read.attention:
+            close(state.attention, their_state.attention, 1e-4)
+        else:
+            assert state.attention is None
+
+
+def test_what_is_no_number_stays_in_its_search() -> None:
+    model = CachedDecoder(tiny())
+    broken, whole = memory_of(model, frames(5) * torch.nan), memory_of(model, frames(5))
+    tokens = torch.tensor([SOS, 3, 4])
+    log_p, _ = model.read_together([Read(tokens, None, memory, False) for memory in (broken, whole)])
+    assert log_p[0].isnan().all() and torch.equal(log_p[1:], model.prefill(tokens, whole)[0])
 
 
 def test_what_cannot_be_read() -> None:

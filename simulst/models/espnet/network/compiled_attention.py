@@ -1,0 +1,278 @@
+"""Attention of a decoder's few rows, compiled for this processor.
+
+Between its products, a decoder step computes little, but in many pieces. By torch's functions, each piece costs more
+than its arithmetic, and still more after a product: its weights have driven everything else out of the near caches.
+Here one call computes a layer's attention for all rows of all searches. Encoder frames lie in the order in which
+products read weights (see products.py), since keys and values are weights of the queries.
+
+All numbers are float32. The searches of a call are an array of `Record`s.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, from_dtype, njit, types
+from numba.extending import intrinsic
+
+from simulst.models.espnet.network.products import PANEL, ROWS, _float_tile
+
+SUMS = {"reassoc", "contract", "nsz"}  # what the compiler may do to sums: they need no order
+
+
+class Record(NamedTuple):
+    """What one search's rows attend to. Addresses are of float32, row after row.
+
+    first, rows: its rows among those of all searches, as many as `rows`.
+    starts: 1 if they are a prefix, each row a token that sees the ones before it; 0 if each is a hypothesis's next.
+    pool: address of the keys and values of tokens (layers, 2, heads, capacity, d_k).
+    capacity: how many slots the pool has.
+    slot: the slot of the first row; those of the others follow.
+    places: address (int64) of the slots of each hypothesis's tokens with the new ones, (rows or 1, length).
+    length: how many tokens each hypothesis has then.
+    keys, values: addresses of those of frames, as `place` lays them out.
+    room, frames: how many frames the memory has room for, and how many it has.
+    seen: address (bytes) of which frames each row sees, (rows, frames); 0: all.
+    weights: address for source attention (layers, rows or 1, heads, frames) of all rows or, if `starts`, of the last;
+        0: it is not wanted.
+    """
+
+    first: int
+    rows: int
+    starts: int
+    pool: int
+    capacity: int
+    slot: int
+    places: int
+    length: int
+    keys: int
+    values: int
+    room: int
+    frames: int
+    seen: int
+    weights: int
+
+
+RECORD = np.dtype([(name, np.int64) for name in Record._fields])
+_rows, _searches = types.float32[:, ::1], from_dtype(RECORD)[::1]
+
+
+def _pointer(kind: Any, element: Any) -> Any:
+    """The compiled function that makes a pointer of an address."""
+
+    @intrinsic
+    def pointer(context: Any, address: Any) -> Any:
+        def write(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
+            return b.inttoptr(arguments[0], element.as_pointer())
+
+        return types.CPointer(kind)(types.int64), write
+
+    return pointer
+
+
+_floats_at = _pointer(types.float32, ir.FloatType())
+_integers_at = _pointer(types.int64, ir.IntType(64))
+_bytes_at = _pointer(types.uint8, ir.IntType(8))
+
+
+@njit("void(i8, i8, i8, f4[:,::1], i8, i8)", cache=True, nogil=True)
+def _tile(inputs: int, stride: int, panel: int, sums: np.ndarray, rows: int, steps: int) -> None:
+    """As a function, since LLVM's code of a tile may stand only once in a module."""
+    _float_tile(inputs, stride, panel, sums.ctypes.data, rows, steps)
+
+
+@njit("f4[:,::1](f4[:,::1], f4[::1], f4[::1], f4)", cache=True, nogil=True, fastmath=SUMS)
+def normed(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> np.ndarray:
+    """Layer norm of rows (m, width)."""
+    many, width = x.shape
+    y = np.empty_like(x)
+    for row in range(many):
+        total = np.float32(0)
+        for i in range(width):
+            total += x[row, i]
+        mean = total / np.float32(width)
+        total = np.float32(0)
+        for i in range(width):
+            total += (x[row, i] - mean) * (x[row, i] - mean)
+        scale = np.float32(1) / np.sqrt(total / np.float32(width) + eps)
+        for i in range(width):
+            y[row, i] = (x[row, i] - mean) * scale * weight[i] + bias[i]
+    return y
+
+
+@njit("f4(f4[::1])", cache=True, nogil=True, fastmath=SUMS)
+def _sum(numbers: np.ndarray) -> np.float32:
+    total = np.float32(0)
+    for i in range(len(numbers)):
+        total += numbers[i]
+    return total
+
+
+@njit("f4(f4[::1], f4[::1])", cache=True, nogil=True)
+def _largest(numbers: np.ndarray, lanes: np.ndarray) -> np.float32:
+    """The largest number. lanes: room for the largest of every 16th, as the compiler makes vectors only of these."""
+    lanes[:] = -np.inf
+    last = len(numbers) - len(numbers) % 16
+    for start in range(0, last, 16):
+        for lane in range(16):
+            number = numbers[start + lane]
+            lanes[lane] = number if number > lanes[lane] else lanes[lane]
+    largest = np.float32(-np.inf)
+    for number in lanes:
+        largest = max(largest, number)
+    for number in numbers[last:]:
+        largest = max(largest, number)
+    return largest
+
+
+@njit("f4(f4[::1], f4, f4[::1])", cache=True, nogil=True)
+def _exponentials(scores: np.ndarray, largest: np.float32, powers: np.ndarray) -> np.float32:
+    """Replace scores by exp(score - largest), and return their sum. powers: room of the same size.
+
+    exp x = 2ⁿ eʳ with |r| ≤ ln 2 / 2. If 1.5 * 2²³ is added, a number is rounded to an integer n, which is in the last
+    bits then. eʳ is Cephes' polynomial. The compiler makes vectors of this, and not of the C library's function.
+    """
+    size = len(scores)
+    rounds = np.float32(3 << 22)
+    for i in range(size):
+        x = scores[i] - largest
+        least = x < np.float32(-87)  # what is less is 0 as a float32
+        x = np.float32(-87) if least else x
+        powers[i] = x * np.float32(1.44269504088896341) + rounds
+        n = powers[i] - rounds
+        r = x - n * np.float32(0.693359375) - n * np.float32(-2.12194440e-4)
+        p = np.float32(1.9875691500e-4)
+        p = p * r + np.float32(1.3981999507e-3)
+        p = p * r + np.float32(8.3334519073e-3)
+        p = p * r + np.float32(4.1665795894e-2)
+        p = p * r + np.float32(1.6666665459e-1)
+        p = p * r + np.float32(5.0000001201e-1)
+        p = p * r * r + r + np.float32(1)
+        scores[i] = np.float32(0) if least else p
+    bits = powers.view(np.int32)
+    for i in range(size):
+        bits[i] = (bits[i] << np.int32(23)) + np.int32(127 << 23)
+    for i in range(size):
+        scores[i] *= powers[i]
+    return _sum(scores)
+
+
+@njit(_rows(_rows, _searches, types.int64, types.int64), cache=True, nogil=True, fastmath=SUMS)
+def attend_to_tokens(qkv: np.ndarray, searches: np.ndarray, layer: int, heads: int) -> np.ndarray:
+    """Write the rows' keys and values into the pools, and attend to what each row sees, itself included.
+
+    qkv: (m, 3 * width).
+    searches: `Record`s.
+    Returns: (m, width).
+    """
+    many, width = qkv.shape[0], qkv.shape[1] // 3
+    size = width // heads
+    scale = np.float32(1 / np.sqrt(size))
+    found = np.zeros((many, width), np.float32)
+    for search in searches:
+        first, rows, starts, length = search.first, search.rows, search.starts, search.length
+        pool = search.pool + 4 * layer * 2 * heads * search.capacity * size
+        keys_values = carray(_floats_at(pool), (2, heads, search.capacity, size))
+        for row in range(rows):
+            for part in range(2):
+                for head in range(heads):
+                    start = (1 + part) * width + head * size
+                    for k in range(size):
+                        keys_values[part, head, search.slot + row, k] = qkv[first + row, start + k]
+        slots = carray(_integers_at(search.places), (1 if starts else rows, length))
+        scores, powers = np.empty(length, np.float32), np.empty(length, np.float32)
+        for head in range(heads):
+            keys, values = keys_values[0, head], keys_values[1, head]
+            for row in range(rows):
+                count, seen = row + 1 if starts else length, slots[0 if starts else row]
+                query, largest = qkv[first + row, head * size : (head + 1) * size], np.float32(-np.inf)
+                for i in range(count):
+                    key, score = keys[seen[i]], np.float32(0)
+                    for k in range(size):
+                        score += query[k] * key[k]
+                    scores[i] = score * scale
+                    largest = max(largest, scores[i])
+                times = np.float32(1) / _exponentials(scores[:count], largest, powers[:count])
+                out = found[first + row, head * size : (head + 1) * size]
+                for i in range(count):
+                    value, weight = values[seen[i]], scores[i] * times
+                    for k in range(size):
+                        out[k] += weight * value[k]
+    return found
+
+
+@njit(_rows(_rows, _searches, types.int64, types.int64), cache=True, nogil=True)
+def attend_to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, heads: int) -> np.ndarray:
+    """Source attention (m, width) of queries (m, width). searches: `Record`s."""
+    many, width = queries.shape
+    size = width // heads
+    scale, beside, panels = np.float32(1 / np.sqrt(size)), max(1, PANEL // size), -(-size // PANEL)
+    found, sums = np.empty((many, width), np.float32), np.empty((ROWS, PANEL), np.float32)
+    lanes = np.empty(16, np.float32)
+    for search in searches:
+        first, rows, room, frames = search.first, search.rows, search.room, search.frames
+        keys = search.keys + 4 * layer * heads * room * size
+        values = search.values + 4 * layer * -(-heads // beside) * panels * room * PANEL
+        shown = (1 if search.starts else rows) if search.weights else 0
+        weights = carray(_floats_at(search.weights + 4 * layer * shown * heads * frames), (shown, heads, frames))
+        seen = carray(_bytes_at(search.seen), (rows if search.seen else 0, frames))
+        scores, powers = np.empty((ROWS, -(-frames // PANEL) * PANEL), np.float32), np.empty(frames, np.float32)
+        for head in range(heads):
+            for start in range(0, rows, ROWS):
+                count = min(ROWS, rows - start)
+                query = queries[first + start, head * size :].ctypes.data
+                for t in range(0, frames, PANEL):
+                    panel = keys + 4 * (head * room + t) * size
+                    _tile(query, 4 * width, panel, sums, count, size)
+                    for r in range(count):
+                        for j in range(PANEL):
+                            scores[r, t + j] = sums[r, j] * scale
+                for r in range(count):
+                    row = scores[r, :frames]
+                    if search.seen:
+                        for t in range(frames):
+                            if not seen[start + r, t]:
+                                row[t] = -np.inf
+                    times = np.float32(1) / _exponentials(row, _largest(row, lanes), powers)
+                    for t in range(frames):
+                        row[t] *= times
+                    if start + r >= rows - shown:
+                        out = weights[start + r - (rows - shown), head]
+                        for t in range(frames):
+                            out[t] = row[t]
+                for p in range(panels):
+                    panel = values + 4 * (head // beside * panels + p) * room * PANEL
+                    _tile(scores.ctypes.data, 4 * scores.shape[1], panel, sums, count, frames)
+                    left, some = head % beside * size, min(PANEL, size - p * PANEL)
+                    for r in range(count):
+                        out = found[first + start + r, head * size + p * PANEL :]
+                        for j in range(some):
+                            out[j] = sums[r, left + j]
+    return found
+
+
+@njit("void(f4[:,::1], f4[:,:,:,:,::1], f4[:,:,:,::1], i8, i8)", cache=True, nogil=True)
+def place(projected: np.ndarray, keys: np.ndarray, values: np.ndarray, used: int, size: int) -> None:
+    """Write keys and values of new frames behind those that are there.
+
+    projected: (t, layers * 2 * heads * d_k).
+    keys: (layers, heads, room / PANEL, d_k, PANEL).
+    values: (layers, panels, room, PANEL). The values of a head are in several panels, or are a part of one.
+    used: how many frames are there.
+    size: d_k.
+    """
+    layers, heads = keys.shape[:2]
+    beside, panels = max(1, PANEL // size), -(-size // PANEL)
+    for t in range(len(projected)):
+        place = used + t
+        for layer in range(layers):
+            for head in range(heads):
+                start, left = (2 * layer * heads + head) * size, head % beside * size
+                for k in range(size):
+                    keys[layer, head, place // PANEL, k, place % PANEL] = projected[t, start + k]
+                start += heads * size
+                for k in range(size):
+                    panel = head // beside * panels + k // PANEL
+                    values[layer, panel, place, left + k % PANEL] = projected[t, start + k]
