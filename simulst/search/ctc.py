@@ -70,7 +70,7 @@ class CTCPrefixScorer:
 
     CTCPrefixes cover the frames that were there when they were made. `advance` extends them to newer frames.
 
-    log_probs: (T, V) log posteriors of the CTC layer, on any device; T may be 0.
+    log_probs: (T, V) log posteriors of the CTC layer, on any device; T may be 0. Those below -745 count as -inf.
     blank: index of the blank. It is not a token, so its score after any prefix is -inf.
     """
 
@@ -86,7 +86,7 @@ class CTCPrefixScorer:
 
         Raises SimulstError: a score is NaN.
         """
-        new = log_probs.detach().to("cpu", torch.float64).numpy()
+        new = log_probs.detach().cpu().double().numpy()
         if math.isnan(new.sum()):  # a single pass: the sum is NaN only if one of the scores is
             raise SimulstError("the CTC layer's scores are not numbers (NaN); the checkpoint or the audio is broken.")
         used, self.frames = self.frames, self.frames + len(new)
