@@ -1,140 +1,54 @@
 """Products of a few rows with a large matrix of weights, compiled for this processor.
 
-A decoder step has as many rows as hypotheses, and a block of the encoder has about 40. Such products take as long as it
-takes to read the weights. Libraries reach half of the memory's rate, since they are made for many rows. Here weights
-lie in the order in which they are read: in panels of `PANEL` outputs, each input by input. A tile, up to `ROWS` rows by
-one panel, is summed in the processor's registers, while weights further on are fetched already. The loop of the tile is
-written in LLVM's language, because numba does not keep sums in registers by itself.
+A decoder step has as many rows as hypotheses, and a block of the encoder has about 40. The former takes as long as it
+takes to read the weights, the latter somewhat longer. Libraries reach half of the memory's rate, since they are made
+for many rows. Here weights lie in the order in which they are read: in panels of `PANEL` outputs, each input by input.
+A tile, up to `ROWS` rows by one panel, is summed in the processor's registers. Tiles take `BLOCK` inputs of a panel in
+turn, and meanwhile each fetches its share of the next block, so that memory and processor work at the same time.
 
 With 8-bit weights, inputs are rounded to 16-bit integers, with one scale per row, and sums are exact. So a row's
-result never depends on the other rows.
+result never depends on the other rows. The matrix unit, if there is one, multiplies 8-bit integers only; there, an
+input is two halves, x = 256 a + b, whose sums are put together at the end. The result is the same.
 """
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import config, njit, prange, set_num_threads, types
-from numba.core.registry import cpu_target
-from numba.extending import intrinsic
+from numba import config, njit, prange, set_num_threads
 
-FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]  # those of the processor, as numba sees them
-if "+avx512bw" in FEATURES:
-    LANES, VECTORS = 16, 4  # numbers in a register, and registers of a row of a tile
-elif "+avx2" in FEATURES:
-    LANES, VECTORS = 8, 2
-else:
-    LANES, VECTORS = 4, 2
-ROWS = 6  # of a tile: with ROWS * VECTORS sums, no register is left
-PANEL = LANES * VECTORS
-AHEAD = 4096  # how many bytes further on weights are fetched
+from simulst.models.espnet.network.tiles import (
+    AHEAD,
+    MATRIX_UNIT,
+    PANEL,
+    ROWS,
+    UNIT_INPUTS,
+    UNIT_OUTPUTS,
+    UNIT_REGISTERS,
+    UNIT_ROWS,
+    UNIT_TILES,
+    add_floats,
+    add_pairs,
+    configure_unit,
+    finish_halves,
+    finish_pairs,
+    release_unit,
+    sum_halves,
+)
+
+BLOCK = 256  # inputs that all rows take before the next ones
 LARGEST = 127  # of 8-bit weights
 MOST_THREADS: int = vars(config)["NUMBA_NUM_THREADS"]
 WORTH_THREADS = 2**18  # bytes of weights from which on threads share a product
 
-_FLOAT, _BYTE, _SHORT, _INT, _ADDRESS = ir.FloatType(), ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
-_MULTIPLY_ADD = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd", 4: "llvm.x86.sse2.pmadd.wd"}
+
+def _compiled(signature: str, needed: bool = True, parallel: bool = False) -> Callable[[Any], Any]:
+    return njit(signature, cache=True, nogil=True, parallel=parallel) if needed else lambda function: function
 
 
-def _tile(integers: bool) -> Any:
-    """The compiled function that sums a tile.
-
-    Its arguments are addresses and sizes: of the inputs (rows, steps), the bytes from row to row of them, of a panel
-    (steps, PANEL), and of the sums (ROWS, PANEL), which it writes; how many rows (1 to ROWS) and steps there are.
-    A step is a float32 input, or two int16 inputs with their two weights for each output.
-    """
-    one = _INT if integers else _FLOAT
-    vector, pairs = ir.VectorType(one, LANES), ir.VectorType(_SHORT, 2 * LANES)
-    step = PANEL * (2 if integers else 4)  # bytes of weights
-
-    def weights(b: Any, place: Any) -> Any:
-        if not integers:
-            return b.load(b.bitcast(place, vector.as_pointer()), align=4)
-        packed = b.load(b.bitcast(place, ir.VectorType(_BYTE, 2 * LANES).as_pointer()), align=1)
-        return b.sext(packed, pairs)
-
-    def added(b: Any, total: Any, x: Any, w: Any) -> Any:
-        if not integers:
-            return _call(b, f"llvm.fmuladd.v{LANES}f32", vector, x, w, total)
-        x = b.bitcast(x, pairs)
-        if "+sse2" in FEATURES:
-            return b.add(total, _call(b, _MULTIPLY_ADD[LANES], vector, x, w))
-        for first in (0, 1):
-            some = ir.Constant(ir.VectorType(_INT, LANES), list(range(first, 2 * LANES, 2)))
-            halves = [b.sext(b.shuffle_vector(each, each, some), vector) for each in (x, w)]
-            total = b.add(total, b.mul(*halves))
-        return total
-
-    def of_rows(module: Any, rows: int) -> Any:
-        """A function of its own for so many rows, or else the compiler keeps sums in memory."""
-        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _ADDRESS, *[_BYTE.as_pointer()] * 2, _ADDRESS])
-        function = ir.Function(module, kind, name=f"simulst_tile_{one}_{rows}")
-        function.linkage = "internal"
-        function.attributes.add("noinline")
-        inputs, stride, panel, sums, steps = function.args
-        before, loop, end = (function.append_basic_block(name) for name in ("before", "step", "end"))
-        b = ir.IRBuilder(before)
-        starts = [b.gep(inputs, [b.mul(stride, _ADDRESS(row))]) for row in range(rows)]
-        b.branch(loop)
-        b.position_at_end(loop)
-        i = b.phi(_ADDRESS)
-        totals = [[b.phi(vector) for _ in range(VECTORS)] for _ in range(rows)]
-        place = b.gep(panel, [b.mul(i, _ADDRESS(step))])
-        w = [weights(b, b.gep(place, [_ADDRESS(v * step // VECTORS)])) for v in range(VECTORS)]
-        for line in range(0, step, 64):
-            ahead = b.gep(place, [_ADDRESS(AHEAD + line)])
-            _call(b, "llvm.prefetch.p0", ir.VoidType(), ahead, _INT(0), _INT(3), _INT(1))  # to read, all caches, data
-        nothing, first = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_INT, LANES), None)
-        after = b.add(i, _ADDRESS(1))
-        i.add_incoming(_ADDRESS(0), before)
-        i.add_incoming(after, loop)
-        for row, start in enumerate(starts):
-            number = b.load(b.gep(b.bitcast(start, one.as_pointer()), [i]))
-            x = b.shuffle_vector(b.insert_element(nothing, number, _INT(0)), nothing, first)  # the same in all lanes
-            for v, total in enumerate(totals[row]):
-                total.add_incoming(ir.Constant(vector, None), before)
-                totals[row][v] = added(b, total, x, w[v])
-                total.add_incoming(totals[row][v], loop)
-        b.cbranch(b.icmp_unsigned("<", after, steps), loop, end)
-        b.position_at_end(end)
-        for number, total in enumerate(chain.from_iterable(totals)):
-            b.store(total, b.bitcast(b.gep(sums, [_ADDRESS(4 * LANES * number)]), vector.as_pointer()), align=4)
-        b.ret_void()
-        return function
-
-    @intrinsic
-    def tile(context: Any, inputs: Any, stride: Any, panel: Any, sums: Any, rows: Any, steps: Any) -> Any:
-        def write(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
-            inputs, stride, panel, sums, rows, steps = arguments
-            inputs, panel, sums = (b.inttoptr(each, _BYTE.as_pointer()) for each in (inputs, panel, sums))
-            done = b.append_basic_block("done")
-            cases = b.switch(rows, done)
-            for count in range(1, ROWS + 1):
-                case = b.append_basic_block(f"rows{count}")
-                cases.add_case(_ADDRESS(count), case)
-                b.position_at_end(case)
-                b.call(of_rows(b.module, count), [inputs, stride, panel, sums, steps])
-                b.branch(done)
-            b.position_at_end(done)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 6), write
-
-    return tile
-
-
-def _call(b: Any, name: str, result: Any, *arguments: Any) -> Any:
-    kind = ir.FunctionType(result, [each.type for each in arguments])
-    return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name=name), arguments)
-
-
-_float_tile, _integer_tile = _tile(False), _tile(True)
-
-
-@njit("f4[:,:,::1](f4[:,::1])", cache=True)
+@_compiled("f4[:,:,::1](f4[:,::1])")
 def _in_panels(weight: np.ndarray) -> np.ndarray:
     """(outputs, inputs) → (panels, inputs, PANEL), with zeros for the outputs that fill the last panel."""
     outputs, size = weight.shape
@@ -145,7 +59,7 @@ def _in_panels(weight: np.ndarray) -> np.ndarray:
     return panels
 
 
-@njit("Tuple((i2[:,::1], f4[::1]))(f4[:,::1], i8)", cache=True, nogil=True)
+@_compiled("Tuple((i2[:,::1], f4[::1]))(f4[:,::1], i8)")
 def _rounded(x: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Inputs (m, inputs) as integers up to `most`, in pairs of which the last may have a zero, and each row's scale."""
     many, size = x.shape
@@ -164,33 +78,79 @@ def _rounded(x: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     return integers, scales
 
 
-@njit("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], b1, b1, i8, i8)", cache=True, nogil=True)
+@_compiled("i1[::1](i8)")
+def _aligned(size: int) -> np.ndarray:
+    """Zeros that begin with a line of the caches; others take the matrix unit twice as long."""
+    memory = np.zeros(size + 64, np.int8)
+    return memory[-memory.ctypes.data % 64 :][:size]
+
+
+@_compiled("i1[:,:,:,:,::1](i2[:,::1])", MATRIX_UNIT)
+def _halves(integers: np.ndarray) -> np.ndarray:
+    """16-bit inputs (m, inputs) as tiles of the matrix unit, (steps, tiles, 2, UNIT_ROWS, UNIT_INPUTS).
+
+    Upper halves come first. All tiles have about the same number of rows.
+    """
+    many, size = integers.shape
+    tiles, steps = -(-many // UNIT_ROWS), -(-size // UNIT_INPUTS)
+    high = -(-many // tiles)
+    both = _aligned(steps * tiles * 2 * UNIT_ROWS * UNIT_INPUTS).view(np.int64)
+    words = both.reshape((steps, tiles, 2, UNIT_ROWS, UNIT_INPUTS // 8))
+    upper, lower = np.zeros((2, steps * UNIT_INPUTS), np.int8)
+    for row in range(many):
+        tile, place = row // high, row % high
+        for k in range(size):
+            upper[k] = integers[row, k] >> 8
+        for k in range(size):
+            lower[k] = integers[row, k]
+        for half, values in enumerate((upper.view(np.int64), lower.view(np.int64))):
+            for step in range(steps):
+                for word in range(UNIT_INPUTS // 8):
+                    words[step, tile, half, place, word] = values[step * (UNIT_INPUTS // 8) + word]
+    return both.view(np.int8).reshape((steps, tiles, 2, UNIT_ROWS, UNIT_INPUTS))
+
+
+@_compiled("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], b1, b1, i8, i8)")
 def _floats(
     x: np.ndarray, panels: np.ndarray, bias: np.ndarray, y: np.ndarray, relu: bool, adds: bool, first: int, last: int
 ) -> None:
-    """The outputs of panels `first` to `last`; see `Product.__call__`."""
+    """The outputs of panels `first` to `last`, summed up where they belong; see `Product.__call__`."""
     many, size = x.shape
-    sums = np.empty((ROWS, PANEL), np.float32)
+    tiles = -(-many // ROWS)
+    spare = np.zeros((many if y.shape[1] % PANEL else 0, PANEL), np.float32)
     for p in range(first, last):
         start, width = p * PANEL, min(PANEL, y.shape[1] - p * PANEL)
-        for row in range(0, many, ROWS):
-            rows = min(ROWS, many - row)
-            _float_tile(x[row:].ctypes.data, 4 * size, panels[p].ctypes.data, sums.ctypes.data, rows, size)
-            for r in range(rows):
-                out = y[row + r, start : start + width]
-                if adds:
-                    for j in range(width):
-                        out[j] += sums[r, j] + bias[start + j]
-                else:
-                    for j in range(width):
-                        out[j] = sums[r, j] + bias[start + j]
-                if relu:
-                    for j in range(width):
-                        out[j] = np.float32(0) if out[j] < 0 else out[j]
+        sums, column = (y, start) if width == PANEL else (spare, 0)
+        for row in range(many):
+            out, old = sums[row, column : column + width], y[row, start : start + width]
+            if adds:
+                for j in range(width):
+                    out[j] = old[j] + bias[start + j]
+            else:
+                for j in range(width):
+                    out[j] = bias[start + j]
+        for k in range(0, size, BLOCK):
+            steps = min(BLOCK, size - k)
+            weights = panels[p, k].ctypes.data
+            if tiles == 1:
+                later, share = weights + AHEAD, 4 * PANEL
+            else:
+                more = p + 1 < last or k + steps < size
+                later, share = weights + 4 * PANEL * steps, -(-4 * PANEL // tiles) if more else 0
+            for row in range(0, many, ROWS):
+                place, total = x[row, k:].ctypes.data, sums[row, column:].ctypes.data
+                rows = min(ROWS, many - row)
+                add_floats(place, 4 * size, weights, total, 4 * sums.shape[1], later, share, steps, rows)
+                later += share * steps
+        if relu or width < PANEL:
+            for row in range(many):
+                found, out = sums[row, column : column + width], y[row, start : start + width]
+                for j in range(width):
+                    out[j] = np.float32(0) if relu and found[j] < 0 else found[j]
 
 
-@njit("void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8, i8)", cache=True, nogil=True)
-def _integers(
+@_compiled("void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8, i8)", not MATRIX_UNIT)
+def _of_pairs(
     x: np.ndarray,
     x_scales: np.ndarray,
     panels: np.ndarray,
@@ -202,28 +162,96 @@ def _integers(
     first: int,
     last: int,
 ) -> None:
-    """As `_floats`, whose last loops stand here again: shared, they cost this one a sixth of its speed."""
     many, size = x.shape
-    sums = np.empty((ROWS, PANEL), np.int32)
+    tiles, steps = -(-many // ROWS), size // 2
+    sums, spare = np.empty((ROWS, PANEL), np.int32), np.empty((ROWS, PANEL), np.float32)
     for p in range(first, last):
         start, width = p * PANEL, min(PANEL, y.shape[1] - p * PANEL)
+        weights = panels[p].ctypes.data
+        if tiles == 1:
+            later, share = weights + AHEAD, 2 * PANEL
+        else:
+            later, share = weights + 2 * PANEL * steps, -(-2 * PANEL // tiles) if p + 1 < last else 0
         for row in range(0, many, ROWS):
             rows = min(ROWS, many - row)
-            _integer_tile(x[row:].ctypes.data, 2 * size, panels[p].ctypes.data, sums.ctypes.data, rows, size // 2)
-            for r in range(rows):
-                out, scale = y[row + r, start : start + width], x_scales[row + r]
-                if adds:
-                    for j in range(width):
-                        out[j] += np.float32(sums[r, j]) * (scale * scales[start + j]) + bias[start + j]
-                else:
-                    for j in range(width):
-                        out[j] = np.float32(sums[r, j]) * (scale * scales[start + j]) + bias[start + j]
-                if relu:
-                    for j in range(width):
-                        out[j] = np.float32(0) if out[j] < 0 else out[j]
+            sums[:] = 0
+            add_pairs(x[row].ctypes.data, 2 * size, weights, sums.ctypes.data, 4 * PANEL, later, share, steps, rows)
+            later += share * steps
+            out, stride = y[row, start:].ctypes.data, 4 * y.shape[1]
+            if width < PANEL:
+                spare[:rows, :width] = y[row : row + rows, start:]
+                out, stride = spare.ctypes.data, 4 * PANEL
+            finish_pairs(
+                sums.ctypes.data,
+                x_scales[row:].ctypes.data,
+                scales[start:].ctypes.data,
+                bias[start:].ctypes.data,
+                out,
+                stride,
+                np.int64(adds),
+                np.int64(relu),
+                rows,
+            )
+            if width < PANEL:
+                y[row : row + rows, start:] = spare[:rows, :width]
 
 
-@njit("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], b1, b1, i8)", cache=True, nogil=True, parallel=True)
+@_compiled("void(i1[:,:,:,:,::1], f4[::1], i1[:,:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8, i8)", MATRIX_UNIT)
+def _of_halves(
+    x: np.ndarray,
+    x_scales: np.ndarray,
+    panels: np.ndarray,
+    scales: np.ndarray,
+    bias: np.ndarray,
+    y: np.ndarray,
+    relu: bool,
+    adds: bool,
+    first: int,
+    last: int,
+) -> None:
+    """As `_of_pairs`, on the matrix unit."""
+    steps, tiles, many = x.shape[0], x.shape[1], len(y)
+    high = -(-many // tiles)
+    sizes = np.zeros(64, np.uint8)
+    sizes[0] = 1
+    for register in range(UNIT_REGISTERS):
+        sizes[16 + 2 * register] = 64  # bytes of a row
+        sizes[48 + register] = high if register + 1 < UNIT_REGISTERS else UNIT_INPUTS // 4  # rows; the last has weights
+    sums = _aligned(4 * UNIT_TILES * 2 * UNIT_ROWS * PANEL).view(np.int32).reshape((UNIT_TILES, 2, UNIT_ROWS, PANEL))
+    spare = np.empty((UNIT_ROWS, PANEL), np.float32)
+    configure_unit(sizes.ctypes.data)
+    for p in range(first, last):
+        start, width = p * PANEL, min(PANEL, y.shape[1] - p * PANEL)
+        for tile in range(0, tiles, UNIT_TILES):
+            count = min(UNIT_TILES, tiles - tile)
+            inputs, stride = x[0, tile].ctypes.data, 2 * UNIT_ROWS * UNIT_INPUTS * tiles
+            for c in range(PANEL // UNIT_OUTPUTS):
+                total = sums[0, 0, 0, c * UNIT_OUTPUTS :].ctypes.data
+                sum_halves(inputs, stride, panels[p, c].ctypes.data, total, steps, count)
+            for t in range(count):
+                row = (tile + t) * high
+                rows = min(high, many - row)
+                out, stride = y[row, start:].ctypes.data, 4 * y.shape[1]
+                if width < PANEL:
+                    spare[:rows, :width] = y[row : row + rows, start:]
+                    out, stride = spare.ctypes.data, 4 * PANEL
+                finish_halves(
+                    sums[t].ctypes.data,
+                    x_scales[row:].ctypes.data,
+                    scales[start:].ctypes.data,
+                    bias[start:].ctypes.data,
+                    out,
+                    stride,
+                    np.int64(adds),
+                    np.int64(relu),
+                    rows,
+                )
+                if width < PANEL:
+                    y[row : row + rows, start:] = spare[:rows, :width]
+    release_unit()
+
+
+@_compiled("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], b1, b1, i8)", parallel=True)
 def _shared_floats(
     x: np.ndarray, panels: np.ndarray, bias: np.ndarray, y: np.ndarray, relu: bool, adds: bool, threads: int
 ) -> None:
@@ -232,13 +260,10 @@ def _shared_floats(
         _floats(x, panels, bias, y, relu, adds, first, last)
 
 
-@njit(
-    "void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8)",
-    cache=True,
-    nogil=True,
-    parallel=True,
+@_compiled(
+    "void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8)", not MATRIX_UNIT, parallel=True
 )
-def _shared_integers(
+def _shared_pairs(
     x: np.ndarray,
     x_scales: np.ndarray,
     panels: np.ndarray,
@@ -251,7 +276,26 @@ def _shared_integers(
 ) -> None:
     for part in prange(threads):
         first, last = part * len(panels) // threads, (part + 1) * len(panels) // threads
-        _integers(x, x_scales, panels, scales, bias, y, relu, adds, first, last)
+        _of_pairs(x, x_scales, panels, scales, bias, y, relu, adds, first, last)
+
+
+@_compiled(
+    "void(i1[:,:,:,:,::1], f4[::1], i1[:,:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8)", MATRIX_UNIT, parallel=True
+)
+def _shared_halves(
+    x: np.ndarray,
+    x_scales: np.ndarray,
+    panels: np.ndarray,
+    scales: np.ndarray,
+    bias: np.ndarray,
+    y: np.ndarray,
+    relu: bool,
+    adds: bool,
+    threads: int,
+) -> None:
+    for part in prange(threads):
+        first, last = part * len(panels) // threads, (part + 1) * len(panels) // threads
+        _of_halves(x, x_scales, panels, scales, bias, y, relu, adds, first, last)
 
 
 class Product:
@@ -264,18 +308,26 @@ class Product:
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray, integers: bool = False) -> None:
         self.outputs, size = weight.shape
-        self._bias = np.ascontiguousarray(bias)
+        spare = (0, -self.outputs % PANEL)
+        self._bias = np.pad(bias, spare)
         self._scales: np.ndarray | None = None
-        if integers:
-            scales = np.maximum(np.abs(weight).max(1), np.float32(1e-12)) / np.float32(LARGEST)
-            self._scales = scales
-            weight = np.pad(np.rint(weight / scales[:, None]), ((0, 0), (0, size % 2)))
-            self._most = min(2**15 - 1, (2**31 - 1) // (LARGEST * weight.shape[1]))  # so that no sum overflows
-        self._panels = _in_panels(np.ascontiguousarray(weight, np.float32))
-        if integers:  # both weights of a pair beside each other
-            pairs = self._panels.reshape(len(self._panels), -1, 2, PANEL).transpose(0, 1, 3, 2)
-            with np.errstate(invalid="ignore"):  # weights that are no numbers are told by their scale
-                self._panels = pairs.astype(np.int8).reshape(len(pairs), -1, 2 * PANEL)
+        if not integers:
+            self._panels = _in_panels(np.ascontiguousarray(weight, np.float32))
+            return
+        scales = np.maximum(np.abs(weight).max(1), np.float32(1e-12)) / np.float32(LARGEST)
+        self._scales = np.pad(scales, spare)
+        self._most = min(2**15 - 1, (2**31 - 1) // (LARGEST * (size + size % 2)))  # so that no sum overflows
+        with np.errstate(invalid="ignore"):  # weights that are no numbers are told by their scale
+            rounded = np.rint(weight / scales[:, None]).astype(np.int8)
+        if MATRIX_UNIT:  # (panels, PANEL / UNIT_OUTPUTS, steps, UNIT_INPUTS / 4, UNIT_OUTPUTS, 4)
+            tiles = np.pad(rounded, (spare, (0, -size % UNIT_INPUTS)))
+            tiles = tiles.reshape(-1, PANEL // UNIT_OUTPUTS, UNIT_OUTPUTS, -(-size // UNIT_INPUTS), UNIT_INPUTS // 4, 4)
+            panels = tiles.transpose(0, 1, 3, 4, 2, 5)
+            self._panels = _aligned(panels.size).reshape(*panels.shape[:2], -1, UNIT_INPUTS * UNIT_OUTPUTS)
+            self._panels.reshape(panels.shape)[:] = panels
+        else:  # both weights of a pair beside each other
+            panels = np.pad(rounded, (spare, (0, size % 2))).reshape(-1, PANEL, -(-size // 2), 2).transpose(0, 2, 1, 3)
+            self._panels = np.ascontiguousarray(panels).reshape(*panels.shape[:2], 2 * PANEL)
 
     def __call__(self, x: np.ndarray, y: np.ndarray, relu: bool = False, adds: bool = False, threads: int = 1) -> None:
         """Write the result for x, (m, inputs), into y, (m, outputs); both float32, row after row.
@@ -283,6 +335,8 @@ class Product:
         adds: whether to add it to what y has.
         relu: whether to apply ReLU to the sum.
         """
+        if not len(x):
+            return
         panels = self._panels
         threads = min(threads, len(panels), MOST_THREADS) if panels.nbytes >= WORTH_THREADS else 1
         if threads > 1:
@@ -294,7 +348,9 @@ class Product:
                 _floats(x, panels, self._bias, y, relu, adds, 0, len(panels))
         else:
             integers, scales = _rounded(x, self._most)
+            alone, shared = (_of_halves, _shared_halves) if MATRIX_UNIT else (_of_pairs, _shared_pairs)
+            arguments = (_halves(integers) if MATRIX_UNIT else integers, scales, panels, self._scales, self._bias, y)
             if threads > 1:
-                _shared_integers(integers, scales, panels, self._scales, self._bias, y, relu, adds, threads)
+                shared(*arguments, relu, adds, threads)
             else:
-                _integers(integers, scales, panels, self._scales, self._bias, y, relu, adds, 0, len(panels))
+                alone(*arguments, relu, adds, 0, len(panels))
