@@ -35,6 +35,7 @@ from simulst.models.espnet.network.tiles import (
     finish_halves,
     finish_pairs,
     release_unit,
+    split_row,
     sum_halves,
 )
 
@@ -48,18 +49,26 @@ def _compiled(signature: str, needed: bool = True, parallel: bool = False) -> Ca
     return njit(signature, cache=True, nogil=True, parallel=parallel) if needed else lambda function: function
 
 
+@_compiled("i1[::1](i8)")
+def _aligned(size: int) -> np.ndarray:
+    """Zeros that begin with a line of the caches; others take up to twice as long to load."""
+    memory = np.zeros(size + 64, np.int8)
+    return memory[-memory.ctypes.data % 64 :][:size]
+
+
 @_compiled("f4[:,:,::1](f4[:,::1])")
 def _in_panels(weight: np.ndarray) -> np.ndarray:
     """(outputs, inputs) → (panels, inputs, PANEL), with zeros for the outputs that fill the last panel."""
     outputs, size = weight.shape
-    panels = np.zeros((-(-outputs // PANEL), size, PANEL), np.float32)
+    shape = -(-outputs // PANEL), size, PANEL
+    panels = _aligned(4 * shape[0] * size * PANEL).view(np.float32).reshape(shape)
     for n in range(outputs):
         for k in range(size):
             panels[n // PANEL, k, n % PANEL] = weight[n, k]
     return panels
 
 
-@_compiled("Tuple((i2[:,::1], f4[::1]))(f4[:,::1], i8)")
+@_compiled("Tuple((i2[:,::1], f4[::1]))(f4[:,::1], i8)", not MATRIX_UNIT)
 def _rounded(x: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Inputs (m, inputs) as integers up to `most`, in pairs of which the last may have a zero, and each row's scale."""
     many, size = x.shape
@@ -78,36 +87,26 @@ def _rounded(x: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     return integers, scales
 
 
-@_compiled("i1[::1](i8)")
-def _aligned(size: int) -> np.ndarray:
-    """Zeros that begin with a line of the caches; others take the matrix unit twice as long."""
-    memory = np.zeros(size + 64, np.int8)
-    return memory[-memory.ctypes.data % 64 :][:size]
+@_compiled("Tuple((i1[:,:,:,:,::1], f4[::1]))(f4[:,::1], i8)", MATRIX_UNIT)
+def _halves(x: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """As `_rounded`, in tiles of the matrix unit, (steps, tiles, 2, UNIT_ROWS, UNIT_INPUTS), upper halves first.
 
-
-@_compiled("i1[:,:,:,:,::1](i2[:,::1])", MATRIX_UNIT)
-def _halves(integers: np.ndarray) -> np.ndarray:
-    """16-bit inputs (m, inputs) as tiles of the matrix unit, (steps, tiles, 2, UNIT_ROWS, UNIT_INPUTS).
-
-    Upper halves come first. All tiles have about the same number of rows.
+    All tiles have about the same number of rows.
     """
-    many, size = integers.shape
+    many, size = x.shape
     tiles, steps = -(-many // UNIT_ROWS), -(-size // UNIT_INPUTS)
     high = -(-many // tiles)
-    both = _aligned(steps * tiles * 2 * UNIT_ROWS * UNIT_INPUTS).view(np.int64)
-    words = both.reshape((steps, tiles, 2, UNIT_ROWS, UNIT_INPUTS // 8))
-    upper, lower = np.zeros((2, steps * UNIT_INPUTS), np.int8)
+    halves = _aligned(steps * tiles * 2 * UNIT_ROWS * UNIT_INPUTS).reshape((steps, tiles, 2, UNIT_ROWS, UNIT_INPUTS))
+    scales = np.empty(many, np.float32)
+    line = np.zeros(steps * UNIT_INPUTS, np.float32)
     for row in range(many):
-        tile, place = row // high, row % high
-        for k in range(size):
-            upper[k] = integers[row, k] >> 8
-        for k in range(size):
-            lower[k] = integers[row, k]
-        for half, values in enumerate((upper.view(np.int64), lower.view(np.int64))):
-            for step in range(steps):
-                for word in range(UNIT_INPUTS // 8):
-                    words[step, tile, half, place, word] = values[step * (UNIT_INPUTS // 8) + word]
-    return both.view(np.int8).reshape((steps, tiles, 2, UNIT_ROWS, UNIT_INPUTS))
+        inputs = x[row].ctypes.data
+        if size < len(line):
+            line[:size] = x[row]
+            inputs = line.ctypes.data
+        out = halves[0, row // high, 0, row % high].ctypes.data
+        split_row(inputs, out, 2 * UNIT_ROWS * UNIT_INPUTS * tiles, scales[row:].ctypes.data, most, steps)
+    return halves, scales
 
 
 @_compiled("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], b1, b1, i8, i8)")
@@ -347,9 +346,8 @@ class Product:
             else:
                 _floats(x, panels, self._bias, y, relu, adds, 0, len(panels))
         else:
-            integers, scales = _rounded(x, self._most)
             alone, shared = (_of_halves, _shared_halves) if MATRIX_UNIT else (_of_pairs, _shared_pairs)
-            arguments = (_halves(integers) if MATRIX_UNIT else integers, scales, panels, self._scales, self._bias, y)
+            arguments = (*(_halves if MATRIX_UNIT else _rounded)(x, self._most), panels, self._scales, self._bias, y)
             if threads > 1:
                 shared(*arguments, relu, adds, threads)
             else:

@@ -223,6 +223,62 @@ def add_pairs(
     return _called(8, (0, 2, 3, 5), _tile(True), ROWS)
 
 
+def _split_row(module: Any) -> Any:
+    kinds = [_PLACE, _PLACE, _ADDRESS, _PLACE, _ADDRESS, _ADDRESS]
+    function, before, loop, end = _function(module, "split_row", kinds)
+    inputs, out, stride, scale_place, most, steps = function.args
+    rounding, done = (function.append_basic_block(name) for name in ("rounding", "done"))
+    places = [4 * LANES * v for v in range(UNIT_INPUTS // LANES)]
+
+    def row(b: Any, i: Any) -> Any:
+        return b.gep(inputs, [b.mul(i, _ADDRESS(4 * UNIT_INPUTS))])
+
+    b = ir.IRBuilder(before)
+    b.branch(loop)
+    b.position_at_end(loop)
+    largest = b.phi(_INTS)
+    i, after = _steps(b, before)
+    largest.add_incoming(ir.Constant(_INTS, None), before)
+    found = largest
+    for place in places:  # as integers, since NaN, if there is one, is not found among floats
+        bits = b.and_(_load(b, row(b, i), place, _INTS), ir.Constant(_INTS, [0x7FFFFFFF] * LANES))
+        found = b.select(b.icmp_signed(">", bits, found), bits, found)
+    largest.add_incoming(found, loop)
+    b.cbranch(b.icmp_unsigned("<", after, steps), loop, end)
+    b.position_at_end(end)
+    bits = _call(b, f"llvm.vector.reduce.smax.v{LANES}i32", _INT, found)
+    scale = b.fdiv(b.bitcast(bits, _FLOAT), b.uitofp(most, _FLOAT))
+    _store(b, scale, scale_place, 0)
+    positive = b.fcmp_ordered(">", scale, _FLOAT(0))
+    times = _in_all_lanes(b, b.select(positive, b.fdiv(_FLOAT(1), scale), _FLOAT(0)))
+    b.branch(rounding)
+    b.position_at_end(rounding)
+    i, after = _steps(b, end)
+    target = b.gep(out, [b.mul(i, stride)])
+    bytes_ = ir.VectorType(_BYTE, LANES)
+    for place in places:
+        x = b.fmul(_load(b, row(b, i), place, _FLOATS), times)
+        integers = b.fptosi(_call(b, f"llvm.rint.v{LANES}f32", _FLOATS, x), _INTS)
+        _store(b, b.trunc(b.ashr(integers, ir.Constant(_INTS, [8] * LANES)), bytes_), target, place // 4)
+        _store(b, b.trunc(integers, bytes_), target, UNIT_ROWS * UNIT_INPUTS + place // 4)
+    b.cbranch(b.icmp_unsigned("<", after, steps), rounding, done)
+    b.position_at_end(done)
+    b.ret_void()
+    return function
+
+
+@intrinsic
+def split_row(context: Any, inputs: Any, out: Any, stride: Any, scale: Any, most: Any, steps: Any) -> Any:
+    """Round a row of inputs to integers up to `most`, and write both halves of them and the row's scale.
+
+    inputs: where they are, (steps, UNIT_INPUTS) float32.
+    out, stride: where the halves are written, (2, UNIT_ROWS, UNIT_INPUTS) for a step, of which they take one row; and
+        the bytes from step to step. The upper half is the first of the two.
+    scale: where the scale is written, float32.
+    """
+    return _called(6, (0, 1, 3), _split_row)
+
+
 @intrinsic
 def configure_unit(context: Any, configuration: Any) -> Any:
     """Set the sizes of the matrix unit's registers. configuration: where they are written, as LDTILECFG reads them."""
@@ -277,8 +333,8 @@ def _unit_tiles(module: Any, count: int) -> Any:
 def sum_halves(context: Any, inputs: Any, stride: Any, weights: Any, sums: Any, steps: Any, count: Any) -> Any:
     """Sum up tiles of rows by UNIT_OUTPUTS outputs, on the matrix unit.
 
-    inputs, stride: where the inputs are, (steps, ·, 2, UNIT_ROWS, UNIT_INPUTS), and the bytes from step to step. Of
-        16-bit inputs, the upper half is the first of the two, the lower half the second.
+    inputs, stride: where the inputs are, (steps, ·, 2, UNIT_ROWS, UNIT_INPUTS), as `split_row` writes them, and the
+        bytes from step to step.
     weights: where the weights are, (steps, UNIT_INPUTS / 4, UNIT_OUTPUTS, 4) int8.
     sums: where the sums are written, (count, 2, UNIT_ROWS, PANEL) int32, a column of UNIT_OUTPUTS outputs.
     count: tiles of rows, 1 to UNIT_TILES.
