@@ -5,9 +5,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simulst.models.espnet.network import products
-from simulst.models.espnet.network.products import PANEL, ROWS, Product
+from simulst.models.espnet.network.products import BLOCK, LARGEST, PANEL, UNIT_ROWS, UNIT_TILES, Product
 
-sizes = st.tuples(st.integers(0, 2 * ROWS + 1), st.integers(1, 2 * PANEL + 1), st.integers(1, 40))
+MANY = UNIT_ROWS * UNIT_TILES + 2  # rows, more than a processor sums at once
+sizes = st.tuples(st.integers(0, MANY), st.integers(1, 2 * PANEL + 1), st.integers(1, 40) | st.integers(1, 3 * BLOCK))
 
 
 def numbers(seed: int, *shape: int) -> np.ndarray:
@@ -33,15 +34,30 @@ def test_equal_to_a_matrix_product(
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 10**6), st.booleans(), st.integers(1, 2 * ROWS))
+@given(st.integers(0, 10**6), st.booleans(), st.integers(1, MANY))
 def test_a_row_does_not_depend_on_the_others(seed: int, integers: bool, many: int) -> None:
     product = Product(numbers(seed, PANEL + 1, 33), numbers(seed + 1, PANEL + 1), integers)
-    x = numbers(seed + 2, many, 33) * 10.0 ** np.arange(many, dtype=np.float32)[:, None]
+    x = numbers(seed + 2, many, 33) * 10.0 ** (np.arange(many, dtype=np.float32) % 13)[:, None]
     together, alone = np.empty((2, many, PANEL + 1), np.float32)
     product(x, together)
     for row in range(many):
         product(x[row : row + 1], alone[row : row + 1])
     assert (together == alone).all()
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), sizes, st.sampled_from([1, 2]))
+def test_integers_are_summed_exactly(seed: int, size: tuple[int, int, int], threads: int) -> None:
+    """On every processor, with a matrix unit or without one."""
+    many, outputs, inputs = size
+    weight = np.random.default_rng(seed).integers(-LARGEST, LARGEST + 1, (outputs, inputs))
+    weight[:, 0] = LARGEST  # so that scales are 1
+    most = min(2**15 - 1, (2**31 - 1) // (LARGEST * (inputs + inputs % 2)))
+    x = np.random.default_rng(seed + 1).integers(-most, most + 1, (many, inputs))
+    x[:, 0] = most
+    y = np.empty((many, outputs), np.float32)
+    Product(weight.astype(np.float32), np.zeros(outputs, np.float32), True)(x.astype(np.float32), y, threads=threads)
+    assert (y == (x @ weight.T).astype(np.float32)).all()
 
 
 def test_what_is_no_number_stays_none() -> None:

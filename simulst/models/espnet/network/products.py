@@ -39,7 +39,7 @@ from simulst.models.espnet.network.tiles import (
     sum_halves,
 )
 
-BLOCK = 256  # inputs that all rows take before the next ones
+BLOCK = 128  # inputs that all rows take before the next ones
 LARGEST = 127  # of 8-bit weights
 MOST_THREADS: int = vars(config)["NUMBA_NUM_THREADS"]
 WORTH_THREADS = 2**18  # bytes of weights from which on threads share a product

@@ -25,7 +25,7 @@ else:
     LANES, VECTORS = 4, 2
 ROWS = 6  # of a tile: with ROWS * VECTORS sums, no register is left
 PANEL = LANES * VECTORS  # outputs whose weights lie together
-AHEAD = 4096  # how many bytes further on weights are fetched, if nothing else is to be done meanwhile
+AHEAD = 8192  # how many bytes further on weights are fetched, if nothing else is to be done meanwhile
 
 UNIT_ROWS, UNIT_OUTPUTS, UNIT_INPUTS = 16, 16, 64  # of a tile of the matrix unit
 UNIT_TILES = 3  # of rows that are summed at once: two registers of sums for each, one of inputs and one of weights
@@ -54,7 +54,7 @@ def _call(b: Any, name: str, result: Any, *arguments: Any) -> Any:
 
 
 def _fetch(b: Any, place: Any) -> None:
-    _call(b, "llvm.prefetch.p0", _NOTHING, place, _INT(0), _INT(3), _INT(1))  # to read, all caches, data
+    _call(b, "llvm.prefetch.p0", _NOTHING, place, _INT(0), _INT(2), _INT(1))  # to read, all caches but the first, data
 
 
 def _load(b: Any, place: Any, offset: int, kind: Any) -> Any:
