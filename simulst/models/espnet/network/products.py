@@ -56,6 +56,14 @@ def _aligned(size: int) -> np.ndarray:
     return memory[-memory.ctypes.data % 64 :][:size]
 
 
+@_compiled("void(f4[:,:], f4[:,:])")
+def _copy(old: np.ndarray, new: np.ndarray) -> None:
+    """Copy what both have. To assign a slice would take seconds to compile."""
+    for row in range(min(len(old), len(new))):
+        for column in range(min(old.shape[1], new.shape[1])):
+            new[row, column] = old[row, column]
+
+
 @_compiled("f4[:,:,::1](f4[:,::1])")
 def _in_panels(weight: np.ndarray) -> np.ndarray:
     """(outputs, inputs) → (panels, inputs, PANEL), with zeros for the outputs that fill the last panel."""
@@ -98,11 +106,11 @@ def _halves(x: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     high = -(-many // tiles)
     halves = _aligned(steps * tiles * 2 * UNIT_ROWS * UNIT_INPUTS).reshape((steps, tiles, 2, UNIT_ROWS, UNIT_INPUTS))
     scales = np.empty(many, np.float32)
-    line = np.zeros(steps * UNIT_INPUTS, np.float32)
+    line = np.zeros((1, steps * UNIT_INPUTS), np.float32)
     for row in range(many):
         inputs = x[row].ctypes.data
-        if size < len(line):
-            line[:size] = x[row]
+        if size < line.shape[1]:
+            _copy(x[row : row + 1], line)
             inputs = line.ctypes.data
         out = halves[0, row // high, 0, row % high].ctypes.data
         split_row(inputs, out, 2 * UNIT_ROWS * UNIT_INPUTS * tiles, scales[row:].ctypes.data, most, steps)
@@ -178,7 +186,7 @@ def _of_pairs(
             later += share * steps
             out, stride = y[row, start:].ctypes.data, 4 * y.shape[1]
             if width < PANEL:
-                spare[:rows, :width] = y[row : row + rows, start:]
+                _copy(y[row : row + rows, start:], spare)
                 out, stride = spare.ctypes.data, 4 * PANEL
             finish_pairs(
                 sums.ctypes.data,
@@ -192,7 +200,7 @@ def _of_pairs(
                 rows,
             )
             if width < PANEL:
-                y[row : row + rows, start:] = spare[:rows, :width]
+                _copy(spare, y[row : row + rows, start:])
 
 
 @_compiled("void(i1[:,:,:,:,::1], f4[::1], i1[:,:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8, i8)", MATRIX_UNIT)
@@ -232,7 +240,7 @@ def _of_halves(
                 rows = min(high, many - row)
                 out, stride = y[row, start:].ctypes.data, 4 * y.shape[1]
                 if width < PANEL:
-                    spare[:rows, :width] = y[row : row + rows, start:]
+                    _copy(y[row : row + rows, start:], spare)
                     out, stride = spare.ctypes.data, 4 * PANEL
                 finish_halves(
                     sums[t].ctypes.data,
@@ -246,7 +254,7 @@ def _of_halves(
                     rows,
                 )
                 if width < PANEL:
-                    y[row : row + rows, start:] = spare[:rows, :width]
+                    _copy(spare, y[row : row + rows, start:])
     release_unit()
 
 
