@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from simulst.models.espnet.network.compiled_attention import RECORD, Record, attend_to_frames, attend_to_tokens, place
 from simulst.models.espnet.network.linear import Linear
-from simulst.models.espnet.network.products import PANEL
+from simulst.models.espnet.network.tiles import PANEL
 
 LEAST_SLOTS = 64  # the least capacity of a pool of tokens; smaller pools would be copied too often
 

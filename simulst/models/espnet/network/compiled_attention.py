@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import carray, from_dtype, njit, types
 from numba.extending import intrinsic
 
-from simulst.models.espnet.network.products import PANEL, ROWS, _float_tile
+from simulst.models.espnet.network.tiles import AHEAD, PANEL, ROWS, add_floats
 
 SUMS = {"reassoc", "contract", "nsz"}  # what the compiler may do to sums: they need no order
 
@@ -80,7 +80,10 @@ _bytes_at = _pointer(types.uint8, ir.IntType(8))
 @njit("void(i8, i8, i8, f4[:,::1], i8, i8)", cache=True, nogil=True)
 def _tile(inputs: int, stride: int, panel: int, sums: np.ndarray, rows: int, steps: int) -> None:
     """As a function, since LLVM's code of a tile may stand only once in a module."""
-    _float_tile(inputs, stride, panel, sums.ctypes.data, rows, steps)
+    for row in range(rows):
+        for i in range(PANEL):
+            sums[row, i] = 0
+    add_floats(inputs, stride, panel, sums.ctypes.data, 4 * PANEL, panel + AHEAD, 4 * PANEL, steps, rows)
 
 
 @njit("f4[:,::1](f4[:,::1], f4[::1], f4[::1], f4)", cache=True, nogil=True, fastmath=SUMS)
