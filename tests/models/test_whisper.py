@@ -27,7 +27,7 @@ from simulst.meter import Memo, Meter
 from simulst.models import load_model, option_names
 from simulst.models.whisper.features import log_mel
 from simulst.models.whisper.model import Whisper
-from simulst.models.whisper.network import Align, Aligned, Encode, Generate, WhisperOptions
+from simulst.models.whisper.network import Aligned, Encode, Generate, WhisperOptions
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS
 from simulst.models.whisper.session import WhisperSession, warn_of_language
 from simulst.models.window import warn_of_full_context
@@ -40,6 +40,7 @@ from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords
 from simulst.search import BeamSearch
 from simulst.stream import Stream
 from simulst.streams import open_stream
+from simulst.streams.driver import Driver
 from simulst.words import CUT, Words
 
 RATE = 16000
@@ -245,21 +246,22 @@ def test_begins(whisper: Whisper, seconds: float, count: int) -> None:
     assert begins[0] == 0  # the first token given always begins there, so all tokens of the window are given
 
 
+searches = st.tuples(st.integers(0, 9), st.just(0) | st.integers(1, 12), st.integers(20, 40))
+
+
 @settings(max_examples=15)
 @given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12), st.integers(20, 40)), min_size=2, max_size=4),
-    st.integers(0, 3),
-    st.sampled_from([1, 3]),
+    st.lists(searches, min_size=2, max_size=4), st.integers(0, 3), st.sampled_from([1, 5]), st.sampled_from([0.0, 1.0])
 )
+@example([(11, 0, 20), (0, 4, 20)], 3, 3, 1.0)  # the text of one may be empty, and the other has a prefix
 def test_searches_in_a_batch(
-    whisper: Whisper, endless: Whisper, asked: list[tuple[int, int, int]], previous: int, beam: int
+    whisper: Whisper, endless: Whisper, asked: list[tuple[int, int, int]], previous: int, beam: int, penalty: float
 ) -> None:
     """Each finds what it finds alone, though texts differ in length, and one may reach its bound before the others."""
+    options = BeamSearch(beam, penalty)
     for model in (whisper, endless):
         calls = [
-            Generate(
-                model, model.encode(noise(2, seed)), START, prefix_of(previous), prefix_of(n), BeamSearch(beam), new
-            )
+            Generate(model, model.encode(noise(2, seed)), START, prefix_of(previous), prefix_of(n), options, new)
             for seed, n, new in asked
         ]
         for key in {call.together for call in calls}:
@@ -271,20 +273,26 @@ def test_searches_in_a_batch(
         assert Generate(model, calls[0].encoded, START, (), (), BeamSearch(beam), 5).together is None
 
 
-def test_windows_and_texts_in_a_batch(whisper: Whisper) -> None:
-    windows = [noise(2, seed) for seed in range(3)]
-    encodes = [Encode(whisper, window) for window in windows]
+def test_windows_in_a_batch(whisper: Whisper) -> None:
+    encodes = [Encode(whisper, noise(2, seed)) for seed in range(3)]
     assert len({call.together for call in encodes}) == 1
     assert Encode(whisper, noise(3)).together != encodes[0].together
-    aligns = []
-    for number, (call, found) in enumerate(zip(encodes, Encode.answer_together(encodes), strict=True)):
+    for call, found in zip(encodes, Encode.answer_together(encodes), strict=True):
         np.testing.assert_allclose(np.array(found), np.array(call.answer()), atol=1e-5)
-        aligns.append(Align(whisper, found, START, prefix_of(3 + 4 * number), 200 - number))
-    assert len({call.together for call in aligns}) == 1
-    for call, aligned in zip(aligns, Align.answer_together(aligns), strict=True):
-        assert aligned.begins == call.answer().begins
-        assert aligned.log_p == pytest.approx(call.answer().log_p, abs=1e-4)
-    assert Align(whisper, aligns[0].encoded, START, (), 200).together is None
+
+
+def test_streams_that_align_their_texts_together(whisper: Whisper) -> None:
+    """Windows of the same length and texts of different ones: where tokens begin is as in a stream alone."""
+    how = Decoding(Chunk(1000), All(), AlignAtt(30), BeamSearch(2))
+    driver, streams = Driver(math.inf), []
+    for seed in range(4):
+        streams.append(Stream(whisper.session("es", "en"), how))
+        driver.push(streams[-1], noise(3, seed), finished=True)
+    driver.finish()
+    for seed, stream in enumerate(streams):
+        alone = run(whisper.session("es", "en"), how, noise(3, seed))
+        assert stream.writes == alone.writes and stream.committed == alone.committed
+    assert len({tuple(stream.writes) for stream in streams}) > 1
 
 
 def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:

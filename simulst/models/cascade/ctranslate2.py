@@ -11,6 +11,7 @@ from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation, Translator
+from simulst.models.ctranslate2_batches import alike, reaches
 from simulst.models.ctranslate2_file import cannot_load
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
@@ -129,6 +130,7 @@ class CTranslate2Translation(Translation):
                 num_hypotheses=options.beam,
                 length_penalty=options.length_penalty,
                 no_repeat_ngram_size=options.no_repeat_ngram,
+                max_input_length=0,  # or longer texts would lose their end
                 max_decoding_length=len(self._prompt) + max(most),
                 return_scores=True,
             )
@@ -141,7 +143,7 @@ class CTranslate2Translation(Translation):
         for source, prefix, result, bound in zip(sources, prefixes, results, most, strict=True):
             begin = len(self._prompt) + len(prefix)
             new = [tuple(self._tokenizer.convert_tokens_to_ids(names)[begin:]) for names in result.hypotheses]
-            if bound < max(most) and len(prefix) + max(map(len, new)) >= bound:
+            if reaches(bound, max(most), (len(prefix) + len(t) for t in new)):
                 beams += self.translate([source], [prefix], options)
             else:
                 beams.append([Hypothesis(prefix + t, score) for t, score in zip(new, result.scores, strict=True)])
@@ -172,8 +174,9 @@ class Translate(Batchable):
 
     @property
     def together(self) -> Hashable:
-        room = len(self.prefix) < most_tokens(self.source)
-        return (*self.translation.model, self.options) if room else None
+        most, (model, prompt) = most_tokens(self.source), self.translation.model
+        room = len(self.prefix) < most
+        return (model, prompt, alike(self.options, prompt + self.prefix, most)) if room else None
 
     @property
     def size(self) -> float:

@@ -1,6 +1,6 @@
 """The network of a CTranslate2 Whisper: it encodes windows of audio, searches texts, and aligns them.
 
-Its calls can be answered for several streams at once.
+Windows and searches of several streams can share a batch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import code_of
+from simulst.models.ctranslate2_batches import alike, reaches
 from simulst.models.ctranslate2_file import cannot_load
 from simulst.models.whisper.features import FFT, SILENCE, log_mel
 from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES, Config, read_json, read_vocabulary
@@ -32,7 +33,7 @@ POSITIONS = 448  # of the decoder
 STATE_SECONDS = 0.02  # one encoder frame, the unit of `align`
 LEAST_P = 1e-9  # of a token; less is rounded to 0
 MOST_WINDOWS = 8  # of a batch: the decoder's keys and values of a window take up to half a gigabyte
-LEAST_NEW = 20  # tokens that a search must be allowed to add so that it may share a batch: see `generate_together`
+LEAST_NEW = 20  # tokens that a search must be allowed to add to share a batch; with fewer, most reach their bound
 
 Seconds = Annotated[float, Field(ge=0, le=WINDOW_SECONDS)]
 
@@ -161,7 +162,7 @@ class Network:
         )
         beams = []
         for one, result, most in zip(asked, results, lengths, strict=True):
-            if most < length and max(map(len, result.sequences_ids)) >= most - 1:
+            if reaches(most, length, map(len, result.sequences_ids)):
                 beams.append(one.answer())
                 continue
             found = zip(result.sequences_ids, result.scores, strict=True)
@@ -183,23 +184,11 @@ class Network:
         """
         if not tokens:
             return Aligned([0], 0.0)
-        return self.align_together([Align(self, encoded, start, tokens, frames)])[0]
-
-    def align_together(self, asked: Sequence[Align]) -> list[Aligned]:
-        """As `align`, for texts whose `together` is equal."""
-        results = self._model.align(
-            _joined([one.encoded for one in asked]),
-            list(asked[0].start[:-1]),
-            [list(one.tokens) for one in asked],
-            [one.frames for one in asked],
-        )
-        aligned = []
-        for one, found in zip(asked, results, strict=True):
-            begins = [0] * (len(one.tokens) + 1)
-            for token, frame in reversed(found.alignments):
-                begins[token] = frame
-            aligned.append(Aligned(begins, float(np.log(np.maximum(found.text_token_probs, LEAST_P)).sum())))
-        return aligned
+        [found] = self._model.align(encoded, list(start[:-1]), [list(tokens)], frames)
+        begins = [0] * (len(tokens) + 1)
+        for token, frame in reversed(found.alignments):
+            begins[token] = frame
+        return Aligned(begins, float(np.log(np.maximum(found.text_token_probs, LEAST_P)).sum()))
 
     def languages(self, encoded: Any, seconds: float) -> dict[str, float]:
         """How probable each language is in the first `seconds` of a window; empty: it knows English alone."""
@@ -304,8 +293,8 @@ class Generate(Batchable):
         begin = self.model.begin(self.start, self.previous, self.prefix, self.max_new)
         if begin.max_new < LEAST_NEW:
             return None
-        blank = bool(self.prefix or begin.context)
-        return self.model, tuple(self.encoded.shape), self.options, len(begin.context), len(self.start), blank
+        same = alike(self.options, self.prefix, len(self.prefix) + begin.max_new)
+        return self.model, tuple(self.encoded.shape), len(begin.context), len(self.start), same
 
     @classmethod
     def answer_together(cls, calls: Sequence[Generate]) -> list[Beam]:
@@ -313,8 +302,12 @@ class Generate(Batchable):
 
 
 @dataclass(frozen=True)
-class Align(Batchable):
-    """A call: when the tokens of a text were spoken. See `Whisper.align`."""
+class Align:
+    """A call: when the tokens of a text were spoken. See `Whisper.align`.
+
+    It shares no batch: CTranslate2 would take the padding of shorter texts for tokens, and on a processor a batch takes
+    up to twice the time of its texts one by one.
+    """
 
     model: Network
     encoded: Any
@@ -322,18 +315,8 @@ class Align(Batchable):
     tokens: Tokens
     frames: int
 
-    most = MOST_WINDOWS
-
     def answer(self) -> Aligned:
         return self.model.align(self.encoded, self.start, self.tokens, self.frames)
-
-    @property
-    def together(self) -> Hashable:
-        return (self.model, tuple(self.encoded.shape), self.start) if self.tokens else None
-
-    @classmethod
-    def answer_together(cls, calls: Sequence[Align]) -> list[Aligned]:
-        return calls[0].model.align_together(calls)
 
 
 @dataclass(frozen=True)

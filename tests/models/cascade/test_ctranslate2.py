@@ -2,6 +2,7 @@
 
 import copy
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,39 @@ def test_texts_in_a_batch(folders: dict[str, tuple[Path, Path]]) -> None:
     bounds = [most_tokens(call.source) for call in calls]
     longest = [max(len(h.tokens) for h in beam) for beam in found]
     assert any(length == bound < max(bounds) for length, bound in zip(longest, bounds, strict=True))
+    # At its bound, a text that has ended in that same step is found beside those that have not.
+    near = [
+        Translate(translations[0], tokens, prefix, BeamSearch(5, no_repeat_ngram=3))
+        for tokens, prefix in (([72, 33, 40, 2], ()), ([72, 63, 62, 62, 59, 39, 2], (31, 31, 11)))
+    ]
+    assert len({call.together for call in near}) == 1
+    found, alone = Translate.answer_together(near), [call.answer() for call in near]
+    assert [[h.tokens for h in beam] for beam in found] == [[h.tokens for h in beam] for beam in alone]
+    # Without a penalty, a search may go on although enough has ended.
+    assert len({replace(call, options=BeamSearch(5, 0.0)).together for call in near}) == 2
     full = tuple(range(10, 10 + most_tokens(calls[0].source)))
     assert Translate(translations[0], calls[0].source, full, BeamSearch(3)).together is None
     assert opened(folders["m2m"][1]).model != translations[0].model
+
+
+def test_texts_without_and_with_a_prefix_share_no_batch(folders: dict[str, tuple[Path, Path]]) -> None:
+    """CTranslate2 treats <eos> otherwise if there is a prefix in the batch. M2M-100's language is one."""
+    for kind, groups in (("marian", 2), ("m2m", 1)):
+        ours = opened(folders[kind][1])
+        calls = [Translate(ours, ours.source("the dog"), prefix, BeamSearch(3)) for prefix in ((), (10,), (10, 11))]
+        assert len({call.together for call in calls}) == groups
+
+
+def test_all_of_a_long_text_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of texts with more than 1024 tokens, CTranslate2 would drop the end."""
+    original = tiny_huggingface.write_text_model(tmp_path / "t5", "t5")
+    converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=list(FILES))
+    ours = opened(Path(converter.convert(str(tmp_path / "t5-ct2"))))
+    texts = [ours.source("the cat " * 600 + end) for end in ("the dog sat", "by the mat")]
+    assert min(map(len, texts)) > 1100
+    monkeypatch.setattr("simulst.models.cascade.ctranslate2.most_tokens", lambda source: 5)
+    scores = [ours.translate([text], [()], BeamSearch(1))[0][0].score for text in texts]
+    assert scores[0] != scores[1]
 
 
 @pytest.mark.parametrize("commit", [{"type": "local_agreement", "n": 2}, {"type": "shared_prefix", "n": 1}])
