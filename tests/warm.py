@@ -1,13 +1,16 @@
 """A process that has imported what the stages of recipes import, and forks for each of their programs.
 
 Imports of torch, transformers and ESPnet take most of the time of a small stage. A program runs here in a process of
-its own, with its own arguments, folder, environment and streams, and imports simulst itself. What differs from a new
-Python: the libraries are there already, each runs one thread, and all programs have the same seed of hashes.
+its own, with its own arguments, folder, environment and open files. What differs from a new Python: the libraries are
+there already, and so is simulst, if it is this checkout's; each library runs one thread, and all programs have the same
+seed of hashes. Processes that a program spawns by multiprocessing run here, too.
 """
 
 from __future__ import annotations
 
 import atexit
+import builtins
+import fcntl
 import gc
 import importlib
 import json
@@ -25,19 +28,27 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 HERE = Path(__file__).parent
+MOST_FILES = 200  # that a program may have open when it begins; their numbers are below this, too
 ADDRESS = "WARM_PROCESS"  # where it listens, in the environment of all tests
 LIBRARIES = """
-click distributed langcodes multiprocessing.pool pydantic.dataclasses pydantic.json_schema pydantic.type_adapter tqdm
-yaml numba.core.typing.templates numba.np.arraymath scipy.signal scipy.stats
-sacrebleu.significance sacremoses sentencepiece soundfile
+click distributed langcodes multiprocessing.managers multiprocessing.pool
+pydantic.dataclasses pydantic.json_schema pydantic.plugin._loader pydantic.type_adapter tqdm yaml
+av cffi librosa.filters numba.core.typing.templates numba.np.arraymath numba.typed scipy.signal scipy.stats soundfile
+jiwer omnisteval rapidfuzz sacrebleu.significance sacrebleu.tokenizers.tokenizer_13a sacremoses sentencepiece
 matplotlib.backends.backend_agg matplotlib.backends.backend_svg matplotlib.figure
-torch torch.utils.tensorboard ctranslate2
+torch torch.utils.serialization.config torch.utils.tensorboard ctranslate2
 transformers.models.mbart.modeling_mbart transformers.models.speech_encoder_decoder.modeling_speech_encoder_decoder
-transformers.models.wav2vec2.modeling_wav2vec2 transformers.models.whisper.modeling_whisper
+transformers.models.wav2vec2.feature_extraction_wav2vec2 transformers.models.wav2vec2.modeling_wav2vec2
+transformers.models.whisper.feature_extraction_whisper transformers.models.whisper.modeling_whisper
+simulst.commands.main simulst.findings.overview simulst.models.cascade.settings simulst.models.espnet.model
+simulst.models.huggingface.model simulst.models.whisper simulst.prefix.pairs simulst.results.report.write
+simulst.training.average simulst.training.configuration
 espnet2.bin.asr_train espnet2.bin.st_train
 """
 
@@ -118,26 +129,28 @@ def serve(address: str) -> None:
 
 def start(connection: socket.socket) -> int:
     """Fork for the program that is asked for. Returns its process. Raises EOFError: who asked has ended."""
-    size, streams, _, _ = socket.recv_fds(connection, 8, 3)
+    size, files, _, _ = socket.recv_fds(connection, 8, MOST_FILES)
     with connection.makefile("rb") as file:
         message = file.read(int.from_bytes(size, "big"))
     if not message or len(message) < int.from_bytes(size, "big"):
         raise EOFError
     process = os.fork()
     if process == 0:
-        run(json.loads(message), streams)
-    for stream in streams:
-        os.close(stream)
+        run(json.loads(message), files)
+    for file in files:
+        os.close(file)
     return process
 
 
-def run(call: dict[str, Any], streams: list[int]) -> NoReturn:
+def run(call: dict[str, Any], files: list[int]) -> NoReturn:
     """Be the program, and end as Python does."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # a connection of another must end with its process
+    kept = [fcntl.fcntl(file, fcntl.F_DUPFD, MOST_FILES) for file in files]
+    os.closerange(3, MOST_FILES)
+    for number, file in zip(call["files"], kept, strict=True):
+        os.dup2(file, number)
+    os.closerange(MOST_FILES, os.sysconf("SC_OPEN_MAX"))  # a connection of another must end with its process
     os.chdir(call["folder"])
     os.environ.clear()
     os.environ.update(call["environment"])
@@ -146,7 +159,15 @@ def run(call: dict[str, Any], streams: list[int]) -> NoReturn:
     first, *arguments = call["program"]
     status: Any = 0
     try:
-        if first == "-m":
+        forget_another_checkout(call["path"])
+        if first == "-c":
+            code, *arguments = arguments
+            sys.path[:] = ["", *call["path"]]
+            sys.argv[:] = [first, *arguments]
+            sys.modules["__main__"] = main = ModuleType("__main__")
+            main.__dict__["__builtins__"] = builtins
+            exec(compile(code, "<string>", "exec"), main.__dict__)
+        elif first == "-m":
             first, *arguments = arguments
             sys.path[:] = [os.getcwd(), *call["path"]]
             sys.argv[:] = [first, *arguments]
@@ -181,11 +202,18 @@ def load() -> None:
     leave_out_unused(keep=UNUSED)
     for name in LIBRARIES.split():
         importlib.import_module(name)
-    # It may be another checkout's that a program imports.
-    for name in [name for name in sys.modules if name.partition(".")[0] == "simulst"]:
-        del sys.modules[name]
     gc.collect()
     gc.freeze()
+
+
+def forget_another_checkout(path: list[str]) -> None:
+    """Let a program import simulst anew, if it has another one on its path."""
+    import simulst
+
+    found = PathFinder.find_spec("simulst", path)
+    if found is None or found.origin != simulst.__file__:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "simulst"]:
+            del sys.modules[name]
 
 
 if __name__ == "__main__":

@@ -13,12 +13,17 @@ def hand_over(address: str, program: list[str]) -> None:
     import signal
     import socket
 
+    files = [int(name) for name in os.listdir("/proc/self/fd")]
+    files = [number for number in files if _is_inherited(number)]
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address)
     call = {"program": program, "folder": os.getcwd(), "environment": dict(os.environ), "path": sys.path}
-    message = json.dumps(call).encode()
-    socket.send_fds(connection, [len(message).to_bytes(8, "big")], [0, 1, 2])
+    message = json.dumps({**call, "files": files}).encode()
+    socket.send_fds(connection, [len(message).to_bytes(8, "big")], files)
     connection.sendall(message)
+    for number in files:
+        if number > 2:
+            os.close(number)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
     status = int.from_bytes(connection.recv(2), "big", signed=True)
@@ -28,7 +33,15 @@ def hand_over(address: str, program: list[str]) -> None:
     os._exit(status)
 
 
-# Of a program without options of Python's own.
+def _is_inherited(number: int) -> bool:
+    try:
+        return os.get_inheritable(number)
+    except OSError:  # the list of the files had this number
+        return False
+
+
+# Of a program without options of Python's own. What keeps track of a process's shared memory is best left alone.
 _, *rest = sys.orig_argv
-if "WARM" in os.environ and rest and (rest[0] == "-m" or not rest[0].startswith("-")):
-    hand_over(os.environ["WARM"], rest)
+if "WARM" in os.environ and rest and (rest[0] in ("-m", "-c") or not rest[0].startswith("-")):
+    if "resource_tracker" not in rest[1 % len(rest)]:
+        hand_over(os.environ["WARM"], rest)
