@@ -99,21 +99,21 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def processes(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+def processes(tmp_path: Path) -> Iterator[tuple[str, list[tuple[int, subprocess.Popen[bytes]]]]]:
     """The address of a scheduler in a process of its own, and two workers in theirs, without nannies to revive them.
 
-    A parameter is their environment.
+    A worker: its number in the warm process, and what waits for its end.
     """
     import waiting
 
-    environment = request.param() if hasattr(request, "param") else None
     file = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]]
-    commands += [[*dask, "worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]] * 2
+    worker = [*dask, "worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--name"]
+    commands += [[*worker, "one"], [*worker, "two"]]
     started = [
         subprocess.Popen(
-            [*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path, env=environment
+            [*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, cwd=tmp_path, env=warm.environment()
         )
         for command in commands
     ]
@@ -125,11 +125,23 @@ def processes(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[
 
         with Client(address, timeout=waiting.HANGS) as client:
             client.wait_for_workers(2, timeout=waiting.HANGS)
-        yield address, started[1:]
+            numbers = client.run(os.getpid)
+            names = {one["name"]: where for where, one in client.scheduler_info()["workers"].items()}
+        yield (
+            address,
+            [(numbers[names[name]], process) for name, process in zip(("one", "two"), started[1:], strict=True)],
+        )
     finally:
         for process in started:
             process.kill()
             process.wait()
+
+
+@pytest.fixture
+def warm_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test starts in Python runs in the warm process, also what is spawned by multiprocessing."""
+    for name, value in warm.environment().items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Extraction over processes and interruptions, and the data directories that come of it."""
 
 import json
+import os
 import shutil
 import signal
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -141,19 +141,20 @@ def test_an_empty_model_and_utterances_shorter_than_tau(
 def test_a_killed_worker_of_a_scheduler_changes_nothing(
     corpus: Path,
     tmp_path: Path,
-    processes: tuple[str, list[subprocess.Popen[bytes]]],
+    processes: tuple[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     address, workers = processes
     monkeypatch.setattr(module, "SHARD_UTTERANCES", 1)
-    workers[0].send_signal(signal.SIGSTOP)  # it gets a shard, and does nothing
+    (number, _), (_, other) = workers
+    os.kill(number, signal.SIGSTOP)  # it gets a shard, and does nothing
     with ThreadPoolExecutor(1) as pool:
         spread = Cluster(scheduler=address)
         found = pool.submit(extract, task(corpus), corpus / "train", tmp_path / "out", Options(48, 2), spread)
         waiting.until(lambda: list(tmp_path.glob("out/shards/*.jsonl")), tmp_path)
-        workers[0].kill()
+        os.kill(number, signal.SIGKILL)
         found.result()
-    assert workers[1].poll() is None
+    assert other.poll() is None
     extract(task(corpus), corpus / "train", tmp_path / "alone", Options(48, 2))
     assert (tmp_path / "out" / "prefixes.jsonl").read_text() == (tmp_path / "alone" / "prefixes.jsonl").read_text()
 

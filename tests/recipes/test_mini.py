@@ -18,6 +18,7 @@ import stages
 import torch
 import tracked
 import waiting
+import warm
 import yaml
 
 from simulst.data.datadir import read_data_dir
@@ -130,7 +131,7 @@ def test_the_recipes_own_results_are_written_when_asked_for(mini: Path, tmp_path
     (tmp_path / "results/mini/page.yaml").unlink()
     shutil.copytree(mini / "exp", copy / "exp")
     command = [str(copy / "run.sh"), "--only", "results", "--exp", "exp", "--publish", "--tests", "tst-COMMON"]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, env=warm.environment())
     assert (copy / "README.md").read_bytes() == (recipe.EGS / "mini/README.md").read_bytes()
     section = "results/en-de-tst-COMMON.json"
     assert (tmp_path / "results/mini/en-de-tst-COMMON.json").read_bytes() == (copy / "exp" / section).read_bytes()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import tracked
+import warm
 from click.testing import CliRunner
 
 from simulst.commands.main import main
@@ -36,7 +37,7 @@ def script(root: Path, name: str) -> Path:
 
 
 def run(root: Path, name: str, *options: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    environment = {**warm.environment(), "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run([str(script(root, name)), *options], capture_output=True, text=True, env=environment)
 
 

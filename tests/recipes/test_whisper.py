@@ -138,7 +138,8 @@ def test_cascades_that_show_unstable_words(checkout: Path) -> None:
         place,
     ]
     for more, name in (([], "hold-1_500ms"), (["--unstable"], "hold-1_500ms-unstable")):
-        printed = subprocess.run([sys.executable, script, *options, *more], capture_output=True, text=True, check=True)
+        command = [sys.executable, script, *options, *more]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True, env=warm.environment())
         assert printed.stdout == f"{name}\n"
         settings, recogniser = read_settings(place / f"{name}.yaml")
         assert settings.unstable == bool(more) and recogniser.model == str(checkout / "m")
@@ -153,7 +154,7 @@ def test_a_translator_in_python_keeps_its_environment(checkout: Path, monkeypatc
     (checkout / "python.yaml").write_text(SWEEP)
     options = ["--model", checkout / "m", "--decodings", checkout / "python.yaml", "--command", "python translate.py"]
     script = checkout / "egs/voices/local/write_cascades.py"
-    subprocess.run([sys.executable, script, *options, "--out", checkout], check=True)
+    subprocess.run([sys.executable, script, *options, "--out", checkout], check=True, env=warm.environment())
     assert f"command: {python} translate.py" in (checkout / "hold-1_500ms.yaml").read_text()
 
 

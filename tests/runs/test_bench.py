@@ -64,6 +64,7 @@ def test_a_plan_has_a_beginning_that_machines_do_not_share() -> None:
     assert Work(10, 0.5).seconds(100) == 60 and Work(10, 0.5).seconds(100, machines=5) == 20
 
 
+@pytest.mark.usefixtures("warm_programs")
 @pytest.mark.parametrize(("decoding", "said"), [("la2.yaml", "one configuration"), ("sweep.yaml", "5 configurations")])
 def test_command(data: Path, decoding: str, said: str) -> None:
     status, out, error = bench(data, decoding, "--seconds", 5, "--hours", 2, "--machines", 3)

@@ -17,6 +17,8 @@ from simulst.log import read_log
 from simulst.runs import decode, score_run
 from simulst.stream import Emission, Stream
 
+pytestmark = pytest.mark.usefixtures("warm_programs")
+
 
 def test_evaluate(data: Path) -> None:
     status, out, error = simulst(*command(data))

@@ -8,11 +8,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dask
 import pytest
 import waiting
-import warm
 import yaml
 from dask.distributed import Client
 from run_commands import COUNT, command, options, sentence, simulst, timeless, told
@@ -20,6 +20,8 @@ from run_commands import COUNT, command, options, sentence, simulst, timeless, t
 from simulst.log import read_log
 from simulst.machine import cluster
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
+
+pytestmark = pytest.mark.usefixtures("warm_programs")
 
 
 def test_jobs_change_no_log(data: Path) -> None:
@@ -59,9 +61,8 @@ def test_scheduler(data: Path, scheduler: str) -> None:
     assert status == 1 and "the fake has no language 'sw'" in error
 
 
-@pytest.mark.parametrize("processes", [warm.environment], indirect=True, ids=["warm"])
 def test_workers_in_another_folder_find_what_a_policy_reads(
-    data: Path, processes: tuple[str, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
+    data: Path, processes: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = data.parent / "here"
     here.mkdir()
@@ -79,9 +80,7 @@ def lines(file: Path) -> int:
     return file.read_bytes().count(b"\n") if file.is_file() else 0
 
 
-def test_a_killed_worker_of_a_scheduler_changes_no_log(
-    data: Path, processes: tuple[str, list[subprocess.Popen[bytes]]]
-) -> None:
+def test_a_killed_worker_of_a_scheduler_changes_no_log(data: Path, processes: tuple[str, Any]) -> None:
     address, workers = processes
     note, log = data.parent / "note", data.parent / "out" / "instances.log"
     gate = data.parent / "gate"
@@ -90,17 +89,18 @@ def test_a_killed_worker_of_a_scheduler_changes_no_log(
         run = subprocess.Popen([sys.executable, "-m", "simulst", *map(str, args)], stderr=subprocess.DEVNULL)
         # Two are written, and both workers are in the middle of another.
         waiting.until(lambda: lines(log) == 2 and lines(note) == 4, data.parent, run)
-        workers[0].kill()
-        assert workers[0].wait() == -9
+        (number, killed), (_, other) = workers
+        os.kill(number, signal.SIGKILL)
+        assert killed.wait() == -9
         open_gate()
-        assert run.wait() == 0 and workers[1].poll() is None
+        assert run.wait() == 0 and other.poll() is None
     names = Counter(note.read_text().split())
     assert set(names) == {str(i) for i in range(COUNT)} and names.total() == COUNT + 1
     assert simulst(*command(data, "whole"))[0] == 0
     assert timeless(data.parent / "out") == timeless(data.parent / "whole")
 
 
-def test_a_killed_scheduler_is_one_sentence(data: Path, processes: tuple[str, list[subprocess.Popen[bytes]]]) -> None:
+def test_a_killed_scheduler_is_one_sentence(data: Path, processes: tuple[str, Any]) -> None:
     """Dask logs nothing of it; what was decoded is kept."""
     with Client(processes[0]) as client:
         number = client.run_on_scheduler(os.getpid)
@@ -213,7 +213,8 @@ def test_ctrl_c_ends_in_one_sentence(data: Path, more: list[str], request: pytes
         more = [*more, request.getfixturevalue("scheduler")]
     log, gate = data.parent / "out" / "instances.log", data.parent / "gate"
     args = command(data, "out", *options(gate=gate, gate_from=2))
-    whole = [sys.executable, "-m", "simulst", *map(str, args), *more]
+    # With an option of Python's, it is not in the warm process, but in one group with what it starts.
+    whole = [sys.executable, "-u", "-m", "simulst", *map(str, args), *more]
     with waiting.closed(gate):
         run = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, start_new_session=True)
         waiting.until(lambda: lines(log), data.parent, run)

@@ -258,6 +258,7 @@ def test_accumulated_batches_are_one_batch(
         torch.testing.assert_close(several[name], gradient, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.usefixtures("warm_programs")
 def test_two_processes_train_as_one_with_twice_their_batches(corpus: Path, begin: Callable[[str], Path]) -> None:
     """As on two GPUs."""
     for number in range(len(TEXTS)):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import warm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -82,5 +83,5 @@ def test_trainings_of_vgg_rnn_have_it(tmp_path: Path, encoder: str, module: str)
     (tmp_path / "which.py").write_text(WHICH)
     (tmp_path / "train.yaml").write_text(f"encoder: {encoder}\n")
     command = [sys.executable, "-m", "simulst.training.process", "which", "--config", "train.yaml"]
-    output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
-    assert output.split() == [module]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=warm.environment())
+    assert done.stdout.split() == [module]

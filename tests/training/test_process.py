@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import warm
 from waiting import HANGS
 
 from simulst.training.process import save
@@ -63,7 +63,7 @@ def read(file: Path) -> dict[str, object]:
 @pytest.mark.parametrize("moment", [1, 2, 3])
 def test_killed_while_writing(tmp_path: Path, moment: int) -> None:
     save(state(1), tmp_path / "checkpoint.pth")
-    run = subprocess.run([sys.executable, "-c", KILLED, str(moment)], cwd=tmp_path, check=False)
+    run = subprocess.run([sys.executable, "-c", KILLED, str(moment)], cwd=tmp_path, env=warm.environment(), check=False)
     assert run.returncode == -signal.SIGKILL
     last = read(tmp_path / "checkpoint.pth")["reporter"]["epoch"]
     assert last == (1 if moment < 3 else 2)
@@ -84,9 +84,8 @@ def test_a_process_ends_if_nobody_reads_its_output(tmp_path: Path) -> None:
     """What started it was killed, or ssh."""
     (tmp_path / "endless.py").write_text("def main():\n    while True: print(input(), flush=True)")
     command = [sys.executable, "-m", "simulst.training.process", "endless"]
-    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
-    with subprocess.Popen(command, **pipes, env=environment, cwd=tmp_path) as process:
+    with subprocess.Popen(command, **pipes, env=warm.environment(), cwd=tmp_path) as process:
         assert process.stdin is not None and process.stdout is not None
         for line in (b"it works\n", b"and goes on\n"):
             process.stdin.write(line)
@@ -101,8 +100,7 @@ def test_managers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     body = f"import multiprocessing, os, signal\ndef main():\n{body}    os.kill(os.getpid(), signal.SIGTERM)"
     (tmp_path / "caching.py").write_text(body)
     command = [sys.executable, "-m", "simulst.training.process", "caching"]
-    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=tmp_path) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=warm.environment(), cwd=tmp_path) as process:
         output, _ = process.communicate(timeout=HANGS)  # until all who hold the pipe have ended
     assert output and process.returncode == -signal.SIGTERM
 
@@ -117,14 +115,12 @@ def main():
 """
     (tmp_path / "rates.py").write_text(program)
     command = [sys.executable, "-m", "simulst.training.process", "rates"]
-    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
-    output = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
-    assert output.splitlines()[-1] == "(0.5, 0.5)"
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=warm.environment(), cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "(0.5, 0.5)"
 
 
 def test_the_processes_that_a_training_starts_write_so_too(tmp_path: Path) -> None:
     (tmp_path / "spawning.py").write_text(SPAWNING)
     command = [sys.executable, "-m", "simulst.training.process", "spawning"]
-    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
-    output = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
-    assert output.split() == ["__main__", "__mp_main__"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=warm.environment(), cwd=tmp_path)
+    assert done.stdout.split() == ["__main__", "__mp_main__"]

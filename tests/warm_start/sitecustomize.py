@@ -28,7 +28,8 @@ def hand_over(address: str, program: list[str]) -> None:
         signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
     status = int.from_bytes(connection.recv(2), "big", signed=True)
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL)
+        if status != -signal.SIGKILL:
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
 
@@ -40,8 +41,11 @@ def _is_inherited(number: int) -> bool:
         return False
 
 
-# Of a program without options of Python's own. What keeps track of a process's shared memory is best left alone.
+# Of a program without options of Python's own, but for -B, which multiprocessing adds where Python shall keep nothing
+# compiled. What keeps track of the shared memory of processes is best left alone.
 _, *rest = sys.orig_argv
-if "WARM" in os.environ and rest and (rest[0] in ("-m", "-c") or not rest[0].startswith("-")):
-    if "resource_tracker" not in rest[1 % len(rest)]:
-        hand_over(os.environ["WARM"], rest)
+if rest[:1] == ["-B"]:
+    del rest[0]
+own_options = not rest or (rest[0].startswith("-") and rest[0] not in ("-m", "-c"))
+if "WARM" in os.environ and not own_options and "resource_tracker" not in rest[-1]:
+    hand_over(os.environ["WARM"], rest)

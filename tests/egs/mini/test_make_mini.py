@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 import waiting
+import warm
 import yaml
 
 import speech
@@ -87,6 +88,7 @@ def test_pairs_share_the_speech(corpus: Path) -> None:
     assert all(path.samefile(japanese[name]) for name, path in german.items())
 
 
+@pytest.mark.usefixtures("warm_programs")
 def test_the_same_seed_gives_the_same_bytes_in_any_number_of_processes(corpus: Path, tmp_path: Path) -> None:
     make_mini(tmp_path / "again", SIZES, ["en-de", "en-ja"], jobs=2)
     assert digest(tmp_path / "again") == digest(corpus)
@@ -181,21 +183,23 @@ def test_the_script(tmp_path: Path) -> None:
     script = Path(__file__).parents[3] / "egs/mini/local/make_mini.py"
     sizes = ["--train", "2", "--dev", "1", "--tst-common", "1", "--tst-he", "1"]
     command = [sys.executable, str(script), "--out", str(tmp_path), *sizes]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=warm.environment())
     assert done.returncode == 0 and "tst-COMMON" in done.stdout
-    failed = subprocess.run([*command, "--pairs", "en-xx"], capture_output=True, text=True, check=False)
+    command += ["--pairs", "en-xx"]
+    failed = subprocess.run(command, capture_output=True, text=True, check=False, env=warm.environment())
     assert failed.returncode == 1 and failed.stderr.startswith("error: --pairs: 'en-xx'")
 
 
 def test_ctrl_c_ends_in_one_sentence(tmp_path: Path) -> None:
     """A terminal sends the signal to all processes of the command; so does this test."""
     program = Path(__file__).parents[3] / "egs/mini/local/make_mini.py"
-    args = [sys.executable, program, "--out", tmp_path / "mini", "--pairs", "en-de", "--jobs", "2", "--train", "500"]
+    args = [program, "--out", tmp_path / "mini", "--pairs", "en-de", "--jobs", "2", "--train", "500"]
     run = subprocess.Popen(
-        list(map(str, args)),
+        [sys.executable, "-u", *map(str, args)],  # -u: not in the warm process, so in one group with what it spawns
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env=warm.environment(),
     )
     waiting.until(lambda: list(tmp_path.rglob("*.wav")), tmp_path, run)
     os.killpg(run.pid, signal.SIGINT)

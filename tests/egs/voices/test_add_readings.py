@@ -59,6 +59,7 @@ def test_each_line_is_there_and_is_read(data: Path, tmp_path: Path, capsys: pyte
     assert all(name.startswith(speaker) for name, speaker in speakers.items())
 
 
+@pytest.mark.usefixtures("warm_programs")
 def test_jobs_do_not_matter_and_seeds_do(data: Path, tmp_path: Path) -> None:
     for name, seed, jobs in (("one", "x", 1), ("two", "x", 2), ("other", "y", 1)):
         add_readings(data, tmp_path / name, "en", 1, seed, jobs)
