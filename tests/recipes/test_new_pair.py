@@ -33,6 +33,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tracked.copy(copy, leave_out="simulst")
     (copy / "simulst").symlink_to(ROOT / "simulst")  # with what Python and Numba have compiled
     (copy / ".venv").symlink_to(ROOT / ".venv")
+    shrink(copy / "conf/train/mini_st.yaml")
     (copy / "tools/install.sh").write_text("#!/bin/sh\n")  # the environment is there, and not the copy's to change
     run = subprocess.run(
         ["bash", "-euxo", "pipefail", "-c", COMMANDS],
@@ -45,6 +46,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run.returncode == 0, run.stdout[-5000:]
     (copy / "output").write_text(run.stdout)
     return copy
+
+
+def shrink(file: Path) -> None:
+    """Make the model of this configuration a smaller one."""
+    config = yaml.safe_load(file.read_text())
+    config["encoder_conf"] |= {"output_size": 32, "linear_units": 64, "num_blocks": 1}
+    config["decoder_conf"] |= {"linear_units": 64, "num_blocks": 1}
+    file.write_text(yaml.safe_dump(config, sort_keys=False))
 
 
 def write_corpus(work: Path, out: Path) -> None:
