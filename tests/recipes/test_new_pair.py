@@ -49,8 +49,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shrink(file: Path) -> None:
-    """Make the model of this configuration a smaller one."""
-    config = yaml.safe_load(file.read_text())
+    """Make the model of this configuration a smaller one, and leave out pictures of the training."""
+    config = {**yaml.safe_load(file.read_text()), "use_matplotlib": False}
     config["encoder_conf"] |= {"output_size": 32, "linear_units": 64, "num_blocks": 1}
     config["decoder_conf"] |= {"linear_units": 64, "num_blocks": 1}
     file.write_text(yaml.safe_dump(config, sort_keys=False))
