@@ -69,7 +69,7 @@ FAMILIES: dict[str, tuple[Callable[[Path], Model], str, str, SearchOptions | Non
     "blockwise": (espnet("contextual_block_transformer"), "en", "de", GREEDY),
     "full context": (espnet("transformer"), "en", "de", GREEDY),
     "whisper": (whisper, "es", "en", BeamSearch(2)),
-    "huggingface": (huggingface, "es", "en", GREEDY),
+    "huggingface": (huggingface, "es", "en", replace(GREEDY, max_length_ratio=0.05)),  # of 50 frames a second
     "cascade": (cascade, "en", "es", None),
 }
 

@@ -75,7 +75,7 @@ def test_greedy_search_is_the_librarys(kind: str, seed: int, folders: dict[str, 
     assert found[: len(theirs)] == theirs
 
 
-SEARCH = {"beam": 2, "ctc_weight": 0.0, "max_length_ratio": 0.4}
+SEARCH = {"beam": 2, "ctc_weight": 0.0, "max_length_ratio": 0.2}
 POLICIES: list[dict[str, Any]] = [
     {"commit": {"type": "hold", "n": 3}},
     {"commit": {"type": "local_agreement", "n": 2}},
