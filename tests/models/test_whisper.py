@@ -607,7 +607,7 @@ def test_a_long_stream_alone_is_charged_what_it_took(
 def test_the_window_slides(read: Read, commit: Commit, model: str, request: pytest.FixtureRequest) -> None:
     whisper = request.getfixturevalue(model)
     session = whisper.session("es", "en")
-    stream = Stream(session, Decoding(read, commit, search=GREEDY))
+    stream = Stream(session, Decoding(read, commit, search=BeamSearch(1, max_tokens_per_second=3)))
     audio, limits, committed = sounds(65), [session.limit()], ()
     assert session.limit() == 30 * RATE
     for begin in range(0, audio.size, 80000):
