@@ -4,8 +4,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 tools/install.sh --scoring
+# In a fresh checkout, Numba compiles for some seconds: once, beside the checks, and not in each worker of the tests.
+.venv/bin/python -c "import simulst.models.espnet.model" &
 .venv/bin/python -m ruff check .
 .venv/bin/python -m mypy
+wait $!
 # More workers than processors, as tests of the recipes wait for processes to start. A file's tests share its fixtures, so
 # they go to one worker; tests/conftest.py puts the slow files first.
 workers=$(($(nproc) < 8 ? $(nproc) + 1 : 8))
