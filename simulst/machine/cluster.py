@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 20
 ANSWER_SECONDS = 5
-RENEW_SECONDS = 30
+RENEW_SECONDS = 30  # after which what Slurm has ended is looked for
+REPLACE_SECONDS = 2  # after which processes of this machine that Dask has lost are looked for
 # Dask makes its workers return every freed 64 KiB to the system. Encoders then spend half their time on page faults.
 # Both thresholds must be set; otherwise large blocks are still returned at once.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": 1 << 30, "MALLOC_MMAP_THRESHOLD_": 1 << 30}
@@ -113,7 +114,25 @@ def _own_workers(jobs: int) -> Iterator[Any]:
         with dask.config.set(ALLOWED_FAILURES | settings), interrupts_blocked():
             own = LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
             stack.enter_context(closing(own))
+        ended = threading.Event()
+        threading.Thread(target=_replace, args=(own, jobs, ended), daemon=True).start()
+        stack.callback(ended.set)
         yield stack.enter_context(closing(Client(own, timeout=CONNECT_SECONDS)))
+
+
+def _replace(own: Any, jobs: int, ended: threading.Event) -> None:
+    """Start processes again that Dask has given up: those that died while they began, or took long to begin again.
+
+    Without this, nobody would do what is left.
+    """
+    from distributed import Status
+
+    while not ended.wait(REPLACE_SECONDS):
+        for name, worker in list(own.workers.items()):
+            if worker.status in (Status.closed, Status.failed):
+                own.workers.pop(name, None)
+        if len(own.workers) < jobs:
+            own.scale(jobs)
 
 
 @contextmanager

@@ -190,9 +190,12 @@ def test_an_interrupted_run_waits_until_espnet_has_ended(tmp_path: Path, config:
     """Else the next run could begin while it still writes."""
     out, gate = tmp_path / "st", tmp_path / "gate"
     begun, told, ended = (tmp_path / name for name in ("begun", "told", "ended"))
-    body = f"import pathlib, signal, sys, waiting\ndef end(*_):\n    pathlib.Path({str(told)!r}).touch()\n"
-    body += f"    waiting.pass_through({str(gate)!r})\n    pathlib.Path({str(ended)!r}).touch()\n    sys.exit(1)\n"
-    body += f"signal.signal(signal.SIGTERM, end)\npathlib.Path({str(begun)!r}).touch()\nwhile True: signal.pause()"
+    # A handler would not do: a signal that comes just before signal.pause() does not end it.
+    body = "import pathlib, signal, sys, waiting\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+    body += (
+        f"pathlib.Path({str(begun)!r}).touch()\nsignal.sigwait([signal.SIGTERM])\npathlib.Path({str(told)!r}).touch()\n"
+    )
+    body += f"waiting.pass_through({str(gate)!r})\npathlib.Path({str(ended)!r}).touch()\nsys.exit(1)"
     command = program(out, body)
     call = f"run_espnet({command!r}, Path({str(out)!r}), Path({str(config)!r}))"
     with (

@@ -1,11 +1,15 @@
 """Products with weights in panels equal plain matrix products."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simulst.models.espnet.network import products
 from simulst.models.espnet.network.products import BLOCK, LARGEST, PANEL, UNIT_ROWS, UNIT_TILES, Product
+from simulst.models.espnet.network.tiles import forget_older
 
 MANY = UNIT_ROWS * UNIT_TILES + 2  # rows, more than a processor sums at once
 sizes = st.tuples(st.integers(0, MANY), st.integers(1, 2 * PANEL + 1), st.integers(1, 40) | st.integers(1, 3 * BLOCK))
@@ -80,3 +84,18 @@ def test_the_largest_numbers_do_not_overflow() -> None:
         Product(np.ones((1, inputs), np.float32), np.zeros(1, np.float32), True)(np.ones((1, inputs), np.float32), y)
         assert abs(y[0, 0] / inputs - 1) < 1e-5
     assert products.LARGEST == 127
+
+
+def test_what_was_compiled_before_tiles_changed_is_compiled_again(tmp_path: Path) -> None:
+    source, compiled = tmp_path / "tiles.py", tmp_path / "__pycache__"
+    compiled.mkdir()
+    for file, changed in (
+        (source, 20),
+        (compiled / "old.nbi", 10),
+        (compiled / "new.nbi", 30),
+        (compiled / "old.pyc", 10),
+    ):
+        file.touch()
+        os.utime(file, (changed, changed))
+    forget_older(source)
+    assert sorted(file.name for file in compiled.iterdir()) == ["new.nbi", "old.pyc"]

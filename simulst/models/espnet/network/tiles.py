@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
@@ -46,6 +48,21 @@ def _has_matrix_unit() -> bool:
 
 
 MATRIX_UNIT = _has_matrix_unit()
+
+
+def forget_older(source: Path) -> None:
+    """Delete what numba has compiled beside a file before the file changed.
+
+    Compiled functions hold the tiles, but numba looks only at the time of each function's own file.
+    """
+    changed = source.stat().st_mtime
+    for index in (source.parent / "__pycache__").glob("*.nbi"):
+        with suppress(OSError):  # another process has deleted it, or it lies where nobody may write
+            if index.stat().st_mtime < changed:
+                index.unlink()
+
+
+forget_older(Path(__file__))
 
 
 def _call(b: Any, name: str, result: Any, *arguments: Any) -> Any:
