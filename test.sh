@@ -11,5 +11,5 @@ tools/install.sh --scoring
 wait $!
 # More workers than processors, as tests of the recipes wait for processes to start. A file's tests share its fixtures, so
 # they go to one worker; tests/conftest.py puts the slow files first.
-workers=$(($(nproc) < 8 ? $(nproc) + 1 : 8))
+workers=$(($(nproc) < 8 ? $(nproc) + 2 : 8))
 exec .venv/bin/python -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder "$@"

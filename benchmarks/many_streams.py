@@ -106,6 +106,7 @@ def lags(
 @click.option("--cpu", is_flag=True, help="Measure processor time; give --threads 1.")
 @click.option("--model", "folder", default=ROOT / "egs/mini/exp/en-de/st", type=click.Path(path_type=Path))
 @click.option("--checkpoint", help="Of an ESPnet model; mini's own is chosen.pth.")
+@click.option("--precision", help="Of an ESPnet model, such as int8.")
 @click.option("--data", default=ROOT / "egs/mini/data/en-de/tst-COMMON", type=click.Path(path_type=Path))
 @click.option("--languages", nargs=2, default=("en", "de"), help="Spoken and written.")
 @click.option(
@@ -120,6 +121,7 @@ def main(
     cpu: bool,
     folder: Path,
     checkpoint: str | None,
+    precision: str | None,
     data: Path,
     languages: tuple[str, str],
     decoding: Path | None,
@@ -128,16 +130,16 @@ def main(
     source, target = languages
     clock = time.process_time if cpu else time.perf_counter
     print(processor())
-    options = {"checkpoint": checkpoint} if checkpoint else {}
+    options = {"checkpoint": "model.pth" if paper else checkpoint, "precision": precision}
     with tempfile.TemporaryDirectory() as temporary, engine_vs_espnet.quiet():
         if paper:
-            folder, options = engine_vs_espnet.write_paper_model(Path(temporary)), {"checkpoint": "model.pth"}
+            folder = engine_vs_espnet.write_paper_model(Path(temporary))
             noise = np.random.default_rng(0).standard_normal((streams, round(seconds * SAMPLE_RATE)))
             audios = list((0.1 * noise).astype(np.float32))
         else:
             spoken = [load_audio(one.wav, one.start, one.end) for one in read_data_dir(data, target)]
             audios = [spoken[number % len(spoken)] for number in range(streams)]
-        model = load_model(folder, threads, **options)
+        model = load_model(folder, threads, **{name: value for name, value in options.items() if value})
     torch.set_num_threads(threads)
     way = load_decoding(decoding) if decoding else parse_decoding(WAY, "the benchmark")
 
@@ -150,10 +152,12 @@ def main(
     audio = sum(one.size for one in audios) / SAMPLE_RATE
     one_after_the_other(open_one, audios[:1])
     together(open_one, audios[:2])
+    halves = [one[: one.size // 2] for one in audios]
+    kept = together(open_one, halves, finished=False)  # takes the memory that is free, but not with the system
     used = bytes_in_use()
-    kept = together(open_one, [one[: one.size // 2] for one in audios], finished=False)
-    held = (bytes_in_use() - used) / len(kept) / 2**20
-    del kept
+    more = together(open_one, halves, finished=False)
+    held = (bytes_in_use() - used) / len(more) / 2**20
+    del kept, more
     alone, joined, same = [], [], True
     for _ in range(rounds):
         before = clock()
