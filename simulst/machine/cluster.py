@@ -113,11 +113,19 @@ def _own_workers(jobs: int) -> Iterator[Any]:
     with ExitStack() as stack:
         with dask.config.set(ALLOWED_FAILURES | settings), interrupts_blocked():
             own = LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
-            stack.enter_context(closing(own))
+            stack.callback(_close, own)
         ended = threading.Event()
         threading.Thread(target=_replace, args=(own, jobs, ended), daemon=True).start()
         stack.callback(ended.set)
         yield stack.enter_context(closing(Client(own, timeout=CONNECT_SECONDS)))
+
+
+def _close(own: Any) -> None:
+    """Close a cluster, also if a process of it is just beginning: tornado would log that it can't begin any more."""
+    log = logging.getLogger("tornado.application")
+    before, log.disabled = log.disabled, True
+    own.close()
+    log.disabled = before
 
 
 def _replace(own: Any, jobs: int, ended: threading.Event) -> None:
