@@ -115,7 +115,7 @@ def _own_workers(jobs: int) -> Iterator[Any]:
             own = LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
             stack.callback(_close, own)
         ended = threading.Event()
-        threading.Thread(target=_replace, args=(own, jobs, ended), daemon=True).start()
+        threading.Thread(target=_renew, args=(own, jobs, ended, REPLACE_SECONDS, _closed), daemon=True).start()
         stack.callback(ended.set)
         yield stack.enter_context(closing(Client(own, timeout=CONNECT_SECONDS)))
 
@@ -124,23 +124,17 @@ def _close(own: Any) -> None:
     """Close a cluster, also if a process of it is just beginning: tornado would log that it can't begin any more."""
     log = logging.getLogger("tornado.application")
     before, log.disabled = log.disabled, True
-    own.close()
-    log.disabled = before
+    try:
+        own.close()
+    finally:
+        log.disabled = before
 
 
-def _replace(own: Any, jobs: int, ended: threading.Event) -> None:
-    """Start processes again that Dask has given up: those that died while they began, or took long to begin again.
-
-    Without this, nobody would do what is left.
-    """
+def _closed(own: Any) -> list[str]:
+    """The processes that died while they began, by Dask's names. Dask itself removes those that take long to begin."""
     from distributed import Status
 
-    while not ended.wait(REPLACE_SECONDS):
-        for name, worker in list(own.workers.items()):
-            if worker.status in (Status.closed, Status.failed):
-                own.workers.pop(name, None)
-        if len(own.workers) < jobs:
-            own.scale(jobs)
+    return [name for name, one in list(own.workers.items()) if one.status in (Status.closed, Status.failed)]
 
 
 @contextmanager
@@ -262,7 +256,8 @@ def _slurm_workers(jobs: int) -> Iterator[Any]:
         _submit(own, jobs)
         with closing(Client(own, timeout=CONNECT_SECONDS)) as client:
             _wait_for_worker(own, client)
-            threading.Thread(target=_renew, args=(own, jobs, ended), daemon=True).start()
+            lost = "%d of Slurm's jobs ended; submitted again."
+            threading.Thread(target=_renew, args=(own, jobs, ended, RENEW_SECONDS, _ended, lost), daemon=True).start()
             yield client
     finally:
         ended.set()
@@ -330,15 +325,26 @@ def _wait_for_worker(own: Any, client: Any) -> None:
                 ) from None
 
 
-def _renew(own: Any, jobs: int, ended: threading.Event) -> None:
-    """Submit Slurm jobs again that end before the work is done, for example because of their time limit."""
+def _renew(
+    own: Any,
+    jobs: int,
+    ended: threading.Event,
+    seconds: float,
+    gone: Callable[[Any], list[str]],
+    warning: str = "",
+) -> None:
+    """Start again what ends before the work is done, such as a Slurm job at its time limit: else nobody does the rest.
+
+    gone: the workers that have ended, by Dask's names. Dask itself also removes one that disappeared.
+    warning: of how many were lost; empty: none.
+    """
     count = len(own.workers)
-    while not ended.wait(RENEW_SECONDS):
-        for name in _ended(own):
+    while not ended.wait(seconds):
+        for name in gone(own):
             own.workers.pop(name, None)
-        # Dask itself also removes a job whose worker disappeared.
         if lost := count - len(own.workers):
-            logger.warning("%d of Slurm's jobs ended; submitted again.", lost)
+            if warning:
+                logger.warning(warning, lost)
             own.scale(jobs)
 
 

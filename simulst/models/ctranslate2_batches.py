@@ -11,8 +11,8 @@ from simulst.search import BeamSearch
 def alike(options: BeamSearch, prefix: Tokens, bound: int) -> Hashable:
     """Searches for which this is equal may share a batch.
 
-    If one text of a batch has a prefix, CTranslate2 lets only the best continuation of each text end at once, also
-    where a text without a prefix, alone, could end at once as the second best.
+    If one text of a batch has a prefix, CTranslate2 lets only the best continuation of each text end in the first step.
+    Alone, a text without a prefix may also end there by its second best.
 
     Without a length penalty, a search goes on after `beam` hypotheses have ended, until the best has. So its bound may
     decide although what is found is shorter.
@@ -25,7 +25,7 @@ def alike(options: BeamSearch, prefix: Tokens, bound: int) -> Hashable:
 def reaches(bound: int, most: int, lengths: Iterable[int]) -> bool:
     """Whether a text must be searched again by itself: CTranslate2 has one bound, `most`, for all texts of a batch.
 
-    At the bound, all hypotheses end. So those that lack a token of it may have ended in that same step.
+    At the bound, all hypotheses end in one step. One that is a token shorter may have ended in that step, too.
 
     bound: that of this text. lengths: of its hypotheses. Both count the prefix.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Sequence
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -25,11 +25,7 @@ class Batchable(ABC):
     """A call that can be answered together with others of its class.
 
     The answers must be those of `answer`, up to rounding. A call of another kind is always answered by itself.
-
-    most: the most calls of a batch; None: as many as the driver takes.
     """
-
-    most: ClassVar[int | None] = None
 
     @property
     @abstractmethod
@@ -40,6 +36,11 @@ class Batchable(ABC):
     def size(self) -> float:
         """How much of a batch this call is, such as its rows. Each stream is charged so much of the batch's time."""
         return 1.0
+
+    @property
+    def most(self) -> int | None:
+        """The most calls of a batch with this one; None: as many as the driver takes."""
+        return None
 
     @abstractmethod
     def answer(self) -> Any:

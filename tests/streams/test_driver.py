@@ -158,6 +158,15 @@ def test_nobody_waits_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 3.5 < before <= 3.5 + 1.5  # one batch of three takes 1.5 s
 
 
+@pytest.mark.parametrize(("most", "sizes"), [(2, [2, 2, 1]), (9, [3, 2]), (None, [3, 2])])
+def test_calls_say_how_many_share_a_batch(monkeypatch: pytest.MonkeyPatch, most: int | None, sizes: list[int]) -> None:
+    monkeypatch.setattr(Double, "most", most)
+    driver, world = Driver(math.inf, most_calls=3), World()
+    found = [driver.run(doubled(number, [0], world)) for number in range(5)]
+    driver.finish()
+    assert [one.result() for one in found] == [0, 2, 4, 6, 8] and [len(batch) for batch in world.batches] == sizes
+
+
 def test_who_goes_alone_goes_first() -> None:
     """Else those that are done with it would run ahead of the others, in small batches."""
     world, driver = World(), Driver(math.inf)

@@ -102,14 +102,14 @@ class EncodeAll(Batchable):
     def together(self) -> Hashable:
         return self.model, self.reduced.shape
 
+    @property
+    def most(self) -> int:
+        return max(1, MOST_ROWS // max(1, len(self.reduced)))
+
     @classmethod
     def answer_together(cls, calls: Sequence[EncodeAll]) -> list[Tensor]:
-        few = max(1, MOST_ROWS // max(1, len(calls[0].reduced)))
-        encoded = []
-        for start in range(0, len(calls), few):
-            some = torch.stack([call.reduced for call in calls[start : start + few]])
-            encoded += [one.clone() for one in calls[0].model.full_context(some)]  # no stream holds others' memory
-        return encoded
+        encoded = calls[0].model.full_context(torch.stack([call.reduced for call in calls]))
+        return [one.clone() for one in encoded]  # no stream holds others' memory
 
 
 class FullContextEncoding(Encoding):

@@ -64,12 +64,13 @@ class Encode(Batchable):
     def size(self) -> float:
         return self.architecture.padded(self.samples.size)
 
+    @property
+    def most(self) -> int:
+        return max(1, round(MOST_SECONDS * SAMPLE_RATE / max(1, self.size)))
+
     @classmethod
     def answer_together(cls, calls: Sequence[Encode]) -> list[Encoded]:
-        few, encoded = max(1, round(MOST_SECONDS * SAMPLE_RATE / max(1, calls[0].size))), list[Encoded]()
-        for start in range(0, len(calls), few):
-            encoded += calls[0].architecture.encode_together([call.samples for call in calls[start : start + few]])
-        return encoded
+        return calls[0].architecture.encode_together([call.samples for call in calls])
 
 
 class HuggingFaceSession(WindowedSession):

@@ -224,6 +224,7 @@ class Network:
         return 2 * max(1, math.ceil(seconds * SAMPLE_RATE / FRAME / 2))  # the encoder halves it
 
     def special(self, token: str) -> int:
+        """The number of a special token. Raises SimulstError: there is no such token."""
         number = self._tokenizer.token_to_id(token)
         if number is None:
             raise SimulstError(f"the model's tokenizer.json has no token {token}; it is not a multilingual Whisper.")

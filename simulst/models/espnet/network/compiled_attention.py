@@ -1,7 +1,7 @@
 """Attention of a decoder's few rows, compiled for this processor.
 
-Between its products, a decoder step computes little, but in many pieces. By torch's functions, each piece costs more
-than its arithmetic, and still more after a product: its weights have driven everything else out of the near caches.
+Between its products, a decoder step computes little, but in many pieces. Each call of torch costs more than the
+arithmetic of a piece. It costs still more after a product, whose weights drive everything else out of the near caches.
 Here one call computes a layer's attention for all rows of all searches. Encoder frames lie in the order in which
 products read weights (see products.py), since keys and values are weights of the queries.
 
