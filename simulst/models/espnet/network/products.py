@@ -41,6 +41,7 @@ from simulst.models.espnet.network.tiles import (
 
 BLOCK = 128  # inputs that all rows take before the next ones
 LARGEST = 127  # of 8-bit weights
+NOTHING = np.empty((0, PANEL), np.float32)
 MOST_THREADS: int = vars(config)["NUMBA_NUM_THREADS"]
 WORTH_THREADS = 2**18  # bytes of weights from which on threads share a product
 
@@ -51,8 +52,8 @@ def _compiled(signature: str, needed: bool = True, parallel: bool = False) -> Ca
 
 @_compiled("i1[::1](i8)")
 def _aligned(size: int) -> np.ndarray:
-    """Zeros that begin with a line of the caches; others take up to twice as long to load."""
-    memory = np.zeros(size + 64, np.int8)
+    """Memory that begins with a line of the caches; other takes up to twice as long to load."""
+    memory = np.empty(size + 64, np.int8)
     return memory[-memory.ctypes.data % 64 :][:size]
 
 
@@ -70,6 +71,7 @@ def _in_panels(weight: np.ndarray) -> np.ndarray:
     outputs, size = weight.shape
     shape = -(-outputs // PANEL), size, PANEL
     panels = _aligned(4 * shape[0] * size * PANEL).view(np.float32).reshape(shape)
+    panels[-1:] = 0
     for n in range(outputs):
         for k in range(size):
             panels[n // PANEL, k, n % PANEL] = weight[n, k]
@@ -117,25 +119,31 @@ def _halves(x: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     return halves, scales
 
 
-@_compiled("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], b1, b1, i8, i8)")
-def _floats(
-    x: np.ndarray, panels: np.ndarray, bias: np.ndarray, y: np.ndarray, relu: bool, adds: bool, first: int, last: int
+@_compiled("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], f4[:,::1], b1, b1, i8, i8)")
+def _of_floats(
+    x: np.ndarray,
+    panels: np.ndarray,
+    bias: np.ndarray,
+    y: np.ndarray,
+    spare: np.ndarray,
+    relu: bool,
+    adds: bool,
+    first: int,
+    last: int,
 ) -> None:
-    """The outputs of panels `first` to `last`, summed up where they belong; see `Product.__call__`."""
+    """The outputs of panels `first` to `last`, summed up where they belong; see `Product.__call__`.
+
+    spare: what belongs to the last panel if `y` does not have all of its outputs, (m, PANEL).
+    """
     many, size = x.shape
     tiles = -(-many // ROWS)
-    spare = np.zeros((many if y.shape[1] % PANEL else 0, PANEL), np.float32)
     for p in range(first, last):
-        start, width = p * PANEL, min(PANEL, y.shape[1] - p * PANEL)
-        sums, column = (y, start) if width == PANEL else (spare, 0)
+        start = p * PANEL
+        sums, column = (y, start) if start + PANEL <= y.shape[1] else (spare, 0)
         for row in range(many):
-            out, old = sums[row, column : column + width], y[row, start : start + width]
-            if adds:
-                for j in range(width):
-                    out[j] = old[j] + bias[start + j]
-            else:
-                for j in range(width):
-                    out[j] = bias[start + j]
+            out = sums[row, column : column + PANEL]
+            for j in range(PANEL):
+                out[j] = (out[j] if adds else np.float32(0)) + bias[start + j]
         for k in range(0, size, BLOCK):
             steps = min(BLOCK, size - k)
             weights = panels[p, k].ctypes.data
@@ -149,14 +157,16 @@ def _floats(
                 rows = min(ROWS, many - row)
                 add_floats(place, 4 * size, weights, total, 4 * sums.shape[1], later, share, steps, rows)
                 later += share * steps
-        if relu or width < PANEL:
+        if relu:
             for row in range(many):
-                found, out = sums[row, column : column + width], y[row, start : start + width]
-                for j in range(width):
-                    out[j] = np.float32(0) if relu and found[j] < 0 else found[j]
+                out = sums[row, column : column + PANEL]
+                for j in range(PANEL):
+                    out[j] = np.float32(0) if out[j] < 0 else out[j]
 
 
-@_compiled("void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8, i8)", not MATRIX_UNIT)
+@_compiled(
+    "void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], f4[:,::1], b1, b1, i8, i8)", not MATRIX_UNIT
+)
 def _of_pairs(
     x: np.ndarray,
     x_scales: np.ndarray,
@@ -164,6 +174,7 @@ def _of_pairs(
     scales: np.ndarray,
     bias: np.ndarray,
     y: np.ndarray,
+    spare: np.ndarray,
     relu: bool,
     adds: bool,
     first: int,
@@ -171,9 +182,10 @@ def _of_pairs(
 ) -> None:
     many, size = x.shape
     tiles, steps = -(-many // ROWS), size // 2
-    sums, spare = np.empty((ROWS, PANEL), np.int32), np.empty((ROWS, PANEL), np.float32)
+    sums = np.empty((ROWS, PANEL), np.int32)
     for p in range(first, last):
-        start, width = p * PANEL, min(PANEL, y.shape[1] - p * PANEL)
+        start = p * PANEL
+        out, column = (y, start) if start + PANEL <= y.shape[1] else (spare, 0)
         weights = panels[p].ctypes.data
         if tiles == 1:
             later, share = weights + AHEAD, 2 * PANEL
@@ -184,26 +196,22 @@ def _of_pairs(
             sums[:] = 0
             add_pairs(x[row].ctypes.data, 2 * size, weights, sums.ctypes.data, 4 * PANEL, later, share, steps, rows)
             later += share * steps
-            out, stride = y[row, start:].ctypes.data, 4 * y.shape[1]
-            if width < PANEL:
-                _copy(y[row : row + rows, start:], spare)
-                out, stride = spare.ctypes.data, 4 * PANEL
             finish_pairs(
                 sums.ctypes.data,
                 x_scales[row:].ctypes.data,
                 scales[start:].ctypes.data,
                 bias[start:].ctypes.data,
-                out,
-                stride,
+                out[row, column:].ctypes.data,
+                4 * out.shape[1],
                 np.int64(adds),
                 np.int64(relu),
                 rows,
             )
-            if width < PANEL:
-                _copy(spare, y[row : row + rows, start:])
 
 
-@_compiled("void(i1[:,:,:,:,::1], f4[::1], i1[:,:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8, i8)", MATRIX_UNIT)
+@_compiled(
+    "void(i1[:,:,:,:,::1], f4[::1], i1[:,:,:,::1], f4[::1], f4[::1], f4[:,::1], f4[:,::1], b1, b1, i8, i8)", MATRIX_UNIT
+)
 def _of_halves(
     x: np.ndarray,
     x_scales: np.ndarray,
@@ -211,6 +219,7 @@ def _of_halves(
     scales: np.ndarray,
     bias: np.ndarray,
     y: np.ndarray,
+    spare: np.ndarray,
     relu: bool,
     adds: bool,
     first: int,
@@ -225,10 +234,10 @@ def _of_halves(
         sizes[16 + 2 * register] = 64  # bytes of a row
         sizes[48 + register] = high if register + 1 < UNIT_REGISTERS else UNIT_INPUTS // 4  # rows; the last has weights
     sums = _aligned(4 * UNIT_TILES * 2 * UNIT_ROWS * PANEL).view(np.int32).reshape((UNIT_TILES, 2, UNIT_ROWS, PANEL))
-    spare = np.empty((UNIT_ROWS, PANEL), np.float32)
     configure_unit(sizes.ctypes.data)
     for p in range(first, last):
-        start, width = p * PANEL, min(PANEL, y.shape[1] - p * PANEL)
+        start = p * PANEL
+        out, column = (y, start) if start + PANEL <= y.shape[1] else (spare, 0)
         for tile in range(0, tiles, UNIT_TILES):
             count = min(UNIT_TILES, tiles - tile)
             inputs, stride = x[0, tile].ctypes.data, 2 * UNIT_ROWS * UNIT_INPUTS * tiles
@@ -237,38 +246,40 @@ def _of_halves(
                 sum_halves(inputs, stride, panels[p, c].ctypes.data, total, steps, count)
             for t in range(count):
                 row = (tile + t) * high
-                rows = min(high, many - row)
-                out, stride = y[row, start:].ctypes.data, 4 * y.shape[1]
-                if width < PANEL:
-                    _copy(y[row : row + rows, start:], spare)
-                    out, stride = spare.ctypes.data, 4 * PANEL
                 finish_halves(
                     sums[t].ctypes.data,
                     x_scales[row:].ctypes.data,
                     scales[start:].ctypes.data,
                     bias[start:].ctypes.data,
-                    out,
-                    stride,
+                    out[row, column:].ctypes.data,
+                    4 * out.shape[1],
                     np.int64(adds),
                     np.int64(relu),
-                    rows,
+                    min(high, many - row),
                 )
-                if width < PANEL:
-                    _copy(spare, y[row : row + rows, start:])
     release_unit()
 
 
-@_compiled("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], b1, b1, i8)", parallel=True)
+@_compiled("void(f4[:,::1], f4[:,:,::1], f4[::1], f4[:,::1], f4[:,::1], b1, b1, i8)", parallel=True)
 def _shared_floats(
-    x: np.ndarray, panels: np.ndarray, bias: np.ndarray, y: np.ndarray, relu: bool, adds: bool, threads: int
+    x: np.ndarray,
+    panels: np.ndarray,
+    bias: np.ndarray,
+    y: np.ndarray,
+    spare: np.ndarray,
+    relu: bool,
+    adds: bool,
+    threads: int,
 ) -> None:
     for part in prange(threads):
         first, last = part * len(panels) // threads, (part + 1) * len(panels) // threads
-        _floats(x, panels, bias, y, relu, adds, first, last)
+        _of_floats(x, panels, bias, y, spare, relu, adds, first, last)
 
 
 @_compiled(
-    "void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8)", not MATRIX_UNIT, parallel=True
+    "void(i2[:,::1], f4[::1], i1[:,:,::1], f4[::1], f4[::1], f4[:,::1], f4[:,::1], b1, b1, i8)",
+    not MATRIX_UNIT,
+    parallel=True,
 )
 def _shared_pairs(
     x: np.ndarray,
@@ -277,17 +288,20 @@ def _shared_pairs(
     scales: np.ndarray,
     bias: np.ndarray,
     y: np.ndarray,
+    spare: np.ndarray,
     relu: bool,
     adds: bool,
     threads: int,
 ) -> None:
     for part in prange(threads):
         first, last = part * len(panels) // threads, (part + 1) * len(panels) // threads
-        _of_pairs(x, x_scales, panels, scales, bias, y, relu, adds, first, last)
+        _of_pairs(x, x_scales, panels, scales, bias, y, spare, relu, adds, first, last)
 
 
 @_compiled(
-    "void(i1[:,:,:,:,::1], f4[::1], i1[:,:,:,::1], f4[::1], f4[::1], f4[:,::1], b1, b1, i8)", MATRIX_UNIT, parallel=True
+    "void(i1[:,:,:,:,::1], f4[::1], i1[:,:,:,::1], f4[::1], f4[::1], f4[:,::1], f4[:,::1], b1, b1, i8)",
+    MATRIX_UNIT,
+    parallel=True,
 )
 def _shared_halves(
     x: np.ndarray,
@@ -296,13 +310,14 @@ def _shared_halves(
     scales: np.ndarray,
     bias: np.ndarray,
     y: np.ndarray,
+    spare: np.ndarray,
     relu: bool,
     adds: bool,
     threads: int,
 ) -> None:
     for part in prange(threads):
         first, last = part * len(panels) // threads, (part + 1) * len(panels) // threads
-        _of_halves(x, x_scales, panels, scales, bias, y, relu, adds, first, last)
+        _of_halves(x, x_scales, panels, scales, bias, y, spare, relu, adds, first, last)
 
 
 class Product:
@@ -344,19 +359,22 @@ class Product:
         """
         if not len(x):
             return
-        panels = self._panels
+        panels, left = self._panels, self.outputs % PANEL
+        spare = np.empty((len(x), PANEL), np.float32) if left else NOTHING
+        if left and adds:
+            spare[:, :left] = y[:, -left:]
+        given: tuple[np.ndarray, ...]
+        if self._scales is None:
+            alone, shared, given = _of_floats, _shared_floats, (x, panels)
+        elif MATRIX_UNIT:
+            alone, shared, given = _of_halves, _shared_halves, (*_halves(x, self._most), panels, self._scales)
+        else:
+            alone, shared, given = _of_pairs, _shared_pairs, (*_rounded(x, self._most), panels, self._scales)
         threads = min(threads, len(panels), MOST_THREADS) if panels.nbytes >= WORTH_THREADS else 1
         if threads > 1:
             set_num_threads(threads)
-        if self._scales is None:
-            if threads > 1:
-                _shared_floats(x, panels, self._bias, y, relu, adds, threads)
-            else:
-                _floats(x, panels, self._bias, y, relu, adds, 0, len(panels))
+            shared(*given, self._bias, y, spare, relu, adds, threads)
         else:
-            alone, shared = (_of_halves, _shared_halves) if MATRIX_UNIT else (_of_pairs, _shared_pairs)
-            arguments = (*(_halves if MATRIX_UNIT else _rounded)(x, self._most), panels, self._scales, self._bias, y)
-            if threads > 1:
-                shared(*arguments, relu, adds, threads)
-            else:
-                alone(*arguments, relu, adds, 0, len(panels))
+            alone(*given, self._bias, y, spare, relu, adds, 0, len(panels))
+        if left:
+            y[:, -left:] = spare[:, :left]
