@@ -22,6 +22,7 @@ from espnet.nets.pytorch_backend.transformer.embedding import ScaledPositionalEn
 
 from simulst.errors import SimulstError  # noqa: E402
 from simulst.models.espnet.network import decoder as decoder_module  # noqa: E402
+from simulst.models.espnet.network.attention import Compiled  # noqa: E402
 from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.models.espnet.network.lagging import Lagging  # noqa: E402
 from simulst.models.espnet.network.products import PANEL  # noqa: E402
@@ -182,9 +183,15 @@ def by_torch(decoder: TransformerDecoder, *options: Any) -> CachedDecoder:
     st.lists(st.tuples(st.integers(1, 14), st.integers(1, 150), st.booleans()), min_size=1, max_size=4),
     st.booleans(),
     st.sampled_from([(16, 4), (6, 2), (2 * PANEL - 2, 2), (2 * PANEL + 2, 1)]),
+    st.sampled_from([1, 3]),
 )
 def test_together_as_alone_and_as_by_torch(
-    seed: int, normalize_before: bool, sizes: list[tuple[int, int, bool]], lags: bool, widths: tuple[int, int]
+    seed: int,
+    normalize_before: bool,
+    sizes: list[tuple[int, int, bool]],
+    lags: bool,
+    widths: tuple[int, int],
+    threads: int,
 ) -> None:
     """sizes: rows and frames of each search, and whether attention is asked for. widths: width, heads."""
     width, heads = widths
@@ -201,7 +208,9 @@ def test_together_as_alone_and_as_by_torch(
             state = model.step(tokens, state, memory)[1].with_room(2 * rows)
             reads += [Read(tokens, state, memory, attention), Read(tokens, None, memory, attention)]
             reads.append(Read(tokens.flip(0), state, memory, attention))  # from the same state
-        log_p, states = model.read_together(reads)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Compiled, "threads", lambda *_: threads)
+            log_p, states = model.read_together(reads)
         found.append((log_p, states))
         alone = [model.prefill(r.tokens, r.memory) if r.state is None else model.step(*r[:3]) for r in reads]
         close(log_p, torch.cat([scores for scores, _ in alone]), 0 if model is compiled else 1e-4)

@@ -20,6 +20,7 @@ from simulst.models.espnet.network.compiled_attention import RECORD, Record, att
 from simulst.models.espnet.network.linear import Linear
 from simulst.models.espnet.network.tiles import PANEL
 
+WORTH_THREADS = 2**19  # products of numbers from which on threads share the searches' attention
 LEAST_SLOTS = 64  # the least capacity of a pool of tokens; smaller pools would be copied too often
 
 
@@ -148,7 +149,15 @@ class Compiled:
 
     def __init__(self, searches: Sequence[Search], heads: int) -> None:
         self._heads, self._searches = heads, searches  # addresses are valid as long as their owners live
-        self._table = np.array([self._row(search) for search in searches], RECORD)
+        self._table = table = np.array([self._row(search) for search in searches], RECORD)
+        width = heads * searches[0].slots.data.shape[-1]
+        tokens, frames = (width * int(table["rows"] @ table[seen]) for seen in ("length", "frames"))
+        self._threads = self.threads(tokens), self.threads(frames)
+
+    @staticmethod
+    def threads(products: int) -> int:
+        """How many share the attention of all searches."""
+        return torch.get_num_threads() if products >= WORTH_THREADS else 1
 
     @staticmethod
     def _row(search: Search) -> Record:
@@ -171,10 +180,10 @@ class Compiled:
         )
 
     def to_tokens(self, layer: int, qkv: np.ndarray) -> np.ndarray:
-        return attend_to_tokens(qkv, self._table, layer, self._heads)
+        return attend_to_tokens(qkv, self._table, layer, self._heads, self._threads[0])
 
     def to_frames(self, layer: int, queries: np.ndarray) -> np.ndarray:
-        return attend_to_frames(queries, self._table, layer, self._heads)
+        return attend_to_frames(queries, self._table, layer, self._heads, self._threads[1])
 
 
 class ByTorch:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, from_dtype, njit, types
+from numba import carray, from_dtype, njit, prange, set_num_threads, types
 from numba.extending import intrinsic
 
+from simulst.models.espnet.network.products import MOST_THREADS
 from simulst.models.espnet.network.tiles import AHEAD, PANEL, ROWS, add_floats
 
 SUMS = {"reassoc", "contract", "nsz"}  # what the compiler may do to sums: they need no order
@@ -57,6 +58,7 @@ class Record(NamedTuple):
 
 RECORD = np.dtype([(name, np.int64) for name in Record._fields])
 _rows, _searches = types.float32[:, ::1], from_dtype(RECORD)[::1]
+_attending = types.void(_rows, _searches, types.int64, types.int64, _rows)
 
 
 def _pointer(kind: Any, element: Any) -> Any:
@@ -162,18 +164,11 @@ def _exponentials(scores: np.ndarray, largest: np.float32, powers: np.ndarray) -
     return _sum(scores)
 
 
-@njit(_rows(_rows, _searches, types.int64, types.int64), cache=True, nogil=True, fastmath=SUMS)
-def attend_to_tokens(qkv: np.ndarray, searches: np.ndarray, layer: int, heads: int) -> np.ndarray:
-    """Write the rows' keys and values into the pools, and attend to what each row sees, itself included.
-
-    qkv: (m, 3 * width).
-    searches: `Record`s.
-    Returns: (m, width).
-    """
-    many, width = qkv.shape[0], qkv.shape[1] // 3
+@njit(_attending, cache=True, nogil=True, fastmath=SUMS)
+def _to_tokens(qkv: np.ndarray, searches: np.ndarray, layer: int, heads: int, found: np.ndarray) -> None:
+    width = qkv.shape[1] // 3
     size = width // heads
     scale = np.float32(1 / np.sqrt(size))
-    found = np.zeros((many, width), np.float32)
     for search in searches:
         first, rows, starts, length = search.first, search.rows, search.starts, search.length
         pool = search.pool + 4 * layer * 2 * heads * search.capacity * size
@@ -199,21 +194,20 @@ def attend_to_tokens(qkv: np.ndarray, searches: np.ndarray, layer: int, heads: i
                     largest = max(largest, scores[i])
                 times = np.float32(1) / _exponentials(scores[:count], largest, powers[:count])
                 out = found[first + row, head * size : (head + 1) * size]
+                for k in range(size):
+                    out[k] = 0
                 for i in range(count):
                     value, weight = values[seen[i]], scores[i] * times
                     for k in range(size):
                         out[k] += weight * value[k]
-    return found
 
 
-@njit(_rows(_rows, _searches, types.int64, types.int64), cache=True, nogil=True)
-def attend_to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, heads: int) -> np.ndarray:
-    """Source attention (m, width) of queries (m, width). searches: `Record`s."""
-    many, width = queries.shape
+@njit(_attending, cache=True, nogil=True)
+def _to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, heads: int, found: np.ndarray) -> None:
+    width = queries.shape[1]
     size = width // heads
     scale, beside, panels = np.float32(1 / np.sqrt(size)), max(1, PANEL // size), -(-size // PANEL)
-    found, sums = np.empty((many, width), np.float32), np.empty((ROWS, PANEL), np.float32)
-    lanes = np.empty(16, np.float32)
+    sums, lanes = np.empty((ROWS, PANEL), np.float32), np.empty(16, np.float32)
     for search in searches:
         first, rows, room, frames = search.first, search.rows, search.room, search.frames
         keys = search.keys + 4 * layer * heads * room * size
@@ -253,6 +247,46 @@ def attend_to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, head
                         out = found[first + start + r, head * size + p * PANEL :]
                         for j in range(some):
                             out[j] = sums[r, left + j]
+
+
+@njit(types.void(types.boolean, *_attending.args, types.int64), cache=True, nogil=True, parallel=True)
+def _shared(
+    frames: bool, rows: np.ndarray, searches: np.ndarray, layer: int, heads: int, found: np.ndarray, threads: int
+) -> None:
+    for part in prange(threads):
+        some = searches[part * len(searches) // threads : (part + 1) * len(searches) // threads]
+        if frames:
+            _to_frames(rows, some, layer, heads, found)
+        else:
+            _to_tokens(rows, some, layer, heads, found)
+
+
+def attend_to_tokens(qkv: np.ndarray, searches: np.ndarray, layer: int, heads: int, threads: int = 1) -> np.ndarray:
+    """Write the rows' keys and values into the pools, and attend to what each row sees, itself included.
+
+    qkv: (m, 3 * width).
+    searches: `Record`s.
+    Returns: (m, width).
+    """
+    return _attend(_to_tokens, qkv, searches, layer, heads, threads, qkv.shape[1] // 3)
+
+
+def attend_to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, heads: int, threads: int = 1) -> np.ndarray:
+    """Source attention (m, width) of queries (m, width). searches: `Record`s."""
+    return _attend(_to_frames, queries, searches, layer, heads, threads, queries.shape[1])
+
+
+def _attend(
+    alone: Any, rows: np.ndarray, searches: np.ndarray, layer: int, heads: int, threads: int, width: int
+) -> np.ndarray:
+    """Threads share the searches."""
+    found = np.empty((len(rows), width), np.float32)
+    threads = min(threads, len(searches), MOST_THREADS)
+    if threads > 1:
+        set_num_threads(threads)
+        _shared(alone is _to_frames, rows, searches, layer, heads, found, threads)
+    else:
+        alone(rows, searches, layer, heads, found)
     return found
 
 
