@@ -43,7 +43,7 @@ BLOCK = 128  # inputs that all rows take before the next ones
 LARGEST = 127  # of 8-bit weights
 NOTHING = np.empty((0, PANEL), np.float32)
 MOST_THREADS: int = vars(config)["NUMBA_NUM_THREADS"]
-WORTH_THREADS = 2**18  # bytes of weights from which on threads share a product
+WORTH_THREADS = 2**18, 2**21  # bytes of weights, and products of numbers, from which on threads share the work
 
 
 def _compiled(signature: str, needed: bool = True, parallel: bool = False) -> Callable[[Any], Any]:
@@ -370,7 +370,8 @@ class Product:
             alone, shared, given = _of_halves, _shared_halves, (*_halves(x, self._most), panels, self._scales)
         else:
             alone, shared, given = _of_pairs, _shared_pairs, (*_rounded(x, self._most), panels, self._scales)
-        threads = min(threads, len(panels), MOST_THREADS) if panels.nbytes >= WORTH_THREADS else 1
+        worth = panels.nbytes >= WORTH_THREADS[0] or len(x) * panels.size >= WORTH_THREADS[1]
+        threads = min(threads, len(panels), MOST_THREADS) if worth else 1
         if threads > 1:
             set_num_threads(threads)
             shared(*given, self._bias, y, spare, relu, adds, threads)
