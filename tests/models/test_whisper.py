@@ -758,17 +758,18 @@ def test_align_att_ends_before_the_first_token_that_begins_in_the_last_frames(
     options = BeamSearch(2)
     whole = session.search(prefix_of(given), options, None).beam
     best = whole[0].tokens
-    expected = next((i for i in range(given, len(best)) if begin_of(endless, audio, best, i) >= 150 - frames), None)
+    begins = begins_of(endless, audio, best)
+    expected = next((i for i in range(given, len(best)) if begins[i] >= 150 - frames), None)
     assert (expected is not None) == (frames > 1)
     found = session.search(prefix_of(given), options, opened(AlignAtt(frames))).beam
     assert [h.tokens for h in found] == [h.tokens[:expected] for h in whole]
 
 
-def begin_of(model: Whisper, audio: np.ndarray, tokens: Tokens, number: int) -> int:
-    """The frame of a token by the definition: the first that CTranslate2 pairs with it."""
+def begins_of(model: Whisper, audio: np.ndarray, tokens: Tokens) -> list[int]:
+    """The frame of each token by the definition: the first that CTranslate2 pairs with it."""
     encoded = model.encode(audio)
     pairs = model._model.align(encoded, list(START[:-1]), [list(tokens)], audio.size // 160)[0].alignments
-    return min(frame for token, frame in pairs if token == number)
+    return [min(frame for token, frame in pairs if token == number) for number in range(len(tokens))]
 
 
 def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
