@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from waiting import HANGS
 
 CHROMIUM = shutil.which("chromium") or ""
 
@@ -21,8 +22,11 @@ def browser(*arguments: str) -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM:
         pytest.skip("there is no Chromium; install Debian's package chromium")
+    api.expect.set_options(timeout=1000 * HANGS)
     with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *arguments])
+        opened = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", *arguments], timeout=1000 * HANGS
+        )
         try:
             yield opened
         finally:
@@ -36,6 +40,7 @@ def page_at(opened: Any, address: str, **context: Any) -> Iterator[Any]:
     context: options of playwright's `new_context`, such as viewport, color_scheme, permissions.
     """
     with opened.new_context(**context) as window:
+        window.set_default_timeout(1000 * HANGS)
         page, said = window.new_page(), list[str]()
         page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: said.append(str(error)))

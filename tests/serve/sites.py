@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -12,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from fake import FakeModel
-from websockets.asyncio.client import connect
+from waiting import HANGS
+from websockets.asyncio import client
 from websockets.asyncio.server import Server
 
 from simulst.config import parse_decoding
@@ -22,6 +24,7 @@ from simulst.serve.server import Limits, Site
 LA2 = {"read": {"type": "chunk", "ms": 1000}, "commit": {"type": "local_agreement", "n": 2}}
 PAIRS = {source: ("en", "ar", "zh") for source in ("es", "fr")}
 T = TypeVar("T")
+connect = functools.partial(client.connect, open_timeout=HANGS)
 
 
 @dataclass

@@ -24,7 +24,6 @@ from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, written_words
 
 SECONDS = 2.4
 PHONE = {"width": 360, "height": 740}
-expect.set_options(timeout=60_000)
 
 
 class Telling(FakeModel):
@@ -131,7 +130,7 @@ def test_the_microphone(chromium: Any, server: Running) -> None:
         with page_at(chromium, page.locator("#link").input_value()) as viewer:
             ready(viewer)
             page.click("#start")
-            page.locator(".word").first.wait_for(timeout=60_000)
+            page.locator(".word").first.wait_for()
             assert page.locator("body").evaluate("body => body.scrollWidth") <= PHONE["width"]
             assert obstacles(page) == []
             page.click("#start")

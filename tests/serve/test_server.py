@@ -21,11 +21,10 @@ from click.testing import CliRunner
 from fake import FakeModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waiting import closed, until
+from waiting import HANGS, closed, until
 
 pytest.importorskip("websockets")
-from sites import LA2, PAIRS, answers, noise, run, serving, speak
-from websockets.asyncio.client import connect
+from sites import LA2, PAIRS, answers, connect, noise, run, serving, speak
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from simulst.audio.read import load_audio
@@ -536,7 +535,7 @@ def test_clients_must_name_languages_where_there_are_several() -> None:
 
 
 def get(port: int, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANGS)
     connection.request(method, path, headers=headers)
     answer = connection.getresponse()
     found = answer.status, dict(answer.getheaders()), answer.read()

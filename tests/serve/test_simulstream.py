@@ -300,7 +300,7 @@ def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypat
 
     async def speak(uri: str, name: str, languages: dict[str, str]) -> str:
         text = ""
-        async with ws.connect(uri) as socket:
+        async with ws.connect(uri, open_timeout=HANGS) as socket:
             await socket.send(json.dumps({"metrics_metadata": {"wav_name": name}, **languages}))
             for start in range(0, audio.size, 1600):
                 await socket.send(audio[start : start + 1600].tobytes())
@@ -469,7 +469,7 @@ def test_a_server_goes_on_after_bad_clients(
     loud = np.full(1600, 1000, dtype=np.int16).tobytes()
 
     async def misbehave(uri: str) -> None:
-        async with ws.connect(uri) as socket:  # text that is no JSON, a number, languages in between
+        async with ws.connect(uri, open_timeout=HANGS) as socket:  # no JSON, a number, languages in between
             for message in ("{", "5", json.dumps({"sample_rate": "fast"})):
                 await socket.send(message)
             await socket.send(loud)
@@ -477,35 +477,35 @@ def test_a_server_goes_on_after_bad_clients(
             await socket.send(json.dumps({"target_lang": "de"}))
             await socket.send(loud)
             await socket.recv()  # it goes on as before
-        async with ws.connect(uri) as socket:
+        async with ws.connect(uri, open_timeout=HANGS) as socket:
             await socket.send(b"odd")
             await socket.send(loud)
             with pytest.raises(ws.exceptions.ConnectionClosed):
                 await socket.recv()
-        async with ws.connect(uri) as socket:
+        async with ws.connect(uri, open_timeout=HANGS) as socket:
             await socket.send(json.dumps({"source_lang": "ru"}))
             await socket.send(loud)
             with pytest.raises(ws.exceptions.ConnectionClosed):
                 await socket.recv()
         for rate in (0, 1, 16, -8000, 10**12, True):
-            async with ws.connect(uri) as socket:
+            async with ws.connect(uri, open_timeout=HANGS) as socket:
                 await socket.send(json.dumps({"sample_rate": rate}))
                 await socket.send(loud)
                 with pytest.raises(ws.exceptions.ConnectionClosed) as closed:
                     await socket.recv()
                 assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
                 assert closed.value.rcvd.reason.startswith(f"sample_rate is {int(rate)}; give the audio's")
-        async with ws.connect(uri) as socket:  # named when audio waits for more of its chunk
+        async with ws.connect(uri, open_timeout=HANGS) as socket:  # named when audio waits for more of its chunk
             for message in (loud[:1600], json.dumps({"sample_rate": 1}), json.dumps({"end_of_stream": True}), loud):
                 await socket.send(message)
             with pytest.raises(ws.exceptions.ConnectionClosed):
                 await socket.recv()
-        async with ws.connect(uri) as socket:
+        async with ws.connect(uri, open_timeout=HANGS) as socket:
             await socket.send(bytes(1600))  # digital silence is the same in both
             await socket.send(np.linspace(-0.1, 0.1, 1600, dtype=np.float32).tobytes())
             with pytest.raises(ws.exceptions.ConnectionClosed, match="the samples look like floats of 32 bits"):
                 await socket.recv()
-        idle = await ws.connect(uri)  # sends a part of a word, and nothing more
+        idle = await ws.connect(uri, open_timeout=HANGS)  # sends a part of a word, and nothing more
         await idle.send(loud)
         await asyncio.to_thread(send, uri, wavs)
         await idle.close()
