@@ -176,7 +176,7 @@ def _check_alive(process: subprocess.Popen[bytes] | None, what: str) -> None:
     if process is None:
         return
     with contextlib.suppress(subprocess.TimeoutExpired):
-        raise SimulstError(f"the {what} ended in the middle, with status {process.wait(1)}")
+        raise SimulstError(f"the {what} ended in the middle, with status {process.wait(5)}")
 
 
 def last_line(file: Path) -> str:

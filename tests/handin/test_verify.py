@@ -10,7 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,14 +21,30 @@ pytest.importorskip("omnisteval")
 pytest.importorskip("mweralign")
 import small
 import tiny_whisper
+import warm
 import yaml
 from run_commands import simulst
 
-from simulst.handin import check
+from simulst.handin import check, interface
 from simulst.handin.check import AGENT_LOG, CLAIM, LOG, SCORES, difference
+from simulst.handin.needs import packed_environment
 from simulst.handin.verify import SUMS, faults_of_files
 
 FAKE, WHISPER = "es-en_0-90000", "es-en_0-80000"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_servers() -> Iterator[None]:
+    """Servers and clients of these tests run in the warm process, with the folder's code; those of verify.py don't."""
+
+    def environment(folder: Path, variables: Mapping[str, str] | None = None) -> dict[str, str]:
+        own = packed_environment(folder, variables)
+        known = warm.environment(Path(own["PYTHONPATH"]))
+        return {**own, **{name: known[name] for name in ("PYTHONPATH", "OMP_NUM_THREADS", "WARM")}}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interface, "packed_environment", environment)
+        yield
 
 
 @pytest.fixture(scope="module")
