@@ -8,7 +8,7 @@ tools/install.sh --scoring
 compile() {
     .venv/bin/python -c "import simulst.models.espnet.model"
     # What servers of `simulst verify` compile, where they keep it.
-    [ -d .venv/numba ] || NUMBA_CACHE_DIR=.venv/numba .venv/bin/python -c "import librosa; librosa.resample, librosa.yin"
+    [ -d .venv/numba ] || NUMBA_CACHE_DIR=.venv/numba .venv/bin/python -c "import librosa; librosa.resample, librosa.util.localmax"
     [ -d tests/__pycache__ ] || .venv/bin/python -m pytest -n 0 --collect-only > /dev/null || true
 }
 compile &
