@@ -4,7 +4,6 @@ import gc
 import json
 import logging
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -60,12 +58,6 @@ def pytest_configure(config: pytest.Config) -> None:
         here = ExitStack()
         here.enter_context(warm.listening())
         config.add_cleanup(here.close)
-
-
-def pytest_xdist_setupnodes(specs: list[Any]) -> None:
-    """The first worker imports what tests need while the warm process imports the like; the others are forked there."""
-    for spec in specs[1:]:
-        spec.python = shlex.join([sys.executable, "-P", str(HERE / "warm_start" / "sitecustomize.py")])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

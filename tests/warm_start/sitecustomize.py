@@ -47,7 +47,5 @@ _, *rest = sys.orig_argv
 if rest[:1] == ["-B"]:
     del rest[0]
 own_options = not rest or (rest[0].startswith("-") and rest[0] not in ("-m", "-c"))
-if __name__ == "__main__":  # a worker of pytest's: python -P sitecustomize.py -u -c CODE
-    hand_over(os.environ["WARM_PROCESS"], sys.argv[2:])
-elif "WARM" in os.environ and not own_options and "resource_tracker" not in rest[-1]:
+if "WARM" in os.environ and not own_options and "resource_tracker" not in rest[-1]:
     hand_over(os.environ["WARM"], rest)
