@@ -144,6 +144,8 @@ def start(connection: socket.socket) -> int:
 
 def run(call: dict[str, Any], files: list[int]) -> NoReturn:
     """Be the program, and end as Python does."""
+    from numba.np.ufunc import parallel
+
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     kept = [fcntl.fcntl(file, fcntl.F_DUPFD, MOST_FILES) for file in files]
@@ -156,6 +158,8 @@ def run(call: dict[str, Any], files: list[int]) -> NoReturn:
     os.environ.update(call["environment"])
     sys.stdout.reconfigure(write_through=bool(os.environ.get("PYTHONUNBUFFERED")))  # type: ignore[attr-defined]
     random.seed()
+    parallel._is_initialized = False  # numba would end a process that runs threads of its parent's, though none ran there
+    parallel._launch_threads()
     first, *arguments = call["program"]
     status: Any = 0
     try:
