@@ -158,7 +158,8 @@ def run(call: dict[str, Any], files: list[int]) -> NoReturn:
     os.environ.update(call["environment"])
     sys.stdout.reconfigure(write_through=bool(os.environ.get("PYTHONUNBUFFERED")))  # type: ignore[attr-defined]
     random.seed()
-    parallel._is_initialized = False  # numba would end a process that runs threads of its parent's, though none ran there
+    # numba ends a process that uses the threads of the one it was forked from. None ran there.
+    parallel._is_initialized = False
     parallel._launch_threads()
     first, *arguments = call["program"]
     status: Any = 0
