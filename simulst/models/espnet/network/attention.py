@@ -20,7 +20,7 @@ from simulst.models.espnet.network.compiled_attention import RECORD, Record, att
 from simulst.models.espnet.network.linear import Linear
 from simulst.models.espnet.network.tiles import PANEL
 
-WORTH_THREADS = 2**19  # products of numbers from which on threads share the searches' attention
+WORTH_MULTIPLICATIONS = 2**19  # from which on threads share the attention of many searches
 LEAST_SLOTS = 64  # the least capacity of a pool of tokens; smaller pools would be copied too often
 
 
@@ -155,9 +155,9 @@ class Compiled:
         self._threads = self.threads(tokens), self.threads(frames)
 
     @staticmethod
-    def threads(products: int) -> int:
-        """How many share the attention of all searches."""
-        return torch.get_num_threads() if products >= WORTH_THREADS else 1
+    def threads(multiplications: int) -> int:
+        """How many threads share the attention of all searches."""
+        return torch.get_num_threads() if multiplications >= WORTH_MULTIPLICATIONS else 1
 
     @staticmethod
     def _row(search: Search) -> Record:

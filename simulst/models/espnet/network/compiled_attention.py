@@ -279,7 +279,7 @@ def attend_to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, head
 def _attend(
     alone: Any, rows: np.ndarray, searches: np.ndarray, layer: int, heads: int, threads: int, width: int
 ) -> np.ndarray:
-    """Threads share the searches."""
+    """Attention by `alone`, _to_tokens or _to_frames. Up to `threads` threads share the searches."""
     found = np.empty((len(rows), width), np.float32)
     threads = min(threads, len(searches), MOST_THREADS)
     if threads > 1:

@@ -41,9 +41,10 @@ from simulst.models.espnet.network.tiles import (
 
 BLOCK = 128  # inputs that all rows take before the next ones
 LARGEST = 127  # of 8-bit weights
-NOTHING = np.empty((0, PANEL), np.float32)
+NOTHING = np.empty((0, PANEL), np.float32)  # the spare memory of a product whose last panel is full
 MOST_THREADS: int = vars(config)["NUMBA_NUM_THREADS"]
-WORTH_THREADS = 2**18, 2**21  # bytes of weights, and products of numbers, from which on threads share the work
+WORTH_BYTES = 2**18  # of weights, from which on threads share the work
+WORTH_MULTIPLICATIONS = 2**21  # from which on they share it with fewer bytes, too
 
 
 def _compiled(signature: str, needed: bool = True, parallel: bool = False) -> Callable[[Any], Any]:
@@ -52,7 +53,7 @@ def _compiled(signature: str, needed: bool = True, parallel: bool = False) -> Ca
 
 @_compiled("i1[::1](i8)")
 def _aligned(size: int) -> np.ndarray:
-    """Memory that begins with a line of the caches; other takes up to twice as long to load."""
+    """Memory that begins with a line of the caches; other memory takes up to twice as long to load."""
     memory = np.empty(size + 64, np.int8)
     return memory[-memory.ctypes.data % 64 :][:size]
 
@@ -370,7 +371,7 @@ class Product:
             alone, shared, given = _of_halves, _shared_halves, (*_halves(x, self._most), panels, self._scales)
         else:
             alone, shared, given = _of_pairs, _shared_pairs, (*_rounded(x, self._most), panels, self._scales)
-        worth = panels.nbytes >= WORTH_THREADS[0] or len(x) * panels.size >= WORTH_THREADS[1]
+        worth = panels.nbytes >= WORTH_BYTES or len(x) * panels.size >= WORTH_MULTIPLICATIONS
         threads = min(threads, len(panels), MOST_THREADS) if worth else 1
         if threads > 1:
             set_num_threads(threads)
