@@ -107,4 +107,4 @@ class RelativeModel(Wav2Vec2Model):
 
 AutoConfig.register(RelativeConfig.model_type, RelativeConfig)
 AutoModel.register(RelativeConfig, RelativeModel)
-FEATURE_EXTRACTOR_MAPPING.register(RelativeConfig, Wav2Vec2FeatureExtractor)  # type: ignore[arg-type]
+FEATURE_EXTRACTOR_MAPPING.register(RelativeConfig, Wav2Vec2FeatureExtractor)
