@@ -20,14 +20,15 @@ class ESPnetOptions:
     threads: torch's threads, in the whole process. 0: as many as speed up a model of this width.
     checkpoint: the name of the weights file in the directory. Empty: averaged weights if there are any, else the best.
     window: seconds of speech that the decoder sees, for streams without end. 0: all of it. Blockwise encoders only.
-    precision: float32, bfloat16, or int8. int8 leaves the encoder's convolutions in float32 (see products.py).
+    precision: float32, bfloat16, float16 (for GPUs without bfloat16), or int8. int8 leaves the encoder's convolutions
+        in float32 (see products.py).
     """
 
     device: str = "cpu"
     threads: Annotated[int, Field(ge=0)] = 0
     checkpoint: str = ""
     window: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    precision: Literal["float32", "int8", "bfloat16"] = "float32"
+    precision: Literal["float32", "int8", "bfloat16", "float16"] = "float32"
 
     def __post_init__(self) -> None:
         if 0 < self.window < LEAST_WINDOW:

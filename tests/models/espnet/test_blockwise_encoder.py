@@ -217,17 +217,18 @@ def test_without_onednn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, _ = pair(name)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     features = noise(400)
-    for precision, tolerance in (("float32", 1e-5), ("bfloat16", 0.2)):
+    for precision, tolerance in (("float32", 1e-5), ("bfloat16", 0.2), ("float16", 0.03)):
         frames = ours(BlockwiseEncoder(encoder, precision), features, [200])
         torch.testing.assert_close(frames, theirs(encoder, features), atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["macaron", "transformer"])
-def test_bfloat16(name: str) -> None:
+@pytest.mark.parametrize(("precision", "least", "most"), [("bfloat16", 1e-4, 0.03), ("float16", 1e-5, 0.004)])
+def test_halves(name: str, precision: str, least: float, most: float) -> None:
     encoder, _ = pair(name)
     features = noise(400)
-    difference = ours(BlockwiseEncoder(encoder, "bfloat16"), features, [200]) - theirs(encoder, features)
-    assert 0.0001 < difference.square().mean().sqrt() < 0.03
+    difference = ours(BlockwiseEncoder(encoder, precision), features, [200]) - theirs(encoder, features)
+    assert least < difference.square().mean().sqrt() < most
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_attention(normalize_before: bool) -> None:
     assert both.ours.attention is None
 
 
-@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+@pytest.mark.parametrize("precision", ["int8", "bfloat16", "float16"])
 def test_other_precisions(precision: str) -> None:
     decoder = tiny(6)
     model, exact = CachedDecoder(decoder, precision), CachedDecoder(decoder)
@@ -340,7 +340,7 @@ def test_dropout_is_off_and_weights_are_copied() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-4), ("bfloat16", 0.4)])
+@pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-4), ("bfloat16", 0.4), ("float16", 0.1)])
 def test_on_a_gpu(precision: str, atol: float) -> None:
     decoder = tiny()
     model, gpu = CachedDecoder(decoder), CachedDecoder(copy.deepcopy(decoder).cuda(), precision)
@@ -376,7 +376,7 @@ def test_options_of_espnet_that_are_refused(make: Callable[[], Any], name: str) 
 
 
 def test_a_precision_that_is_not_there() -> None:
-    with pytest.raises(SimulstError, match="'int4' is not known; use float32, int8, bfloat16"):
+    with pytest.raises(SimulstError, match="'int4' is not known; use float32, int8, bfloat16, float16"):
         CachedDecoder(tiny(), "int4")
     with pytest.raises(SimulstError, match="int8 runs on the CPU"):
         CachedDecoder(tiny().to("meta"), "int8")

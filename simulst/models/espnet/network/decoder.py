@@ -94,7 +94,7 @@ class CachedDecoder:
     """A decoder that reads one token at a time.
 
     decoder: ESPnet's decoder with its weights, on the CPU or a GPU. The weights are copied.
-    precision: of weights and arithmetic: float32, bfloat16, or int8, which is for linear layers on the CPU.
+    precision: of weights and arithmetic: float32, bfloat16, float16, or int8, which is for linear layers on the CPU.
     lagging: what the decoder saw in training, if it was trained for wait-k. If it reads a prefix, each token sees that
         again, and only the last one sees all frames.
 

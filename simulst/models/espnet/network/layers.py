@@ -153,7 +153,7 @@ class Subsampling:
         # In some ESPnet modules `out` also contains the positional encoding, after the linear layer.
         out = module.out if isinstance(module.out, torch.nn.Linear) else module.out[0]
         weight = out.weight.unflatten(1, (len(first.bias), -1)).transpose(1, 2).flatten(1)  # channels last
-        self._out = Linear(weight, out.bias, "bfloat16" if precision == "bfloat16" else "float32")  # never int8
+        self._out = Linear(weight, out.bias, "float32" if precision == "int8" else precision)  # never int8
         self.width = len(out.bias)
 
     def count(self, features: int) -> int:

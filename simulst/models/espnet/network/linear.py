@@ -12,7 +12,8 @@ from torch import Tensor
 from simulst.errors import SimulstError
 from simulst.models.espnet.network.products import Product
 
-PRECISIONS = ("float32", "int8", "bfloat16")
+PRECISIONS = ("float32", "int8", "bfloat16", "float16")
+HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Linear:
@@ -23,7 +24,7 @@ class Linear:
 
     weight: (outputs, inputs).
     bias: (outputs,).
-    precision: "float32"; "int8", for weights of 8 bits on the CPU; or "bfloat16", for the product as a whole.
+    precision: "float32"; "int8", for weights of 8 bits on the CPU; or a half precision, for the product as a whole.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, precision: str = "float32") -> None:
@@ -35,7 +36,7 @@ class Linear:
         if self._dtype == torch.float32:
             self._product = Product(self._weight.numpy(), self._bias.numpy(), precision == "int8")
             self._weight = self._weight[:0]
-        elif torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        elif self._dtype == torch.bfloat16 and _has_bfloat16():
             self._packed = True
             self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, None)
 
@@ -70,14 +71,18 @@ class Linear:
 def joined(precision: str, *layers: torch.nn.Linear) -> Linear:
     """Several linear layers with the same input as one layer: (m, inputs) → (m, outputs of all layers, in order).
 
-    precision: "float32", "int8" or "bfloat16".
+    precision: one of `PRECISIONS`.
     """
     return Linear(torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers]), precision)
 
 
+def _has_bfloat16() -> bool:
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
 def dtype_of(precision: str) -> torch.dtype:
     """The torch type of everything but the weights of int8 layers."""
-    return torch.bfloat16 if precision == "bfloat16" else torch.float32
+    return HALVES.get(precision, torch.float32)
 
 
 def check_precision(precision: str, device: Any) -> None:
@@ -85,4 +90,4 @@ def check_precision(precision: str, device: Any) -> None:
     if precision not in PRECISIONS:
         raise SimulstError(f"precision: '{precision}' is not known; use {', '.join(PRECISIONS)}.")
     if precision == "int8" and torch.device(device).type != "cpu":
-        raise SimulstError("precision: int8 runs on the CPU only; use bfloat16.")
+        raise SimulstError("precision: int8 runs on the CPU only; use bfloat16 or float16.")
