@@ -114,6 +114,10 @@ class Loudness:
         assert chunk.shape == (CHUNK,)
         return Loudness(bool(np.abs(chunk).max() > 0.01))
 
+    @staticmethod
+    def next_together(hearings: Sequence[Loudness], chunks: Sequence[np.ndarray]) -> list[Loudness]:
+        return [one.next(chunk) for one, chunk in zip(hearings, chunks, strict=True)]
+
 
 def until(stop: Stopping | None, new: Tokens) -> Tokens:
     """The new tokens of a hypothesis up to where STOP ends its search, as a real search does."""

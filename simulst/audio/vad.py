@@ -7,6 +7,7 @@ The detector is Silero's (PyPI: silero-vad, MIT), a small recurrent network with
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from simulst.errors import SimulstError
 
 CHUNK = 512  # samples that the detector hears at a time
+WIDTH = 128  # of the network's state
 CONTEXT = 64  # samples before the chunk that the detector hears again
 SPEECH, SILENCE = 0.5, 0.35  # speech begins at a probability of at least SPEECH, and ends below SILENCE
 
@@ -29,16 +31,26 @@ class Hearing:
 
     speech: bool
     context: np.ndarray  # (CONTEXT,), the chunk's last samples
-    state: Any  # of the network
+    state: Any  # of the network, (2, 1, width)
 
     def next(self, chunk: np.ndarray) -> Hearing:
         """The state after the next chunk. chunk: (CHUNK,) float32 at 16 kHz."""
+        return self.next_together([self], [chunk])[0]
+
+    @staticmethod
+    def next_together(hearings: Sequence[Hearing], chunks: Sequence[np.ndarray]) -> list[Hearing]:
+        """The states of several streams, each after its next chunk, as in `next`."""
         import torch
 
-        samples = np.concatenate([self.context, chunk])
+        heard = [np.concatenate([one.context, chunk]) for one, chunk in zip(hearings, chunks, strict=True)]
         with torch.inference_mode():
-            probability, state = _network()(torch.from_numpy(samples)[None], self.state)
-        return Hearing(float(probability) >= (SILENCE if self.speech else SPEECH), samples[-CONTEXT:], state)
+            state = torch.cat([one.state for one in hearings], 1)
+            probabilities, state = _network()(torch.from_numpy(np.stack(heard)), state)
+            states = [one.clone() for one in state.split(1, 1)]  # no stream holds others' memory
+        return [
+            Hearing(p >= (SILENCE if one.speech else SPEECH), samples[-CONTEXT:], after)
+            for p, one, samples, after in zip(probabilities[:, 0].tolist(), hearings, heard, states, strict=True)
+        ]
 
 
 def start_of_stream() -> Hearing:
@@ -46,7 +58,7 @@ def start_of_stream() -> Hearing:
     import torch
 
     _network()
-    return Hearing(False, np.zeros(CONTEXT, dtype=np.float32), torch.zeros(0))
+    return Hearing(False, np.zeros(CONTEXT, dtype=np.float32), torch.zeros(2, 1, WIDTH))
 
 
 @cache

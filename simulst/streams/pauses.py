@@ -11,24 +11,47 @@ is recognised only after it has been heard.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
-from simulst.audio.vad import CHUNK, start_of_stream
+from simulst.audio.vad import CHUNK, Hearing, start_of_stream
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.policy.late import Pace
-from simulst.search.calls import Steps
+from simulst.search.calls import Batchable, Steps, ask
 from simulst.session import Session
 from simulst.stream import Emission, Pushed, Step, Stream
 
 BEFORE = SAMPLE_RATE // 20  # samples before the first chunk of speech that belong to the utterance
 LEAST_SPEECH = 5 * CHUNK  # samples of unbroken speech that begin an utterance; shorter sounds are noise
+
+
+@dataclass(frozen=True)
+class Hear(Batchable):
+    """A call: the detector hears the next chunk of a stream.
+
+    hearing: its state before the chunk; the answer is that after it.
+    chunk: (CHUNK,) float32 at 16 kHz.
+    """
+
+    hearing: Hearing
+    chunk: np.ndarray
+
+    def answer(self) -> Hearing:
+        return self.hearing.next(self.chunk)
+
+    @property
+    def together(self) -> Hashable:
+        return type(self.hearing)
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Hear]) -> list[Hearing]:
+        return calls[0].hearing.next_together([call.hearing for call in calls], [call.chunk for call in calls])
 
 
 @dataclass
@@ -141,7 +164,7 @@ class SegmentedStream(Pushed):
 
     def _step(self, end: int) -> Steps[None]:
         """Hear the next chunk, up to sample `end`, and pass the samples that are known to be speech to the loop."""
-        if self._is_speech(end):
+        if (yield from self._is_speech(end)):
             self._loud = end
         else:
             self._quiet = end
@@ -163,11 +186,11 @@ class SegmentedStream(Pushed):
                 yield from self._end(self._utterance)
         self._audio, self._start = self._audio[keep - self._start :], keep
 
-    def _is_speech(self, end: int) -> bool:
+    def _is_speech(self, end: int) -> Steps[bool]:
         chunk = self._audio[self._heard - self._start : end - self._start]
-        hearing, padded = self._hearing, np.pad(chunk, (0, CHUNK - chunk.size))
+        call = Hear(self._hearing, np.pad(chunk, (0, CHUNK - chunk.size)))
         before = self.meter.seconds
-        self._hearing = self.meter.shared(("hearing", end), lambda: hearing.next(padded))
+        self._hearing = yield from self.meter.shared_steps(("hearing", end), lambda: ask(call))
         self._heard = end
         self._pace.work(end * 1000 / SAMPLE_RATE, self.meter.seconds - before)
         return self._hearing.speech

@@ -18,6 +18,7 @@ from simulst.policy.commit import All
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause
 from simulst.streams import open_stream
+from simulst.streams.driver import Driver
 from speech import espeak, in_a_room
 
 
@@ -81,6 +82,26 @@ def test_hearing_can_be_gone_on_from_again() -> None:
         assert again.speech == after.speech
         np.testing.assert_array_equal(again.state, after.state)
         np.testing.assert_array_equal(again.context, chunk[-vad.CONTEXT :])
+
+
+def test_streams_together_hear_what_each_hears_alone() -> None:
+    random = np.random.default_rng(4)
+    how = Decoding(Chunk(1000), All(), segment=Pause(0.25))
+    with espeak() as say:
+        speech = say("The old man sleeps.", "en-us+f3", 150, 50)
+    quiet = np.zeros(SAMPLE_RATE, np.float32)
+    audios = [np.concatenate([quiet[:cut], speech, quiet, speech[cut:], quiet]) for cut in (0, 3000, 9000)]
+    audios += [in_a_room(audios[0], random), random.normal(0, 0.1, 30000).astype(np.float32), quiet[:1]]
+    alone = [open_stream(FakeModel(), how, "es", "en") for _ in audios]
+    driver, together = Driver(), [open_stream(FakeModel(), how, "es", "en") for _ in audios]
+    for stream, audio in zip(alone, audios, strict=True):
+        stream.push(audio, finished=True)
+    pushed = [driver.push(stream, audio, finished=True) for stream, audio in zip(together, audios, strict=True)]
+    driver.finish()
+    assert [one.result() for one in pushed] == [stream.emissions for stream in together]
+    assert [stream.segments for stream in together] == [stream.segments for stream in alone]
+    assert [len(stream.segments) for stream in together] == [2, 2, 2, 2, 0, 0]
+    assert [stream.committed_text for stream in together] == [stream.committed_text for stream in alone]
 
 
 def test_it_is_the_packages_own() -> None:

@@ -161,7 +161,8 @@ def test_streams_in_turn(family: str, cut: bool, tmp_path: Path, monkeypatch: py
         asked.add(type(call).__name__)
         answers[number] = call.answer()
     assert [written(stream) for stream in streams] == expected
-    assert any(expected) and asked - {"Tell"} == CALLS[family]  # only of 3 s or more
+    assert any(expected) and asked - {"Tell", "Hear"} == CALLS[family]  # Tell: only of 3 s or more
+    assert ("Hear" in asked) == cut
 
 
 @pytest.mark.parametrize("family", FAMILIES)

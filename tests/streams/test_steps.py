@@ -31,7 +31,7 @@ from simulst.search.calls import Steps, run_alone
 from simulst.session import Session
 from simulst.stream import Emission, Stream
 from simulst.streams import OpenStream
-from simulst.streams.pauses import SegmentedStream
+from simulst.streams.pauses import Hear, SegmentedStream
 
 ENCODE, SEARCH, EXTEND = 5.0, 3.0, 1.0  # seconds of the calls below
 
@@ -165,8 +165,11 @@ def drive(stream: OpenStream, samples: np.ndarray, clock: Any, wait: float, char
         except StopIteration:
             return
         clock.now += wait
-        answer = call.value
-        stream.meter.charge(charge * (call.seconds > 0))
+        if isinstance(call, Hear):
+            answer = call.answer()
+        else:
+            answer = call.value
+            stream.meter.charge(charge * (call.seconds > 0))
 
 
 @pytest.mark.parametrize("cut", [False, True])
