@@ -188,7 +188,9 @@ class SegmentedStream(Pushed):
 
     def _is_speech(self, end: int) -> Steps[bool]:
         chunk = self._audio[self._heard - self._start : end - self._start]
-        call = Hear(self._hearing, np.pad(chunk, (0, CHUNK - chunk.size)))
+        if chunk.size < CHUNK:
+            chunk = np.pad(chunk, (0, CHUNK - chunk.size))
+        call = Hear(self._hearing, chunk)
         before = self.meter.seconds
         self._hearing = yield from self.meter.shared_steps(("hearing", end), lambda: ask(call))
         self._heard = end
