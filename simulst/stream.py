@@ -259,6 +259,11 @@ class Stream(Pushed):
             ends.append(seconds * 1000)
         return list(itertools.pairwise([0.0, *ends]))
 
+    @property
+    def missing(self) -> float:
+        """How many samples more it takes until there is something to do; fewer are only kept."""
+        return self._needed() - self._pending.size
+
     def _take_in(self, samples: np.ndarray, finished: bool) -> Steps[None]:
         # `concatenate` always copies, so the caller may reuse its buffer.
         self._pending = np.concatenate([self._pending, samples])

@@ -113,6 +113,7 @@ class SegmentedStream(Pushed):
         self._loud = 0  # samples up to the end of the last chunk of speech
         self._utterance: Stream | None = None  # None between utterances
         self._given = 0  # samples up to the last one that was passed to this utterance or the one before
+        self._due = 0.0  # samples up to which the utterance would do nothing with more audio
 
     @property
     def skipped(self) -> int:
@@ -172,18 +173,19 @@ class SegmentedStream(Pushed):
             self._begin = self._given = max(self._quiet - BEFORE, self._given)
             self._utterance = self._open(self.meter.part(("utterance", self._begin)))
             self._utterance.session.remember(self._history(end))
+            self._due = 0.0
         if self._utterance is None:
             keep = max(self._quiet - BEFORE, self._given)
         else:
             # Silence is held back until more speech shows that it lies within the utterance.
-            if self._loud == end:
-                yield from self._give(self._utterance, self._audio[self._given - self._start : end - self._start])
-                self._given = end
-            keep = self._given
+            if self._loud == end >= self._due:
+                yield from self._give(self._utterance)
+                self._due = end + self._utterance.missing
             size = end - self._begin
             enough = CHUNK if size >= self._longest else self._pause
             if end - self._loud >= enough or size >= 2 * self._longest:
                 yield from self._end(self._utterance)
+            keep = self._given
         self._audio, self._start = self._audio[keep - self._start :], keep
 
     def _is_speech(self, end: int) -> Steps[bool]:
@@ -201,8 +203,11 @@ class SegmentedStream(Pushed):
         """What stands before the next word of the utterance: a space between two utterances."""
         return " " if self.emissions and self.unit == "word" and not utterance.emissions else ""
 
-    def _give(self, utterance: Stream, samples: np.ndarray, finished: bool = False) -> Steps[None]:
+    def _give(self, utterance: Stream, finished: bool = False) -> Steps[None]:
+        """Pass all audio up to the end of the last speech."""
         steps = len(utterance.reads)
+        samples = self._audio[self._given - self._start : self._loud - self._start]
+        self._given = self._loud
         delay = self._heard * 1000 / SAMPLE_RATE
         space, before = self._space(utterance), len(utterance.emissions)
         try:
@@ -227,7 +232,7 @@ class SegmentedStream(Pushed):
 
     def _end(self, utterance: Stream) -> Steps[None]:
         """Decode an utterance to its end."""
-        yield from self._give(utterance, np.zeros(0, dtype=np.float32), finished=True)
+        yield from self._give(utterance, finished=True)
         if self._spoken is not None:
             begin_ms = utterance.begin_ms
             self._spoken += [(begin_ms + begin, begin_ms + end) for begin, end in utterance.spoken_ms or ()]
