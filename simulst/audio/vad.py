@@ -35,22 +35,34 @@ class Hearing:
 
     def next(self, chunk: np.ndarray) -> Hearing:
         """The state after the next chunk. chunk: (CHUNK,) float32 at 16 kHz."""
-        return self.next_together([self], [chunk])[0]
+        samples = np.concatenate([self.context, chunk])
+        [probability], state = _heard(samples[None], self.state)
+        return self._after(probability, samples, state)
 
     @staticmethod
     def next_together(hearings: Sequence[Hearing], chunks: Sequence[np.ndarray]) -> list[Hearing]:
         """The states of several streams, each after its next chunk, as in `next`."""
         import torch
 
-        heard = [np.concatenate([one.context, chunk]) for one, chunk in zip(hearings, chunks, strict=True)]
-        with torch.inference_mode():
-            state = torch.cat([one.state for one in hearings], 1)
-            probabilities, state = _network()(torch.from_numpy(np.stack(heard)), state)
-            states = [one.clone() for one in state.split(1, 1)]  # no stream holds others' memory
-        return [
-            Hearing(p >= (SILENCE if one.speech else SPEECH), samples[-CONTEXT:], after)
-            for p, one, samples, after in zip(probabilities[:, 0].tolist(), hearings, heard, states, strict=True)
-        ]
+        samples = [np.concatenate([one.context, chunk]) for one, chunk in zip(hearings, chunks, strict=True)]
+        probabilities, state = _heard(np.stack(samples), torch.cat([one.state for one in hearings], 1))
+        states = [one.clone() for one in state.split(1, 1)]  # no stream holds others' memory
+        return [one._after(*found) for one, *found in zip(hearings, probabilities, samples, states, strict=True)]
+
+    def _after(self, probability: float, samples: np.ndarray, state: Any) -> Hearing:
+        return Hearing(probability >= (SILENCE if self.speech else SPEECH), samples[-CONTEXT:], state)
+
+
+def _heard(samples: np.ndarray, state: Any) -> tuple[list[float], Any]:
+    """The probability of speech for each of n streams, and the network's state after it.
+
+    samples: (n, CONTEXT + CHUNK). state: (2, n, width).
+    """
+    import torch
+
+    with torch.inference_mode():
+        probabilities, state = _network()(torch.from_numpy(samples), state)
+        return probabilities[:, 0].tolist(), state
 
 
 def start_of_stream() -> Hearing:

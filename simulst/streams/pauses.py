@@ -47,7 +47,7 @@ class Hear(Batchable):
 
     @property
     def together(self) -> Hashable:
-        return type(self.hearing)
+        return self.hearing.next_together
 
     @classmethod
     def answer_together(cls, calls: Sequence[Hear]) -> list[Hearing]:
