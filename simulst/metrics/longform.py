@@ -7,9 +7,11 @@ first word to the last, through all pauses. So each sentence is given the words 
 
 from __future__ import annotations
 
+import gc
 import logging
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -210,10 +212,24 @@ def _cut(
     by_character = unit == "char"
     texts = [_words(instance, unit) for instance in ordered]
     reference_words, layout, lines = load_reference(str(segmentation), str(references), by_character, False)
-    found, _ = resegment(
-        reference_words, texts, layout, lines, char_level=by_character, lang=None if by_character else code_of(language)
-    )
+    spoken = None if by_character else code_of(language)
+    with nothing_collected():
+        found, _ = resegment(reference_words, texts, layout, lines, char_level=by_character, lang=spoken)
     return _Cut(ordered, texts, sentences, lines, found)
+
+
+@contextmanager
+def nothing_collected() -> Iterator[None]:
+    """What is there now is not collected as garbage, neither here nor in processes that are forked inside.
+
+    OmniSTEval forks. A child that collected a CTranslate2 model would wait for ever: the model's end waits for its
+    threads, and only the parent has them.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _in_order(

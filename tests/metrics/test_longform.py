@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import random
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from omnisteval import alignment
 
 from simulst.commands.main import main
 from simulst.errors import SimulstError
@@ -125,6 +127,24 @@ def test_words(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
     same = [name for name in mine if not name.endswith("_CA")]
     assert {name: cumulative[name] for name in same} == {name: mine[name] for name in same}
     assert cumulative["LongYAAL_CA"] > mine["LongYAAL_CA"]
+
+
+def test_processes_that_omnisteval_forks_collect_nothing_of_ours(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CTranslate2 model that a child collects would let it wait for ever for the model's threads."""
+    theirs, ours = alignment.Pool, talks.score(talks.theirs, "de")
+    garbage: list[Any] = []
+    garbage.append(garbage)
+    seen = []
+
+    def pool() -> Any:
+        seen.append(any(one is garbage for one in gc.get_objects()))
+        return theirs()
+
+    monkeypatch.setattr(alignment, "Pool", pool)
+    assert talks.score(talks.theirs, "de") == ours
+    assert seen == [False]
+    assert any(one is garbage for one in gc.get_objects())  # afterwards it may be collected
+    garbage.clear()
 
 
 def test_characters_of_mixed_scripts(chinese: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
