@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from fake import context_of, full_context
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simulst.config import Decoding, parse_decoding
@@ -92,6 +92,7 @@ def enumerated(log_probs: torch.Tensor, tokens: Tokens, given: int, exact: bool)
 
 
 @settings(max_examples=30)
+@example(660, 2, [2, 2], True)
 @given(st.integers(0, 10**6), st.integers(0, 4), st.lists(st.integers(2, 4), min_size=1, max_size=3), st.booleans())
 def test_odds(seed: int, frames: int, tokens: list[int], exact: bool) -> None:
     """Also before the first frame, with more tokens than frames, and asked again after more frames."""
@@ -102,7 +103,10 @@ def test_odds(seed: int, frames: int, tokens: list[int], exact: bool) -> None:
         run_alone(guide.hear_steps(new))
         for first in range(len(tokens)):
             found = guide.odds_of_end(tuple(tokens), first, exact)
-            assert found == pytest.approx(enumerated(log_probs[:cut], tuple(tokens), first, exact), abs=1e-4)
+            expected = enumerated(log_probs[:cut], tuple(tokens), first, exact)
+            for one, right in zip(found, expected, strict=True):
+                # Posteriors in float32 add up to 1 but for 1e-7. If hardly anything can go on, that counts.
+                assert one == pytest.approx(right, abs=1e-4 + 2e-7 * math.exp(min(right, 30.0)))
 
 
 def literal(new: str, before: str, odds_of: Any, threshold: float) -> str:
