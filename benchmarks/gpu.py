@@ -113,7 +113,7 @@ def against_espnet(trial: Trial) -> dict[str, Any]:
 def streams(trial: Trial) -> dict[str, Any]:
     decoding = parse_decoding(CTC_POLICY, "the CTC policy")
     found: dict[str, Any] = {}
-    for precision in ("float32", "bfloat16", "float16"):
+    for precision in ("float32", "bfloat16"):
         model = trial.load(precision=precision)
         for count in COUNTS:
             if trial.left < 60:

@@ -261,7 +261,7 @@ class Stream(Pushed):
 
     @property
     def missing(self) -> float:
-        """How many samples more it takes until there is something to do; fewer are only kept."""
+        """How many more samples the next step needs. Fewer are only kept."""
         return self._needed() - self._pending.size
 
     def _take_in(self, samples: np.ndarray, finished: bool) -> Steps[None]:

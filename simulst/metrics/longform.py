@@ -220,10 +220,10 @@ def _cut(
 
 @contextmanager
 def nothing_collected() -> Iterator[None]:
-    """What is there now is not collected as garbage, neither here nor in processes that are forked inside.
+    """Inside, Python collects no garbage of before, neither here nor in a process that is forked.
 
-    OmniSTEval forks. A child that collected a CTranslate2 model would wait for ever: the model's end waits for its
-    threads, and only the parent has them.
+    OmniSTEval forks. If a child collects a CTranslate2 model, it waits for ever: the model waits for its threads, and
+    only the parent has them.
     """
     gc.freeze()
     try:

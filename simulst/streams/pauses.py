@@ -47,7 +47,7 @@ class Hear(Batchable):
 
     @property
     def together(self) -> Hashable:
-        return self.hearing.next_together
+        return True  # all of them
 
     @classmethod
     def answer_together(cls, calls: Sequence[Hear]) -> list[Hearing]:
@@ -113,7 +113,7 @@ class SegmentedStream(Pushed):
         self._loud = 0  # samples up to the end of the last chunk of speech
         self._utterance: Stream | None = None  # None between utterances
         self._given = 0  # samples up to the last one that was passed to this utterance or the one before
-        self._due = 0.0  # samples up to which the utterance would do nothing with more audio
+        self._due = 0.0  # samples at which the utterance has something to do; until then it gets none
 
     @property
     def skipped(self) -> int:
@@ -178,7 +178,7 @@ class SegmentedStream(Pushed):
             keep = max(self._quiet - BEFORE, self._given)
         else:
             # Silence is held back until more speech shows that it lies within the utterance.
-            if self._loud == end >= self._due:
+            if self._loud == end and end >= self._due:
                 yield from self._give(self._utterance)
                 self._due = end + self._utterance.missing
             size = end - self._begin
