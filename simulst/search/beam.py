@@ -29,7 +29,7 @@ from simulst.policy.stop import Stopping
 from simulst.search import CTC_WEIGHT, JointOptions
 from simulst.search.calls import Batchable, Steps
 from simulst.search.choice import best_continuations
-from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
+from simulst.search.ctc import NO_NUMBERS, CTCPrefixes, CTCPrefixScorer
 from simulst.search.loops import repeating
 from simulst.search.terms import Terms
 
@@ -113,7 +113,7 @@ class NextTokens:
         end = log_p[..., eos].double()
         found = NextTokens(tokens.cpu().numpy(), best.double().cpu().numpy(), end.cpu().numpy(), state)
         if np.isnan(found.log_p).any():  # topk ranks NaN first
-            raise SimulstError("the decoder's scores are not numbers (NaN); the checkpoint or the audio is broken.")
+            raise SimulstError(f"the decoder's {NO_NUMBERS}")
         return found
 
 

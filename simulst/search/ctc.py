@@ -30,6 +30,10 @@ from numba import njit
 
 from simulst.errors import SimulstError
 
+NO_NUMBERS = (  # what is said of scores
+    "scores are not numbers (NaN); the checkpoint or the audio is broken, or the model's numbers are too large for "
+    "float16."
+)
 LEAST_SUM = 1e-250  # of products of probabilities; a smaller sum may have lost some of them to underflow
 
 
@@ -88,7 +92,7 @@ class CTCPrefixScorer:
         """
         new = log_probs.detach().cpu().double().numpy()
         if math.isnan(new.sum()):  # a single pass: the sum is NaN only if one of the scores is
-            raise SimulstError("the CTC layer's scores are not numbers (NaN); the checkpoint or the audio is broken.")
+            raise SimulstError(f"the CTC layer's {NO_NUMBERS}")
         used, self.frames = self.frames, self.frames + len(new)
         if self.frames > self._silence.size:  # room for twice as many, so all appends together take linear time
             known, room = (self._posteriors[:, :used], self._silence[:used]), max(self.frames, 2 * used)

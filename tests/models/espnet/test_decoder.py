@@ -26,7 +26,7 @@ from simulst.models.espnet.network.attention import Compiled  # noqa: E402
 from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.models.espnet.network.lagging import Lagging  # noqa: E402
 from simulst.models.espnet.network.products import PANEL  # noqa: E402
-from simulst.search.beam import Read  # noqa: E402
+from simulst.search.beam import NextTokens, Read  # noqa: E402
 
 WIDTH, SIZE, SOS = 16, 20, 19
 torch.set_num_threads(1)  # on so little, threads only wait for each other
@@ -303,6 +303,16 @@ def test_other_precisions(precision: str) -> None:
         rows, tokens = torch.zeros(3, dtype=torch.int64), torch.tensor([step, 7, 8])
         log_p, state = model.step(tokens, state[rows], memory, attention=True)
         exact_log_p, exact_state = exact.step(tokens, exact_state[rows], exact_memory, attention=True)
+
+
+def test_numbers_that_are_too_large_for_float16() -> None:
+    decoder, tokens = tiny(), torch.tensor([SOS, 3, 4])
+    with torch.no_grad():
+        decoder.output_layer.weight *= 1e6
+    whole, half = CachedDecoder(decoder), CachedDecoder(decoder, "float16")
+    assert NextTokens.of(*whole.prefill(tokens, memory_of(whole, frames(5))), 3, SOS).tokens.shape == (1, 3)
+    with pytest.raises(SimulstError, match=r"decoder's scores are not numbers .* too large for float16"):
+        NextTokens.of(*half.prefill(tokens, memory_of(half, frames(5))), 3, SOS)
 
 
 def test_without_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
