@@ -303,7 +303,7 @@ class Stream(Pushed):
         if self.pace is None and self.session.length > LONG_SECONDS * self.session.sample_rate:
             _warn_of_long_utterance()
         if Need.AUDIO in self.decoding.read.needs and not final:
-            self._reading.hear(samples)
+            yield from self._reading.hear_steps(samples)
         if Need.AUDIO in self.decoding.stop.needs:
             yield from self._stopping.hear_steps(samples, final)
         if final:

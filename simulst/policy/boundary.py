@@ -13,6 +13,7 @@ from simulst.errors import SimulstError
 from simulst.needs import Need
 from simulst.policy.context import Context
 from simulst.policy.read import Read, Reading
+from simulst.search.calls import Steps
 
 if TYPE_CHECKING:
     from simulst.policy.boundary_predictor import BoundaryPredictor
@@ -79,23 +80,22 @@ class _Boundaries(Reading):
                 f"{options.frames}; give {predictor.tau} or less, or train a predictor with --tau {options.frames}."
             )
         self._key = ("boundary", options.predictor, options.frames)
-        # All streams with this key share one predictor stream. The first of them that reaches a piece computes it, and
-        # each stream passes through all pieces in order.
-        self._stream = context.meter.shared(self._key, predictor.start)
+        self._heard = predictor.start()
 
     def next_ms(self, decoded_ms: float) -> float:
         """The end of the next piece, in ms. Decoding a full window between two pieces does not move the pieces."""
         piece = self.options.frames * FRAME_MS
         return (decoded_ms // piece + 1.0) * piece
 
-    def hear(self, samples: np.ndarray) -> None:
+    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
         audio = np.concatenate([self._audio, samples])
         piece, self._audio = audio[: self._size], audio[self._size :]
         if piece.size < self._size:
             self._audio, self._share = piece, -1.0
             return
         self._pieces += 1
-        self._share = self.context.meter.shared((*self._key, self._pieces), lambda: self._stream.share(piece))
+        key = (*self._key, self._pieces)  # the first stream that reaches the piece computes it for all with this memo
+        self._share, self._heard = yield from self.context.meter.shared_steps(key, lambda: self._heard.share(piece))
 
     def ready(self) -> bool:
         return self._share >= self.options.threshold

@@ -13,7 +13,8 @@ i (from 0) has seen the features up to number 4 i + 2, so it has seen no audio a
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.files.folder import save_atomically
 from simulst.options import read_fields
+from simulst.search.calls import Batchable, Steps
 
 WINDOW, N_FFT = 400, 512  # samples; windows of 25 ms, a frame apart
 SUBSAMPLING = 4  # frames per output
@@ -61,6 +63,20 @@ class PredictorState(NamedTuple):
     feature: Tensor  # (batch, 1, mels)
     convolved: Tensor  # (batch, channels, 1, half the mels)
     memory: tuple[Tensor, Tensor]  # (1, batch, hidden) each
+
+    @classmethod
+    def joined(cls, states: Sequence[PredictorState]) -> PredictorState:
+        """The states of several batches as that of one."""
+        features, convolved, memories = zip(*states, strict=True)
+        memory, cells = (torch.cat(some, 1) for some in zip(*memories, strict=True))
+        return cls(torch.cat(features), torch.cat(convolved), (memory, cells))
+
+    def parts(self) -> Iterator[PredictorState]:
+        """The state of each of the batch, in memory of its own."""
+        for n in range(len(self.feature)):
+            some = slice(n, n + 1)
+            memory, cells = (part[:, some].clone() for part in self.memory)
+            yield PredictorState(self.feature[some].clone(), self.convolved[some].clone(), (memory, cells))
 
 
 class BoundaryPredictor(nn.Module):
@@ -123,9 +139,9 @@ class BoundaryPredictor(nn.Module):
         hidden, memory = self.lstm(self.embed(quarter.transpose(1, 2).flatten(2)), memory)
         return self.label(hidden), PredictorState(normal[:, -1:], half[:, :, -1:], memory)
 
-    def start(self) -> PredictorStream:
-        """A stream for a new utterance."""
-        return PredictorStream(self)
+    def start(self) -> Heard:
+        """What is known at the beginning of an utterance."""
+        return Heard(self)
 
     def save(self, path: Path) -> None:
         """Write everything that `load_predictor` needs into one file; the file appears whole or not at all."""
@@ -133,22 +149,27 @@ class BoundaryPredictor(nn.Module):
         save_atomically(path, {**content, "weights": self.state_dict()})
 
 
-class PredictorStream:
-    """The predictor's state while it hears one utterance."""
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What the predictor knows of an utterance between two pieces. It does not change; a piece gives the next one.
 
-    def __init__(self, predictor: BoundaryPredictor) -> None:
-        self._predictor = predictor
-        self._audio = np.zeros(0, dtype=np.float32)
-        self._start = 0  # number of the first sample that is kept
-        self._features = 0  # number of features so far
-        self._state: PredictorState | None = None
+    audio: the samples that are still needed, from sample number `start` on.
+    features: how many features there were.
+    state: the network's; None: it has heard nothing.
+    """
 
-    def logits(self, samples: np.ndarray) -> Tensor:
-        """The logits for the next piece of audio.
+    predictor: BoundaryPredictor
+    audio: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    start: int = 0
+    features: int = 0
+    state: PredictorState | None = None
+
+    def logits(self, samples: np.ndarray) -> Steps[tuple[Tensor, Heard]]:
+        """The logits for the next piece of audio, and what is known after it. It asks for one `Label`.
 
         samples: (n * 640,) float32 at 16 kHz, n > 0.
 
-        Returns: (n, 2).
+        Returns: (n, 2), and the new state.
         Raises SimulstError: the number of samples is no multiple of 640; samples are not finite.
         """
         step = FRAME * SUBSAMPLING
@@ -159,19 +180,47 @@ class PredictorStream:
             )
         if not np.isfinite(samples).all():
             raise SimulstError("boundary predictor: audio with NaN or infinite samples; check the source.")
-        keep = self._predictor._log_mel.keep_from(self._features)
-        self._audio = np.concatenate([self._audio[max(0, keep - self._start) :], samples.astype(np.float32)])
-        self._start = max(self._start, keep)
+        keep = self.predictor._log_mel.keep_from(self.features)
+        audio = np.concatenate([self.audio[max(0, keep - self.start) :], samples.astype(np.float32)])
+        start = max(self.start, keep)
         with torch.inference_mode():
-            features = self._predictor.features(self._audio, self._start, self._features)
-            logits, self._state = self._predictor(features[None], self._state)
-        self._features += len(features)
-        return logits[0]
+            features = self.predictor.features(audio, start, self.features)
+        logits, state = yield Label(self.predictor, features, self.state)
+        return logits, Heard(self.predictor, audio, start, self.features + len(features), state)
 
-    def share(self, samples: np.ndarray) -> float:
-        """The share of outputs labelled 1 in the next piece, in [0, 1]. Arguments and errors are those of `logits`."""
-        labels = self.logits(samples).argmax(dim=1)
-        return int(labels.sum()) / len(labels)
+    def share(self, samples: np.ndarray) -> Steps[tuple[float, Heard]]:
+        """The share of outputs labelled 1 in the next piece, in [0, 1]. All else is as for `logits`."""
+        logits, heard = yield from self.logits(samples)
+        labels = logits.argmax(dim=1)
+        return int(labels.sum()) / len(labels), heard
+
+
+@dataclass(frozen=True, eq=False)
+class Label(Batchable):
+    """A call: the network's logits for the next features of an utterance, (n, 2), and its new state.
+
+    features: (4 n, mels), see `BoundaryPredictor.forward`.
+    """
+
+    predictor: BoundaryPredictor
+    features: Tensor
+    state: PredictorState | None
+
+    @property
+    def together(self) -> Hashable:
+        return self.predictor, len(self.features), self.state is None
+
+    def answer(self) -> tuple[Tensor, PredictorState]:
+        return self.answer_together([self])[0]
+
+    @classmethod
+    @torch.inference_mode()
+    def answer_together(cls, calls: Sequence[Label]) -> list[tuple[Tensor, PredictorState]]:
+        states = [call.state for call in calls if call.state is not None]
+        logits, state = calls[0].predictor(
+            torch.stack([call.features for call in calls]), PredictorState.joined(states) if states else None
+        )
+        return list(zip(logits, state.parts(), strict=True))
 
 
 def load_predictor(path: str | Path) -> BoundaryPredictor:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +63,12 @@ class Reading(ABC):
 
     def hear(self, samples: np.ndarray) -> None:
         """Take in new audio, (n,) float32. It is called only if READ needs `Need.AUDIO`."""
+
+    def hear_steps(self, samples: np.ndarray) -> Generator[Any, Any, None]:
+        """`hear` in steps (simulst/search/calls.py), which the loop takes: for READs with a model of their own."""
+        self.hear(samples)
+        return
+        yield
 
     def ready(self) -> bool:
         """Whether to decode at this position."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +23,9 @@ from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_pre
 from simulst.policy.commit import All
 from simulst.runs import Task, run
 from simulst.search import BeamSearch
+from simulst.search.calls import Steps, run_alone
 from simulst.stream import Stream
+from simulst.streams.driver import Driver
 
 SHARES = (0.0, 0.2, 0.5, 1.0, 0.4)
 
@@ -35,16 +37,14 @@ class Scripted:
 
     def __init__(self) -> None:
         self.heard: list[np.ndarray] = []
-        self.begun = 0
 
     def start(self) -> Scripted:
-        self.begun += 1
-        self.heard.clear()
         return self
 
-    def share(self, samples: np.ndarray) -> float:
+    def share(self, samples: np.ndarray) -> Steps[tuple[float, Scripted]]:
         self.heard.append(samples)
-        return SHARES[len(self.heard) - 1]
+        return SHARES[len(self.heard) - 1], self
+        yield
 
 
 @pytest.fixture
@@ -91,9 +91,11 @@ def test_the_predictor_runs_once_for_all_thresholds(scripted: Scripted) -> None:
     for threshold in (0.5, 0.0, 1.0):
         one = stream(threshold, memo=memo)
         one.push(audio, finished=True)
-        assert len(scripted.heard) == 5 and scripted.begun == 1
-    stream(0.5, frames=48, memo=memo)
-    assert scripted.begun == 2  # other pieces are another pass
+        assert len(scripted.heard) == 5
+    other = stream(0.5, frames=48, memo=memo)  # other pieces are another pass
+    scripted.heard.clear()
+    other.push(audio[: 48 * 160])
+    assert len(scripted.heard) == 1
 
 
 def test_streams_of_one_memo_may_take_turns(scripted: Scripted) -> None:
@@ -118,6 +120,14 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     boundary._load.cache_clear()
 
 
+def shares(predictor: Path, pieces: Iterable[np.ndarray]) -> list[float]:
+    listener, found = load_predictor(predictor).start(), []
+    for piece in pieces:
+        share, listener = run_alone(listener.share(piece))
+        found.append(share)
+    return found
+
+
 @settings(max_examples=40)
 @given(
     seconds=st.floats(0, 6),
@@ -132,10 +142,9 @@ def test_a_real_one(
     """Decoded where the predictor, asked directly, says so; however the audio is cut."""
     audio = np.random.default_rng(0).normal(0, 0.1, round(seconds * RATE)).astype(np.float32)
     audio *= np.sin(np.arange(audio.size) / RATE) ** 4
-    listener, piece = load_predictor(predictor).start(), frames * 160
+    piece = frames * 160
     pieces = [audio[start : start + piece] for start in range(0, audio.size - piece + 1, piece)]
-    shares = [listener.share(samples) for samples in pieces]
-    expected = [10.0 * frames * (i + 1) for i, share in enumerate(shares) if share >= threshold]
+    expected = [10.0 * frames * (i + 1) for i, share in enumerate(shares(predictor, pieces)) if share >= threshold]
     expected = [ms for ms in expected if ms < audio.size / 16] + [audio.size / 16]
     one = stream(threshold, str(predictor), frames, Memo() if shared else None)
     for start, end in pairwise([0, *sorted(cut for cut in cuts if cut < audio.size)]):
@@ -148,9 +157,22 @@ def test_a_predictor_that_hears_something(predictor: Path) -> None:
     """The property above is not about a predictor that always says the same."""
     audio = np.random.default_rng(0).normal(0, 0.1, 6 * RATE).astype(np.float32)
     audio *= np.sin(np.arange(audio.size) / RATE) ** 4
-    listener = load_predictor(predictor).start()
-    shares = {listener.share(samples) for samples in audio.reshape(-1, RATE)}
-    assert len(shares) > 2
+    assert len(set(shares(predictor, audio.reshape(-1, RATE)))) > 2
+
+
+def test_streams_of_one_memo_in_one_driver(predictor: Path) -> None:
+    """Several may ask for the same piece before its answer is there."""
+    audio = np.random.default_rng(0).normal(0, 0.1, 6 * RATE).astype(np.float32)
+    audio *= np.sin(np.arange(audio.size) / RATE) ** 4
+    thresholds, memo, driver = (0.2, 0.5, 0.8), Memo(), Driver()
+    alone = [stream(threshold, str(predictor)) for threshold in thresholds]
+    joined = [stream(threshold, str(predictor), memo=memo) for threshold in thresholds]
+    for one, other in zip(alone, joined, strict=True):
+        one.push(audio, finished=True)
+        driver.push(other, audio, finished=True)
+    driver.finish()
+    assert [one.reads for one in joined] == [one.reads for one in alone]
+    assert len({len(one.reads) for one in alone}) > 1
 
 
 def test_a_missing_predictor_ends_a_run_before_it_begins(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_predictor
+from simulst.policy.boundary_predictor import BoundaryPredictor, Label, Sizes, load_predictor
+from simulst.search.calls import Steps, run_alone
+from simulst.streams.driver import Driver
 
 STEP = 640  # samples per output
 
@@ -34,6 +37,14 @@ def sound(seed: int, samples: int) -> np.ndarray:
     return (random.normal(0, 0.1, samples) * loudness).astype(np.float32)
 
 
+def shares(made: BoundaryPredictor, pieces: Iterable[np.ndarray]) -> list[float]:
+    listener, found = made.start(), []
+    for piece in pieces:
+        share, listener = run_alone(listener.share(piece))
+        found.append(share)
+    return found
+
+
 def whole(made: BoundaryPredictor, audio: np.ndarray) -> torch.Tensor:
     with torch.no_grad():
         return made(made.features(audio)[None])[0][0]
@@ -48,7 +59,8 @@ def test_piece_by_piece_is_as_at_once(seed: int, lengths: list[int], mels: int) 
     assert expected.shape == (sum(lengths), 2)
     listener, found = predictor(mels).start(), []
     for piece in np.split(audio, np.cumsum(lengths)[:-1] * STEP):
-        found.append(listener.logits(piece))
+        logits, listener = run_alone(listener.logits(piece))
+        found.append(logits)
     torch.testing.assert_close(torch.cat(found), expected, atol=1e-5, rtol=0)
 
 
@@ -58,8 +70,39 @@ def test_shares_of_pieces(frames: int) -> None:
     audio = sound(3, 10 * frames * 160)
     labels = whole(predictor(), audio).argmax(dim=1).reshape(10, frames // 4).tolist()
     assert 0 < sum(map(sum, labels)) < 10 * frames // 4
-    listener = predictor().start()
-    assert [listener.share(piece) for piece in np.split(audio, 10)] == [sum(row) / len(row) for row in labels]
+    assert shares(predictor(), np.split(audio, 10)) == [sum(row) / len(row) for row in labels]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=6), min_size=2, max_size=5))
+def test_together_is_as_alone(lengths: list[list[int]]) -> None:
+    """Several utterances, whose pieces are of different lengths, and of which some end early."""
+    audios = [sound(seed, sum(one) * STEP) for seed, one in enumerate(lengths)]
+    pieces = [np.split(audio, np.cumsum(one)[:-1] * STEP) for audio, one in zip(audios, lengths, strict=True)]
+    found: list[list[torch.Tensor]] = [[] for _ in lengths]
+
+    def listen(number: int) -> Steps[None]:
+        listener = predictor().start()
+        for piece in pieces[number]:
+            logits, listener = yield from listener.logits(piece)
+            found[number].append(logits)
+
+    driver = Driver()
+    for number in range(len(lengths)):
+        driver.run(listen(number))
+    driver.finish()
+    for audio, logits in zip(audios, found, strict=True):
+        torch.testing.assert_close(torch.cat(logits), whole(predictor(), audio), atol=1e-5, rtol=0)
+
+
+def test_equal_pieces_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, answer = [], Label.answer_together
+    monkeypatch.setattr(Label, "answer_together", lambda calls: sizes.append(len(calls)) or answer(calls))
+    driver = Driver(longest_wait=np.inf)
+    found = [driver.run(predictor().start().share(sound(seed, 3 * STEP))) for seed in range(5)]
+    driver.finish()
+    assert sizes == [5] and len({one.result()[0] for one in found}) > 1
+    assert len({one.result()[1].state.feature.untyped_storage().data_ptr() for one in found}) == 5
 
 
 def test_an_output_knows_the_newest_audio_and_none_that_is_later() -> None:
@@ -141,7 +184,7 @@ def test_bad_files(tmp_path: Path) -> None:
 )
 def test_bad_pieces(piece: np.ndarray, words: str) -> None:
     with pytest.raises(SimulstError, match=words):
-        predictor().start().share(piece)
+        run_alone(predictor().start().share(piece))
 
 
 @pytest.mark.parametrize(("tau", "words"), [(0, "tau is 0"), (-4, "tau is -4"), (50, "tau is 50 frames; .* of 4")])
