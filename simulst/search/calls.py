@@ -2,7 +2,8 @@
 
 Such a computation is a generator. It yields calls (encode features, a step of the decoder, a search by a library),
 receives their answers, and returns its result. `run_alone` runs one of them and answers its calls one by one. The
-driver (simulst/streams/driver.py) runs many of them and answers calls of several as one batch.
+driver (simulst/streams/driver.py) runs many of them. It answers calls of several as one batch, and waits for those that
+are answered elsewhere while it answers others.
 """
 
 from __future__ import annotations
@@ -50,6 +51,17 @@ class Batchable(ABC):
     @abstractmethod
     def answer_together(cls, calls: Sequence[Self]) -> Sequence[Any]:
         """Compute it for all of the calls. They must not be changed, as they are answered again if this fails."""
+
+
+class Elsewhere(ABC):
+    """A call that is answered elsewhere, such as by a server. Meanwhile the driver goes on with other streams.
+
+    It is answered in a thread of its own, and must not need what other threads may change.
+    """
+
+    @abstractmethod
+    def answer(self) -> Any:
+        """Wait for the answer."""
 
 
 Steps = Generator[Call, Any, T]

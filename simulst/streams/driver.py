@@ -3,7 +3,7 @@
 A stream is a computation in steps (simulst/search/calls.py). Streams join and leave at any time and need not be at the
 same step. Each `step` of the driver answers one batch: the calls that most streams wait for, or those of which one has
 waited too long. Then these streams go on to their next calls. What a stream finds is what it finds alone, up to
-rounding.
+rounding. Calls that are answered elsewhere, such as by a server, are all asked at once.
 
 `Driver` belongs to one thread. `DriverThread` runs one in a thread of its own, for servers.
 """
@@ -21,13 +21,14 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.meter import Meter
-from simulst.search.calls import Batchable, Call, Steps
+from simulst.search.calls import Batchable, Call, Elsewhere, Steps
 from simulst.stream import Emission
 from simulst.streams.base import OpenStream
 
@@ -59,6 +60,14 @@ class _Run:
     key: Hashable = None
 
 
+class _Answer(NamedTuple):
+    """call: stays in memory with its answer, so that no other one has its id. seconds: what it took."""
+
+    call: Elsewhere
+    seconds: float
+    go_on: Callable[[Steps[Any]], Call]
+
+
 class Driver:
     """Runs computations in steps, and answers their calls in batches.
 
@@ -66,11 +75,13 @@ class Driver:
     that memory does not hold is split in two.
 
     Each stream is charged its share of a batch's time, by the sizes of the calls, so the charges of all streams add up
-    to the time of the computation. They are not what the stream would cost alone.
+    to the time of the computation. They are not what the stream would cost alone. A stream that is answered elsewhere
+    is charged all the time until the answer.
 
     longest_wait: seconds. A call that has waited for longer is answered next, the oldest first. So no call waits for
         longer than that, the batch that is under way, and the batches of calls that are older.
     most_calls: the most calls of a batch.
+    on_answer: is called in another thread when an answer has come from elsewhere, which the next step takes.
     """
 
     def __init__(self, longest_wait: float = LONGEST_WAIT, most_calls: int = MOST_CALLS) -> None:
@@ -78,11 +89,19 @@ class Driver:
         self._runs: dict[int, deque[_Run]] = {}  # by owner; the first one of each is under way
         self._begun: deque[_Run] = deque()  # those whose first step is not taken
         self._waiting: dict[Hashable, dict[_Run, None]] = {}  # those that may share a batch, the oldest first
+        self._elsewhere: dict[int, _Run] = {}  # by the id of the call
+        self._answers: SimpleQueue[_Answer] = SimpleQueue()  # which have come from elsewhere
+        self.on_answer: Callable[[], None] = lambda: None
 
     @property
     def busy(self) -> bool:
         """Whether a computation is left."""
         return bool(self._runs)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to do now; if it is only busy, all wait for answers from elsewhere."""
+        return bool(self._begun or self._waiting or not self._answers.empty())
 
     def push(self, stream: OpenStream, samples: np.ndarray, finished: bool = False) -> Future[list[Emission]]:
         """As the stream's own `push`. Its result is known after some calls of `step`. Pushes keep their order."""
@@ -119,8 +138,12 @@ class Driver:
     def step(self) -> None:
         """Take the first steps of new computations, then answer one batch and take the next steps of its computations.
 
-        It does nothing if no computation is left.
+        If nothing is ready, it waits for an answer from elsewhere. It does nothing if no computation is left.
         """
+        wait = bool(self._elsewhere) and not self.ready
+        while wait or not self._answers.empty():
+            self._take_answer(self._answers.get())
+            wait = False
         while self._begun:
             self._send(self._begun.popleft(), next)
         if self._waiting:
@@ -189,6 +212,25 @@ class Driver:
         else:
             self._send(run, functools.partial(_take, answer))
 
+    def _ask_elsewhere(self, call: Elsewhere) -> None:
+        """Runs in a thread of its own. It does not know the stream, which may be cancelled and freed meanwhile."""
+        begin = time.perf_counter()
+        try:
+            go_on = functools.partial(_take, call.answer())
+        except Exception as error:
+            _without_this_frame(error)
+            go_on = functools.partial(_throw, errors=[error])
+        self._answers.put(_Answer(call, time.perf_counter() - begin, go_on))
+        self.on_answer()
+
+    def _take_answer(self, answer: _Answer) -> None:
+        run = self._elsewhere.pop(id(answer.call), None)
+        if run is None:  # it was cancelled
+            return
+        if run.meter is not None:
+            run.meter().charge(answer.seconds)
+        self._send(run, answer.go_on)
+
     def _send(self, run: _Run, go_on: Callable[[Steps[Any]], Call]) -> None:
         """Let a computation go on to its next call, or to its end."""
         run.call = None
@@ -200,6 +242,10 @@ class Driver:
             _without_this_frame(error)
             self._end(run).set_exception(error)
         else:
+            if isinstance(run.call, Elsewhere):
+                self._elsewhere[id(run.call)] = run
+                threading.Thread(target=self._ask_elsewhere, args=[run.call], daemon=True).start()
+                return
             run.since = time.perf_counter()
             run.key = _group(run)
             self._waiting.setdefault(run.key, {})[run] = None
@@ -222,6 +268,8 @@ class Driver:
         """Take a computation out of those that wait."""
         if run in self._begun:
             self._begun.remove(run)
+        elif isinstance(run.call, Elsewhere):
+            del self._elsewhere[id(run.call)]
         elif run.call is not None:
             del self._waiting[run.key][run]
             if not self._waiting[run.key]:
@@ -266,6 +314,7 @@ class DriverThread:
         self._orders: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
         self._closed = False
+        self._driver.on_answer = self._wake
         self._thread = threading.Thread(target=self._work, name="simulst driver", daemon=True)
         self._thread.start()
 
@@ -340,10 +389,14 @@ class DriverThread:
             self._orders.append(order)
             self._changed.notify()
 
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify()
+
     def _work(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._orders or self._closed or self._driver.busy)
+                self._changed.wait_for(lambda: self._orders or self._closed or self._driver.ready)
                 orders, closed = list(self._orders), self._closed
                 self._orders.clear()
             for order in orders:
@@ -352,7 +405,8 @@ class DriverThread:
                 self._driver.cancel_all()
                 return
             try:
-                self._driver.step()
+                if self._driver.ready:
+                    self._driver.step()
             except Exception:  # a fault of ours: nobody may wait for ever
                 logger.exception("the driver of the streams failed; all streams that are being served end.")
                 self._driver.cancel_all()

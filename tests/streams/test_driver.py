@@ -24,7 +24,7 @@ from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
-from simulst.search.calls import Batchable, Steps, run_alone
+from simulst.search.calls import Batchable, Call, Elsewhere, Steps, run_alone
 from simulst.stream import Stream
 from simulst.streams import driver as module
 from simulst.streams.driver import CANCELLED, Driver, DriverThread
@@ -78,9 +78,25 @@ class Double(Batchable):
         return [2 * call.number for call in calls]
 
 
+AWAY = "away"
+
+
+@dataclass(frozen=True)
+class Away(Elsewhere):
+    """Doubles a number elsewhere."""
+
+    number: int
+
+    def answer(self) -> int:
+        if self.number < 0:
+            raise ValueError("negative")
+        return 2 * self.number
+
+
 def doubled(number: int, kinds: Sequence[Hashable], world: World, fails: int | None = None) -> Steps[int]:
     for place, kind in enumerate(kinds):
-        number = yield Double(-1 if place == fails else number, world, kind)
+        asked = -1 if place == fails else number
+        number = yield Away(asked) if kind == AWAY else Double(asked, world, kind)
         number %= 1000
     return number
 
@@ -88,7 +104,7 @@ def doubled(number: int, kinds: Sequence[Hashable], world: World, fails: int | N
 computations = st.lists(
     st.tuples(
         st.integers(0, 9),  # the number
-        st.lists(st.sampled_from([0, 1, None]), max_size=6),  # kinds of its calls
+        st.lists(st.sampled_from([0, 1, None, AWAY]), max_size=6),  # kinds of its calls
         st.none() | st.integers(0, 7),  # the call that fails
         st.integers(0, 20),  # after how many steps it joins
         st.none() | st.integers(0, 25),  # after how many steps it is cancelled
@@ -118,7 +134,7 @@ def test_as_alone(some: list[Any], room: float, most: int, longest_wait: float) 
             driver.step()
             if step > 25 and not driver.busy:
                 break
-        assert not driver.busy and not driver._waiting and not driver._begun
+        assert not driver.busy and not driver._waiting and not driver._begun and not driver._elsewhere
     assert all(len(batch) <= most for batch in world.batches)
     for number, (value, kinds, fails, _, leaves) in enumerate(some):
         error = found[number].exception(timeout=0)
@@ -176,6 +192,69 @@ def test_who_goes_alone_goes_first() -> None:
     assert [len(batch) for batch in world.batches] == [4, 1, 1, 1, 1, 4, 4]
 
 
+class Held:
+    """Something large that a computation holds."""
+
+
+class Asked(Elsewhere):
+    """A call that is answered when the test says so. came: it was asked."""
+
+    def __init__(self) -> None:
+        self.came, self.may_answer = threading.Event(), threading.Event()
+
+    def answer(self) -> int:
+        self.came.set()
+        self.may_answer.wait()
+        return 21
+
+
+def asking(call: Call, world: World, held: list[Any] | None = None) -> Steps[int]:
+    large = Held()
+    if held is not None:
+        held.append(weakref.ref(large))
+    number = yield call
+    return (yield Double(number, world))
+
+
+def test_others_go_on_while_an_answer_comes_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several are asked at once, and streams are charged the time until their answers."""
+    world = World()
+    monkeypatch.setattr(module, "time", world)
+    monkeypatch.setattr(meter, "time", world)
+    driver, calls, clocks = Driver(), [Asked() for _ in range(3)], [Meter() for _ in range(3)]
+    away = [driver.run(asking(one, world), lambda c=c: c) for one, c in zip(calls, clocks, strict=True)]  # type: ignore[misc]
+    here = driver.run(doubled(1, [0] * 5, world))
+    while not here.done():
+        driver.step()
+    assert here.result() == 32 and driver.busy and not driver.ready and not any(one.done() for one in away)
+    for call in calls:
+        call.came.wait()
+    world.now += 7
+    for call in calls:
+        call.may_answer.set()
+    driver.finish()
+    assert [one.result() for one in away] == [42] * 3
+    assert [clock.seconds for clock in clocks] == [pytest.approx(12 + 1.5 / 3)] * 3  # 5 s of the other one, and 7 s
+
+
+def test_who_is_cancelled_while_an_answer_comes_from_elsewhere() -> None:
+    """It is freed at once; its answer is nobody's."""
+    driver, call, held, owner, world = Driver(), Asked(), list[Any](), object(), World()
+    found = driver.run(asking(call, world, held), owner=owner)
+    driver.step()
+    call.came.wait()
+    assert held[0]() is not None
+    driver.cancel(owner)
+    assert held[0]() is None and not driver.busy and str(found.exception(timeout=0)) == CANCELLED
+    answered = threading.Event()
+    driver.on_answer = answered.set
+    call.may_answer.set()
+    answered.wait()
+    other = driver.run(doubled(1, [AWAY, 0], world))
+    driver.finish()
+    assert other.result() == 4
+
+
 def test_calls_of_a_stream_keep_their_order() -> None:
     model, driver = FakeModel(), Driver()
     how, audio = Decoding(Chunk(300), All()), np.zeros(2 * RATE, np.float32)
@@ -187,10 +266,6 @@ def test_calls_of_a_stream_keep_their_order() -> None:
     assert [[e.text for e in one.result()] for one in found] == [[e.text for e in one] for one in expected]
     with pytest.raises(SimulstError, match="has ended"):
         too_late.result()
-
-
-class Held:
-    """Something large that a computation holds."""
 
 
 @pytest.mark.parametrize("end", ["cancel", "error", "result"])
@@ -269,6 +344,23 @@ def test_clients_in_threads() -> None:
         assert found[number] == alone.committed_text != ""
     with pytest.raises(SimulstError, match="closed"):
         thread.push(alone, np.zeros(1, np.float32))
+
+
+def test_a_thread_that_waits_for_an_answer_serves_others() -> None:
+    """It takes new orders meanwhile, and the answer wakes it."""
+    call, world = Asked(), World()
+    away: Any = SimpleNamespace(push_steps=lambda *_: asking(call, world), meter=Meter(), wait=lambda seconds: None)
+    here: Any = SimpleNamespace(push_steps=lambda *_: doubled(1, [0], world), meter=Meter(), wait=lambda seconds: None)
+    found: list[Any] = []
+    with DriverThread() as thread:
+        client = threading.Thread(target=lambda: found.append(thread.push(away, np.zeros(1, np.float32))))
+        client.start()
+        call.came.wait()
+        assert thread.push(here, np.zeros(1, np.float32)) == 2  # type: ignore[comparison-overlap]
+        assert not found
+        call.may_answer.set()
+        client.join()
+    assert found == [42]
 
 
 def test_who_waits_when_the_thread_ends_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:

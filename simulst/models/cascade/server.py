@@ -76,6 +76,8 @@ class Server(ChatOptions):
 class ServerTranslation(PlainTranslation):
     """It goes on with the committed text."""
 
+    elsewhere = True
+
     def __init__(self, server: Server, source: str, target: str) -> None:
         super().__init__(target)
         self._server, self._languages = server, (source, target)

@@ -15,7 +15,7 @@ from simulst.languages import unit_of
 from simulst.needs import Need
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Steps, ask
+from simulst.search.calls import Elsewhere, Steps, ask
 from simulst.words import split
 
 Past = tuple[tuple[str, str], ...]
@@ -74,8 +74,12 @@ class Translator(ABC):
 
 
 class PlainTranslation(Translation):
-    """Of a translator that gives one text at a time: its words (characters for zh, ja, ...) are the tokens."""
+    """Of a translator that gives one text at a time: its words (characters for zh, ja, ...) are the tokens.
 
+    elsewhere: whether it is computed elsewhere. Several texts may then be translated at once, each in a thread.
+    """
+
+    elsewhere: bool = False
     vocabulary: dict[str, int] = {}  # noqa: RUF012 - of this process: streams that share results share tokens
     words: list[str] = []  # noqa: RUF012
 
@@ -92,7 +96,8 @@ class PlainTranslation(Translation):
     def search_steps(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
-        text, follows = yield from ask(Translate(self, sentence, self.text(prefix).strip(), past))
+        call = TranslateElsewhere if self.elsewhere else Translate
+        text, follows = yield from ask(call(self, sentence, self.text(prefix).strip(), past))
         tokens = self._tokens(text, joined=follows and bool(prefix) and not text[:1].isspace())
         new = tokens if follows else tokens[place_of(prefix, tokens) :]
         return [Hypothesis(prefix + new[: end_of(stop, new) if stop else None])]
@@ -124,6 +129,10 @@ class Translate:
 
     def answer(self) -> tuple[str, bool]:
         return self.translation.translate(self.sentence, self.begin, self.past)
+
+
+class TranslateElsewhere(Translate, Elsewhere):
+    """As `Translate`, of a translator that is elsewhere."""
 
 
 def place_of(prefix: Tokens, tokens: Tokens) -> int:

@@ -19,6 +19,7 @@ from simulst.models import load_model
 from simulst.models.cascade.server import Server, after
 from simulst.search import BeamSearch
 from simulst.streams import open_stream
+from simulst.streams.driver import Driver
 
 SAY = "The cat sat down. It was on the mat."
 
@@ -85,6 +86,22 @@ def test_the_committed_text_is_gone_on_with(server: Any, tmp_path: Path) -> None
     assert "from en to de" in first["messages"][0]["content"] and "continue_final_message" not in first
     begun = [body for _, _, body in server.asked if len(body["messages"]) == 3]
     assert begun and all(body["continue_final_message"] and not body["add_generation_prompt"] for body in begun)
+
+
+def test_many_streams_ask_at_once(server: Any, tmp_path: Path) -> None:
+    """The server answers only once all have asked: if streams took turns, no answer would come."""
+    together = threading.Barrier(3)
+
+    def answer(body: dict[str, Any]) -> tuple[int, bytes]:
+        together.wait()
+        return loud(body)
+
+    server.answer = answer
+    streams, driver = [opened(server, tmp_path) for _ in range(3)], Driver()
+    found = [driver.push(stream, speaker.audio(SAY), finished=True) for stream in streams]
+    driver.finish()
+    assert ["".join(word.text for word in one.result()) for one in found] == [SAY.upper()] * 3
+    assert all(stream.meter.seconds > 0 for stream in streams)
 
 
 def test_a_server_that_begins_again(server: Any, tmp_path: Path) -> None:
