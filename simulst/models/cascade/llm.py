@@ -51,6 +51,7 @@ class LLM(ChatOptions):
         """Raises SimulstError: no such model, or none that chats."""
         import torch
 
+        from simulst.models.huggingface.attention import attend_by_steps
         from simulst.models.huggingface.decoder import read_last_only
         from simulst.models.huggingface.folder import find_folder
         from simulst.models.huggingface.loading import quiet, read_model, read_tokenizer
@@ -76,6 +77,7 @@ class LLM(ChatOptions):
         if not tokenizer.chat_template:
             raise SimulstError(f"{place}: the tokeniser has no chat template; give a model that was trained to chat.")
         read_last_only(model.to(self.device).eval())
+        attend_by_steps(model)
         torch.set_num_threads(cores)
         loaded = Loaded(place, model, tokenizer)
         return lambda source, target: LLMTranslation(self, loaded, source, target)

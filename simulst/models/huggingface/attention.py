@@ -36,15 +36,15 @@ def stepped_attention(
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
     """Attention as the library calls it.
 
-    query: (n, heads, m, d). key, value: (n, heads, T, d), or `Several` with m = 1.
+    query: (n, heads, m, d). key, value: (n, heads, T, d), or `Several` with m = 1. Several heads of queries may share
+        one of keys and values, which then has fewer.
     Returns: (n, m, heads, d), and the weights of each search, (n, heads, 1, T), or of a single one no weights.
 
     PyTorch's fused attention is made for many queries. One query is two products of matrices. The encoder's frames are
     the same for all hypotheses, so their queries become those of one hypothesis.
     """
     several = isinstance(key, Several)
-    heads = (key.parts[0] if several else key).shape[1]
-    plain = attention_mask is None and options.get("position_bias") is None and query.shape[1] == heads
+    plain = attention_mask is None and options.get("position_bias") is None
     if not (plain and query.shape[2] == 1) or options.get("dropout"):
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     scaling = options.get("scaling")
@@ -59,13 +59,17 @@ def stepped_attention(
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Scaled queries (n, heads, 1, d), keys and values (n or 1, heads, T, d) → (n, 1, heads, d), (n, heads, 1, T)."""
-    shared = len(key) < len(query)
+    """Scaled queries (n, heads, 1, d), keys and values (n or 1, ·, T, d) → (n, 1, heads, d), (n, heads, 1, T)."""
+    count, heads, _, size = query.shape
+    rows = query.reshape(count, key.shape[1], -1, size)  # those that share a head of keys
+    shared = len(key) < count
     if shared:
-        query = query.transpose(0, 2)
-    weights = torch.softmax(query @ key.transpose(2, 3), -1, dtype=torch.float32)
+        rows = rows.transpose(0, 1).reshape(1, key.shape[1], -1, size)
+    weights = torch.softmax(rows @ key.transpose(2, 3), -1, dtype=torch.float32)
     found = weights.to(value.dtype) @ value
-    return (found.permute(2, 0, 1, 3), weights.transpose(0, 2)) if shared else (found.transpose(1, 2), weights)
+    if shared:
+        found, weights = (part[0].unflatten(1, (count, -1)).transpose(0, 1) for part in (found, weights))
+    return found.reshape(count, 1, heads, size), weights.reshape(count, heads, 1, -1)
 
 
 AttentionInterface.register(STEPPED, stepped_attention)

@@ -160,8 +160,8 @@ class SteppedDecoder:
         """See `simulst.search.beam.BatchDecoder`. Only attention is computed for each search by itself."""
         sizes = tuple(len(read.tokens) for read in reads)
         tokens = torch.cat([read.tokens for read in reads])[:, None]
-        own: Any = _cache_of_several([read.state.pairs for read in reads], sizes)
-        source = _cache_of_several([read.memory.pairs for read in reads], sizes)
+        own = cache_of_several([read.state.pairs for read in reads], sizes)
+        source = cache_of_several([read.memory.pairs for read in reads], sizes)
         attention = any(read.attention for read in reads)
         with _at_positions(self._model, tokens.split(sizes), [read.state.length for read in reads]) as positions:
             output = self._forward(
@@ -169,12 +169,11 @@ class SteppedDecoder:
             )
         states = []
         for number, read in enumerate(reads):
-            pairs = tuple((layer.keys.parts[number], layer.values.parts[number]) for layer in own.layers)
             seen = None
             if read.attention:
                 weights = [layer[number][..., -1, : len(read.memory)] for layer in output.cross_attentions]
                 seen = torch.stack(weights)
-            states.append(State(pairs, seen))
+            states.append(State(pairs_of_one(own, number), seen))
         return self._log_p(output, first=False), states
 
     def spoken(self, tokens: Tokens, memory: Memory) -> Tensor:
@@ -268,13 +267,18 @@ class _LayerOfSeveral(DynamicLayer):
         return max(part.shape[2] for part in self.keys.parts)
 
 
-def _cache_of_several(searches: Sequence[Pairs], sizes: tuple[int, ...]) -> DynamicCache:
+def cache_of_several(searches: Sequence[Pairs], sizes: tuple[int, ...]) -> DynamicCache:
     """The library's cache with the keys and values of several searches, of n hypotheses each."""
     cache = DynamicCache()
     for layer in zip(*searches, strict=True):
         keys, values = zip(*layer, strict=True)
         cache.layers.append(_LayerOfSeveral(Several(keys, sizes), Several(values, sizes)))
     return cache
+
+
+def pairs_of_one(several: Any, number: int) -> Pairs:
+    """The keys and values of one search in such a cache."""
+    return tuple((layer.keys.parts[number], layer.values.parts[number]) for layer in several.layers)
 
 
 @contextmanager

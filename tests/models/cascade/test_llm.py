@@ -1,24 +1,31 @@
 """Tiny random language models that chat, behind a recogniser."""
 
+from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import speaker
 import tiny_huggingface
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simulst.background import Background
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
-from simulst.models.cascade.causal import CausalDecoder
+from simulst.models.cascade.causal import CausalDecoder, _is_batched
 from simulst.models.cascade.llm import LLM
+from simulst.models.huggingface.attention import STEPPED
 from simulst.models.huggingface.decoder import Memory
 from simulst.models.window import warn_of_full_context
 from simulst.search import JointBeamSearch
+from simulst.search.beam import Read
 from simulst.streams import open_stream
+from simulst.streams.driver import Driver
 
 KINDS = ("llama", "qwen3")
 SAY = "The cat sat on the mat. The dog sat by the cat."
@@ -105,6 +112,66 @@ def test_streams(kind: str, commit: dict[str, Any], folders: dict[str, Path], tm
         stream.push(samples[:0], finished=True)
     first, second = ([(e.text, e.delay_ms) for e in stream.emissions] for stream in streams)
     assert first == second and first
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from(KINDS),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3)), min_size=2, max_size=4),  # tokens before, hypotheses
+)
+def test_several_searches_at_once(folders: dict[str, Path], kind: str, searches: list[tuple[int, int]]) -> None:
+    """As each alone, whatever was read before; nothing is changed, so that they can be answered again."""
+    loaded = translation(folders[kind])._loaded
+    keys, reads, alone = set[Hashable](), [], []
+    for length, count in searches:
+        decoder = CausalDecoder(loaded.model, loaded.spelled("the cat sat"), loaded.ends, loaded.never)
+        memory = decoder.memory()
+        before = decoder.prefill(torch.arange(10, 11 + length), memory)[1]
+        state = decoder.step(torch.arange(8, 8 + count), before[torch.zeros(count, dtype=torch.int64)], memory)[1]
+        assert decoder.together(1, decoder.start(), memory) is decoder.together(2, state, memory) is None
+        keys.add(decoder.together(1, state, memory))
+        reads.append(Read(torch.arange(20, 20 + count), state, memory, False))
+        alone.append(decoder.step(reads[-1].tokens, state, memory))
+    assert len(keys) == 1 and None not in keys
+    for _ in range(2):
+        log_p, states = decoder.read_together(reads)
+        torch.testing.assert_close(log_p, torch.cat([one for one, _ in alone]), atol=1e-4, rtol=1e-4)
+        for found, (_, expected) in zip(states, alone, strict=True):
+            torch.testing.assert_close(found.pairs, expected.pairs, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "batched"),
+    [
+        ({}, True),
+        ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, False),
+        ({"sliding_window": 8}, False),
+        ({"model_type": "gemma3"}, False),
+        ({"_attn_implementation": "eager"}, False),
+    ],
+)
+def test_which_models_share_batches(options: dict[str, Any], batched: bool) -> None:
+    usual = {"model_type": "llama", "_attn_implementation": STEPPED, "rope_parameters": {"rope_type": "default"}}
+    assert _is_batched(SimpleNamespace(**{**usual, **options})) == batched
+
+
+def test_many_streams(folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each finds what it finds alone, and they do share batches."""
+    sizes, read = [], CausalDecoder.read_together
+    monkeypatch.setattr(
+        CausalDecoder, "read_together", lambda self, reads: sizes.append(len(reads)) or read(self, reads)
+    )
+    model = load_model(speaker.write(tmp_path, {"type": "llm", "model": str(folders["qwen3"]), "history": 1}, SAY))
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 2}}, "test")
+    audios = [speaker.audio(SAY)[: size * 4800] for size in (9, 12, 20)]
+    alone, together = ([open_stream(model, decoding, "en", "de") for _ in audios] for _ in range(2))
+    driver = Driver()
+    for audio, one, other in zip(audios, alone, together, strict=True):
+        one.push(audio, finished=True)
+        driver.push(other, audio, finished=True)
+    driver.finish()
+    first, second = ([[(e.text, e.delay_ms) for e in one.emissions] for one in some] for some in (alone, together))
+    assert first == second and all(first) and 3 in sizes
 
 
 def test_sentences_are_spaced(folders: dict[str, Path]) -> None:

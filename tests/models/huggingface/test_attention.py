@@ -10,24 +10,27 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from simulst.models.huggingface.attention import STEPPED, stepped_attention
 from simulst.models.huggingface.model import HuggingFace
 
-MODULE: Any = SimpleNamespace(is_causal=False)
-
 
 @pytest.mark.parametrize("queries", [1, 3])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("scaling", [None, 1.0])
-def test_it_is_pytorchs(queries: int, shared: bool, count: int, masked: bool, scaling: float | None) -> None:
+@pytest.mark.parametrize("groups", [1, 3])
+def test_it_is_pytorchs(
+    queries: int, shared: bool, count: int, masked: bool, scaling: float | None, groups: int
+) -> None:
+    """groups: how many heads of queries share one of keys."""
     torch.manual_seed(0)
-    query = torch.randn(count, 2, queries, 8)
+    module: Any = SimpleNamespace(is_causal=False, num_key_value_groups=groups)
+    query = torch.randn(count, 2 * groups, queries, 8)
     keys, values = (torch.randn(1 if shared else count, 2, 7, 8).expand(count, -1, -1, -1) for _ in range(2))
     mask = (torch.rand(count, 1, queries, 7) < 0.7) | (torch.arange(7) == 0) if masked else None
     ours, theirs = (
-        attend(MODULE, query, keys, values, mask, scaling=scaling)[0]
+        attend(module, query, keys, values, mask, scaling=scaling)[0]
         for attend in (stepped_attention, sdpa_attention_forward)
     )
-    assert ours.shape == theirs.shape == (count, queries, 2, 8)
+    assert ours.shape == theirs.shape == (count, queries, 2 * groups, 8)
     torch.testing.assert_close(ours, theirs)
 
 
