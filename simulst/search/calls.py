@@ -2,14 +2,14 @@
 
 Such a computation is a generator. It yields calls (encode features, a step of the decoder, a search by a library),
 receives their answers, and returns its result. `run_alone` runs one of them and answers its calls one by one. The
-driver (simulst/streams/driver.py) runs many of them. It answers calls of several as one batch, and waits for those that
-are answered elsewhere while it answers others.
+driver (simulst/streams/driver.py) runs many of them. It answers calls of several as one batch, or in threads.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
@@ -53,15 +53,20 @@ class Batchable(ABC):
         """Compute it for all of the calls. They must not be changed, as they are answered again if this fails."""
 
 
-class Elsewhere(ABC):
-    """A call that is answered elsewhere, such as by a server. Meanwhile the driver goes on with other streams.
+class Threaded(ABC):
+    """A call that a thread of its own may answer, while the driver goes on with other streams.
 
-    It is answered in a thread of its own, and must not need what other threads may change.
+    It must not need what other threads may change.
     """
+
+    @property
+    @abstractmethod
+    def turn(self) -> AbstractContextManager[Any] | None:
+        """Inside it, a thread answers the call: a semaphore bounds how many do so at once. None: no thread does so."""
 
     @abstractmethod
     def answer(self) -> Any:
-        """Wait for the answer."""
+        """Compute it for this one alone, or wait until it has been computed elsewhere."""
 
 
 Steps = Generator[Call, Any, T]

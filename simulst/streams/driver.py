@@ -3,7 +3,7 @@
 A stream is a computation in steps (simulst/search/calls.py). Streams join and leave at any time and need not be at the
 same step. Each `step` of the driver answers one batch: the calls that most streams wait for, or those of which one has
 waited too long. Then these streams go on to their next calls. What a stream finds is what it finds alone, up to
-rounding. Calls that are answered elsewhere, such as by a server, are all asked at once.
+rounding. Calls that a thread of their own may answer, such as requests to a server, share no batch.
 
 `Driver` belongs to one thread. `DriverThread` runs one in a thread of its own, for servers.
 """
@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Self, TypeVar
@@ -28,7 +29,7 @@ import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.meter import Meter
-from simulst.search.calls import Batchable, Call, Elsewhere, Steps
+from simulst.search.calls import Batchable, Call, Steps, Threaded
 from simulst.stream import Emission
 from simulst.streams.base import OpenStream
 
@@ -61,9 +62,9 @@ class _Run:
 
 
 class _Answer(NamedTuple):
-    """call: stays in memory with its answer, so that no other one has its id. seconds: what it took."""
+    """A thread's. call: stays in memory with it, so that no other one has its id. seconds: what it took."""
 
-    call: Elsewhere
+    call: Threaded
     seconds: float
     go_on: Callable[[Steps[Any]], Call]
 
@@ -75,13 +76,13 @@ class Driver:
     that memory does not hold is split in two.
 
     Each stream is charged its share of a batch's time, by the sizes of the calls, so the charges of all streams add up
-    to the time of the computation. They are not what the stream would cost alone. A stream that is answered elsewhere
-    is charged all the time until the answer.
+    to the time of the computation. They are not what the stream would cost alone. A stream that a thread answers is
+    charged the time of that, even if others were answered meanwhile.
 
     longest_wait: seconds. A call that has waited for longer is answered next, the oldest first. So no call waits for
         longer than that, the batch that is under way, and the batches of calls that are older.
     most_calls: the most calls of a batch.
-    on_answer: is called in another thread when an answer has come from elsewhere, which the next step takes.
+    on_answer: is called in a thread that has answered a call; the next step takes the answer.
     """
 
     def __init__(self, longest_wait: float = LONGEST_WAIT, most_calls: int = MOST_CALLS) -> None:
@@ -89,8 +90,8 @@ class Driver:
         self._runs: dict[int, deque[_Run]] = {}  # by owner; the first one of each is under way
         self._begun: deque[_Run] = deque()  # those whose first step is not taken
         self._waiting: dict[Hashable, dict[_Run, None]] = {}  # those that may share a batch, the oldest first
-        self._elsewhere: dict[int, _Run] = {}  # by the id of the call
-        self._answers: SimpleQueue[_Answer] = SimpleQueue()  # which have come from elsewhere
+        self._threaded: dict[int, _Run] = {}  # by the id of the call, which a thread answers
+        self._answers: SimpleQueue[_Answer] = SimpleQueue()  # of threads
         self.on_answer: Callable[[], None] = lambda: None
 
     @property
@@ -100,7 +101,7 @@ class Driver:
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to do now; if it is only busy, all wait for answers from elsewhere."""
+        """Whether there is something to do now; if it is only busy, all wait for threads."""
         return bool(self._begun or self._waiting or not self._answers.empty())
 
     def push(self, stream: OpenStream, samples: np.ndarray, finished: bool = False) -> Future[list[Emission]]:
@@ -138,9 +139,9 @@ class Driver:
     def step(self) -> None:
         """Take the first steps of new computations, then answer one batch and take the next steps of its computations.
 
-        If nothing is ready, it waits for an answer from elsewhere. It does nothing if no computation is left.
+        If all wait for threads, so does this. It does nothing if no computation is left.
         """
-        wait = bool(self._elsewhere) and not self.ready
+        wait = bool(self._threaded) and not self.ready
         while wait or not self._answers.empty():
             self._take_answer(self._answers.get())
             wait = False
@@ -212,19 +213,22 @@ class Driver:
         else:
             self._send(run, functools.partial(_take, answer))
 
-    def _ask_elsewhere(self, call: Elsewhere) -> None:
-        """Runs in a thread of its own. It does not know the stream, which may be cancelled and freed meanwhile."""
-        begin = time.perf_counter()
-        try:
-            go_on = functools.partial(_take, call.answer())
-        except Exception as error:
-            _without_this_frame(error)
-            go_on = functools.partial(_throw, errors=[error])
-        self._answers.put(_Answer(call, time.perf_counter() - begin, go_on))
+    def _answer_in_thread(self, call: Threaded, turn: AbstractContextManager[Any]) -> None:
+        """Runs in that thread. It does not know the stream, which may be cancelled and freed meanwhile."""
+        with turn:
+            if id(call) not in self._threaded:  # cancelled
+                return
+            begin = time.perf_counter()
+            try:
+                go_on = functools.partial(_take, call.answer())
+            except Exception as error:
+                _without_this_frame(error)
+                go_on = functools.partial(_throw, errors=[error])
+            self._answers.put(_Answer(call, time.perf_counter() - begin, go_on))
         self.on_answer()
 
     def _take_answer(self, answer: _Answer) -> None:
-        run = self._elsewhere.pop(id(answer.call), None)
+        run = self._threaded.pop(id(answer.call), None)
         if run is None:  # it was cancelled
             return
         if run.meter is not None:
@@ -242,9 +246,10 @@ class Driver:
             _without_this_frame(error)
             self._end(run).set_exception(error)
         else:
-            if isinstance(run.call, Elsewhere):
-                self._elsewhere[id(run.call)] = run
-                threading.Thread(target=self._ask_elsewhere, args=[run.call], daemon=True).start()
+            turn = run.call.turn if isinstance(run.call, Threaded) else None
+            if turn is not None:
+                self._threaded[id(run.call)] = run
+                threading.Thread(target=self._answer_in_thread, args=[run.call, turn], daemon=True).start()
                 return
             run.since = time.perf_counter()
             run.key = _group(run)
@@ -268,8 +273,8 @@ class Driver:
         """Take a computation out of those that wait."""
         if run in self._begun:
             self._begun.remove(run)
-        elif isinstance(run.call, Elsewhere):
-            del self._elsewhere[id(run.call)]
+        elif id(run.call) in self._threaded:
+            del self._threaded[id(run.call)]
         elif run.call is not None:
             del self._waiting[run.key][run]
             if not self._waiting[run.key]:

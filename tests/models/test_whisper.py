@@ -1,9 +1,11 @@
 """The Whisper family with tiny random models: how it handles audio, prompts and its window, not quality."""
 
+import itertools
 import json
 import math
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -293,6 +295,39 @@ def test_streams_that_align_their_texts_together(whisper: Whisper) -> None:
         alone = run(whisper.session("es", "en"), how, noise(3, seed))
         assert stream.writes == alone.writes and stream.committed == alone.committed
     assert len({tuple(stream.writes) for stream in streams}) > 1
+
+
+def test_streams_whose_calls_are_computed_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at most, as there are two processors and a call has one thread: each finds what it finds alone."""
+    model = Whisper(folder, WhisperOptions(compute_type="float32", threads=1), cores=2)
+    how, both, together = Decoding(Chunk(1000), All(), AlignAtt(30), BeamSearch(2)), threading.Barrier(2), list[int]()
+    alone = [run(model.session("es", "en"), how, noise(3, seed)) for seed in range(4)]
+    encode, numbers, inside = model.encode, itertools.count(), list[int]()
+
+    def encoded(samples: np.ndarray) -> Any:
+        inside.append(1)
+        together.append(sum(inside))
+        if next(numbers) < 2:
+            both.wait(100)  # an error if calls took turns
+        found = encode(samples)
+        inside.append(-1)
+        return found
+
+    monkeypatch.setattr(model, "encode", encoded)
+    driver, streams = Driver(), [Stream(model.session("es", "en"), how) for _ in alone]
+    for seed, stream in enumerate(streams):
+        driver.push(stream, noise(3, seed), finished=True)
+    driver.finish()
+    for stream, expected in zip(streams, alone, strict=True):
+        assert stream.writes == expected.writes and stream.committed == expected.committed
+        assert stream.meter.seconds > 0
+    assert max(together) == 2
+
+
+@pytest.mark.parametrize(("threads", "cores", "at_once"), [(0, 4, 1), (4, 4, 1), (3, 4, 1), (2, 4, 2), (1, 4, 4)])
+def test_how_many_calls_are_computed_at_once(folder: Path, threads: int, cores: int, at_once: int) -> None:
+    model = Whisper(folder, WhisperOptions(compute_type="float32", threads=threads), cores)
+    assert model._model.num_workers == at_once and (model.turn is None) == (at_once == 1)
 
 
 def test_begins_are_ctranslate2s(folder: Path, whisper: Whisper) -> None:

@@ -6,8 +6,9 @@ import math
 import random
 import threading
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,7 @@ from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
-from simulst.search.calls import Batchable, Call, Elsewhere, Steps, run_alone
+from simulst.search.calls import Batchable, Call, Steps, Threaded, run_alone
 from simulst.stream import Stream
 from simulst.streams import driver as module
 from simulst.streams.driver import CANCELLED, Driver, DriverThread
@@ -82,10 +83,12 @@ AWAY = "away"
 
 
 @dataclass(frozen=True)
-class Away(Elsewhere):
-    """Doubles a number elsewhere."""
+class Away(Threaded):
+    """Doubles a number in a thread, two of them at once."""
 
     number: int
+
+    turn = threading.Semaphore(2)
 
     def answer(self) -> int:
         if self.number < 0:
@@ -134,7 +137,7 @@ def test_as_alone(some: list[Any], room: float, most: int, longest_wait: float) 
             driver.step()
             if step > 25 and not driver.busy:
                 break
-        assert not driver.busy and not driver._waiting and not driver._begun and not driver._elsewhere
+        assert not driver.busy and not driver._waiting and not driver._begun and not driver._threaded
     assert all(len(batch) <= most for batch in world.batches)
     for number, (value, kinds, fails, _, leaves) in enumerate(some):
         error = found[number].exception(timeout=0)
@@ -196,8 +199,10 @@ class Held:
     """Something large that a computation holds."""
 
 
-class Asked(Elsewhere):
+class Asked(Threaded):
     """A call that is answered when the test says so. came: it was asked."""
+
+    turn = nullcontext()
 
     def __init__(self) -> None:
         self.came, self.may_answer = threading.Event(), threading.Event()
@@ -216,7 +221,7 @@ def asking(call: Call, world: World, held: list[Any] | None = None) -> Steps[int
     return (yield Double(number, world))
 
 
-def test_others_go_on_while_an_answer_comes_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_go_on_while_threads_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several are asked at once, and streams are charged the time until their answers."""
     world = World()
     monkeypatch.setattr(module, "time", world)
@@ -237,7 +242,7 @@ def test_others_go_on_while_an_answer_comes_from_elsewhere(monkeypatch: pytest.M
     assert [clock.seconds for clock in clocks] == [pytest.approx(12 + 1.5 / 3)] * 3  # 5 s of the other one, and 7 s
 
 
-def test_who_is_cancelled_while_an_answer_comes_from_elsewhere() -> None:
+def test_who_is_cancelled_while_a_thread_answers() -> None:
     """It is freed at once; its answer is nobody's."""
     driver, call, held, owner, world = Driver(), Asked(), list[Any](), object(), World()
     found = driver.run(asking(call, world, held), owner=owner)
@@ -253,6 +258,26 @@ def test_who_is_cancelled_while_an_answer_comes_from_elsewhere() -> None:
     other = driver.run(doubled(1, [AWAY, 0], world))
     driver.finish()
     assert other.result() == 4
+
+
+def test_who_is_cancelled_before_its_turn() -> None:
+    """Nothing is computed for it any more."""
+    comes, passed = threading.Event(), threading.Event()
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        comes.wait()
+        yield
+        passed.set()
+
+    driver, call, owner = Driver(), Asked(), object()
+    call.turn = turn()  # type: ignore[assignment]
+    found = driver.run(asking(call, World()), owner=owner)
+    driver.step()
+    driver.cancel(owner)
+    comes.set()
+    passed.wait()
+    assert str(found.exception(timeout=0)) == CANCELLED and not call.came.is_set() and not driver.ready
 
 
 def test_calls_of_a_stream_keep_their_order() -> None:
@@ -346,7 +371,7 @@ def test_clients_in_threads() -> None:
         thread.push(alone, np.zeros(1, np.float32))
 
 
-def test_a_thread_that_waits_for_an_answer_serves_others() -> None:
+def test_a_driver_that_waits_for_threads_serves_others() -> None:
     """It takes new orders meanwhile, and the answer wakes it."""
     call, world = Asked(), World()
     away: Any = SimpleNamespace(push_steps=lambda *_: asking(call, world), meter=Meter(), wait=lambda seconds: None)

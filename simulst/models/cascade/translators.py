@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from simulst.languages import unit_of
 from simulst.needs import Need
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Elsewhere, Steps, ask
+from simulst.search.calls import Steps, Threaded, ask
 from simulst.words import split
 
 Past = tuple[tuple[str, str], ...]
@@ -76,7 +78,7 @@ class Translator(ABC):
 class PlainTranslation(Translation):
     """Of a translator that gives one text at a time: its words (characters for zh, ja, ...) are the tokens.
 
-    elsewhere: whether it is computed elsewhere. Several texts may then be translated at once, each in a thread.
+    elsewhere: whether it is computed elsewhere. Any number of texts may then be translated at once.
     """
 
     elsewhere: bool = False
@@ -96,8 +98,7 @@ class PlainTranslation(Translation):
     def search_steps(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
-        call = TranslateElsewhere if self.elsewhere else Translate
-        text, follows = yield from ask(call(self, sentence, self.text(prefix).strip(), past))
+        text, follows = yield from ask(Translate(self, sentence, self.text(prefix).strip(), past))
         tokens = self._tokens(text, joined=follows and bool(prefix) and not text[:1].isspace())
         new = tokens if follows else tokens[place_of(prefix, tokens) :]
         return [Hypothesis(prefix + new[: end_of(stop, new) if stop else None])]
@@ -119,7 +120,7 @@ class PlainTranslation(Translation):
 
 
 @dataclass(frozen=True)
-class Translate:
+class Translate(Threaded):
     """A call: a translator that gives one text at a time does so. See `PlainTranslation.translate`."""
 
     translation: PlainTranslation
@@ -127,12 +128,12 @@ class Translate:
     begin: str
     past: Past
 
+    @property
+    def turn(self) -> AbstractContextManager[Any] | None:
+        return nullcontext() if self.translation.elsewhere else None
+
     def answer(self) -> tuple[str, bool]:
         return self.translation.translate(self.sentence, self.begin, self.past)
-
-
-class TranslateElsewhere(Translate, Elsewhere):
-    """As `Translate`, of a translator that is elsewhere."""
 
 
 def place_of(prefix: Tokens, tokens: Tokens) -> int:

@@ -1,11 +1,12 @@
 """The network of a CTranslate2 Whisper: it encodes windows of audio, searches texts, and aligns them.
 
-Windows and searches of several streams can share a batch.
+Windows and searches of several streams can share a batch, or be computed at once.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import code_of
+from simulst.machine.threads import available_cores
 from simulst.models.ctranslate2_batches import alike, reaches
 from simulst.models.ctranslate2_file import cannot_load
 from simulst.models.whisper.features import FFT, SILENCE, log_mel
@@ -26,7 +28,7 @@ from simulst.models.whisper.prompts import ENGLISH_VOCABULARY
 from simulst.models.window import warn_of_full_context
 from simulst.options import read_fields
 from simulst.search import BeamSearch
-from simulst.search.calls import Batchable
+from simulst.search.calls import Batchable, Threaded
 
 WINDOW_SECONDS = 30
 POSITIONS = 448  # of the decoder
@@ -44,7 +46,8 @@ class WhisperOptions:
 
     device: CTranslate2's device.
     compute_type: CTranslate2's compute type.
-    threads: CTranslate2's threads. 0: all that are available.
+    threads: CTranslate2's threads of a call. 0: all that are available. With fewer, calls of several streams are
+        computed at once on the processor, in place of batches.
     padding_seconds: seconds of silence that are encoded with the speech. 30 encodes the full window, as in training.
     silence_seconds: seconds of precomputed silence that the decoder sees after that, up to 30 s in all.
     other_targets: whether any language may be asked for by its token. Whisper learns that by fine-tuning only.
@@ -61,7 +64,12 @@ class WhisperOptions:
 
 
 class Network:
-    """The weights and the tokeniser of a CTranslate2 Whisper folder. See `Whisper`."""
+    """The weights and the tokeniser of a CTranslate2 Whisper folder. See `Whisper`.
+
+    turn: inside it, a thread may answer a call; None: calls are answered one by one, or in batches.
+    """
+
+    turn: threading.Semaphore | None = None
 
     def __init__(self, path: Path, options: WhisperOptions, cores: int = 0) -> None:
         import ctranslate2
@@ -86,12 +94,17 @@ class Network:
         for token in ("<|startoftranscript|>", "<|endoftext|>"):
             if vocabulary[self.special(token) : self.special(token) + 1] != [token]:
                 raise SimulstError(f"{path}: its vocabulary and tokenizer.json do not fit; {again}.")
+        threads = options.threads or cores
+        at_once = (cores or available_cores()) // threads if threads and options.device == "cpu" else 1
+        if at_once > 1:
+            self.turn = threading.Semaphore(at_once)
         try:
             self._model = ctranslate2.models.Whisper(
                 str(path),
                 device=options.device,
                 compute_type=options.compute_type,
-                intra_threads=options.threads or cores,
+                inter_threads=max(1, at_once),
+                intra_threads=threads,
             )
         except (RuntimeError, ValueError, TypeError) as error:
             raise cannot_load(path, error, options.device) from error
@@ -251,10 +264,20 @@ class Begin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Encode(Batchable):
-    """A call: the encoder's output for a window of audio, (n,) float32. See `Whisper.encode`."""
+class _InTurn(Threaded):
+    """A call that is computed beside others, if the model does so."""
 
     model: Network
+
+    @property
+    def turn(self) -> threading.Semaphore | None:
+        return self.model.turn
+
+
+@dataclass(frozen=True)
+class Encode(_InTurn, Batchable):
+    """A call: the encoder's output for a window of audio, (n,) float32. See `Whisper.encode`."""
+
     samples: np.ndarray
 
     most = MOST_WINDOWS
@@ -272,10 +295,9 @@ class Encode(Batchable):
 
 
 @dataclass(frozen=True)
-class Generate(Batchable):
+class Generate(_InTurn, Batchable):
     """A call: CTranslate2's own search. See `Whisper.generate`."""
 
-    model: Network
     encoded: Any
     start: Tokens
     previous: Tokens
@@ -303,14 +325,13 @@ class Generate(Batchable):
 
 
 @dataclass(frozen=True)
-class Align:
+class Align(_InTurn):
     """A call: when the tokens of a text were spoken. See `Whisper.align`.
 
     It shares no batch: CTranslate2 would take the padding of shorter texts for tokens, and on a processor a batch takes
     up to twice the time of its texts one by one.
     """
 
-    model: Network
     encoded: Any
     start: Tokens
     tokens: Tokens
@@ -321,10 +342,9 @@ class Align:
 
 
 @dataclass(frozen=True)
-class Tell:
+class Tell(_InTurn):
     """A call: which language is spoken. See `Whisper.languages`."""
 
-    model: Network
     encoded: Any
     seconds: float
 
