@@ -63,6 +63,7 @@ async def main() -> None:
     given = parser.parse_args()
     languages = {"source_lang": given.source_lang, "target_lang": given.target_lang}
     audio = [load_audio(given.recordings[i % len(given.recordings)]) for i in range(given.clients)]
+    began = time.monotonic()
     streams = (speak(given.uri, samples, languages, 0.3 * i) for i, samples in enumerate(audio))
     found = await asyncio.gather(*streams)
     for one in found:
@@ -71,8 +72,10 @@ async def main() -> None:
             f"{len(one['lags']):4} words, lag {middle:5.2f} s (median) {high:5.2f} s (95 %), {one['heard']:6.1f} s "
             f"heard, {one['computed']:6.1f} s computed, {one['waited']:6.1f} s waited"
         )
-    middle, high = np.percentile([lag for one in found for lag in one["lags"]], [50, 95])
-    print(f"all: lag {middle:.2f} s (median), {high:.2f} s (95 %)")
+    middle, high, worst = np.percentile([lag for one in found for lag in one["lags"]], [50, 95, 100])
+    spoken = sum(samples.size for samples in audio) / SAMPLE_RATE
+    print(f"all: lag {middle:.2f} s (median), {high:.2f} s (95 %), {worst:.2f} s (worst)")
+    print(f"{spoken:.0f} s of audio in {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

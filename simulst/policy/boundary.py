@@ -63,7 +63,7 @@ class Boundary(Read):
 
 
 class _Boundaries(Reading):
-    """The predictor's state for one stream. It runs once per utterance for all thresholds that share a memo."""
+    """The predictor's state for one stream. For thresholds that share a memo, it runs once, unless they ask at once."""
 
     options: Boundary
 

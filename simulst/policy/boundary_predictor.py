@@ -180,13 +180,13 @@ class Heard:
             )
         if not np.isfinite(samples).all():
             raise SimulstError("boundary predictor: audio with NaN or infinite samples; check the source.")
-        keep = self.predictor._log_mel.keep_from(self.features)
-        audio = np.concatenate([self.audio[max(0, keep - self.start) :], samples.astype(np.float32)])
-        start = max(self.start, keep)
+        audio = np.concatenate([self.audio, samples.astype(np.float32)])
         with torch.inference_mode():
-            features = self.predictor.features(audio, start, self.features)
+            features = self.predictor.features(audio, self.start, self.features)
         logits, state = yield Label(self.predictor, features, self.state)
-        return logits, Heard(self.predictor, audio, start, self.features + len(features), state)
+        count = self.features + len(features)
+        start = max(self.start, self.predictor._log_mel.keep_from(count))
+        return logits, Heard(self.predictor, audio[start - self.start :].copy(), start, count, state)
 
     def share(self, samples: np.ndarray) -> Steps[tuple[float, Heard]]:
         """The share of outputs labelled 1 in the next piece, in [0, 1]. All else is as for `logits`."""
@@ -199,7 +199,7 @@ class Heard:
 class Label(Batchable):
     """A call: the network's logits for the next features of an utterance, (n, 2), and its new state.
 
-    features: (4 n, mels), see `BoundaryPredictor.forward`.
+    features: (4 n, mels), or at the beginning (4 n - 1, mels), see `BoundaryPredictor.forward`.
     """
 
     predictor: BoundaryPredictor

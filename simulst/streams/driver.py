@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import logging
 import sys
 import threading
@@ -49,7 +50,7 @@ class _Run:
 
     owner: the stream that it belongs to. The computations of an owner run one after the other.
     meter: tells on which clock answers count now.
-    call: what it waits for, since the time `since`, among those of the group `key`.
+    call: what it waits for, since the time `since`, among those of the group `key`; or from the thread `thread`.
     """
 
     owner: object
@@ -59,12 +60,13 @@ class _Run:
     call: Call | None = None
     since: float = 0.0
     key: Hashable = None
+    thread: int = 0
 
 
 class _Answer(NamedTuple):
-    """A thread's. call: stays in memory with it, so that no other one has its id. seconds: what it took."""
+    """What a thread has found, and the seconds that it took."""
 
-    call: Threaded
+    thread: int
     seconds: float
     go_on: Callable[[Steps[Any]], Call]
 
@@ -82,7 +84,8 @@ class Driver:
     longest_wait: seconds. A call that has waited for longer is answered next, the oldest first. So no call waits for
         longer than that, the batch that is under way, and the batches of calls that are older.
     most_calls: the most calls of a batch.
-    on_answer: is called in a thread that has answered a call; the next step takes the answer.
+
+    `on_answer` is called in a thread that has answered a call. The next step takes the answer.
     """
 
     def __init__(self, longest_wait: float = LONGEST_WAIT, most_calls: int = MOST_CALLS) -> None:
@@ -90,7 +93,8 @@ class Driver:
         self._runs: dict[int, deque[_Run]] = {}  # by owner; the first one of each is under way
         self._begun: deque[_Run] = deque()  # those whose first step is not taken
         self._waiting: dict[Hashable, dict[_Run, None]] = {}  # those that may share a batch, the oldest first
-        self._threaded: dict[int, _Run] = {}  # by the id of the call, which a thread answers
+        self._threads = itertools.count(1)
+        self._threaded: dict[int, _Run] = {}  # by the number of the thread that answers
         self._answers: SimpleQueue[_Answer] = SimpleQueue()  # of threads
         self.on_answer: Callable[[], None] = lambda: None
 
@@ -213,22 +217,31 @@ class Driver:
         else:
             self._send(run, functools.partial(_take, answer))
 
-    def _answer_in_thread(self, call: Threaded, turn: AbstractContextManager[Any]) -> None:
+    def _ask_a_thread(self, run: _Run, call: Threaded, turn: AbstractContextManager[Any]) -> None:
+        run.thread = next(self._threads)
+        self._threaded[run.thread] = run
+        thread = threading.Thread(target=self._answer_in_thread, args=[run.thread, call, turn], daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # there are too many
+            self._answers.put(_Answer(run.thread, 0.0, functools.partial(_throw, errors=[error])))
+
+    def _answer_in_thread(self, thread: int, call: Threaded, turn: AbstractContextManager[Any]) -> None:
         """Runs in that thread. It does not know the stream, which may be cancelled and freed meanwhile."""
         with turn:
-            if id(call) not in self._threaded:  # cancelled
+            if thread not in self._threaded:  # cancelled
                 return
             begin = time.perf_counter()
             try:
                 go_on = functools.partial(_take, call.answer())
-            except Exception as error:
+            except BaseException as error:
                 _without_this_frame(error)
                 go_on = functools.partial(_throw, errors=[error])
-            self._answers.put(_Answer(call, time.perf_counter() - begin, go_on))
+            self._answers.put(_Answer(thread, time.perf_counter() - begin, go_on))
         self.on_answer()
 
     def _take_answer(self, answer: _Answer) -> None:
-        run = self._threaded.pop(id(answer.call), None)
+        run = self._threaded.pop(answer.thread, None)
         if run is None:  # it was cancelled
             return
         if run.meter is not None:
@@ -246,10 +259,9 @@ class Driver:
             _without_this_frame(error)
             self._end(run).set_exception(error)
         else:
-            turn = run.call.turn if isinstance(run.call, Threaded) else None
-            if turn is not None:
-                self._threaded[id(run.call)] = run
-                threading.Thread(target=self._answer_in_thread, args=[run.call, turn], daemon=True).start()
+            call = run.call
+            if isinstance(call, Threaded) and call.turn is not None:
+                self._ask_a_thread(run, call, call.turn)
                 return
             run.since = time.perf_counter()
             run.key = _group(run)
@@ -270,12 +282,12 @@ class Driver:
         return future
 
     def _forget(self, run: _Run) -> None:
-        """Take a computation out of those that wait."""
+        """Take a computation out of those that wait. After a fault of ours it may be nowhere."""
         if run in self._begun:
             self._begun.remove(run)
-        elif id(run.call) in self._threaded:
-            del self._threaded[id(run.call)]
-        elif run.call is not None:
+        elif self._threaded.get(run.thread) is run:
+            del self._threaded[run.thread]
+        elif run in self._waiting.get(run.key, ()):
             del self._waiting[run.key][run]
             if not self._waiting[run.key]:
                 del self._waiting[run.key]
@@ -285,11 +297,11 @@ def _take(answer: Any, steps: Steps[Any]) -> Call:
     return steps.send(answer)
 
 
-def _throw(steps: Steps[Any], errors: list[Exception]) -> Call:
+def _throw(steps: Steps[Any], errors: list[BaseException]) -> Call:
     return steps.throw(errors.pop())
 
 
-def _without_this_frame(error: Exception) -> None:
+def _without_this_frame(error: BaseException) -> None:
     """Leave the frame that caught an error out of its traceback: it holds the stream, which is to be freed at once."""
     error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
 
@@ -412,7 +424,7 @@ class DriverThread:
             try:
                 if self._driver.ready:
                     self._driver.step()
-            except Exception:  # a fault of ours: nobody may wait for ever
+            except BaseException:  # a fault of ours, or somebody's SystemExit: nobody may wait for ever
                 logger.exception("the driver of the streams failed; all streams that are being served end.")
                 self._driver.cancel_all()
 

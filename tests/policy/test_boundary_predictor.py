@@ -95,6 +95,13 @@ def test_together_is_as_alone(lengths: list[list[int]]) -> None:
         torch.testing.assert_close(torch.cat(logits), whole(predictor(), audio), atol=1e-5, rtol=0)
 
 
+def test_little_audio_is_kept() -> None:
+    heard = predictor().start()
+    for _ in range(3):
+        _, heard = run_alone(heard.share(sound(0, 25 * STEP)))
+        assert heard.audio.size < 2 * STEP and heard.audio.base is None
+
+
 def test_equal_pieces_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, answer = [], Label.answer_together
     monkeypatch.setattr(Label, "answer_together", lambda calls: sizes.append(len(calls)) or answer(calls))

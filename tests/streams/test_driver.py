@@ -228,15 +228,20 @@ def test_others_go_on_while_threads_answer(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(meter, "time", world)
     driver, calls, clocks = Driver(), [Asked() for _ in range(3)], [Meter() for _ in range(3)]
     away = [driver.run(asking(one, world), lambda c=c: c) for one, c in zip(calls, clocks, strict=True)]  # type: ignore[misc]
+    there = threading.Semaphore(0)
+    driver.on_answer = there.release
+    driver.step()
+    for call in calls:
+        call.came.wait()
     here = driver.run(doubled(1, [0] * 5, world))
     while not here.done():
         driver.step()
     assert here.result() == 32 and driver.busy and not driver.ready and not any(one.done() for one in away)
-    for call in calls:
-        call.came.wait()
     world.now += 7
     for call in calls:
         call.may_answer.set()
+    for _ in calls:
+        there.acquire()
     driver.finish()
     assert [one.result() for one in away] == [42] * 3
     assert [clock.seconds for clock in clocks] == [pytest.approx(12 + 1.5 / 3)] * 3  # 5 s of the other one, and 7 s
@@ -333,6 +338,43 @@ def test_a_cancelled_stream_takes_no_more() -> None:
     assert stream.failed and not driver.busy
     with pytest.raises(SimulstError, match="interrupted"):
         stream.push(np.zeros(1, np.float32))
+
+
+@pytest.mark.parametrize("many", [1, 3])
+def test_a_thread_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    """Its stream ends with the error, alone."""
+    world, driver = World(), Driver(math.inf)
+    found = [driver.run(doubled(number, [0, AWAY, 0], world)) for number in range(many)]
+    other = driver.run(doubled(5, [0, 0, 0], world))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", unable)
+        driver.finish()
+    assert other.result() == 40
+    for one in found:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            one.result()
+
+
+def unable(self: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_any_error_of_a_thread_ends_the_wait() -> None:
+    def asks() -> Steps[None]:
+        with pytest.raises(SystemExit):
+            yield Exits()
+
+    class Exits(Away):
+        def answer(self) -> int:
+            raise SystemExit
+
+        def __init__(self) -> None:
+            pass
+
+    driver = Driver()
+    found = driver.run(asks())
+    driver.finish()
+    assert found.result() is None
 
 
 # ---- in a thread

@@ -72,7 +72,7 @@ class CausalDecoder(SteppedDecoder):
 
 
 def _is_batched(config: Any) -> bool:
-    """Not if a row depends on the longest one of its batch, or does not see all tokens."""
+    """Whether steps can share a batch: they can't if a row depends on the longest one, or does not see all tokens."""
     rope = getattr(config, "rope_parameters", None) or {}
     return (
         config.model_type in BATCHED

@@ -74,10 +74,10 @@ class LLM(ChatOptions):
             )
             load = AutoTokenizer.from_pretrained
             tokenizer = read_tokenizer(place, lambda: load(folder, **trust), model.config)
+            attend_by_steps(model)  # not all models can
         if not tokenizer.chat_template:
             raise SimulstError(f"{place}: the tokeniser has no chat template; give a model that was trained to chat.")
         read_last_only(model.to(self.device).eval())
-        attend_by_steps(model)
         torch.set_num_threads(cores)
         loaded = Loaded(place, model, tokenizer)
         return lambda source, target: LLMTranslation(self, loaded, source, target)

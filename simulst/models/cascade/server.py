@@ -38,6 +38,7 @@ class Server(ChatOptions):
     url: its address, such as http://localhost:8000/v1.
     model: the name of the model there.
     timeout: the seconds that an answer may take.
+    at_once: the most requests at once, of several streams. The server's own queue counts as time of the answer.
     max_tokens: the most tokens of an answer.
     key: the environment variable that holds the server's key. Empty: the server needs none.
     extra: further fields of each request.
@@ -51,6 +52,7 @@ class Server(ChatOptions):
     url: str
     model: str
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
+    at_once: Annotated[int, Field(ge=1)] = 16
     max_tokens: Annotated[int, Field(ge=1)] = 256
     key: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -70,16 +72,16 @@ class Server(ChatOptions):
         except (TypeError, ValueError) as error:
             raise SimulstError(f"{path}: 'extra' cannot be sent as JSON ({first_line(error)}); change it.") from error
         self.check(path)
-        return lambda source, target: ServerTranslation(self, source, target)
+        turn = threading.Semaphore(self.at_once)
+        return lambda source, target: ServerTranslation(self, source, target, turn)
 
 
 class ServerTranslation(PlainTranslation):
     """It goes on with the committed text."""
 
-    elsewhere = True
-
-    def __init__(self, server: Server, source: str, target: str) -> None:
+    def __init__(self, server: Server, source: str, target: str, turn: threading.Semaphore | None = None) -> None:
         super().__init__(target)
+        self.turn = turn
         self._server, self._languages = server, (source, target)
         self.history = server.history
 
@@ -206,7 +208,7 @@ def _reason(error: Exception, timeout: float) -> str:
         return f"the server answered with status {error.code} ({error.msg}); see its log."
     cause = getattr(error, "reason", error)
     if isinstance(cause, TimeoutError):
-        return f"no answer within {timeout:g} s; give it a longer 'timeout'."
+        return f"no answer within {timeout:g} s; give it a longer 'timeout', or a lower 'at_once'."
     if isinstance(error, OSError):
         return f"the server cannot be reached ({cause}); check that it runs."
     if isinstance(error, http.client.IncompleteRead):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,10 @@ class Translator(ABC):
 class PlainTranslation(Translation):
     """Of a translator that gives one text at a time: its words (characters for zh, ja, ...) are the tokens.
 
-    elsewhere: whether it is computed elsewhere. Any number of texts may then be translated at once.
+    turn: inside it, a thread may translate: `translate` must not need what other threads may change. None: none does.
     """
 
-    elsewhere: bool = False
+    turn: AbstractContextManager[Any] | None = None
     vocabulary: dict[str, int] = {}  # noqa: RUF012 - of this process: streams that share results share tokens
     words: list[str] = []  # noqa: RUF012
 
@@ -130,7 +130,7 @@ class Translate(Threaded):
 
     @property
     def turn(self) -> AbstractContextManager[Any] | None:
-        return nullcontext() if self.translation.elsewhere else None
+        return self.translation.turn
 
     def answer(self) -> tuple[str, bool]:
         return self.translation.translate(self.sentence, self.begin, self.past)

@@ -36,9 +36,9 @@ def stepped_attention(
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
     """Attention as the library calls it.
 
-    query: (n, heads, m, d). key, value: (n, heads, T, d), or `Several` with m = 1. Several heads of queries may share
-        one of keys and values, which then has fewer.
-    Returns: (n, m, heads, d), and the weights of each search, (n, heads, 1, T), or of a single one no weights.
+    query: (n, heads, m, d). key: (n, heads, T, d). value: (n, heads, T, size). Both may be `Several`, with m = 1. Heads
+        of queries may share one of keys and values, which then have fewer.
+    Returns: (n, m, heads, size), and the weights of each search, (n, heads, 1, T), or of a single one no weights.
 
     PyTorch's fused attention is made for many queries. One query is two products of matrices. The encoder's frames are
     the same for all hypotheses, so their queries become those of one hypothesis.
@@ -59,17 +59,20 @@ def stepped_attention(
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Scaled queries (n, heads, 1, d), keys and values (n or 1, ·, T, d) → (n, 1, heads, d), (n, heads, 1, T)."""
-    count, heads, _, size = query.shape
-    rows = query.reshape(count, key.shape[1], -1, size)  # those that share a head of keys
+    """Scaled queries (n, heads, 1, d), keys (n or 1, heads or fewer, T, d), values of another size.
+
+    Returns: (n, 1, heads, size), and the weights (n, heads, 1, T).
+    """
+    count, heads = query.shape[:2]
+    rows = query.reshape(count, key.shape[1], -1, query.shape[3])  # those that share a head of keys
     shared = len(key) < count
     if shared:
-        rows = rows.transpose(0, 1).reshape(1, key.shape[1], -1, size)
+        rows = rows.transpose(0, 1).reshape(1, key.shape[1], -1, query.shape[3])
     weights = torch.softmax(rows @ key.transpose(2, 3), -1, dtype=torch.float32)
     found = weights.to(value.dtype) @ value
     if shared:
         found, weights = (part[0].unflatten(1, (count, -1)).transpose(0, 1) for part in (found, weights))
-    return found.reshape(count, 1, heads, size), weights.reshape(count, heads, 1, -1)
+    return found.reshape(count, 1, heads, -1), weights.reshape(count, heads, 1, -1)
 
 
 AttentionInterface.register(STEPPED, stepped_attention)

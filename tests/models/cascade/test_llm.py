@@ -1,15 +1,16 @@
 """Tiny random language models that chat, behind a recogniser."""
 
+import math
 from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import speaker
 import tiny_huggingface
 import torch
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -141,18 +142,21 @@ def test_several_searches_at_once(folders: dict[str, Path], kind: str, searches:
 
 
 @pytest.mark.parametrize(
-    ("options", "batched"),
+    ("kind", "options", "batched"),
     [
-        ({}, True),
-        ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, False),
-        ({"sliding_window": 8}, False),
-        ({"model_type": "gemma3"}, False),
-        ({"_attn_implementation": "eager"}, False),
+        *((kind, {}, True) for kind in ("llama", "qwen2", "qwen3")),
+        ("mistral", {"sliding_window": None}, True),
+        ("mistral", {}, False),  # 4096 tokens
+        ("qwen3", {"use_sliding_window": True, "sliding_window": 8}, False),
+        ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}, False),
+        ("gemma3_text", {}, False),
     ],
 )
-def test_which_models_share_batches(options: dict[str, Any], batched: bool) -> None:
-    usual = {"model_type": "llama", "_attn_implementation": STEPPED, "rope_parameters": {"rope_type": "default"}}
-    assert _is_batched(SimpleNamespace(**{**usual, **options})) == batched
+def test_which_models_share_batches(kind: str, options: dict[str, Any], batched: bool) -> None:
+    config = transformers.AutoConfig.for_model(kind, **options)
+    assert not _is_batched(config)
+    config._attn_implementation = STEPPED
+    assert _is_batched(config) == batched
 
 
 def test_many_streams(folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +169,7 @@ def test_many_streams(folders: dict[str, Path], tmp_path: Path, monkeypatch: pyt
     decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 2}}, "test")
     audios = [speaker.audio(SAY)[: size * 4800] for size in (9, 12, 20)]
     alone, together = ([open_stream(model, decoding, "en", "de") for _ in audios] for _ in range(2))
-    driver = Driver()
+    driver = Driver(longest_wait=math.inf)
     for audio, one, other in zip(audios, alone, together, strict=True):
         one.push(audio, finished=True)
         driver.push(other, audio, finished=True)

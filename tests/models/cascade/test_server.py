@@ -70,10 +70,15 @@ def url_of(server: Any) -> str:
 
 
 def opened(server: Any, folder: Path, **options: Any) -> Any:
+    return several(server, folder, 1, **options)[0]
+
+
+def several(server: Any, folder: Path, count: int, **options: Any) -> list[Any]:
+    """Streams of one model."""
     translator = {"type": "server", "url": url_of(server), "model": "tiny", **options}
     model = load_model(speaker.write(folder, translator, SAY, unsure=0))
     decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 1}}, "test")
-    return open_stream(model, decoding, "en", "de")
+    return [open_stream(model, decoding, "en", "de") for _ in range(count)]
 
 
 def test_the_committed_text_is_gone_on_with(server: Any, tmp_path: Path) -> None:
@@ -97,11 +102,29 @@ def test_many_streams_ask_at_once(server: Any, tmp_path: Path) -> None:
         return loud(body)
 
     server.answer = answer
-    streams, driver = [opened(server, tmp_path) for _ in range(3)], Driver()
+    assert said_together(several(server, tmp_path, 3)) == [SAY.upper()] * 3
+
+
+def test_a_server_with_a_bound(server: Any, tmp_path: Path) -> None:
+    inside, most = list[int](), list[int]()
+
+    def answer(body: dict[str, Any]) -> tuple[int, bytes]:
+        inside.append(1)
+        most.append(sum(inside))
+        found = loud(body)
+        inside.append(-1)
+        return found
+
+    server.answer = answer
+    assert said_together(several(server, tmp_path, 3, at_once=1)) == [SAY.upper()] * 3
+    assert max(most) == 1
+
+
+def said_together(streams: list[Any]) -> list[str]:
+    driver = Driver()
     found = [driver.push(stream, speaker.audio(SAY), finished=True) for stream in streams]
     driver.finish()
-    assert ["".join(word.text for word in one.result()) for one in found] == [SAY.upper()] * 3
-    assert all(stream.meter.seconds > 0 for stream in streams)
+    return ["".join(word.text for word in one.result()) for one in found]
 
 
 def test_a_server_that_begins_again(server: Any, tmp_path: Path) -> None:
