@@ -7,16 +7,19 @@ import os
 import re
 import shlex
 import shutil
+import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from weakref import WeakValueDictionary
 
 from pydantic import Field
 
 from simulst.errors import SimulstError
+from simulst.machine.threads import available_cores
 from simulst.models.cascade.open_command import OpenCommand, run_once
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation, Translation, Translator
 
@@ -47,16 +50,17 @@ class Command(Translator):
         # name any number of languages.
         running: WeakValueDictionary[tuple[str, ...], OpenCommand] = WeakValueDictionary()
         recent: deque[OpenCommand] = deque(maxlen=KEPT_OPEN)
+        turn = threading.Semaphore(cores or available_cores())
 
         def opened(source: str, target: str) -> Translation:
             named = [_beside(path, word.replace("{source}", source).replace("{target}", target)) for word in words]
             if self.answers == "once":
-                return CommandTranslation(lambda text: run_once(named, text, self.timeout), target)
+                return CommandTranslation(lambda text: run_once(named, text, self.timeout), target, turn)
             process = running.get(tuple(named)) or OpenCommand(named, self.answers, self.timeout)
             running[tuple(named)] = process
             if process not in recent:
                 recent.append(process)
-            return CommandTranslation(process.ask, target)
+            return CommandTranslation(process.ask, target, process.turn)
 
         return opened
 
@@ -99,9 +103,9 @@ def _files_named(path: Path, word: str) -> list[Path]:
 class CommandTranslation(PlainTranslation):
     """It can't be told how to begin: it translates the whole again, and what goes on from the prefix is taken."""
 
-    def __init__(self, ask: Callable[[str], str], target: str) -> None:
+    def __init__(self, ask: Callable[[str], str], target: str, turn: AbstractContextManager[Any]) -> None:
         super().__init__(target)
-        self._ask = ask
+        self._ask, self.turn = ask, turn
 
     def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
         return " ".join(self._ask(" ".join(sentence.split())).split()), False

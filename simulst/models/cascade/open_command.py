@@ -45,6 +45,7 @@ def run_once(words: list[str], text: str, timeout: float) -> str:
     name = shlex.join(words)
     with tempfile.TemporaryFile() as errors:
         process = _started(words, errors)
+        at_exit = weakref.finalize(errors, _end, process)  # a thread may be in here when Python exits
         try:
             answer = _exchange(process, text.encode() + b"\n", errors, time.monotonic() + timeout, None)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -56,7 +57,7 @@ def run_once(words: list[str], text: str, timeout: float) -> str:
         except _Flood:
             raise _floods(name) from None
         finally:
-            _end(process)
+            at_exit()
         if process.returncode or not answer.strip():
             raise SimulstError(
                 f"'{name}' failed with status {process.returncode} ({_last_line(errors)}); try it in a shell."
@@ -70,6 +71,7 @@ class OpenCommand:
     words: the command.
     answers: how a text and an answer end, see `simulst.models.cascade.command.Command`.
     timeout: the seconds that an answer may take.
+    turn: the lock inside which it answers.
     """
 
     def __init__(self, words: list[str], answers: Literal["line", "null_byte"], timeout: float) -> None:
@@ -77,14 +79,14 @@ class OpenCommand:
         self._after, self._end = ENDS[answers]
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
-        self._lock = threading.Lock()  # a server runs several streams at once
+        self.turn = threading.RLock()  # one text after the other, of whichever stream
 
     def ask(self, text: str) -> str:
         """The answer to a text. A process that has ended is started again, once.
 
         Raises SimulstError: there is no such program; no answer; none within the time limit; more than one answer.
         """
-        with self._lock:
+        with self.turn:
             try:
                 answer = self._answer(text)
             except _Gone:

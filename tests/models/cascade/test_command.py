@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from simulst.models import load_model
 from simulst.models.cascade.command import KEPT_OPEN, Command
 from simulst.models.cascade.open_command import OpenCommand, run_once
 from simulst.streams import open_stream
+from simulst.streams.driver import Driver
 
 LOUD = "echo started >> {log}; while IFS= read -r line; do echo $line | tr a-z A-Z; done"
 ROOT = Path(__file__).parents[3]
@@ -154,6 +156,40 @@ def test_streams_of_a_pair_share_it(tmp_path: Path) -> None:
         stream.push(speaker.audio(say), finished=True)
         assert "".join(e.text for e in stream.emissions) == say.upper()
     assert starts(tmp_path) == 1
+
+
+@pytest.mark.parametrize("answers", ["once", "line"])
+def test_a_command_that_hangs_stops_no_other_stream(answers: str, tmp_path: Path) -> None:
+    """It answers only after the other stream has ended."""
+    gate, say = tmp_path / "gate", "The cat sat down. It was on the mat."
+    (tmp_path / "program.sh").write_text("while read -r line; do echo ${line^^}; done")
+    (tmp_path / "slow.sh").write_text(f"while [ ! -e {gate} ]; do sleep 0.02; done; . {tmp_path / 'program.sh'}")
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": {"type": "hold", "n": 2}}, "test")
+    streams = []
+    for name in ("slow", "program"):
+        (tmp_path / name).mkdir()
+        command = f"bash {tmp_path / name}.sh"
+        path = speaker.write(tmp_path / name, {"type": "command", "command": command, "answers": answers}, say)
+        streams.append(open_stream(load_model(path), decoding, "en", "es"))
+    driver = Driver()
+    slow, quick = (driver.push(stream, speaker.audio(say), finished=True) for stream in streams)
+    quick.add_done_callback(lambda _: gate.touch())
+    driver.finish()
+    assert ["".join(word.text for word in one.result()) for one in (slow, quick)] == [say.upper()] * 2
+
+
+def test_a_command_ends_with_python(tmp_path: Path) -> None:
+    """Also if a thread waits for it."""
+    mark = 8000 + os.getpid() / 1e6  # seconds: tells this test's process from others
+    (tmp_path / "main.py").write_text(
+        "import psutil, threading, time\n"
+        "from simulst.models.cascade.open_command import run_once\n"
+        f"threading.Thread(target=run_once, args=(['sleep', '{mark}'], 'a', 300.0), daemon=True).start()\n"
+        f"while not any('{mark}' in p.cmdline() for p in psutil.Process().children()):\n"
+        "    time.sleep(0.02)\n"
+    )
+    subprocess.run([sys.executable, tmp_path / "main.py"], check=True)
+    assert not [p for p in psutil.process_iter(["cmdline"]) if str(mark) in " ".join(p.info["cmdline"] or [])]
 
 
 def test_processes_that_no_stream_uses_end(tmp_path: Path) -> None:
