@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import FRAME
+from simulst.calls import run_alone
 from simulst.commands.common import run_command
 from simulst.data.datadir import read_data_dir
 from simulst.hypotheses import Tokens
@@ -34,7 +35,6 @@ from simulst.prefix.extract import shards_of
 from simulst.search import JointBeamSearch
 from simulst.search import beam as beam_search
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import run_alone
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = click.Path(path_type=Path)

@@ -1,6 +1,6 @@
 """The clock of one stream. It counts computation time as if the stream ran alone.
 
-A stream is a computation in steps (simulst/search/calls.py). It may be suspended while somebody else answers its call.
+A stream is a computation in steps (simulst/calls.py). It may be suspended while somebody else answers its call.
 Its clock then stands still (`metered`), and whoever answers charges the stream for its share.
 """
 

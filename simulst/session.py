@@ -3,7 +3,7 @@
 The least that a model of one's own needs is a class with `session`, and a session with `length`, `extend`, `search`
 and `text` (docs/own_model.md). Everything else has a default.
 
-Families whose computations can be batched with those of other streams write them as steps (simulst/search/calls.py):
+Families whose computations can be batched with those of other streams write them as steps (simulst/calls.py):
 `search_steps` in place of `search`, and `encode_steps`. A library that searches by itself is one call.
 """
 
@@ -19,13 +19,13 @@ import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.background import NOTHING, Background
+from simulst.calls import Steps, ask, run_alone
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Steps, ask, run_alone
 
 CARRIED = frozenset({Need.INCREMENTAL, Need.KEPT_BEAM})  # such a search goes on from all searches before it
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from simulst.calls import Steps, run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError, sentence_of
 from simulst.hypotheses import Beam, Tokens, without_end
@@ -32,7 +33,6 @@ from simulst.policy.context import Context
 from simulst.policy.late import Pace
 from simulst.policy.stop import Stopping, Watched
 from simulst.search import SearchOptions
-from simulst.search.calls import Steps, run_alone
 from simulst.session import Session
 from simulst.words import CUT, Words
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from simulst.calls import run_alone
 from simulst.meter import Memo, Meter
-from simulst.search.calls import run_alone
 
 
 def test_only_what_runs_is_counted(clock: Any) -> None:

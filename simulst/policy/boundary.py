@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulst.audio.units import FRAME, FRAME_MS, SAMPLE_RATE
+from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.needs import Need
 from simulst.policy.context import Context
 from simulst.policy.read import Read, Reading
-from simulst.search.calls import Steps
 
 if TYPE_CHECKING:
     from simulst.policy.boundary_predictor import BoundaryPredictor

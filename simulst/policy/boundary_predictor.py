@@ -25,10 +25,10 @@ from torch import Tensor, nn
 
 from simulst.audio.features import LogMel
 from simulst.audio.units import FRAME, SAMPLE_RATE
+from simulst.calls import Batchable, Steps
 from simulst.errors import SimulstError
 from simulst.files.folder import save_atomically
 from simulst.options import read_fields
-from simulst.search.calls import Batchable, Steps
 
 WINDOW, N_FFT = 400, 512  # samples; windows of 25 ms, a frame apart
 SUBSAMPLING = 4  # frames per output

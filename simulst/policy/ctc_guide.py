@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
@@ -38,8 +39,8 @@ _WARNED: set[str] = set()  # the guides of which a warning was given
 class Guide(Protocol):
     """A CTC layer that listens to one utterance. A model that has one opens it: `guide(source, target, meter)`."""
 
-    def hear_steps(self, samples: np.ndarray) -> Generator[Any, Any, None]:
-        """Take in audio, (n,) float32, in steps (simulst/search/calls.py)."""
+    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
+        """Take in audio, (n,) float32, in steps (simulst/calls.py)."""
 
     def spell(self, text: str) -> Tokens:
         """A text in the guide's tokens, without what it has no tokens for."""
@@ -113,7 +114,7 @@ class Guided(Stopping):
         self._passed: Tokens = ()
         self._ends = [0]
 
-    def hear_steps(self, samples: np.ndarray, final: bool) -> Generator[Any, Any, None]:
+    def hear_steps(self, samples: np.ndarray, final: bool) -> Steps[None]:
         if not final:  # then nobody asks
             yield from self._guide.hear_steps(samples)
             self._passed, self._ends = (), [0]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from simulst.audio.units import FRAME_MS
+from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.needs import Need
 from simulst.policy.base import Options
@@ -64,8 +64,8 @@ class Reading(ABC):
     def hear(self, samples: np.ndarray) -> None:
         """Take in new audio, (n,) float32. It is called only if READ needs `Need.AUDIO`."""
 
-    def hear_steps(self, samples: np.ndarray) -> Generator[Any, Any, None]:
-        """`hear` in steps (simulst/search/calls.py), which the loop takes: for READs with a model of their own."""
+    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
+        """`hear` in steps (simulst/calls.py), which the loop takes: for READs with a model of their own."""
         self.hear(samples)
         return
         yield

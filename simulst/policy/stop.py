@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
@@ -86,8 +86,8 @@ class Stopping(ABC):
         final: whether the audio ends with these samples.
         """
 
-    def hear_steps(self, samples: np.ndarray, final: bool) -> Generator[Any, Any, None]:
-        """`hear` in steps (simulst/search/calls.py), which the loop takes: for STOPs with a model of their own."""
+    def hear_steps(self, samples: np.ndarray, final: bool) -> Steps[None]:
+        """`hear` in steps (simulst/calls.py), which the loop takes: for STOPs with a model of their own."""
         self.hear(samples, final)
         return
         yield
@@ -118,7 +118,7 @@ class Watched(Stopping):
         """Forget the last answer, before a step."""
         self.ended = None
 
-    def hear_steps(self, samples: np.ndarray, final: bool) -> Generator[Any, Any, None]:
+    def hear_steps(self, samples: np.ndarray, final: bool) -> Steps[None]:
         return self._stop.hear_steps(samples, final)
 
     def ends(self, view: View) -> bool:
@@ -380,7 +380,7 @@ class _AnyOf(Stopping):
         self._parts = [stop.open(context) for stop in options.of]
         self._ended: list[Stopping] = []  # by the last answer
 
-    def hear_steps(self, samples: np.ndarray, final: bool) -> Generator[Any, Any, None]:
+    def hear_steps(self, samples: np.ndarray, final: bool) -> Steps[None]:
         for part in self._parts:
             if Need.AUDIO in part.options.needs:
                 yield from part.hear_steps(samples, final)

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from simulst.audio.units import SAMPLE_RATE
+from simulst.calls import Call, run_alone
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance, by_hash, drawn
 from simulst.errors import SimulstError
 from simulst.machine.threads import waited_seconds, waits
 from simulst.runs.decode import Spoken
 from simulst.runs.task import Task
-from simulst.search.calls import Call, run_alone
 from simulst.session import Model
 from simulst.streams import OpenStream
 

@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
+from simulst.calls import Steps
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError, sentence_of
@@ -34,7 +35,6 @@ from simulst.meter import Memo, Meter
 from simulst.models import digest_of_weights
 from simulst.runs.folder import RunFolder, audio_digest
 from simulst.runs.task import Task, model_of
-from simulst.search.calls import Steps
 from simulst.session import Model
 from simulst.streams import OpenStream, open_stream
 from simulst.streams.driver import Driver

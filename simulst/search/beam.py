@@ -21,13 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simulst.calls import Batchable, Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.needs import Need
 from simulst.policy.context import View
 from simulst.policy.stop import Stopping
 from simulst.search import CTC_WEIGHT, JointOptions
-from simulst.search.calls import Batchable, Steps
 from simulst.search.choice import best_continuations
 from simulst.search.ctc import NO_NUMBERS, CTCPrefixes, CTCPrefixScorer
 from simulst.search.loops import repeating

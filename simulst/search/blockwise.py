@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simulst.calls import Steps
 from simulst.hypotheses import END, Found, Hypothesis, Tokens
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS
 from simulst.search.beam import JointSearch, Running, is_over, joint_beam_search, ranked, texts
-from simulst.search.calls import Steps
 
 
 class BlockwiseBeamSearch:

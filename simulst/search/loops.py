@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from simulst.calls import Steps
 from simulst.hypotheses import Beam, Tokens
 from simulst.search import BeamSearch, JointBeamSearch
-from simulst.search.calls import Steps
 from simulst.words import CUT, is_letter
 
 TIMES, LONGEST = 3, 8  # so many repetitions, of up to so many tokens, are a loop

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from simulst.calls import Steps
 from simulst.meter import Meter
-from simulst.search.calls import Steps
 from simulst.stream import Emission
 
 

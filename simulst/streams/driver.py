@@ -1,6 +1,6 @@
 """One driver of many streams: it answers the calls of all of them, those of a kind as one batch.
 
-A stream is a computation in steps (simulst/search/calls.py). Streams join and leave at any time and need not be at the
+A stream is a computation in steps (simulst/calls.py). Streams join and leave at any time and need not be at the
 same step. Each `step` of the driver answers one batch: the calls that most streams wait for, or those of which one has
 waited too long. Then these streams go on to their next calls. What a stream finds is what it finds alone, up to
 rounding. Calls that a thread of their own may answer, such as requests to a server, share no batch.
@@ -28,9 +28,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from simulst.calls import Batchable, Call, Steps, Threaded
 from simulst.errors import SimulstError
 from simulst.meter import Meter
-from simulst.search.calls import Batchable, Call, Steps, Threaded
 from simulst.stream import Emission
 from simulst.streams.base import OpenStream
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.audio.vad import CHUNK, Hearing, start_of_stream
+from simulst.calls import Batchable, Steps, ask
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.policy.late import Pace
-from simulst.search.calls import Batchable, Steps, ask
 from simulst.session import Session
 from simulst.stream import Emission, Pushed, Step, Stream
 

@@ -34,6 +34,7 @@ import yaml
 
 import simulst.models
 from simulst.audio.units import SAMPLE_RATE
+from simulst.calls import Steps
 from simulst.commands.main import main
 from simulst.config import Decoding, load_sweep, parse_decoding
 from simulst.hypotheses import Tokens
@@ -44,7 +45,6 @@ from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
 from simulst.policy.context import TokensView
 from simulst.policy.read import WaitK
 from simulst.search import JointBeamSearch
-from simulst.search.calls import Steps
 from simulst.session import Model
 from simulst.streams import open_stream
 from speech import espeak

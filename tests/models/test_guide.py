@@ -17,6 +17,7 @@ import tiny_pieces
 import torch
 from fake import context_of
 
+from simulst.calls import Steps
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -33,7 +34,6 @@ from simulst.policy.stop import AnyOf, EndOfSentence, MaxTokens, Stop
 from simulst.runs.folder import RunFolder
 from simulst.runs.task import Task
 from simulst.search import IBWBS, BeamSearch, JointBeamSearch
-from simulst.search.calls import Steps
 from simulst.session import Model
 from simulst.stream import Stream
 from simulst.streams import open_stream

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulst.audio.units import SAMPLE_RATE
+from simulst.calls import run_alone
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.window import WindowedSession
 from simulst.search import BeamSearch
-from simulst.search.calls import run_alone
 
 HALF = SAMPLE_RATE // 2
 

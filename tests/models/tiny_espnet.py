@@ -12,7 +12,7 @@ import tiny_pieces
 import torch
 import yaml
 
-from simulst.search.calls import run_alone
+from simulst.calls import run_alone
 
 WIDTH, MELS = 16, 20
 CONTEXTUAL = {

@@ -13,6 +13,7 @@ from fake import RATE, FakeModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulst.calls import Steps, run_alone
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -23,7 +24,6 @@ from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_pre
 from simulst.policy.commit import All
 from simulst.runs import Task, run
 from simulst.search import BeamSearch
-from simulst.search.calls import Steps, run_alone
 from simulst.stream import Stream
 from simulst.streams.driver import Driver
 

@@ -12,9 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulst.calls import Steps, run_alone
 from simulst.errors import SimulstError
 from simulst.policy.boundary_predictor import BoundaryPredictor, Label, Sizes, load_predictor
-from simulst.search.calls import Steps, run_alone
 from simulst.streams.driver import Driver
 
 STEP = 640  # samples per output

@@ -15,6 +15,7 @@ from fake import context_of, full_context
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from simulst.calls import run_alone
 from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
@@ -27,7 +28,6 @@ from simulst.policy.context import TokensView
 from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk
 from simulst.policy.stop import AnyOf, MaxTokens
-from simulst.search.calls import run_alone
 from simulst.words import Words
 
 FRAME = 100  # samples

@@ -11,6 +11,7 @@ import tiny_espnet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulst.calls import run_alone
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.models import load_model
@@ -19,7 +20,6 @@ from simulst.prefix.align import Pair, Question, Translator, align
 from simulst.prefix.encoding import FRAME
 from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import run_alone
 
 One = Callable[[int, int, Tokens], Tokens]
 

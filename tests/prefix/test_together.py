@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, WIDTH, Tiny
 
+from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.prefix.align import Hopeless
 from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, Read, joint_beam_search
-from simulst.search.calls import Steps
 from simulst.streams.driver import Driver
 
 utterances = st.lists(

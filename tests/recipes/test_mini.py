@@ -21,12 +21,12 @@ import waiting
 import warm
 import yaml
 
+from simulst.calls import run_alone
 from simulst.data.datadir import read_data_dir
 from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.prefix.pairs import read_prefixes
-from simulst.search.calls import run_alone
 
 SIZES = {"train": 16, "dev": 1, "test": 2, "he": 1}
 CORPUS = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]

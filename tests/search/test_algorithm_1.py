@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import END, A, B, C, D, Scores, Script
 
+from simulst.calls import run_alone
 from simulst.config import Decoding
 from simulst.hypotheses import Beam, Found, Tokens, without_end
 from simulst.meter import Meter
@@ -30,7 +31,6 @@ from simulst.policy.stop import Stopping
 from simulst.search import IBWBS, JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch
 from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
-from simulst.search.calls import run_alone
 from simulst.session import Session
 from simulst.stream import Stream
 

@@ -8,12 +8,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, SIZE, Tiny
 
+from simulst.calls import run_alone
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.search import JointBeamSearch, beam
 from simulst.search.beam import JointSearch, Running, joint_beam_search, ranked, texts
-from simulst.search.calls import run_alone
 
 torch.set_num_threads(1)  # on so little, threads only wait for each other
 

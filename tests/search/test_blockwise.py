@@ -25,6 +25,7 @@ from espnet.nets.scorers.length_bonus import LengthBonus  # noqa: E402
 
 logging.disable(logging.NOTSET)
 
+from simulst.calls import run_alone  # noqa: E402
 from simulst.config import Decoding  # noqa: E402
 from simulst.errors import SimulstError  # noqa: E402
 from simulst.hypotheses import END as EOS_SEEN  # noqa: E402
@@ -43,7 +44,6 @@ from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions, ctc  # noqa: E402
 from simulst.search.beam import JointSearch, Running, joint_beam_search  # noqa: E402
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
-from simulst.search.calls import run_alone  # noqa: E402
 from simulst.stream import Stream  # noqa: E402
 
 torch.set_num_threads(1)

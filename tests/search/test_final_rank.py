@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import END, A, B, C, Scores, Script
 
+from simulst.calls import run_alone
 from simulst.hypotheses import Beam, Tokens
 from simulst.search import IBWBS, JointBeamSearch, JointOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
-from simulst.search.calls import run_alone
 
 KINDS: dict[str, Any] = {"joint_beam": JointBeamSearch, "ibwbs": IBWBS}
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_search import EOS, Tiny
 
+from simulst.calls import run_alone
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.search import BeamSearch, JointBeamSearch
-from simulst.search.calls import run_alone
 from simulst.search.loops import loops, repeating, without_loops
 
 torch.set_num_threads(1)

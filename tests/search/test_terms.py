@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tiny_search import EOS, Tiny
 
 from simulst.background import Background
+from simulst.calls import run_alone
 from simulst.hypotheses import Tokens
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import run_alone
 from simulst.search.terms import Terms, terms_of
 
 torch.set_num_threads(1)

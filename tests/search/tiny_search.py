@@ -17,12 +17,12 @@ from espnet2.asr.decoder.transformer_decoder import TransformerDecoder  # noqa: 
 
 logging.disable(logging.NOTSET)
 
+from simulst.calls import run_alone  # noqa: E402
 from simulst.hypotheses import Beam, Tokens  # noqa: E402
 from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.policy.stop import MaxTokens  # noqa: E402
 from simulst.search import JointBeamSearch  # noqa: E402
 from simulst.search.beam import JointSearch, joint_beam_search  # noqa: E402
-from simulst.search.calls import run_alone  # noqa: E402
 
 WIDTH, SIZE = 16, 20
 EOS = SIZE - 1

@@ -20,12 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst import meter
+from simulst.calls import Batchable, Call, Steps, Threaded, run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
 from simulst.policy.commit import All
 from simulst.policy.read import Chunk
-from simulst.search.calls import Batchable, Call, Steps, Threaded, run_alone
 from simulst.stream import Stream
 from simulst.streams import driver as module
 from simulst.streams.driver import CANCELLED, Driver, DriverThread

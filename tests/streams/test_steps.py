@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from simulst import meter
 from simulst.audio.vad import CHUNK
+from simulst.calls import Steps, run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Tokens
@@ -27,7 +28,6 @@ from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause
 from simulst.policy.stop import EndOfSentence, MaxTokens, Stopping
 from simulst.search import BeamSearch
-from simulst.search.calls import Steps, run_alone
 from simulst.session import Session
 from simulst.stream import Emission, Stream
 from simulst.streams import OpenStream

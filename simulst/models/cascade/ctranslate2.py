@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from simulst.calls import Batchable, Steps, ask
 from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.cascade.settings import beside
@@ -15,7 +16,6 @@ from simulst.models.ctranslate2_batches import alike, reaches
 from simulst.models.ctranslate2_file import cannot_load
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Batchable, Steps, ask
 from simulst.search.loops import without_loops
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from simulst.calls import Steps, ask
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.base import check_device
@@ -16,7 +17,6 @@ from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import Steps, ask
 from simulst.search.loops import without_loops
 
 

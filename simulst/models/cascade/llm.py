@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from simulst.calls import Steps
 from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
@@ -18,7 +19,6 @@ from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
-from simulst.search.calls import Steps
 from simulst.search.loops import without_loops
 from simulst.search.terms import terms_of
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulst.background import Background
+from simulst.calls import Steps, run_alone
 from simulst.config import Decoding
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import unit_of
@@ -24,7 +25,6 @@ from simulst.models.registry import load_model
 from simulst.needs import Need
 from simulst.policy.stop import Stopping
 from simulst.search import SearchOptions
-from simulst.search.calls import Steps, run_alone
 from simulst.session import Model, Session, share_search
 from simulst.stream import Stream
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from simulst.background import NOTHING, Background
+from simulst.calls import Steps, Threaded, ask
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.needs import Need
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Steps, Threaded, ask
 from simulst.words import split
 
 Past = tuple[tuple[str, str], ...]

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simulst.calls import Batchable, Steps, ask, run_alone
 from simulst.meter import Meter
 from simulst.models.espnet.network.blockwise_encoder import GROUP, EncoderState
 from simulst.models.espnet.parts import Parts
-from simulst.search.calls import Batchable, Steps, ask, run_alone
 
 MOST_ROWS = 2048  # of a batch of a full-context encoder; more would take more memory and no less time
 PRICINGS = 3  # how often the time to encode some blocks is measured; the median counts

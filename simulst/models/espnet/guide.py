@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 
+from simulst.calls import Steps, ask
 from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.models.espnet.encoding import Posteriors, open_encoding
 from simulst.models.espnet.parts import Parts
 from simulst.search.beam import going_on
-from simulst.search.calls import Steps, ask
 from simulst.search.ctc import CTCPrefixes, CTCPrefixScorer
 
 

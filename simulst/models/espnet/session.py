@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from simulst.calls import Steps, ask
 from simulst.hypotheses import Found, Tokens, without_end
 from simulst.meter import Meter
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, Posteriors, open_encoding
@@ -23,7 +24,6 @@ from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import KeptSearch
-from simulst.search.calls import Steps, ask
 from simulst.search.terms import Terms, terms_of
 from simulst.session import Session
 

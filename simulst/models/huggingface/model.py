@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
+from simulst.calls import Batchable, Steps, ask, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
@@ -20,7 +21,6 @@ from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, TOKENS_PER_SECOND, JointBeamSearch, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
 from simulst.search.blockwise import KeptSearch
-from simulst.search.calls import Batchable, Steps, ask, run_alone
 from simulst.search.loops import without_loops
 from simulst.search.terms import Terms
 

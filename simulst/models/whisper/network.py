@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
+from simulst.calls import Batchable, Threaded
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import code_of
@@ -28,7 +29,6 @@ from simulst.models.whisper.prompts import ENGLISH_VOCABULARY
 from simulst.models.window import warn_of_full_context
 from simulst.options import read_fields
 from simulst.search import BeamSearch
-from simulst.search.calls import Batchable, Threaded
 
 WINDOW_SECONDS = 30
 POSITIONS = 448  # of the decoder

@@ -11,6 +11,7 @@ from typing import Any
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.background import Background
+from simulst.calls import Steps, ask, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
 from simulst.meter import Meter
@@ -29,7 +30,6 @@ from simulst.models.window import WindowedSession
 from simulst.needs import Need
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
-from simulst.search.calls import Steps, ask, run_alone
 from simulst.search.loops import without_loops
 
 logger = logging.getLogger(__name__)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import yaml
 
+from simulst.calls import run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.meter import Meter
 from simulst.models.cascade.translators import Translation
 from simulst.needs import Need
-from simulst.search.calls import run_alone
 from simulst.session import Session
 
 RATE = 16000

@@ -14,11 +14,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulst.calls import run_alone
 from simulst.meter import Meter
 from simulst.models import load_model
 from simulst.models.espnet.encoding import open_encoding
 from simulst.models.espnet.model import ESPnet
-from simulst.search.calls import run_alone
 
 FULL = tiny_espnet.FULL
 CONFORMER = {**FULL, "cnn_module_kernel": 7}

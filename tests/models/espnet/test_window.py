@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from simulst.calls import Steps
 from simulst.config import Decoding
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
@@ -21,7 +22,6 @@ from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, JointBeamSearch
-from simulst.search.calls import Steps
 from simulst.stream import Stream
 
 RATE, EVERY, FIRST, HOP, FRAME = 16000, 4, 24, 16, 640  # FRAME: samples of an encoder frame

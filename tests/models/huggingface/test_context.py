@@ -7,13 +7,13 @@ import torch
 from tiny_huggingface import PAIRS, noise
 
 from simulst.background import Background
+from simulst.calls import run_alone
 from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.huggingface.model import HuggingFace
 from simulst.models.whisper.model import Whisper
 from simulst.search import JointBeamSearch
-from simulst.search.calls import run_alone
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.3)
 KNOWN = Background("a source", "the dog.", (("dog", "der Hund"), ("Café", "Café"), ("source", "")))

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tiny_huggingface import KINDS, PAIRS, noise
 
 from simulst import meter
+from simulst.calls import run_alone
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
@@ -31,7 +32,6 @@ from simulst.models.huggingface.model import Encode, HuggingFace, HuggingFaceSes
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.search import BWBS, IBWBS, JointBeamSearch
-from simulst.search.calls import run_alone
 from simulst.streams import open_stream
 from simulst.streams.driver import CANCELLED, Driver
 

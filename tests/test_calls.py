@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from simulst.search.calls import Steps, run_alone
+from simulst.calls import Steps, run_alone
 
 
 @dataclass(frozen=True)
