@@ -1,9 +1,10 @@
 """Many streams of a model in one driver, against the same streams one after the other, and in turns call by call.
 
     python benchmarks/many_streams.py --paper --streams 16 [--threads 1 --cpu] [--seconds 10]
-    python benchmarks/many_streams.py --streams 64 [--threads 1 --cpu] [--model DIR --checkpoint FILE]
+    python benchmarks/many_streams.py --streams 64 [--threads 1 --cpu] [--model DIR --model-option checkpoint=FILE]
     python benchmarks/many_streams.py --streams 8 --model egs/prompts/models/whisper-base \\
-        --data egs/prompts/data/es-en/tst --languages es en --decoding conf/decode/la2w_1000ms.yaml
+        --data egs/prompts/data/es-en/tst --languages es en --decoding conf/decode/la2w_1000ms.yaml --rounds 1 \\
+        [--model-option threads=1]
 
 The models are those of engine_vs_espnet.py (mini's own, or random weights of CUNI-KIT 2023's size and noise), or any
 other. All ways decode in turns, so that a busy machine slows all; the ratio is the median of the rounds. With --cpu and
@@ -42,6 +43,7 @@ from simulst.config import load_decoding, parse_decoding
 from simulst.data.datadir import read_data_dir
 from simulst.machine.processor import processor
 from simulst.models import load_model
+from simulst.models.registry import parse_options
 from simulst.runs.bench import bytes_in_use
 from simulst.streams import OpenStream, open_stream
 from simulst.streams.driver import Driver
@@ -105,8 +107,7 @@ def lags(
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--cpu", is_flag=True, help="Measure processor time; give --threads 1.")
 @click.option("--model", "folder", default=ROOT / "egs/mini/exp/en-de/st", type=click.Path(path_type=Path))
-@click.option("--checkpoint", help="Of an ESPnet model; mini's own is chosen.pth.")
-@click.option("--precision", help="Of an ESPnet model, such as int8.")
+@click.option("--model-option", "pairs", multiple=True, help="NAME=VALUE, such as precision=int8.")
 @click.option("--data", default=ROOT / "egs/mini/data/en-de/tst-COMMON", type=click.Path(path_type=Path))
 @click.option("--languages", nargs=2, default=("en", "de"), help="Spoken and written.")
 @click.option(
@@ -120,8 +121,7 @@ def main(
     rounds: int,
     cpu: bool,
     folder: Path,
-    checkpoint: str | None,
-    precision: str | None,
+    pairs: tuple[str, ...],
     data: Path,
     languages: tuple[str, str],
     decoding: Path | None,
@@ -130,7 +130,7 @@ def main(
     source, target = languages
     clock = time.process_time if cpu else time.perf_counter
     print(processor())
-    options = {"checkpoint": "model.pth" if paper else checkpoint, "precision": precision}
+    options = parse_options([*pairs, *(["checkpoint=model.pth"] if paper else [])])
     with tempfile.TemporaryDirectory() as temporary, engine_vs_espnet.quiet():
         if paper:
             folder = engine_vs_espnet.write_paper_model(Path(temporary))
@@ -139,7 +139,7 @@ def main(
         else:
             spoken = [load_audio(one.wav, one.start, one.end) for one in read_data_dir(data, target)]
             audios = [spoken[number % len(spoken)] for number in range(streams)]
-        model = load_model(folder, threads, **{name: value for name, value in options.items() if value})
+        model = load_model(folder, threads, **options)
     torch.set_num_threads(threads)
     way = load_decoding(decoding) if decoding else parse_decoding(WAY, "the benchmark")
 
