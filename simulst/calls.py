@@ -7,7 +7,9 @@ driver (simulst/streams/driver.py) runs many of them. It answers calls of severa
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, TypeVar
@@ -62,11 +64,46 @@ class Threaded(ABC):
     @property
     @abstractmethod
     def turn(self) -> AbstractContextManager[Any] | None:
-        """Inside it, a thread answers the call: a semaphore bounds how many do so at once. None: no thread does so."""
+        """Inside it, a thread answers the call: `Turns` bound how many do so at once. None: no thread does so."""
 
     @abstractmethod
     def answer(self) -> Any:
         """Compute it for this one alone, or wait until it has been computed elsewhere."""
+
+
+class Turns:
+    """A context that so many threads at once may be in, in the order in which they came.
+
+    Python's semaphores let threads overtake those that wait.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._free, self._waiting, self._lock = most, deque[Any](), threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting.append(mine)
+        mine.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
+
+    def end(self) -> None:
+        """Wait until all have left. Nobody comes in after that, nor who waits now."""
+        with self._lock:
+            self._waiting.clear()
+        for _ in range(self.most):
+            self.__enter__()
 
 
 Steps = Generator[Call, Any, T]

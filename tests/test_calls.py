@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass
 
 import pytest
 
-from simulst.calls import Steps, run_alone
+from simulst.calls import Steps, Turns, run_alone
 
 
 @dataclass(frozen=True)
@@ -34,3 +36,71 @@ def test_errors_reach_whoever_drives() -> None:
 
     with pytest.raises(ValueError, match="broken"):
         run_alone(broken())
+
+
+def test_turns_are_taken_in_order() -> None:
+    turns, order, threads = Turns(1), list[int](), []
+
+    def comes(number: int) -> None:
+        with turns:
+            order.append(number)
+
+    with turns:
+        for number in range(5):
+            threads.append(threading.Thread(target=comes, args=[number]))
+            threads[-1].start()
+            while len(turns._waiting) <= number:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert order == [*range(5)]
+
+
+def test_so_many_turns_at_once() -> None:
+    turns, inside, most = Turns(3), list[int](), list[int]()
+
+    def comes() -> None:
+        for _ in range(50):
+            with turns:
+                inside.append(1)
+                most.append(sum(inside))
+                inside.append(-1)
+
+    threads = [threading.Thread(target=comes) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) <= 3 and len(most) == 400 and turns._free == 3
+
+
+def test_turns_that_end() -> None:
+    """Who is inside leaves; who waits, or comes then, does not get in."""
+    turns, inside, leave, late = Turns(2), threading.Event(), threading.Event(), list[int]()
+
+    def comes() -> None:
+        with turns:
+            inside.set()
+            leave.wait()
+
+    def comes_late() -> None:
+        with turns:
+            late.append(1)
+
+    first = threading.Thread(target=comes)
+    first.start()
+    inside.wait()
+    ends = threading.Thread(target=turns.end)
+    with turns:
+        threading.Thread(target=comes_late, daemon=True).start()
+        while not turns._waiting:
+            time.sleep(0.001)
+        ends.start()
+        while len(turns._waiting) != 1 or not ends.is_alive():  # the late one has gone, and the end waits
+            time.sleep(0.001)
+    leave.set()
+    ends.join()
+    threading.Thread(target=comes_late, daemon=True).start()
+    while not turns._waiting:
+        time.sleep(0.001)
+    assert not late and not turns._free

@@ -63,7 +63,7 @@ class Boundary(Read):
 
 
 class _Boundaries(Reading):
-    """The predictor's state for one stream. For thresholds that share a memo, it runs once, unless they ask at once."""
+    """The predictor's state for one stream. Thresholds that share a memo share what is known when they ask."""
 
     options: Boundary
 

@@ -14,6 +14,7 @@ simulstream's server, HTTP server and inference command take this file as `--spe
 
 from __future__ import annotations
 
+import atexit
 import functools
 import itertools
 import json
@@ -278,7 +279,9 @@ class StreamProcessor(SpeechProcessor):
 @functools.cache
 def _driver() -> DriverThread:
     """Of this process."""
-    return DriverThread()
+    driver = DriverThread()
+    atexit.register(driver.close)  # Python may abort if a thread comes back from CTranslate2 while it exits
+    return driver
 
 
 def read_options(config: SimpleNamespace) -> ProcessorOptions:

@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 MOST_CALLS = 64  # of a batch; more take more memory and hardly less time each
 LONGEST_WAIT = 0.05  # seconds; people do not notice so much
+ERRORS = (Exception, SystemExit)  # that end a stream; others are Python's
 CANCELLED = "this stream was cancelled."
 SHORT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")  # torch's, CTranslate2's
 
@@ -141,7 +142,7 @@ class Driver:
             self.cancel(queue[0].owner)
 
     def step(self) -> None:
-        """Take the first steps of new computations, then answer one batch and take the next steps of its computations.
+        """Take the answers of threads and the first steps of new computations, then answer one batch and go on with it.
 
         If all wait for threads, so does this. It does nothing if no computation is left.
         """
@@ -186,7 +187,7 @@ class Driver:
         begin = time.perf_counter()
         try:
             answers = type(calls[0]).answer_together(calls)
-        except Exception as error:
+        except ERRORS as error:
             short = _is_short_of_memory(error)
         seconds = time.perf_counter() - begin
         sizes = [call.size for call in calls]
@@ -211,7 +212,7 @@ class Driver:
         try:
             with meter.running():  # time that the call counts itself is counted once
                 answer = run.call.answer()
-        except Exception as error:
+        except ERRORS as error:
             _without_this_frame(error)
             self._send(run, functools.partial(_throw, errors=[error]))
         else:
@@ -228,16 +229,17 @@ class Driver:
 
     def _answer_in_thread(self, thread: int, call: Threaded, turn: AbstractContextManager[Any]) -> None:
         """Runs in that thread. It does not know the stream, which may be cancelled and freed meanwhile."""
-        with turn:
-            if thread not in self._threaded:  # cancelled
-                return
-            begin = time.perf_counter()
-            try:
+        begin = time.perf_counter()
+        try:
+            with turn:
+                if thread not in self._threaded:  # cancelled
+                    return
+                begin = time.perf_counter()
                 go_on = functools.partial(_take, call.answer())
-            except BaseException as error:
-                _without_this_frame(error)
-                go_on = functools.partial(_throw, errors=[error])
-            self._answers.put(_Answer(thread, time.perf_counter() - begin, go_on))
+        except BaseException as error:
+            _without_this_frame(error)
+            go_on = functools.partial(_throw, errors=[error])
+        self._answers.put(_Answer(thread, time.perf_counter() - begin, go_on))
         self.on_answer()
 
     def _take_answer(self, answer: _Answer) -> None:
@@ -255,7 +257,7 @@ class Driver:
             run.call = go_on(run.steps)
         except StopIteration as end:
             self._end(run).set_result(end.value)
-        except Exception as error:
+        except ERRORS as error:
             _without_this_frame(error)
             self._end(run).set_exception(error)
         else:
@@ -313,7 +315,7 @@ def _group(run: _Run) -> Hashable:
     return id(run) if key is None else (type(call), key)
 
 
-def _is_short_of_memory(error: Exception) -> bool:
+def _is_short_of_memory(error: BaseException) -> bool:
     torch = sys.modules.get("torch")
     if isinstance(error, MemoryError) or (torch and isinstance(error, torch.OutOfMemoryError)):
         return True
@@ -416,12 +418,12 @@ class DriverThread:
                 self._changed.wait_for(lambda: self._orders or self._closed or self._driver.ready)
                 orders, closed = list(self._orders), self._closed
                 self._orders.clear()
-            for order in orders:
-                order()
-            if closed:
-                self._driver.cancel_all()
-                return
             try:
+                for order in orders:
+                    order()
+                if closed:
+                    self._driver.cancel_all()
+                    return
                 if self._driver.ready:
                     self._driver.step()
             except BaseException:  # a fault of ours, or somebody's SystemExit: nobody may wait for ever
@@ -433,7 +435,7 @@ def _called(function: Callable[[], T]) -> Future[T]:
     future = Future[T]()
     try:
         future.set_result(function())
-    except Exception as error:
+    except BaseException as error:
         future.set_exception(error)
     return future
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -322,6 +323,29 @@ def test_streams_whose_calls_are_computed_at_once(folder: Path, monkeypatch: pyt
         assert stream.writes == expected.writes and stream.committed == expected.committed
         assert stream.meter.seconds > 0
     assert max(together) == 2
+
+
+def test_python_exits_while_a_thread_computes(folder: Path) -> None:
+    """It would abort if the thread came back from CTranslate2 while it does so, which takes long after some imports."""
+    program = (
+        "import threading, ctranslate2, numpy, torch, simulst.commands.main\n"
+        "from transformers import LlamaForCausalLM\n"
+        "from pathlib import Path\n"
+        "from simulst.models.whisper.model import Whisper\n"
+        "from simulst.models.whisper.network import WhisperOptions\n"
+        f"model = Whisper(Path({str(folder)!r}), WhisperOptions(compute_type='float32', threads=1), cores=2)\n"
+        "begun = threading.Event()\n"
+        "audio = ctranslate2.StorageView.from_array(numpy.zeros((1, model._model.n_mels, 3000), numpy.float32))\n"
+        "def computes():\n"
+        "    while True:\n"
+        "        with model.turn:\n"
+        "            begun.set()\n"
+        "            model._model.encode(audio, to_cpu=True)\n"
+        "for _ in range(4):\n"
+        "    threading.Thread(target=computes, daemon=True).start()\n"
+        "begun.wait()\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 @pytest.mark.parametrize(("threads", "cores", "at_once"), [(0, 4, 1), (4, 4, 1), (3, 4, 1), (2, 4, 2), (1, 4, 4)])

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst import meter
-from simulst.calls import Batchable, Call, Steps, Threaded, run_alone
+from simulst.calls import Batchable, Call, Steps, Threaded, Turns, run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.meter import Meter
@@ -88,7 +88,7 @@ class Away(Threaded):
 
     number: int
 
-    turn = threading.Semaphore(2)
+    turn = Turns(2)
 
     def answer(self) -> int:
         if self.number < 0:
@@ -276,6 +276,7 @@ def test_who_is_cancelled_before_its_turn() -> None:
         passed.set()
 
     driver, call, owner = Driver(), Asked(), object()
+    call.may_answer.set()
     call.turn = turn()  # type: ignore[assignment]
     found = driver.run(asking(call, World()), owner=owner)
     driver.step()

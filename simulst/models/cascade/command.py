@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,6 +17,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
+from simulst.calls import Turns
 from simulst.errors import SimulstError
 from simulst.machine.threads import available_cores
 from simulst.models.cascade.open_command import OpenCommand, run_once
@@ -37,6 +37,9 @@ class Command(Translator):
         stays open, and a null byte ends each text and each answer, as in Apertium's null flush mode.
         One that stays open is asked its first text twice: two answers that differ show a greeting or a second answer.
     timeout: the seconds that an answer may take.
+
+    With `once`, as many texts of several streams are translated at once as there are processors. A process that stays
+    open translates one after the other.
     """
 
     command: str
@@ -50,7 +53,7 @@ class Command(Translator):
         # name any number of languages.
         running: WeakValueDictionary[tuple[str, ...], OpenCommand] = WeakValueDictionary()
         recent: deque[OpenCommand] = deque(maxlen=KEPT_OPEN)
-        turn = threading.Semaphore(cores or available_cores())
+        turn = Turns(cores or available_cores())
 
         def opened(source: str, target: str) -> Translation:
             named = [_beside(path, word.replace("{source}", source).replace("{target}", target)) for word in words]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import selectors
@@ -15,6 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import IO, Literal
 
+from simulst.calls import Turns
 from simulst.errors import SimulstError
 
 # After a text, and at the end of an answer. Apertium's programs flush a null byte only once something follows it.
@@ -45,7 +47,6 @@ def run_once(words: list[str], text: str, timeout: float) -> str:
     name = shlex.join(words)
     with tempfile.TemporaryFile() as errors:
         process = _started(words, errors)
-        at_exit = weakref.finalize(errors, _end, process)  # a thread may be in here when Python exits
         try:
             answer = _exchange(process, text.encode() + b"\n", errors, time.monotonic() + timeout, None)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -57,7 +58,7 @@ def run_once(words: list[str], text: str, timeout: float) -> str:
         except _Flood:
             raise _floods(name) from None
         finally:
-            at_exit()
+            _end(process)
         if process.returncode or not answer.strip():
             raise SimulstError(
                 f"'{name}' failed with status {process.returncode} ({_last_line(errors)}); try it in a shell."
@@ -71,7 +72,7 @@ class OpenCommand:
     words: the command.
     answers: how a text and an answer end, see `simulst.models.cascade.command.Command`.
     timeout: the seconds that an answer may take.
-    turn: the lock inside which it answers.
+    turn: inside it, a thread may ask: one after the other.
     """
 
     def __init__(self, words: list[str], answers: Literal["line", "null_byte"], timeout: float) -> None:
@@ -79,14 +80,15 @@ class OpenCommand:
         self._after, self._end = ENDS[answers]
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
-        self.turn = threading.RLock()  # one text after the other, of whichever stream
+        self.turn = Turns(1)
+        self._lock = threading.Lock()  # a server runs several streams at once
 
     def ask(self, text: str) -> str:
         """The answer to a text. A process that has ended is started again, once.
 
         Raises SimulstError: there is no such program; no answer; none within the time limit; more than one answer.
         """
-        with self.turn:
+        with self._lock:
             try:
                 answer = self._answer(text)
             except _Gone:
@@ -177,11 +179,39 @@ class OpenCommand:
         return _last_line(self._errors)
 
 
+class _Running:
+    """The processes that run. They end with Python, also those that a thread waits for or would start then."""
+
+    def __init__(self) -> None:
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._lock, self._ended = threading.Lock(), False
+        atexit.register(self._end)
+
+    def start(self, words: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        with self._lock:
+            if self._ended:
+                raise SimulstError("Python exits.")
+            process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=errors, bufsize=0, start_new_session=True)
+            self._processes.add(process)
+        return process
+
+    def remove(self, process: subprocess.Popen[bytes]) -> None:
+        with self._lock:
+            self._processes.discard(process)
+
+    def _end(self) -> None:
+        with self._lock:
+            self._ended = True
+            processes = list(self._processes)
+        for process in processes:
+            _end(process)
+
+
 def _started(words: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start a command, in a group of its own, so that all of a pipeline ends with it."""
-    pipe = subprocess.PIPE
     try:
-        process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=errors, bufsize=0, start_new_session=True)
+        process = RUNNING.start(words, errors)
     except OSError as error:
         raise SimulstError(f"'{shlex.join(words)}' cannot be run ({error.strerror}); check the command.") from error
     assert process.stdin is not None
@@ -265,7 +295,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    RUNNING.remove(process)
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
+
+
+RUNNING = _Running()

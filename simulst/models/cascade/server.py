@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from simulst.calls import Turns
 from simulst.errors import SimulstError, first_line
 from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation
@@ -72,14 +73,14 @@ class Server(ChatOptions):
         except (TypeError, ValueError) as error:
             raise SimulstError(f"{path}: 'extra' cannot be sent as JSON ({first_line(error)}); change it.") from error
         self.check(path)
-        turn = threading.Semaphore(self.at_once)
+        turn = Turns(self.at_once)
         return lambda source, target: ServerTranslation(self, source, target, turn)
 
 
 class ServerTranslation(PlainTranslation):
     """It goes on with the committed text."""
 
-    def __init__(self, server: Server, source: str, target: str, turn: threading.Semaphore | None = None) -> None:
+    def __init__(self, server: Server, source: str, target: str, turn: Turns | None = None) -> None:
         super().__init__(target)
         self.turn = turn
         self._server, self._languages = server, (source, target)

@@ -19,7 +19,7 @@ class Whisper(Network):
 
     path: the folder.
     options: the options of the family.
-    cores: how many threads to use if the options name none. 0: all that are available.
+    cores: how many processors to use. 0: all that are available.
 
     Raises SimulstError: a missing or broken file.
     """

@@ -6,7 +6,7 @@ Windows and searches of several streams can share a batch, or be computed at onc
 from __future__ import annotations
 
 import math
-import threading
+import weakref
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
-from simulst.calls import Batchable, Threaded
+from simulst.calls import Batchable, Threaded, Turns
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import code_of
@@ -69,7 +69,7 @@ class Network:
     turn: inside it, a thread may answer a call; None: calls are answered one by one, or in batches.
     """
 
-    turn: threading.Semaphore | None = None
+    turn: Turns | None = None
 
     def __init__(self, path: Path, options: WhisperOptions, cores: int = 0) -> None:
         import ctranslate2
@@ -97,7 +97,10 @@ class Network:
         threads = options.threads or cores
         at_once = (cores or available_cores()) // threads if threads and options.device == "cpu" else 1
         if at_once > 1:
-            self.turn = threading.Semaphore(at_once)
+            self.turn = Turns(at_once)
+            weakref.finalize(
+                self, self.turn.end
+            )  # Python aborts if a thread comes back from CTranslate2 while it exits
         try:
             self._model = ctranslate2.models.Whisper(
                 str(path),
@@ -270,7 +273,7 @@ class _InTurn(Threaded):
     model: Network
 
     @property
-    def turn(self) -> threading.Semaphore | None:
+    def turn(self) -> Turns | None:
         return self.model.turn
 
 

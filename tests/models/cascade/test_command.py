@@ -178,14 +178,21 @@ def test_a_command_that_hangs_stops_no_other_stream(answers: str, tmp_path: Path
     assert ["".join(word.text for word in one.result()) for one in (slow, quick)] == [say.upper()] * 2
 
 
-def test_a_command_ends_with_python(tmp_path: Path) -> None:
-    """Also if a thread waits for it."""
+@pytest.mark.parametrize("ask", ["OpenCommand(words, 'line', 300.0).ask('a')", "run_once(words, 'a', 300.0)"])
+def test_commands_end_with_python(ask: str, tmp_path: Path) -> None:
+    """Also if a thread waits for it, and others would begin then."""
     mark = 8000 + os.getpid() / 1e6  # seconds: tells this test's process from others
     (tmp_path / "main.py").write_text(
-        "import psutil, threading, time\n"
-        "from simulst.models.cascade.open_command import run_once\n"
-        f"threading.Thread(target=run_once, args=(['sleep', '{mark}'], 'a', 300.0), daemon=True).start()\n"
-        f"while not any('{mark}' in p.cmdline() for p in psutil.Process().children()):\n"
+        "import threading, time\n"
+        "from simulst.calls import Turns\n"
+        "from simulst.models.cascade.open_command import RUNNING, OpenCommand, run_once\n"
+        f"words, turns = ['sleep', '{mark}'], Turns(2)\n"
+        "def asks():\n"
+        "    with turns:\n"
+        f"        {ask}\n"
+        "for _ in range(4):\n"
+        "    threading.Thread(target=asks, daemon=True).start()\n"
+        "while len(RUNNING._processes) < 2:\n"
         "    time.sleep(0.02)\n"
     )
     subprocess.run([sys.executable, tmp_path / "main.py"], check=True)

@@ -106,18 +106,20 @@ def test_many_streams_ask_at_once(server: Any, tmp_path: Path) -> None:
 
 
 def test_a_server_with_a_bound(server: Any, tmp_path: Path) -> None:
-    inside, most = list[int](), list[int]()
+    """The first answer comes once all want to ask, and no other request has come by then."""
+    streams, driver, asked = several(server, tmp_path, 3, at_once=1), Driver(), list[int]()
 
     def answer(body: dict[str, Any]) -> tuple[int, bytes]:
-        inside.append(1)
-        most.append(sum(inside))
-        found = loud(body)
-        inside.append(-1)
-        return found
+        while len(driver._threaded) < 3 and not asked:
+            time.sleep(0.01)
+        asked.append(len(server.asked))
+        return loud(body)
 
     server.answer = answer
-    assert said_together(several(server, tmp_path, 3, at_once=1)) == [SAY.upper()] * 3
-    assert max(most) == 1
+    found = [driver.push(stream, speaker.audio(SAY), finished=True) for stream in streams]
+    driver.finish()
+    assert ["".join(word.text for word in one.result()) for one in found] == [SAY.upper()] * 3
+    assert asked == [*range(1, len(asked) + 1)]
 
 
 def said_together(streams: list[Any]) -> list[str]:
