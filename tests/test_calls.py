@@ -95,8 +95,9 @@ def test_turns_that_end() -> None:
         threading.Thread(target=comes_late, daemon=True).start()
         while not turns._waiting:
             time.sleep(0.001)
+        [waits] = turns._waiting
         ends.start()
-        while len(turns._waiting) != 1 or not ends.is_alive():  # the late one has gone, and the end waits
+        while [*turns._waiting] in ([], [waits]):  # until the late one has gone, and the end waits
             time.sleep(0.001)
     leave.set()
     ends.join()
