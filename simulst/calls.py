@@ -56,15 +56,15 @@ class Batchable(ABC):
 
 
 class Threaded(ABC):
-    """A call that a thread of its own may answer, while the driver goes on with other streams.
+    """A call that may be answered in a thread of its own. Meanwhile, the driver goes on with other streams.
 
-    It must not need what other threads may change.
+    The answer must not need what other threads may change.
     """
 
     @property
     @abstractmethod
     def turn(self) -> AbstractContextManager[Any] | None:
-        """Inside it, a thread answers the call: `Turns` bound how many do so at once. None: no thread does so."""
+        """The thread answers inside this context. `Turns` bound how many do so at once. None: the driver answers."""
 
     @abstractmethod
     def answer(self) -> Any:
@@ -72,9 +72,9 @@ class Threaded(ABC):
 
 
 class Turns:
-    """A context that so many threads at once may be in, in the order in which they came.
+    """A context for up to `most` threads at once. Others wait, and the one that came first goes first.
 
-    Python's semaphores let threads overtake those that wait.
+    Python's semaphores do not keep this order.
     """
 
     def __init__(self, most: int) -> None:
@@ -99,7 +99,7 @@ class Turns:
                 self._free += 1
 
     def end(self) -> None:
-        """Wait until all have left. Nobody comes in after that, nor who waits now."""
+        """Wait until all threads have left. No other one can enter then, and those that wait now never do."""
         with self._lock:
             self._waiting.clear()
         for _ in range(self.most):

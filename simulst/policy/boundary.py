@@ -63,7 +63,7 @@ class Boundary(Read):
 
 
 class _Boundaries(Reading):
-    """The predictor's state for one stream. Thresholds that share a memo share what is known when they ask."""
+    """The predictor's state for one stream. Streams that share a memo share the shares of pieces."""
 
     options: Boundary
 
@@ -94,7 +94,7 @@ class _Boundaries(Reading):
             self._audio, self._share = piece, -1.0
             return
         self._pieces += 1
-        key = (*self._key, self._pieces)  # the first stream that reaches the piece computes it for all with this memo
+        key = (*self._key, self._pieces)  # streams that come to the piece later find its share in the memo
         self._share, self._heard = yield from self.context.meter.shared_steps(key, lambda: self._heard.share(piece))
 
     def ready(self) -> bool:

@@ -14,7 +14,6 @@ simulstream's server, HTTP server and inference command take this file as `--spe
 
 from __future__ import annotations
 
-import atexit
 import functools
 import itertools
 import json
@@ -279,9 +278,7 @@ class StreamProcessor(SpeechProcessor):
 @functools.cache
 def _driver() -> DriverThread:
     """Of this process."""
-    driver = DriverThread()
-    atexit.register(driver.close)  # Python may abort if a thread comes back from CTranslate2 while it exits
-    return driver
+    return DriverThread()
 
 
 def read_options(config: SimpleNamespace) -> ProcessorOptions:

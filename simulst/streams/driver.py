@@ -3,7 +3,7 @@
 A stream is a computation in steps (simulst/calls.py). Streams join and leave at any time and need not be at the
 same step. Each `step` of the driver answers one batch: the calls that most streams wait for, or those of which one has
 waited too long. Then these streams go on to their next calls. What a stream finds is what it finds alone, up to
-rounding. Calls that a thread of their own may answer, such as requests to a server, share no batch.
+rounding. Some calls share no batch, but are answered in threads of their own, such as requests to a server.
 
 `Driver` belongs to one thread. `DriverThread` runs one in a thread of its own, for servers.
 """
@@ -11,6 +11,7 @@ rounding. Calls that a thread of their own may answer, such as requests to a ser
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import functools
 import itertools
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 MOST_CALLS = 64  # of a batch; more take more memory and hardly less time each
 LONGEST_WAIT = 0.05  # seconds; people do not notice so much
-ERRORS = (Exception, SystemExit)  # that end a stream; others are Python's
+ERRORS = (Exception, SystemExit)  # they end a stream; others, such as KeyboardInterrupt, end the program
 CANCELLED = "this stream was cancelled."
 SHORT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")  # torch's, CTranslate2's
 
@@ -106,7 +107,7 @@ class Driver:
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to do now; if it is only busy, all wait for threads."""
+        """Whether there is something to do now. If not, but it is busy, all computations wait for threads."""
         return bool(self._begun or self._waiting or not self._answers.empty())
 
     def push(self, stream: OpenStream, samples: np.ndarray, finished: bool = False) -> Future[list[Emission]]:
@@ -336,6 +337,7 @@ class DriverThread:
         self._driver.on_answer = self._wake
         self._thread = threading.Thread(target=self._work, name="simulst driver", daemon=True)
         self._thread.start()
+        atexit.register(self.close)  # Python may abort if a thread comes back from CTranslate2 while it exits
 
     def push(self, stream: OpenStream, samples: np.ndarray, finished: bool = False) -> list[Emission]:
         """As the stream's own `push`: it waits for the result, while other streams are served, too.
@@ -379,6 +381,7 @@ class DriverThread:
             self._closed = True
             self._changed.notify()
         self._thread.join()
+        atexit.unregister(self.close)
 
     def __enter__(self) -> Self:
         return self

@@ -325,24 +325,44 @@ def test_streams_whose_calls_are_computed_at_once(folder: Path, monkeypatch: pyt
     assert max(together) == 2
 
 
-def test_python_exits_while_a_thread_computes(folder: Path) -> None:
+IN_TURN = """
+def computes():
+    while True:
+        with model.turn:
+            call.answer()
+for _ in range(4):
+    threading.Thread(target=computes, daemon=True).start()
+"""
+IN_A_DRIVER = """
+def steps(*_):
+    while True:
+        yield call
+stream = SimpleNamespace(push_steps=steps, meter=Meter(), wait=print)
+threading.Thread(target=DriverThread().push, args=(stream, None), daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("computes", [IN_TURN, IN_A_DRIVER])
+def test_python_exits_while_a_thread_computes(computes: str, folder: Path) -> None:
     """It would abort if the thread came back from CTranslate2 while it does so, which takes long after some imports."""
     program = (
         "import threading, ctranslate2, numpy, torch, simulst.commands.main\n"
-        "from transformers import LlamaForCausalLM\n"
         "from pathlib import Path\n"
+        "from types import SimpleNamespace\n"
+        "from transformers import LlamaForCausalLM\n"
+        "from simulst.meter import Meter\n"
         "from simulst.models.whisper.model import Whisper\n"
         "from simulst.models.whisper.network import WhisperOptions\n"
+        "from simulst.streams.driver import DriverThread\n"
         f"model = Whisper(Path({str(folder)!r}), WhisperOptions(compute_type='float32', threads=1), cores=2)\n"
         "begun = threading.Event()\n"
         "audio = ctranslate2.StorageView.from_array(numpy.zeros((1, model._model.n_mels, 3000), numpy.float32))\n"
-        "def computes():\n"
-        "    while True:\n"
-        "        with model.turn:\n"
-        "            begun.set()\n"
-        "            model._model.encode(audio, to_cpu=True)\n"
-        "for _ in range(4):\n"
-        "    threading.Thread(target=computes, daemon=True).start()\n"
+        "class Call:\n"
+        "    def answer(self):\n"
+        "        begun.set()\n"
+        "        model._model.encode(audio, to_cpu=True)\n"
+        "call = Call()\n"
+        f"{computes}"
         "begun.wait()\n"
     )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +12,9 @@ import torch
 from fake import RATE, FakeModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tones import shares
 
-from simulst.calls import Steps, run_alone
+from simulst.calls import Steps
 from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
@@ -120,14 +121,6 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     boundary._load.cache_clear()
 
 
-def shares(predictor: Path, pieces: Iterable[np.ndarray]) -> list[float]:
-    listener, found = load_predictor(predictor).start(), []
-    for piece in pieces:
-        share, listener = run_alone(listener.share(piece))
-        found.append(share)
-    return found
-
-
 @settings(max_examples=40)
 @given(
     seconds=st.floats(0, 6),
@@ -144,7 +137,11 @@ def test_a_real_one(
     audio *= np.sin(np.arange(audio.size) / RATE) ** 4
     piece = frames * 160
     pieces = [audio[start : start + piece] for start in range(0, audio.size - piece + 1, piece)]
-    expected = [10.0 * frames * (i + 1) for i, share in enumerate(shares(predictor, pieces)) if share >= threshold]
+    expected = [
+        10.0 * frames * (i + 1)
+        for i, share in enumerate(shares(load_predictor(predictor), pieces))
+        if share >= threshold
+    ]
     expected = [ms for ms in expected if ms < audio.size / 16] + [audio.size / 16]
     one = stream(threshold, str(predictor), frames, Memo() if shared else None)
     for start, end in pairwise([0, *sorted(cut for cut in cuts if cut < audio.size)]):
@@ -157,7 +154,7 @@ def test_a_predictor_that_hears_something(predictor: Path) -> None:
     """The property above is not about a predictor that always says the same."""
     audio = np.random.default_rng(0).normal(0, 0.1, 6 * RATE).astype(np.float32)
     audio *= np.sin(np.arange(audio.size) / RATE) ** 4
-    assert len(set(shares(predictor, audio.reshape(-1, RATE)))) > 2
+    assert len(set(shares(load_predictor(predictor), audio.reshape(-1, RATE)))) > 2
 
 
 def test_streams_of_one_memo_in_one_driver(predictor: Path) -> None:

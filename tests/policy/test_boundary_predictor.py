@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tones import shares
 
 from simulst.calls import Steps, run_alone
 from simulst.errors import SimulstError
@@ -35,14 +35,6 @@ def sound(seed: int, samples: int) -> np.ndarray:
     random = np.random.default_rng(seed)
     loudness = np.repeat(random.choice([0, 0.01, 1], samples // 800 + 1), 800)[:samples]
     return (random.normal(0, 0.1, samples) * loudness).astype(np.float32)
-
-
-def shares(made: BoundaryPredictor, pieces: Iterable[np.ndarray]) -> list[float]:
-    listener, found = made.start(), []
-    for piece in pieces:
-        share, listener = run_alone(listener.share(piece))
-        found.append(share)
-    return found
 
 
 def whole(made: BoundaryPredictor, audio: np.ndarray) -> torch.Tensor:

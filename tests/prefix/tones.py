@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import soundfile
 
+from simulst.calls import run_alone
+from simulst.policy.boundary_predictor import BoundaryPredictor
+
 TAU = 20
+
+
+def shares(predictor: BoundaryPredictor, pieces: Iterable[np.ndarray]) -> list[float]:
+    """What a predictor says of the pieces of an utterance, asked directly."""
+    heard, found = predictor.start(), []
+    for piece in pieces:
+        share, heard = run_alone(heard.share(piece))
+        found.append(share)
+    return found
 
 
 def write(root: Path, utterances: int, seed: int, tau: int = TAU) -> tuple[Path, Path]:

@@ -9,10 +9,9 @@ import shlex
 import shutil
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from weakref import WeakValueDictionary
 
 from pydantic import Field
@@ -106,9 +105,9 @@ def _files_named(path: Path, word: str) -> list[Path]:
 class CommandTranslation(PlainTranslation):
     """It can't be told how to begin: it translates the whole again, and what goes on from the prefix is taken."""
 
-    def __init__(self, ask: Callable[[str], str], target: str, turn: AbstractContextManager[Any]) -> None:
-        super().__init__(target)
-        self._ask, self.turn = ask, turn
+    def __init__(self, ask: Callable[[str], str], target: str, turn: Turns) -> None:
+        super().__init__(target, turn)
+        self._ask = ask
 
     def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
         return " ".join(self._ask(" ".join(sentence.split())).split()), False

@@ -81,7 +81,7 @@ class OpenCommand:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
         self.turn = Turns(1)
-        self._lock = threading.Lock()  # a server runs several streams at once
+        self._lock = threading.Lock()  # who asks without a driver takes no turn
 
     def ask(self, text: str) -> str:
         """The answer to a text. A process that has ended is started again, once.
@@ -180,12 +180,12 @@ class OpenCommand:
 
 
 class _Running:
-    """The processes that run. They end with Python, also those that a thread waits for or would start then."""
+    """All processes that run. When Python exits, they end, and no thread can start another."""
 
     def __init__(self) -> None:
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._lock, self._ended = threading.Lock(), False
-        atexit.register(self._end)
+        atexit.register(self._end_all)
 
     def start(self, words: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
@@ -200,7 +200,7 @@ class _Running:
         with self._lock:
             self._processes.discard(process)
 
-    def _end(self) -> None:
+    def _end_all(self) -> None:
         with self._lock:
             self._ended = True
             processes = list(self._processes)

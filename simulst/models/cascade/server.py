@@ -80,9 +80,8 @@ class Server(ChatOptions):
 class ServerTranslation(PlainTranslation):
     """It goes on with the committed text."""
 
-    def __init__(self, server: Server, source: str, target: str, turn: Turns | None = None) -> None:
-        super().__init__(target)
-        self.turn = turn
+    def __init__(self, server: Server, source: str, target: str, turn: Turns) -> None:
+        super().__init__(target, turn)
         self._server, self._languages = server, (source, target)
         self.history = server.history
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from simulst.background import NOTHING, Background
-from simulst.calls import Steps, Threaded, ask
+from simulst.calls import Steps, Threaded, Turns, ask
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.needs import Need
@@ -78,15 +76,15 @@ class Translator(ABC):
 class PlainTranslation(Translation):
     """Of a translator that gives one text at a time: its words (characters for zh, ja, ...) are the tokens.
 
-    turn: inside it, a thread may translate: `translate` must not need what other threads may change. None: none does.
+    target: the language.
+    turn: `translate` is called in a thread, inside this context. So it must not need what other threads may change.
     """
 
-    turn: AbstractContextManager[Any] | None = None
     vocabulary: dict[str, int] = {}  # noqa: RUF012 - of this process: streams that share results share tokens
     words: list[str] = []  # noqa: RUF012
 
-    def __init__(self, target: str) -> None:
-        self._unit = unit_of(target)
+    def __init__(self, target: str, turn: Turns) -> None:
+        self._unit, self.turn = unit_of(target), turn
 
     @abstractmethod
     def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
@@ -129,7 +127,7 @@ class Translate(Threaded):
     past: Past
 
     @property
-    def turn(self) -> AbstractContextManager[Any] | None:
+    def turn(self) -> Turns:
         return self.translation.turn
 
     def answer(self) -> tuple[str, bool]:

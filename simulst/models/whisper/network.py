@@ -66,7 +66,7 @@ class WhisperOptions:
 class Network:
     """The weights and the tokeniser of a CTranslate2 Whisper folder. See `Whisper`.
 
-    turn: inside it, a thread may answer a call; None: calls are answered one by one, or in batches.
+    turn: for the threads that answer calls. None: the driver answers them, one by one or in batches.
     """
 
     turn: Turns | None = None
@@ -96,11 +96,6 @@ class Network:
                 raise SimulstError(f"{path}: its vocabulary and tokenizer.json do not fit; {again}.")
         threads = options.threads or cores
         at_once = (cores or available_cores()) // threads if threads and options.device == "cpu" else 1
-        if at_once > 1:
-            self.turn = Turns(at_once)
-            weakref.finalize(
-                self, self.turn.end
-            )  # Python aborts if a thread comes back from CTranslate2 while it exits
         try:
             self._model = ctranslate2.models.Whisper(
                 str(path),
@@ -111,6 +106,10 @@ class Network:
             )
         except (RuntimeError, ValueError, TypeError) as error:
             raise cannot_load(path, error, options.device) from error
+        if at_once > 1:
+            self.turn = Turns(at_once)
+            # Python aborts if a thread comes back from CTranslate2 while it exits.
+            weakref.finalize(self, self.turn.end)
         self._config.check(path)
         # Here, not at the first window: no utterance is charged for it.
         self._filters = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
@@ -268,7 +267,7 @@ class Begin(NamedTuple):
 
 @dataclass(frozen=True)
 class _InTurn(Threaded):
-    """A call that is computed beside others, if the model does so."""
+    """A call that is answered in a thread if the model computes several calls at once."""
 
     model: Network
 
