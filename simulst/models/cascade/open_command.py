@@ -197,8 +197,8 @@ class _Running:
         return process
 
     def remove(self, process: subprocess.Popen[bytes]) -> None:
-        with self._lock:
-            self._processes.discard(process)
+        """Without the lock, since `start` may collect an `OpenCommand` as garbage, which then ends its process."""
+        self._processes.discard(process)
 
     def _end_all(self) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,23 @@ def test_it_ends_with_its_owner(tmp_path: Path) -> None:
     assert process is not None and process.poll() is None
     del asked
     assert process.poll() is not None
+
+
+def test_an_owner_that_is_collected_while_a_process_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Garbage is collected at any time, in any thread."""
+    owners, started = [command(tmp_path, LOUD)], subprocess.Popen
+    owners[0].ask("a")
+    process = owners[0]._process
+
+    def starts_late(*words: Any, **options: Any) -> Any:
+        owners.clear()
+        return started(*words, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", starts_late)
+    other = threading.Thread(target=run_once, args=(["cat"], "b", 300.0), daemon=True)
+    other.start()
+    other.join(100)
+    assert not other.is_alive() and process is not None and process.poll() is not None
 
 
 def test_streams_of_a_pair_share_it(tmp_path: Path) -> None:
