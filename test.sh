@@ -7,12 +7,12 @@ tools/install.sh --scoring
 # In a fresh checkout, Numba and pytest compile for a minute: once, beside the checks, and not in each worker of the tests.
 compile() {
     .venv/bin/python -c "import simulst.models.espnet.model"
-    # What servers of `simulst verify` compile, where they keep it.
-    [ -d .venv/numba ] || NUMBA_CACHE_DIR=.venv/numba .venv/bin/python -c "import librosa; librosa.resample, librosa.util.localmax"
     [ -d tests/__pycache__ ] || .venv/bin/python -m pytest -n 0 --collect-only > /dev/null || true
 }
 compile &
 .venv/bin/python -m ruff check .
+# What servers of `simulst verify` compile, where they keep it: here, as `compile` takes longer than the type check.
+[ -d .venv/numba ] || NUMBA_CACHE_DIR=.venv/numba .venv/bin/python -c "import librosa; librosa.resample, librosa.util.localmax"
 .venv/bin/python -m mypy
 wait $!
 # More workers than processors, as tests of the recipes wait for processes to start. A file's tests share its fixtures, so
