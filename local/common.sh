@@ -60,7 +60,8 @@ score_split() { score "$1" "$(runs_of "$1" "$2")"; }
 write_split() {
     local more=(--title "$(title_of "$1" "$2")")
     say_more "$1" "$2"
-    local section=$(section_of "$1" "$2") runs=$(runs_of "$1" "$2")
+    local section runs
+    section=$(section_of "$1" "$2") runs=$(runs_of "$1" "$2")
     write_results "$section" "$runs" "${more[@]}"
     simulst report "$runs" "$exp/results/$section.json" --utterances "$utterances" --out "$exp/results/$section.html"
 }

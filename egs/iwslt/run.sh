@@ -70,7 +70,8 @@ score_split() {
 }
 
 say_more() {
-    local file chosen=$(runs_of "$1" "$2")/chosen
+    local file chosen
+    chosen=$(runs_of "$1" "$2")/chosen
     mkdir -p "$chosen"
     simulst choose "$(runs_of "$1" "$2")" --metric LongYAAL --regimes $regimes --segmentation "$talks/talks.yaml" \
         --references "$talks/talks.${1#*-}" --out "$chosen" | tee "$chosen/choice.txt"

@@ -80,6 +80,7 @@ class OpenCommand:
         self._after, self._end = ENDS[answers]
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
+        self._told = 0  # the bytes of `_errors` that earlier texts brought
         self.turn = Turns(1)
         self._lock = threading.Lock()  # who asks without a driver takes no turn
 
@@ -112,7 +113,7 @@ class OpenCommand:
     def _answer(self, text: str) -> str:
         if self._process is not None:
             return self._said(text)
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads would fill up
+        self._errors, self._told = tempfile.TemporaryFile(), 0  # noqa: SIM115 - a pipe that nobody reads would fill up
         self._process = _started(self._words, self._errors)
         self._ending = weakref.finalize(self, _end, self._process)
         # A program that greets, or answers a text twice, would give each text the answer of another one. It then
@@ -137,7 +138,9 @@ class OpenCommand:
             raise _Gone
         try:
             until = time.monotonic() + self._timeout
-            answer = _exchange(process, text.encode() + self._after, errors, until, lambda read: self._end in read)
+            data = text.encode() + self._after
+            answer = _exchange(process, data, errors, until, lambda read: self._end in read, self._told)
+            self._told = _shortened(errors)
         except _Late:
             self._stop(gone=False)
             raise SimulstError(
@@ -225,11 +228,13 @@ def _exchange(
     errors: IO[bytes],
     until: float,
     is_whole: Callable[[bytes], bool] | None,
+    told: int = 0,
 ) -> bytes:
     """Write to a process, and return what it writes until then.
 
     until: the end of the time limit, by time.monotonic.
     is_whole: whether the answer has come. None: it ends with the process, whose input ends with `data`.
+    told: the bytes of `errors` that are of earlier texts.
 
     Raises _Late, _Flood, _Gone: the process has ended before its answer.
     """
@@ -240,7 +245,7 @@ def _exchange(
         ready.register(process.stdin, selectors.EVENT_WRITE)
         ready.register(output, selectors.EVENT_READ)
         while is_whole is None or not is_whole(answer):
-            if len(answer) > MOST_BYTES or os.fstat(errors.fileno()).st_size > MOST_BYTES:
+            if len(answer) > MOST_BYTES or os.fstat(errors.fileno()).st_size - told > MOST_BYTES:
                 raise _Flood
             left = until - time.monotonic()
             if left <= 0:
@@ -284,8 +289,19 @@ def _floods(name: str) -> SimulstError:
     )
 
 
+def _shortened(errors: IO[bytes]) -> int:
+    """The bytes of a file of messages, which is emptied if they are many: a process may stay open for weeks."""
+    size = os.fstat(errors.fileno()).st_size
+    if size <= MOST_BYTES:
+        return size
+    os.lseek(errors.fileno(), 0, os.SEEK_SET)  # the process writes on from here, as it shares the position
+    os.ftruncate(errors.fileno(), 0)
+    return 0
+
+
 def _last_line(errors: IO[bytes]) -> str:
-    errors.seek(0)
+    size = os.fstat(errors.fileno()).st_size
+    errors.seek(max(0, size - MOST_BYTES))
     lines = errors.read(MOST_BYTES).decode("utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else "it wrote nothing"
 

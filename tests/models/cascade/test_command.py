@@ -16,7 +16,7 @@ from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade.command import KEPT_OPEN, Command
-from simulst.models.cascade.open_command import OpenCommand, run_once
+from simulst.models.cascade.open_command import MOST_BYTES, OpenCommand, run_once
 from simulst.streams import open_stream
 from simulst.streams.driver import Driver
 
@@ -33,6 +33,12 @@ def command(folder: Path, code: str, answers: Any = "line", timeout: float = 300
 
 def starts(folder: Path) -> int:
     return len((folder / "log").read_text().splitlines())
+
+
+def told(asked: OpenCommand) -> int:
+    """The bytes of messages that are kept."""
+    assert asked._errors is not None
+    return os.fstat(asked._errors.fileno()).st_size
 
 
 def test_one_process_answers_all(tmp_path: Path) -> None:
@@ -99,6 +105,17 @@ def test_floods_end_in_a_sentence(tmp_path: Path, code: str, answers: str) -> No
             asked = command(tmp_path, code + "; sleep 9", answers)
             while True:  # until it is found
                 asked.ask("a")
+                while ">&2" in code and told(asked) < 3 * MOST_BYTES:
+                    pass
+
+
+def test_messages_of_many_texts_are_no_flood(tmp_path: Path) -> None:
+    """A process may stay open for weeks, and log a line for each text. The file of its messages stays small."""
+    asked = command(tmp_path, "while read text; do printf %0400000d 7 >&2; echo >&2; echo last >&2; echo $text; done")
+    for text in "abcdefghij":
+        assert asked.ask(text) == text
+        assert told(asked) <= 2 * MOST_BYTES
+    assert asked._last_error() == "last"
 
 
 def test_all_of_a_pipeline_ends_with_it(tmp_path: Path) -> None:
