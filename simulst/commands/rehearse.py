@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
     from simulst.files.yaml import read_yaml
     from simulst.findings import load_findings
 
-    key = repr([options.get(name) for name in ("decodings", "values", "config", "findings")])
+    key = repr([options.get(name) for name in ("decodings", "values", "config", "findings", "task", "wait_k", "extra")])
     if key in checked:
         return
     checked.add(key)
@@ -77,3 +78,9 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
             read_options(config)
         elif not isinstance(read_yaml(config, "training configuration"), dict):
             raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")
+        elif "train_dir" in options:  # of ESPnet
+            from simulst.commands.train import training_of
+            from simulst.training.espnet import check_options
+
+            training = training_of(**{name: options[name] for name in signature(training_of).parameters})
+            check_options(training, options["extra"])

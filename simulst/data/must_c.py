@@ -21,12 +21,11 @@ from tqdm import tqdm
 from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
 from simulst.data.text import has_words, one_line
 from simulst.errors import SimulstError
+from simulst.files.yaml import load_yaml
 
 SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
 RELEASES = {"1.0": "de es fr it nl pt ro ru", "1.2": "ar cs fa tr vi zh", "2 and 3": "de ja zh"}  # targets of English
 BATCH = 500  # segments that are parsed together; parsing all at once takes gigabytes and three times as long
-
-_SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times faster, if PyYAML has it
 
 
 def prepare_must_c(
@@ -186,8 +185,8 @@ def _parse(path: Path, lines: Sequence[str], starts: Sequence[int]) -> Iterator[
         batch = starts[n * BATCH : (n + 1) * BATCH]
         begin, end = first if n else 0, firsts[n + 1] if n + 1 < len(firsts) else len(lines)
         try:
-            items = yaml.load("\n".join(lines[begin:end]), _SafeLoader)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as a date that there is not
+            items = load_yaml("\n".join(lines[begin:end]), fast=True)
+        except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = min(begin + (mark.line if mark else 0) + 1, end)
             problem = getattr(error, "problem", error)

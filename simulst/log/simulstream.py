@@ -30,7 +30,9 @@ from simulst.words import completed_by, plain_spaces
 logger = logging.getLogger(__name__)
 
 PIECE = "▁"  # SentencePiece's space
-SPACED = 0.05  # one of 7 characters is a space: from this share of tokens with one at an end on, all carry theirs
+SPACED = {True: 0.05, False: 0.2}
+"""From which share of tokens with a space at an end on all carry theirs: if most are characters, of which one in seven
+is a space; and otherwise, where they begin or end words."""
 
 
 Seconds = Annotated[Time, Field(ge=0)]
@@ -209,7 +211,8 @@ def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str, path: str
     spaced = sum(token != token.strip() for token in every)
     if pieces > spaced:
         return [[token.replace(PIECE, " ") for token in text] for text in texts]
-    if unit == "char" or spaced > SPACED * len(every):
+    characters = 2 * sum(len(token) == 1 for token in every) > len(every)
+    if unit == "char" or spaced > SPACED[characters] * len(every):
         return texts
     if spaced:
         logger.warning(

@@ -21,6 +21,7 @@ from simulst.report.table import (
     ScoredRun,
     Table,
     check_metric,
+    check_same_data,
     find_runs,
     load_runs,
     pairs_table,
@@ -63,11 +64,12 @@ class Sources:
 def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = ()) -> Section:
     """A section. title, command, curve: as in `Section`.
 
-    Raises SimulstError: there is nothing to collect; a run, a table or a file of findings is missing or broken; a run
-        has not the lags of the curve; findings can't be tested.
+    Raises SimulstError: there is nothing to collect; a run, a table or a file of findings is missing or broken; runs
+        are of different test sets or target languages; a run has not the lags of the curve; findings can't be tested.
     """
     folders = find_runs(sources.folders) if sources.folders else []
     runs = load_runs(folders) if folders else []
+    check_same_data(runs)
     for run in runs:
         for metric in curve:
             check_metric(run, metric)

@@ -128,15 +128,17 @@ def write_scores(folder: Path, scores: dict[str, Any]) -> dict[str, Any]:
 
     In a folder where nothing can be written, the file stays, with a warning if it would change.
 
-    COMET takes long, and not every command computes it. An earlier one stays if the texts scored have not changed.
+    COMET takes long, and not every command computes it. An earlier one stays if it is of this log and its references.
     """
     path = folder / SCORES
     try:
         earlier = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (OSError, ValueError, RecursionError):
         earlier = {}
-    if isinstance(earlier, dict) and all(
-        earlier.get(name) == scores.get(name) for name in ("sentences", "BLEU", "chrF")
+    if (
+        isinstance(earlier, dict)
+        and is_of_log(earlier, folder)
+        and all(earlier.get(name) == scores.get(name) for name in ("sentences", "BLEU", "chrF"))
     ):
         scores = {**{name: value for name, value in earlier.items() if name.startswith("COMET")}, **scores}
     scores = {**scores, "log": _digest_of_log(folder)}

@@ -131,6 +131,19 @@ class Machines:
         return [*command, *(["--multiprocessing_distributed", "true"] if self.ngpu > 1 else [])]
 
 
+def check_options(training: Training, extra: Sequence[str]) -> None:
+    """Let ESPnet read a configuration and further options, before any data is there. It takes three seconds.
+
+    Raises SimulstError: ESPnet does not know one of them, or its value is no good.
+    """
+    out = Path("nowhere")
+    command = Machines().command(training.command(out, [*extra, "--print_config"]), out, {})
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["nothing"])[-1].rpartition("error: ")[2]
+        raise SimulstError(f"{training.config}: ESPnet says '{said}'; correct the file, or the options for ESPnet.")
+
+
 def _find(program: str, option: str) -> None:
     if shutil.which(program) is None:
         raise SimulstError(f"{option} needs the program {program}, which is not on this machine's PATH.")

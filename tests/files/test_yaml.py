@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from simulst.errors import SimulstError
-from simulst.files.yaml import read_yaml
+from simulst.files.yaml import load_yaml, read_yaml
 
 
 @pytest.mark.parametrize("levels", [5, 9, 30])
@@ -18,6 +19,14 @@ def test_aliases_that_repeat_without_measure(tmp_path: Path, levels: int) -> Non
     path.write_text(f"read: [{', '.join(rows)}]")
     with pytest.raises(SimulstError, match=r"a\.yaml: not valid YAML \(its aliases repeat their parts [\d,]+ times"):
         read_yaml(path)
+    with pytest.raises(yaml.YAMLError, match="its aliases repeat"):
+        load_yaml(path.read_text(), fast=True)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_long_texts_count_as_many_parts(fast: bool) -> None:
+    with pytest.raises(yaml.YAMLError, match="its aliases repeat"):
+        load_yaml(f"a: &a {'word ' * 2000}\nb: [{'*a, ' * 500}]", fast)
 
 
 def test_aliases_are_kept(tmp_path: Path) -> None:
@@ -28,5 +37,9 @@ def test_aliases_are_kept(tmp_path: Path) -> None:
 
 def test_a_long_document_without_aliases(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
-    path.write_text("\n".join(f"- [{number}]" for number in range(11_000)))
-    assert len(read_yaml(path)) == 11_000
+    rows = range(11_000)
+    for part in ("- [{}]", "- {}", "{}: x", "- {{a: {}, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1, i: 1, j: 1, k: 1}}"):
+        path.write_text("\n".join(part.format(number) for number in rows))
+        assert len(read_yaml(path)) == len(load_yaml(path.read_text(), fast=True)) == 11_000
+    path.write_text(f"{'word ' * 11_000}")
+    assert len(read_yaml(path)) == 5 * 11_000 - 1

@@ -28,6 +28,7 @@ from simulst.log.instance import Instance
 from simulst.metrics.comet import KEPT, Segment, mean_difference, mean_score, score_segments
 from simulst.runs import score_run
 from simulst.runs.comet import compare_by_comet
+from simulst.runs.scores import write_scores
 
 SCORING = Path(__file__).parents[2] / ".venv-scoring" / "bin"
 SOURCES = ["hola mundo", "adios", "que tal estas", "muy bien", "gracias", "hasta luego"]
@@ -129,6 +130,17 @@ def test_scores_are_kept_by_text(asked: Path, tmp_path: Path) -> None:
     score_run(one, "en", bootstrap=0)
     assert json.loads((one / "scores.json").read_text())["COMET"] == scores["COMET"], "kept, as the text is the same"
 
+    # Without references, nothing but the log says whether the texts are the same.
+    log = one / "instances.log"
+    text = log.read_text()
+    for found, stays in ((text, True), (text.replace("how you are", "are you how"), False)):
+        log.write_text(text)
+        write_scores(one, {"sentences": 6, "COMET": 0.5})
+        log.write_text(found)
+        assert ("COMET" in write_scores(one, {"sentences": 6})) == stays
+    log.write_text(text)
+    write_scores(one, scores)
+
     changed = [PREDICTIONS[0], "farewell", *PREDICTIONS[2:]]
     make_run(tmp_path / "runs" / "two", changed, 500)
     said = simulst("choose", tmp_path / "runs", "--quality", "COMET", *command[2:4], "--sources", sources)
@@ -141,8 +153,7 @@ def test_scores_are_kept_by_text(asked: Path, tmp_path: Path) -> None:
     assert test["COMET_p"] == 1.0, "one sentence differs, so each exchange is as extreme"
     against = ("--against", tmp_path / "runs" / "two", *command[:4], "--sources", sources, "--json")
     assert json.loads(simulst("score", one, *against))["against"]["COMET_difference"] == -test["COMET_difference"]
-    log = one / "instances.log"
-    log.write_text(log.read_text().replace("how you are", "are you how"))
+    log.write_text(text.replace("how you are", "are you how"))
     with pytest.raises(SimulstError, match="one: has no scores of single segments by model"):
         compare_by_comet(one, tmp_path / "runs" / "two")
 

@@ -519,6 +519,7 @@ def rehearsed(root: Path, name: str, *options: str) -> str:
     return str(done.exception or "")
 
 
+@pytest.mark.usefixtures("warm_programs")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_what_is_called_by_default_is_called_rightly(noted: Path, name: str) -> None:
     model = noted / "egs/mini/exp/en-de"
@@ -535,6 +536,9 @@ def test_what_is_called_by_default_is_called_rightly(noted: Path, name: str) -> 
         ("mini", ["--decodings", "none.yaml"], "stage 8, decode: none.yaml: no such configuration file"),
         ("mini", ["--config", "none.yaml"], "stage 4, stats: none.yaml: no such training configuration"),
         ("mini", ["--config", "bad.yaml"], "stage 4, stats: bad.yaml: not a mapping of options"),
+        ("mini", ["--train-options", "--max_epoh 5"], "stage 6, train: ../../conf/train/mini_st.yaml: ESPnet says"),
+        ("mini/paper_d", ["--wait-options", "--seed x"], "stage 6, train: ../../conf/train/mini_wait.yaml: ESPnet"),
+        ("mini/paper_d", ["--prefix-config", "key.yaml"], "stage 6, train: key.yaml: ESPnet says 'unrecognized"),
         ("mini", ["--limits", "--limt 5"], "stage 8, decode: simulst sweep: No such option '--limt'"),
         ("mini", ["--findings", "none.yaml"], "stage 10, results: none.yaml: no such file of findings"),
         ("mini", ["--counts", "1 x"], "stage 7, choose: simulst train average: Invalid value for '--counts'"),
@@ -557,10 +561,12 @@ def test_what_is_called_by_default_is_called_rightly(noted: Path, name: str) -> 
         ("voices/finetune", ["--config", "none.yaml"], "stage 6, train: none.yaml: no such"),
     ],
 )
+@pytest.mark.usefixtures("warm_programs")
 def test_what_the_last_stage_needs_is_looked_at_before_the_first(
     noted: Path, name: str, options: list[str], message: str
 ) -> None:
     (noted / "egs" / name.split("/")[0] / "bad.yaml").write_text("- 1\n")
+    (noted / "egs" / name.split("/")[0] / "key.yaml").write_text("max_epoh: 1\n")
     assert rehearsed(noted, name, *options).startswith(message)
 
 

@@ -85,6 +85,14 @@ def test_more_than_runs(root: Path) -> None:
         assert line in page
 
 
+def test_runs_over_different_test_sets(root: Path) -> None:
+    """One section's table and curve compare their runs."""
+    for name, texts, language in (("set", references(30, seed=1), "de"), ("language", references(), "fr")):
+        score_run(write_run(root / name, "other", texts, language=language), language, bootstrap=0)
+        with pytest.raises(SimulstError, match="different sentences or target languages"):
+            publish(root, root / name)
+
+
 def test_findings_on_several_trainings(root: Path) -> None:
     for name, wrong in (("good", 0.2), ("bad", 0.7)):
         score_run(write_run(root / "other/runs", name, references(), wrong, seed=2), "de", bootstrap=0)

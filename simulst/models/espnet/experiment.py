@@ -13,6 +13,7 @@ import torch
 import yaml
 
 from simulst.errors import SimulstError, first_line
+from simulst.files.yaml import load_yaml
 from simulst.models.espnet.network.lagging import WaitOptions
 from simulst.options import build_options, read_fields
 from simulst.search import JointBeamSearch
@@ -194,7 +195,7 @@ def _one_ends_in_the_other(path: str, other: str) -> bool:
 
 def _yaml(data: bytes) -> Any:
     try:
-        # The compiled loader, if there is one: the other needs a second for a vocabulary of thousands.
-        return yaml.load(data.decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (ValueError, RecursionError) as error:  # other encodings; a date that there is not; brackets without end
+        # Fast: otherwise a vocabulary of thousands takes a second.
+        return load_yaml(data.decode(), fast=True)
+    except UnicodeDecodeError as error:
         raise yaml.YAMLError(str(error)) from error

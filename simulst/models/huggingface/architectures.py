@@ -173,7 +173,11 @@ class Architecture:
 
 
 class Seamless(Architecture):
-    """SeamlessM4T and its second version: an adapter makes frames of 160 ms."""
+    """SeamlessM4T and its second version, which read two frames of 10 ms at once; an adapter makes frames of 160 ms."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._check_features({"stride": 2, "num_mel_bins": self.model.config.feature_projection_input_dim // 2})
 
     def frames_of(self, inputs: dict[str, Tensor], frames: int) -> int:
         mask = inputs.get("attention_mask")
@@ -305,7 +309,8 @@ class Canary(Architecture):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        self._check_features({"feature_size": self.model.config.encoder_config.num_mel_bins})
+        channels = self.model.config.encoder_config.num_mel_bins
+        self._check_features({"hop_length": FRAME, "n_fft": 512, "win_length": 400, "feature_size": channels})
         self._prompts: dict[tuple[str, str], Tokens] = {}
 
     def prompt(self, source: str, target: str, previous: Tokens = ()) -> Tokens:

@@ -160,6 +160,10 @@ def test_a_configuration_with_fewer_layers(tmp_path: Path, kind: str, key: str) 
         ("speech_to_text", {"sampling_rate": 8000}, "has sampling_rate 8000, but the model needs 16000"),
         ("speech_to_text", {"num_mel_bins": 128}, "has num_mel_bins 128, but the model needs"),
         ("mbart", {"sampling_rate": 48000}, "has sampling_rate 48000, but the model needs 16000"),
+        ("canary", {"hop_length": 320}, "has hop_length 320, but the model needs 160"),
+        ("canary", {"win_length": 320}, "has win_length 320, but the model needs 400"),
+        ("seamless", {"stride": 4, "num_mel_bins": 40}, "has stride 4, but the model needs 2"),
+        ("seamless", {"num_mel_bins": 128}, "has num_mel_bins 128, but the model needs"),
     ],
 )
 def test_features_of_another_model(tmp_path: Path, kind: str, changed: dict[str, int], words: str) -> None:
