@@ -63,7 +63,8 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
     from simulst.files.yaml import read_yaml
     from simulst.findings import load_findings
 
-    key = repr([options.get(name) for name in ("decodings", "values", "config", "findings", "task", "wait_k", "extra")])
+    names = ("decodings", "values", "config", "findings", "task", "extra")
+    key = repr([*(options.get(name) for name in names), options.get("wait_k") is None])
     if key in checked:
         return
     checked.add(key)

@@ -54,11 +54,12 @@ def load_yaml(text: str, fast: bool = False) -> Any:
 def _size(part: Any, sizes: dict[int, tuple[int, int]]) -> int:
     """How many parts it has once aliases are written out.
 
-    sizes: of mappings, lists and long texts that were counted, by their id: this number, and that of their own parts.
+    sizes: of mappings, lists, pairs and long texts that were counted, by their id: this number, and that of their own
+        parts.
     """
     if isinstance(part, str) and len(part) > LONG:
         sizes[id(part)] = len(part), len(part)
-    elif not isinstance(part, dict | list):
+    elif not isinstance(part, dict | list | tuple):
         return 1
     elif id(part) not in sizes:
         values = [*part, *part.values()] if isinstance(part, dict) else part

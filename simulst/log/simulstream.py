@@ -31,8 +31,9 @@ logger = logging.getLogger(__name__)
 
 PIECE = "▁"  # SentencePiece's space
 SPACED = {True: 0.05, False: 0.2}
-"""From which share of tokens with a space at an end on all carry theirs: if most are characters, of which one in seven
-is a space; and otherwise, where they begin or end words."""
+"""From which share of tokens with a space at an end on all carry theirs: if they are short, such as characters, of
+which one in seven is a space; and otherwise."""
+SHORT = 2.5  # characters of a token, in the mean
 
 
 Seconds = Annotated[Time, Field(ge=0)]
@@ -211,8 +212,8 @@ def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str, path: str
     spaced = sum(token != token.strip() for token in every)
     if pieces > spaced:
         return [[token.replace(PIECE, " ") for token in text] for text in texts]
-    characters = 2 * sum(len(token) == 1 for token in every) > len(every)
-    if unit == "char" or spaced > SPACED[characters] * len(every):
+    short = sum(len(token.strip()) for token in every) < SHORT * len(every)
+    if unit == "char" or spaced > SPACED[short] * len(every):
         return texts
     if spaced:
         logger.warning(

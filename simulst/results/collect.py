@@ -65,11 +65,13 @@ def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = (
     """A section. title, command, curve: as in `Section`.
 
     Raises SimulstError: there is nothing to collect; a run, a table or a file of findings is missing or broken; runs
-        are of different test sets or target languages; a run has not the lags of the curve; findings can't be tested.
+        of one curve, or in one folder, are of different test sets or target languages; a run has not the lags of the
+        curve; findings can't be tested.
     """
     folders = find_runs(sources.folders) if sources.folders else []
     runs = load_runs(folders) if folders else []
-    check_same_data(runs)
+    for group in [runs] if curve else _beside_each_other(runs):
+        check_same_data(group)
     for run in runs:
         for metric in curve:
             check_metric(run, metric)
@@ -99,6 +101,12 @@ def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = (
             f"{title}: there is nothing to write; give folders of runs, findings with --training, or --table."
         )
     return section
+
+
+def _beside_each_other(runs: Sequence[ScoredRun]) -> list[list[ScoredRun]]:
+    """The runs in each folder. A table of several languages or test sets has a folder for each."""
+    places = {run.folder.resolve().parent for run in runs}
+    return [[run for run in runs if run.folder.resolve().parent == place] for place in places]
 
 
 def _run_of(run: ScoredRun) -> Run:

@@ -23,6 +23,12 @@ def test_aliases_that_repeat_without_measure(tmp_path: Path, levels: int) -> Non
         load_yaml(path.read_text(), fast=True)
 
 
+def test_aliases_within_pairs() -> None:
+    rows = ["&a0 !!pairs [x: x]", *(f"&a{n} !!pairs [{', '.join([f'x: *a{n - 1}'] * 10)}]" for n in range(1, 9))]
+    with pytest.raises(yaml.YAMLError, match="its aliases repeat"):
+        load_yaml(f"[{', '.join(rows)}]")
+
+
 @pytest.mark.parametrize("fast", [False, True])
 def test_long_texts_count_as_many_parts(fast: bool) -> None:
     with pytest.raises(yaml.YAMLError, match="its aliases repeat"):

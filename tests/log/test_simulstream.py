@@ -101,7 +101,7 @@ def test_clients_without_a_name_are_left_out(tmp_path: Path, caplog: pytest.LogC
 
 @given(
     st.lists(st.text("abcé.", min_size=1, max_size=8), min_size=30, max_size=60)
-    | st.lists(st.text("abcé.", min_size=2, max_size=8), min_size=6, max_size=29),
+    | st.lists(st.text("abcé.", min_size=3, max_size=8), min_size=6, max_size=29),
     st.sampled_from("\u00a0 \u202f\u3000"),
     st.integers(0, 29),
     st.sampled_from(["word", "sentencepiece", "spaced"]),

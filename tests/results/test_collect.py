@@ -86,11 +86,17 @@ def test_more_than_runs(root: Path) -> None:
 
 
 def test_runs_over_different_test_sets(root: Path) -> None:
-    """One section's table and curve compare their runs."""
-    for name, texts, language in (("set", references(30, seed=1), "de"), ("language", references(), "fr")):
+    """A curve compares its runs, and so does a table, but for what lies in different folders."""
+    kinds = (("set", references(30, seed=1), "de"), ("language", references(), "fr"))
+    for name, texts, language in kinds:
         score_run(write_run(root / name, "other", texts, language=language), language, bootstrap=0)
         with pytest.raises(SimulstError, match="different sentences or target languages"):
-            publish(root, root / name)
+            publish(root, root / name, "--curve")
+    publish(root, root / "set", root / "language", "--training", root / "egs/mine/exp/runs")
+    assert len(read_section(root / "results/mine/en-de-tst.json").runs) == 4
+    (root / "set/other").rename(root / "language/another")
+    with pytest.raises(SimulstError, match="different sentences or target languages"):
+        publish(root, root / "language")
 
 
 def test_findings_on_several_trainings(root: Path) -> None:
