@@ -79,7 +79,7 @@ def check_files(options: dict[str, Any], checked: set[str]) -> None:
             read_options(config)
         elif not isinstance(read_yaml(config, "training configuration"), dict):
             raise SimulstError(f"{config}: not a mapping of options; see conf/train for configurations.")
-        elif "train_dir" in options:  # of ESPnet
+        else:  # of ESPnet
             from simulst.commands.train import training_of
             from simulst.training.espnet import check_options
 

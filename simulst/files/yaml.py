@@ -9,9 +9,12 @@ import yaml
 
 from simulst.errors import SimulstError
 
-MOST_REPEATED, LONG = 10_000, 1000
-"""Parts that aliases may make of fewer. Errors print what they found, and a few lines can make billions of parts.
-A text of more than `LONG` characters counts as so many parts."""
+MOST_REPEATED = 10_000
+"""A document may have more parts than this only if it writes a tenth of them itself, without aliases. A few lines of
+aliases can make billions of parts, and errors print what they found."""
+LONG = 1000  # characters; a longer text counts as so many parts
+
+_Fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(yaml.SafeLoader):
@@ -27,9 +30,6 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' stands twice", mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
-
-
-_Fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load_yaml(text: str, fast: bool = False) -> Any:
@@ -54,8 +54,7 @@ def load_yaml(text: str, fast: bool = False) -> Any:
 def _size(part: Any, sizes: dict[int, tuple[int, int]]) -> int:
     """How many parts it has once aliases are written out.
 
-    sizes: of mappings, lists, pairs and long texts that were counted, by their id: this number, and that of their own
-        parts.
+    sizes: by id, of each mapping, list, pair and long text so far: this number, and how many parts it has itself.
     """
     if isinstance(part, str) and len(part) > LONG:
         sizes[id(part)] = len(part), len(part)

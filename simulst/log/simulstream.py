@@ -30,10 +30,9 @@ from simulst.words import completed_by, plain_spaces
 logger = logging.getLogger(__name__)
 
 PIECE = "▁"  # SentencePiece's space
-SPACED = {True: 0.05, False: 0.2}
-"""From which share of tokens with a space at an end on all carry theirs: if they are short, such as characters, of
-which one in seven is a space; and otherwise."""
-SHORT = 2.5  # characters of a token, in the mean
+SHORT = 2.5  # characters of a token, in the mean; of single characters, one in seven is a space
+SPACED, SPACED_SHORT = 0.2, 0.05
+"""If more than this share of tokens (of short tokens) has a space at an end, all tokens carry their own spaces."""
 
 
 Seconds = Annotated[Time, Field(ge=0)]
@@ -213,7 +212,7 @@ def _texts(recordings: Sequence[Sequence[tuple[str, int]]], unit: str, path: str
     if pieces > spaced:
         return [[token.replace(PIECE, " ") for token in text] for text in texts]
     short = sum(len(token.strip()) for token in every) < SHORT * len(every)
-    if unit == "char" or spaced > SPACED[short] * len(every):
+    if unit == "char" or spaced > (SPACED_SHORT if short else SPACED) * len(every):
         return texts
     if spaced:
         logger.warning(

@@ -20,7 +20,7 @@ from simulst.files.folder import write_atomically
 from simulst.report.difference import compare_runs
 from simulst.report.regime import Regime
 from simulst.report.table import COLUMNS, ScoredRun, check_metric, check_quality, check_same_data, load_runs
-from simulst.runs import LOG, read_run_config
+from simulst.runs import LOG
 from simulst.runs.comet import compare_by_comet
 
 logger = logging.getLogger(__name__)
@@ -171,8 +171,7 @@ def write_choices(
             path.unlink(missing_ok=True)
             continue
         best, *others = choice.runs
-        config = read_run_config(best.folder)
-        task = config.task
+        config, task = best.config, best.config.task
         content = {
             "regime": [choice.regime.low, choice.regime.high],
             "metric": metric,

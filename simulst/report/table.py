@@ -89,9 +89,10 @@ class Row:
 
 @dataclass(frozen=True)
 class ScoredRun(Row):
-    """A run that is decoded and scored, in its folder."""
+    """A run that is decoded and scored, in its folder, and its config.yaml."""
 
     folder: Path
+    config: RunConfig
 
     @property
     def place(self) -> str:
@@ -192,6 +193,7 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
         runs.append(
             ScoredRun(
                 folder=folder,
+                config=config,
                 name=str(place.relative_to(root)) if repeated else config.label,
                 curve=f"{group}/{line}" if repeated and group.parts else line,
                 value=value,
@@ -230,8 +232,7 @@ def _data_of(run: ScoredRun) -> tuple[Any, ...]:
 
     What is not known is empty.
     """
-    config = read_run_config(run.folder)
-    return run.scores.get("sentences"), run.scores.get("test_set"), config.names, config.task.target_language
+    return run.scores.get("sentences"), run.scores.get("test_set"), run.config.names, run.config.task.target_language
 
 
 def _is_mixed(folders: Sequence[Path], configs: Sequence[RunConfig]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from simulst.report.table import (
     predictor_table,
 )
 from simulst.results.section import Run, Section
-from simulst.runs import SCORES, read_run_config
+from simulst.runs import SCORES
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,8 @@ def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = (
     """
     folders = find_runs(sources.folders) if sources.folders else []
     runs = load_runs(folders) if folders else []
-    for group in [runs] if curve else _beside_each_other(runs):
+    # A table of several languages or test sets has a folder for each of them.
+    for group in [runs] if curve else _by_folder(runs):
         check_same_data(group)
     for run in runs:
         for metric in curve:
@@ -103,14 +104,16 @@ def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = (
     return section
 
 
-def _beside_each_other(runs: Sequence[ScoredRun]) -> list[list[ScoredRun]]:
-    """The runs in each folder. A table of several languages or test sets has a folder for each."""
-    places = {run.folder.resolve().parent for run in runs}
-    return [[run for run in runs if run.folder.resolve().parent == place] for place in places]
+def _by_folder(runs: Sequence[ScoredRun]) -> Iterable[list[ScoredRun]]:
+    """The runs that lie beside each other."""
+    found: dict[Path, list[ScoredRun]] = {}
+    for run in runs:
+        found.setdefault(run.folder.resolve().parent, []).append(run)
+    return found.values()
 
 
 def _run_of(run: ScoredRun) -> Run:
-    config = read_run_config(run.folder)
+    config = run.config
     return Run(
         run.name,
         run.curve,

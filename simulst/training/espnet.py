@@ -132,7 +132,7 @@ class Machines:
 
 
 def check_options(training: Training, extra: Sequence[str]) -> None:
-    """Let ESPnet read a configuration and further options, before any data is there. It takes three seconds.
+    """Let ESPnet read a configuration and further options, before any data is there. That takes seconds.
 
     Raises SimulstError: ESPnet does not know one of them, or its value is no good.
     """
@@ -140,7 +140,7 @@ def check_options(training: Training, extra: Sequence[str]) -> None:
     command = Machines().command(training.command(out, [*extra, "--print_config"]), out, {})
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode == 2:  # of what it can't read; what else goes wrong, the training will tell
-        said = (done.stderr.strip().splitlines() or ["nothing"])[-1].rpartition("error: ")[2]
+        said = done.stderr.strip().rpartition("error: ")[2]
         raise SimulstError(f"{training.config}: ESPnet says '{said}'; correct the file, or the options for ESPnet.")
 
 

@@ -86,7 +86,7 @@ def test_more_than_runs(root: Path) -> None:
 
 
 def test_runs_over_different_test_sets(root: Path) -> None:
-    """A curve compares its runs, and so does a table, but for what lies in different folders."""
+    """A curve compares all its runs; a table compares those in one folder."""
     kinds = (("set", references(30, seed=1), "de"), ("language", references(), "fr"))
     for name, texts, language in kinds:
         score_run(write_run(root / name, "other", texts, language=language), language, bootstrap=0)

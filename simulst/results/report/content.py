@@ -30,7 +30,7 @@ from simulst.results.collect import Sources, collect
 from simulst.results.pages import decoded
 from simulst.results.report.utterances import Shown, Utterances, show_utterances
 from simulst.results.section import Section, read_section
-from simulst.runs import read_run_config, read_run_log
+from simulst.runs import read_run_log
 
 logger = logging.getLogger(__name__)
 
@@ -246,7 +246,7 @@ def _facts(section: Section, rows: Sequence[Row], runs: Sequence[ScoredRun]) -> 
         unit = {"char": "character", "word": "word"}.get(str(rows[0].scores.get("unit")), "")
         facts.append(f"{sentences} sentences" + (f"; lags are counted by the {unit}." if unit else "."))
     if runs:
-        tasks = [read_run_config(run.folder).task for run in runs]
+        tasks = [run.config.task for run in runs]
         pairs = dict.fromkeys((t.source_language, t.target_language) for t in tasks if t.source_language)
         models = dict.fromkeys("/".join(Path(task.model).parts[-2:]) for task in tasks if task.model)
         facts.append(", ".join([*("→".join(pair) for pair in pairs), *models]) + ".")
@@ -265,7 +265,7 @@ def _tests(runs: Sequence[ScoredRun]) -> tuple[tuple[Tests, ...], str]:
     if len(runs) > EACH_WITH_EACH:
         chosen = sorted(sorted(chosen, key=lambda n: -(runs[n].scores.get("BLEU") or 0))[:BEST])
         note += f" With so many rows, all are compared with the {BEST} of highest BLEU only."
-    unit, language = str(runs[0].scores.get("unit") or "word"), read_run_config(runs[0].folder).task.target_language
+    unit, language = str(runs[0].scores.get("unit") or "word"), runs[0].config.task.target_language
     try:
         logs = [sorted(read_run_log(run.folder, unit), key=lambda i: i.index) for run in runs]
         references = [instance.reference or "" for instance in logs[0]]

@@ -14,7 +14,7 @@ from simulst.metrics.latency import instance_latency
 from simulst.metrics.quality import sentence_chrf
 from simulst.report.table import ScoredRun
 from simulst.results.report.trace import Decision, Trace, open_traces
-from simulst.runs import LOG, read_run_config, read_run_log
+from simulst.runs import LOG, read_run_log
 from simulst.words import split
 
 LONGEST_MS = 120_000.0  # of an utterance that is shown
@@ -92,7 +92,7 @@ def show_utterances(runs: Sequence[ScoredRun], shown: Shown) -> tuple[Utterances
         return None, "There is no run that wrote before the end of its utterances."
     if not (run.folder / LOG).is_file():
         return None, f"{run.name} has no {LOG}, so none of its utterances is shown."
-    config = read_run_config(run.folder)
+    config = run.config
     unit = str(run.scores.get("unit") or config.task.unit or "word")
     log = sorted(read_run_log(run.folder, unit), key=lambda instance: instance.index)
     kinds = _chosen(log, unit, shown, run.name)
