@@ -139,9 +139,9 @@ def check_options(training: Training, extra: Sequence[str]) -> None:
     out = Path("nowhere")
     command = Machines().command(training.command(out, [*extra, "--print_config"]), out, {})
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    if done.returncode == 2:  # of what it can't read; what else goes wrong, the training will tell
-        said = done.stderr.strip().rpartition("error: ")[2]
-        raise SimulstError(f"{training.config}: ESPnet says '{said}'; correct the file, or the options for ESPnet.")
+    # Of the options; what else goes wrong, the training will tell.
+    if said := re.search(r"^(?:\S+: error: |ValueError: (?=--))(.+)\s*\Z", done.stderr, re.MULTILINE):
+        raise SimulstError(f"{training.config}: ESPnet says '{said[1]}'; correct the file, or the options for ESPnet.")
 
 
 def _find(program: str, option: str) -> None:

@@ -539,6 +539,7 @@ def test_what_is_called_by_default_is_called_rightly(noted: Path, name: str) -> 
         ("mini", ["--train-options", "--max_epoh 5"], "stage 6, train: ../../conf/train/mini_st.yaml: ESPnet says"),
         ("mini/paper_d", ["--wait-options", "--seed x"], "stage 6, train: ../../conf/train/mini_wait.yaml: ESPnet"),
         ("mini/paper_d", ["--prefix-config", "key.yaml"], "stage 6, train: key.yaml: ESPnet says 'unrecognized"),
+        ("mini/paper_d", ["--wait-config", "value.yaml"], "stage 6, train: value.yaml: ESPnet says '--encoder must be"),
         ("mini", ["--limits", "--limt 5"], "stage 8, decode: simulst sweep: No such option '--limt'"),
         ("mini", ["--findings", "none.yaml"], "stage 10, results: none.yaml: no such file of findings"),
         ("mini", ["--counts", "1 x"], "stage 7, choose: simulst train average: Invalid value for '--counts'"),
@@ -567,6 +568,7 @@ def test_what_the_last_stage_needs_is_looked_at_before_the_first(
 ) -> None:
     (noted / "egs" / name.split("/")[0] / "bad.yaml").write_text("- 1\n")
     (noted / "egs" / name.split("/")[0] / "key.yaml").write_text("max_epoh: 1\n")
+    (noted / "egs" / name.split("/")[0] / "value.yaml").write_text("encoder: best\n")
     assert rehearsed(noted, name, *options).startswith(message)
 
 
