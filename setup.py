@@ -9,7 +9,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["simulst", "simulst.*"]),
-    package_data={"simulst.serve": ["page/*"], "simulst.results.report": ["report.html", "report.js"]},
+    package_data={"simulst.serve": ["page/*"], "simulst.show.report": ["report.html", "report.js"]},
     install_requires=[
         "av",
         "click",

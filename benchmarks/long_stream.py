@@ -43,7 +43,7 @@ from simulst.data.datadir import Utterance, read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.machine.processor import processor
-from simulst.metrics.quality import bleu
+from simulst.measure.quality import bleu
 from simulst.models import load_model
 from simulst.runs import decode_utterance
 from simulst.session import Model

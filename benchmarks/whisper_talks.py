@@ -44,8 +44,8 @@ from simulst.files.folder import write_atomically
 from simulst.log.instance import Instance
 from simulst.log.simuleval import read_unfinished
 from simulst.machine.processor import processor
-from simulst.metrics.latency import real_time_factor
-from simulst.metrics.longform import (
+from simulst.measure.latency import real_time_factor
+from simulst.measure.longform import (
     GAPS,
     Gap,
     Sentence,

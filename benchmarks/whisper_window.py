@@ -19,7 +19,7 @@ from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.log.instance import Instance
 from simulst.machine.processor import processor
-from simulst.metrics.score import compare, score_instances
+from simulst.measure.score import compare, score_instances
 from simulst.models import load_model
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.read import Chunk, Offline

@@ -11,7 +11,7 @@ import pytest
 from omnisteval import cli as omnisteval
 from simulstream.metrics import score_latency
 
-from simulst.metrics.longform import nothing_collected
+from simulst.measure.longform import nothing_collected
 
 NAMES = {
     "LongYAAL (CU)": "LongYAAL",

@@ -15,7 +15,7 @@ from simulst.config import parse_decoding
 from simulst.data.context import with_backgrounds
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.metrics.score import term_scores
+from simulst.measure.score import term_scores
 from simulst.streams import open_stream
 
 TABLE = "recording\ttext\tterms\nu0\tUna charla.\thaz=beam search; CTC\nu1\t\t\n"

@@ -43,8 +43,8 @@ def plot(
     RUNS are finished runs, or folders of them. Each strategy is a line. Points are labelled with their chunk, or with
     the number that changes along the line.
     """
-    from simulst.report.curve import draw_curve
-    from simulst.report.table import find_runs
+    from simulst.results.runs import find_runs
+    from simulst.show.curve import draw_curve
 
     found = find_runs(runs)
     for picture in pictures:
@@ -59,7 +59,7 @@ def table(runs: tuple[Path, ...]) -> None:
 
     RUNS are finished runs, or folders of them. The figures are those of their scores.json.
     """
-    from simulst.report.table import find_runs, runs_table
+    from simulst.results.runs import find_runs, runs_table
 
     click.echo(runs_table(find_runs(runs)))
 
@@ -88,9 +88,9 @@ def report(runs: tuple[Path, ...], out: Path, run: str, count: int, names: tuple
     its findings; or files of results alone. The page is one file and fetches nothing. The utterances are decoded again,
     to see what READ, STOP and COMMIT decided, if their model and audio are there.
     """
-    from simulst.results.report.content import report_of
-    from simulst.results.report.utterances import Shown
-    from simulst.results.report.write import write_report
+    from simulst.show.report.content import report_of
+    from simulst.show.report.utterances import Shown
+    from simulst.show.report.write import write_report
 
     write_report(out, report_of(runs, Shown(count, names, run)))
     click.echo(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
@@ -143,10 +143,10 @@ def choose(
     whether the next one is worse. For runs over whole recordings the test needs --segmentation and --references.
     With --comet, COMET scores the runs first; with --quality COMET, the first such model decides.
     """
-    from simulst.report.choose import choose as choose_runs
-    from simulst.report.choose import report, write_choices
-    from simulst.report.regime import parse_regime
-    from simulst.report.table import find_runs
+    from simulst.results.choose import choose as choose_runs
+    from simulst.results.choose import report, write_choices
+    from simulst.results.regime import parse_regime
+    from simulst.results.runs import find_runs
 
     wanted = [parse_regime(regime) for regime in regimes]
     check_together(segmentation, references)
@@ -182,9 +182,7 @@ def findings(files: tuple[str, ...], runs: tuple[Path, ...], samples: int) -> No
     Each holds or does not hold, is inconclusive, or can't be tested. The runs must be of one test set. docs/papers.md
     says how a finding is declared and by what rule it is decided.
     """
-    from simulst.findings import decide, decided, findings_page, load_findings
+    from simulst.findings import tested
+    from simulst.show.findings import findings_page
 
-    papers = load_findings(files)
-    outcomes = iter(decide([finding for of_paper in papers.values() for finding in of_paper], runs, samples))
-    by_paper = {paper: [next(outcomes) for _ in of_paper] for paper, of_paper in papers.items()}
-    click.echo(findings_page(list(decided(by_paper))))
+    click.echo(findings_page(tested(files, runs, samples)))

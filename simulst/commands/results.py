@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -73,14 +74,26 @@ def write(
     RUNS are scored runs, or folders of them. The section goes to OUT/results/SECTION.json with its curve, and all
     sections there are rendered as OUT/RESULTS.md. With --publish, the same is done in the folder of simulst.
     """
+    from simulst.errors import SimulstError
+    from simulst.findings import tested
     from simulst.results.collect import Sources, collect
-    from simulst.results.pages import keep, publish
     from simulst.results.section import check_name
+    from simulst.show.pages import keep, publish
 
     check_name(recipe, "recipe")
     check_name(section, "section")
-    sources = Sources(runs, tests, equal_texts, findings, trainings, pairs, predictor, tables, text, published)
+    sources = Sources(runs, tests, equal_texts, pairs, predictor, tables, text, published)
     found = collect(sources, title or section, made_by, latencies if curve else ())
+    if findings:
+        if len(runs) > 1 and not trainings:
+            raise SimulstError(
+                f"{runs[0]} and other folders: say which runs are one training, by --training for each of them."
+            )
+        found = replace(found, findings=tuple(tested(findings, trainings or runs)))
+    if found.is_empty:
+        raise SimulstError(
+            f"{found.title}: there is nothing to write; give folders of runs, findings with --training, or --table."
+        )
     written = keep(out, recipe, section, found)
     if root is not None:
         written += publish(root, recipe, section, found)
@@ -93,7 +106,7 @@ def write(
 @click.option("--root", default=Path(), type=PATH, help="Folder of simulst [default: the current one].")
 def render(recipes: tuple[str, ...], root: Path) -> None:
     """Render the pages and curves of RECIPES (or of all) from results/. Nothing is decoded."""
-    from simulst.results.pages import render as render_pages
+    from simulst.show.pages import render as render_pages
 
     for path in render_pages(root, recipes):
         click.echo(f"rendered {path}")

@@ -60,8 +60,8 @@ def score(
     those of scores.json.
     """
     from simulst.languages import unit_of
-    from simulst.metrics.comet import comet_summary, keep, read_kept, score_segments
-    from simulst.metrics.score import compare, format_scores, score_instances
+    from simulst.measure.comet import comet_summary, keep, read_kept, score_segments
+    from simulst.measure.score import compare, format_scores, score_instances
     from simulst.runs import CONFIG, LOG, read_run_log, write_scores
     from simulst.runs.comet import comet_difference
 
@@ -71,7 +71,7 @@ def score(
     instances = read_run_log(log, unit)
     baseline = None if against is None else read_run_log(against, unit)
     if segmentation is not None and references is not None:
-        from simulst.metrics.longform import compare_recordings, score_recordings
+        from simulst.measure.longform import compare_recordings, score_recordings
 
         whole = segmentation, references, target_lang, unit
         scores = score_recordings(instances, *whole, bootstrap, log, source_lang)

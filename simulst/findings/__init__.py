@@ -1,9 +1,8 @@
-"""Findings of the papers, tested on finished runs: declared in YAML, decided by a rule, written as a page."""
+"""Findings of papers, tested on finished runs: declared in YAML, decided by a rule."""
 
 from __future__ import annotations
 
-from simulst.findings.declared import Finding, Paper, load_findings
-from simulst.findings.page import Decided, decided, findings_page
-from simulst.findings.verdict import Outcome, decide
+from simulst.findings.declared import Finding, load_findings
+from simulst.findings.verdict import Outcome, decide, tested
 
-__all__ = ["Decided", "Finding", "Outcome", "Paper", "decide", "decided", "findings_page", "load_findings"]
+__all__ = ["Finding", "Outcome", "decide", "load_findings", "tested"]

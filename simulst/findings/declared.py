@@ -12,20 +12,10 @@ from pydantic import Field
 from simulst.errors import SimulstError
 from simulst.files.yaml import read_yaml
 from simulst.languages import code_of
-from simulst.metrics.latency import METRICS
+from simulst.measure.latency import METRICS
 from simulst.options import build_options
+from simulst.results.section import Kind
 
-Kind = Literal[
-    "quality",
-    "lag",
-    "cost",
-    "length",
-    "quality_range",
-    "lag_range",
-    "quality_at_lag",
-    "lag_at_quality",
-    "cost_at_lag",
-]
 Text = Annotated[str, Field(min_length=1)]
 LAGS = tuple(f"{name}{suffix}" for name in METRICS if name not in ("AP", "AL_steps") for suffix in ("", "_CA"))
 """Latency metrics in ms that every log has."""

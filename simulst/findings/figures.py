@@ -17,10 +17,10 @@ import numpy as np
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
 from simulst.log.instance import Instance, check_units
-from simulst.metrics.latency import computation_ms, instance_latency
-from simulst.metrics.quality import bleu_of_statistics, sentence_statistics
-from simulst.metrics.score import warn_of_recordings
-from simulst.report.table import find_runs
+from simulst.measure.latency import computation_ms, instance_latency
+from simulst.measure.quality import bleu_of_statistics, sentence_statistics
+from simulst.measure.score import warn_of_recordings
+from simulst.results.runs import find_runs
 from simulst.runs import CONFIG, LOG, RunConfig, read_run_config, read_run_log
 
 SEED = 12345

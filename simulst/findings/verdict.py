@@ -9,23 +9,23 @@ corrected by Holm's method.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.findings.compare import difference
-from simulst.findings.declared import Finding
+from simulst.findings.declared import Finding, load_findings
 from simulst.findings.figures import Figures, Run, figures_of, find_training
-from simulst.metrics.quality import holm
+from simulst.measure.quality import holm
+from simulst.results.section import Decided, Verdict
 
-Verdict = Literal["holds", "does not hold", "not decided", "runs missing", "for other languages"]
 Side = dict[str, Run]
 """The runs of a side in one training, by label."""
 
@@ -79,6 +79,42 @@ class Outcome:
     trainings: int = 0
     measured: Measured | None = None
     p: float | None = None
+
+
+def tested(files: Sequence[str | Path], trainings: Sequence[Path], samples: int = SAMPLES) -> list[Decided]:
+    """The findings of files with what was found, as results keep it. Raises SimulstError: as both calls."""
+    papers = load_findings(files)
+    named = [(paper, finding) for paper, findings in papers.items() for finding in findings]
+    outcomes = decide([finding for _, finding in named], trainings, samples)
+    return [as_result(paper, outcome) for (paper, _), outcome in zip(named, outcomes, strict=True)]
+
+
+def as_result(paper: str, outcome: Outcome) -> Decided:
+    """An outcome as plain values. paper: its name."""
+    finding, found = outcome.finding, outcome.measured
+    names = ("id", "section", "sentence", "kind", "direction", "margin", "lag", "a", "b", "command")
+    return Decided(
+        paper,
+        **{name: getattr(finding, name) for name in names},
+        verdict=outcome.verdict,
+        a_runs=outcome.a,
+        b_runs=outcome.b,
+        trainings=outcome.trainings,
+        difference=_known(found, "difference"),
+        low=_known(found, "low"),
+        high=_known(found, "high"),
+        p=outcome.p,
+        each=found.each if found else (),
+        levels=found.levels if found else None,
+        apart=found is not None and found.bound is not None,
+        reason=outcome.reason,
+        missing=outcome.missing,
+    )
+
+
+def _known(found: Measured | None, name: str) -> float | None:
+    value = getattr(found, name, math.nan)
+    return value if math.isfinite(value) else None
 
 
 def decide(findings: Sequence[Finding], trainings: Sequence[Path], samples: int = SAMPLES) -> list[Outcome]:

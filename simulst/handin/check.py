@@ -102,7 +102,7 @@ def difference(log: Path, again: Path) -> Iterator[str]:
 
 def scores_of(log: Path, system: System, development: Path, bootstrap: int = 1000) -> dict[str, Any]:
     """The scores of a simulstream log. Raises SimulstError: as `score_recordings`."""
-    from simulst.metrics.longform import score_recordings
+    from simulst.measure.longform import score_recordings
 
     unit, files = system.counted, (development / SEGMENTATION, development / f"{system.target_lang}.{REFERENCES}")
     instances = read_log(log, unit)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.findings import Decided, decide, decided, load_findings
 from simulst.options import read_fields, read_json_fields
 from simulst.prefix.pairs import COUNTS
-from simulst.report.difference import Comparison, compare_runs, comparisons_of, equal_texts_table
-from simulst.report.published import read_published
-from simulst.report.table import (
+from simulst.results.difference import Comparison, compare_runs, comparisons_of, equal_texts_table
+from simulst.results.published import read_published
+from simulst.results.runs import (
     PairCounts,
     PredictorScores,
     ScoredRun,
@@ -42,8 +41,6 @@ class Sources:
     folders: hold scored runs, at any depth.
     tests: two runs each, whose difference is tested: their folders, whole or below one of `folders`.
     equal_texts: whether to count the equal texts of each two offline runs.
-    findings: files of findings. trainings: the runs that they are tested on, one folder or pattern for each training;
-        empty: `folders`.
     pairs: folders of prefix pairs, one for each filter. predictor: folder of the boundary predictor.
     tables: files of tables in JSON. text: a file whose text is shown.
     published: files of what others have published, to draw beside the runs.
@@ -52,8 +49,6 @@ class Sources:
     folders: tuple[Path, ...] = ()
     tests: tuple[tuple[str, str], ...] = ()
     equal_texts: bool = False
-    findings: tuple[Path, ...] = ()
-    trainings: tuple[Path, ...] = ()
     pairs: tuple[Path, ...] = ()
     predictor: Path | None = None
     tables: tuple[Path, ...] = ()
@@ -62,11 +57,10 @@ class Sources:
 
 
 def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = ()) -> Section:
-    """A section. title, command, curve: as in `Section`.
+    """A section, without findings. title, command, curve: as in `Section`.
 
-    Raises SimulstError: there is nothing to collect; a run, a table or a file of findings is missing or broken; runs
-        of one curve, or in one folder, are of different test sets or target languages; a run has not the lags of the
-        curve; findings can't be tested.
+    Raises SimulstError: a run or a table is missing or broken; runs of one curve, or in one folder, are of different
+        test sets or target languages; a run has not the lags of the curve.
     """
     folders = find_runs(sources.folders) if sources.folders else []
     runs = load_runs(folders) if folders else []
@@ -86,22 +80,16 @@ def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = (
         tables.append(predictor_table(read_json_fields(PredictorScores, sources.predictor / SCORES, TRAIN)))
     for file in sources.tables:
         tables += _read_tables(file)
-    section = Section(
+    return Section(
         title,
         command.strip(),
         tuple(curve) if runs else (),
         runs=tuple(map(_run_of, runs)),
         comparisons=tuple(_comparisons(sources)),
-        findings=tuple(_findings(sources)),
         tables=tuple(tables),
         text=sources.text.read_text(encoding="utf-8").strip() if sources.text else "",
         published=tuple(point for file in sources.published for point in read_published(file)),
     )
-    if section == replace(Section(title, section.command), curve=section.curve):
-        raise SimulstError(
-            f"{title}: there is nothing to write; give folders of runs, findings with --training, or --table."
-        )
-    return section
 
 
 def _by_folder(runs: Sequence[ScoredRun]) -> Iterable[list[ScoredRun]]:
@@ -150,19 +138,6 @@ def _comparisons(sources: Sources) -> list[Comparison]:
                 *names,
             )
     return comparisons_of(found)
-
-
-def _findings(sources: Sources) -> list[Decided]:
-    if not sources.findings:
-        return []
-    if len(sources.folders) > 1 and not sources.trainings:
-        raise SimulstError(
-            f"{sources.folders[0]} and other folders: say which runs are one training, by --training for each of them."
-        )
-    papers = load_findings(sources.findings)
-    trainings = sources.trainings or sources.folders
-    outcomes = iter(decide([finding for of_paper in papers.values() for finding in of_paper], trainings))
-    return list(decided({paper: [next(outcomes) for _ in of_paper] for paper, of_paper in papers.items()}))
 
 
 def _read_tables(file: Path) -> list[Table]:

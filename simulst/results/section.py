@@ -34,16 +34,29 @@ import json
 import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
-from simulst.findings import Decided
 from simulst.options import read_json_fields
-from simulst.report.difference import Comparison
-from simulst.report.published import Published
-from simulst.report.table import Row, Table
+from simulst.results.difference import Comparison
+from simulst.results.published import Published
+from simulst.results.runs import Row, Table
 from simulst.runs.scores import NUMBERS, is_number
+
+Kind = Literal[
+    "quality",
+    "lag",
+    "cost",
+    "length",
+    "quality_range",
+    "lag_range",
+    "quality_at_lag",
+    "lag_at_quality",
+    "cost_at_lag",
+]
+"""What a finding compares (`simulst.findings.compare`)."""
+Verdict = Literal["holds", "does not hold", "not decided", "runs missing", "for other languages"]
 
 REMEDY = "write it again by simulst results write, or take it back from git"
 
@@ -63,6 +76,49 @@ class Run(Row):
 
 
 @dataclass(frozen=True)
+class Decided:
+    """A finding and what was found, as results keep it.
+
+    paper: its name. id, section, sentence, kind, a, b, direction, margin, lag, command: as in `Finding`.
+    verdict, reason, missing, trainings, p: as in `Outcome`. a_runs, b_runs: labels of the runs.
+    difference, low, high, each, levels: as in `Measured`; None or empty if there is no difference.
+    apart: whether the two sides' curves have no common range.
+    """
+
+    paper: str
+    id: str
+    section: str
+    sentence: str
+    verdict: Verdict
+    kind: Kind
+    direction: str
+    margin: float
+    lag: str
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    a_runs: tuple[str, ...]
+    b_runs: tuple[str, ...]
+    trainings: int
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    each: tuple[float, ...] = ()
+    levels: tuple[float, float] | None = None
+    apart: bool = False
+    reason: str = ""
+    missing: tuple[str, ...] = ()
+    command: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The verdict as pages call it. What is not decided was tested, or could not be, for a reason."""
+        if self.verdict != "not decided":
+            return self.verdict
+        return "can't be tested" if self.reason else "inconclusive"
+
+
+@dataclass(frozen=True)
 class Section:
     """The content of a file; see above."""
 
@@ -76,6 +132,11 @@ class Section:
     tables: tuple[Table, ...] = ()
     text: str = ""
     published: tuple[Published, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show."""
+        return self == replace(Section(self.title, self.command), curve=self.curve)
 
     def figures(self) -> Section:
         """The section without when and where it was decoded."""

@@ -10,7 +10,7 @@ from typing import Any
 from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
-from simulst.metrics.comet import (
+from simulst.measure.comet import (
     Known,
     Segment,
     comet_summary,
@@ -43,7 +43,7 @@ class Judged:
     def segments(self, instances: Sequence[Instance], language: str, unit: str, path: Path) -> list[Segment]:
         """The segments of a log. Raises SimulstError: the transcript or the segmentation does not fit the log."""
         if self.segmentation is not None and self.references is not None:
-            from simulst.metrics.longform import sentences_of_recordings
+            from simulst.measure.longform import sentences_of_recordings
 
             pairs = sentences_of_recordings(instances, self.segmentation, self.references, language, unit, path)
             return segments_of(pairs, self.sources)
@@ -88,7 +88,7 @@ def score_by_comet(folders: Sequence[Path], judged: Judged, bootstrap: int = 100
 
 
 def compare_by_comet(baseline: Path, system: Path) -> dict[str, Any]:
-    """The paired test of two runs' COMET, with the keys of `simulst.metrics.score.compare`.
+    """The paired test of two runs' COMET, with the keys of `simulst.measure.score.compare`.
 
     Raises SimulstError: the runs have no scores of segments by the same model, or they are of other sentences.
     """
@@ -106,7 +106,7 @@ def compare_by_comet(baseline: Path, system: Path) -> dict[str, Any]:
 
 
 def comet_difference(baseline: Sequence[float], system: Sequence[float]) -> dict[str, Any]:
-    """The paired test of segments' scores, with the keys of `simulst.metrics.score.compare_texts`."""
+    """The paired test of segments' scores, with the keys of `simulst.measure.score.compare_texts`."""
     found = mean_difference(baseline, system)
     return {
         "COMET_baseline": round(found.baseline, 4),

@@ -16,7 +16,7 @@ from simulst.errors import SimulstError
 from simulst.files.folder import is_read_only, write_atomically
 from simulst.log import read_log
 from simulst.log.instance import Instance
-from simulst.metrics.latency import LONG_METRICS, METRICS
+from simulst.measure.latency import LONG_METRICS, METRICS
 from simulst.runs.config import read_run_config
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def score_run(
 
     Returns: content of scores.json.
     """
-    from simulst.metrics.score import score_instances
+    from simulst.measure.score import score_instances
 
     log, config = folder / LOG, read_run_config(folder)
     instances = read_log(log, utterances=config.utterances)
@@ -66,7 +66,7 @@ def score_run(
     if context is not None:
         instances = with_terms(instances, context, source, language)
     if segmentation is not None and references is not None:
-        from simulst.metrics.longform import score_recordings
+        from simulst.measure.longform import score_recordings
 
         scores = score_recordings(
             instances, segmentation, references, language, unit, bootstrap, log, source_language=source

@@ -18,7 +18,7 @@ from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError, reason_of
 from simulst.files.folder import save_atomically, write_atomically
 from simulst.files.lock import locked
-from simulst.metrics.quality import bleu
+from simulst.measure.quality import bleu
 from simulst.models import load_model
 from simulst.models.espnet.experiment import SEARCH
 from simulst.models.espnet.model import ESPnet

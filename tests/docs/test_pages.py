@@ -52,7 +52,7 @@ from speech import espeak
 NOT_RUN = {
     ("README.md", "./test.sh"): "it runs this test",
     **{
-        ("docs/simulstream.md", begin): "tests/serve and tests/metrics/test_longform.py run these programs"
+        ("docs/simulstream.md", begin): "tests/serve and tests/measure/test_longform.py run these programs"
         for begin in ("simulst score", "simulstream_", "python -m simulstream", "type: simul")
     },
     ("docs/serve.md", "simulst serve"): "tests/serve/test_server.py runs it",

@@ -20,7 +20,7 @@ from simulst.findings import Finding, decide
 from simulst.findings.figures import Figures, Run, figures_of, find_training
 from simulst.findings.verdict import _wild, measure, one_sided
 from simulst.log import read_log
-from simulst.metrics.latency import corpus_latency
+from simulst.measure.latency import corpus_latency
 
 BETTER = Finding("X1", "1", "a is better than b", "quality", ("a",), ("b",), "more")
 

@@ -31,7 +31,7 @@ from run_commands import simulst
 
 from simulst.handin import check
 from simulst.handin import verify as verification
-from simulst.metrics import comet
+from simulst.measure import comet
 from simulst.models import registry
 from simulst.models.base import Family
 

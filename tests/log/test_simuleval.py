@@ -14,7 +14,7 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance, check_units
 from simulst.log.simuleval import read_unfinished
-from simulst.metrics.score import score_instances
+from simulst.measure.score import score_instances
 
 ONE = Instance(
     index=0,

@@ -15,7 +15,7 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.log.simulstream import read_simulstream
-from simulst.metrics.score import score_instances
+from simulst.measure.score import score_instances
 
 NAME = {"id": 1, "metadata": {"wav_name": "/audio/talk.wav"}}
 

@@ -14,7 +14,7 @@ import yaml
 from make_small import write_film
 from simulst.config import load_sweep
 from simulst.log import read_log
-from simulst.report.table import find_runs
+from simulst.results.runs import find_runs
 from simulst.results.section import read_section
 
 RATE = 16000

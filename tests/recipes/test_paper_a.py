@@ -11,7 +11,7 @@ import stages
 import tiny_huggingface
 import yaml
 
-from simulst.report.table import find_runs
+from simulst.results.runs import find_runs
 from simulst.results.section import Section, read_section
 
 TEXTS = ["der Hund", "die Katze und der Hund", "ein Café"]

@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 from fake_runs import references, write_run
-from recipe_copy import call, files, publish
+from recipe_copy import call, files, make, publish
 
 from simulst.errors import SimulstError
 from simulst.results.section import read_section
 from simulst.runs import score_run
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The folder of simulst, with scored runs in egs/mine/exp/runs."""
+    return make(tmp_path)
 
 
 def test_a_section(root: Path) -> None:

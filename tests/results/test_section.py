@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.findings import Decided
-from simulst.report.difference import Comparison
-from simulst.report.table import Table
-from simulst.results.section import Run, Section, check_name, read_section, to_json, write_section
+from simulst.results.difference import Comparison
+from simulst.results.runs import Table
+from simulst.results.section import Decided, Run, Section, check_name, read_section, to_json, write_section
 
 texts, figures = st.text(), st.floats(allow_nan=False, allow_infinity=False)
 cells = st.none() | st.integers(-(10**9), 10**9) | figures | texts

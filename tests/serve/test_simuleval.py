@@ -23,7 +23,7 @@ from simulst.data.simuleval_files import export_for_simuleval
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
-from simulst.metrics.score import score_instances
+from simulst.measure.score import score_instances
 from simulst.runs import decode_utterance
 from simulst.session import Session
 

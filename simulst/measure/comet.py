@@ -1,0 +1,262 @@
+"""COMET's metrics, such as XCOMET: computed by COMET's own command, which has an environment of its own.
+
+unbabel-comet wants older versions of numpy and transformers than simulst. `tools/install.sh --scoring` installs it in
+`.venv-scoring`; a `comet-score` on the PATH is used, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+import simulst
+from simulst.data.segmentation import read_lines
+from simulst.errors import SimulstError
+from simulst.files.folder import digest_of_file, write_atomically
+from simulst.measure.quality import SEED, Difference, Quality, exchange_interval
+from simulst.options import read_json_fields
+
+INSTALLED = Path(simulst.__file__).parents[1] / ".venv-scoring" / "bin" / "comet-score"
+"""Where tools/install.sh --scoring puts COMET's command."""
+
+KEPT = "comet.json"
+"""In a run's folder: the score of each segment, by each model."""
+
+
+Score = Annotated[float, Field(allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What a model judges: a sentence, its translation, and the reference (None: the model must do without)."""
+
+    source: str
+    prediction: str
+    reference: str | None
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What comet.json holds. log: digest of the run's log. models: model → a score for each of the segments."""
+
+    log: str
+    models: dict[str, list[Score]]
+    segments: list[tuple[str, str, str | None]]
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """What comet-score writes of one segment, as far as it is used."""
+
+    COMET: Score
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What comet-score writes. t: of the file of translations, which we call so."""
+
+    t: list[_Judgement]
+
+
+Known = dict[str, dict[Segment, float]]
+"""Model → segment → score. A model that is a file is told apart by the digest of the file, too."""
+
+
+def segments_of(predictions: Sequence[tuple[str, str | None]], sources: Path) -> list[Segment]:
+    """Predictions and references with what was said.
+
+    sources: a transcript, a line for each prediction. Raises SimulstError: it can't be read, or has other lines.
+    """
+    lines = [_line(text) for text in read_lines(sources)]
+    if len(lines) != len(predictions):
+        raise SimulstError(f"{sources}: {len(lines)} lines, but {len(predictions)} segments; give a line for each.")
+    return [
+        Segment(source, _line(prediction), None if reference is None else _line(reference))
+        for source, (prediction, reference) in zip(lines, predictions, strict=True)
+    ]
+
+
+def score_segments(model: str, segments: Sequence[Segment], known: Known | None = None) -> list[float]:
+    """The score of each segment by `comet-score`, which runs once and shows its own progress on stderr.
+
+    model: its name on the Hugging Face hub, such as Unbabel/XCOMET-XL, or the path of a checkpoint (.ckpt).
+    known: scores that need not be computed again. What is computed is added.
+
+    Raises SimulstError: there is no `comet-score`; it ends with an error.
+    """
+    known = {} if known is None else known
+    scores = known.setdefault(_key(model), {})
+    if unknown := [segment for segment in dict.fromkeys(segments) if segment not in scores]:
+        scores.update(zip(unknown, _ask(model, unknown), strict=True))
+    return [scores[segment] for segment in segments]
+
+
+def read_kept(folders: Iterable[Path]) -> Known:
+    """All scores that runs have kept. What can't be read is computed again."""
+    known: Known = {}
+    for content in filter(None, map(_read, folders)):
+        segments = [Segment(*texts) for texts in content.segments]
+        for key, scores in content.models.items():
+            known.setdefault(key, {}).update(zip(segments, scores, strict=True))
+    return known
+
+
+def keep(folder: Path, log: Path, segments: Sequence[Segment], scores: Mapping[str, Sequence[float]]) -> None:
+    """Write the scores of a run's segments. Those of other models stay if they are of the same texts.
+
+    log: the log that the segments are of. scores: model → a score for each segment.
+    """
+    texts = [(segment.source, segment.prediction, segment.reference) for segment in segments]
+    earlier = _read(folder)
+    models = earlier.models if earlier is not None and earlier.segments == texts else {}
+    models = {**models, **{_key(model): list(values) for model, values in scores.items()}}
+    content = asdict(_Kept(digest_of_file(log), models, texts))
+    write_atomically(folder / KEPT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def kept_scores(folder: Path, log: Path, model: str) -> tuple[list[Segment], list[float]] | None:
+    """A run's segments and their scores by a model; None if it has none of this log."""
+    content = _read(folder)
+    if content is None or _key(model) not in content.models or content.log != digest_of_file(log):
+        return None
+    return [Segment(*texts) for texts in content.segments], content.models[_key(model)]
+
+
+def mean_score(scores: Sequence[float], bootstrap: int = 1000) -> Quality:
+    """The mean of segments' scores, with the 95 % interval of resampled segments (none if `bootstrap` is 0)."""
+    values = np.array(scores)
+    mean = float(values.mean())
+    if bootstrap <= 1 or len(values) == 1:
+        return Quality(mean, "")
+    rng = np.random.default_rng(SEED)
+    shares = np.full(len(values), 1 / len(values))
+    means = [rng.multinomial(len(values), shares) @ values / len(values) for _ in range(bootstrap)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Quality(mean, "", float(low), float(high))
+
+
+def mean_difference(baseline: Sequence[float], system: Sequence[float], samples: int = 10_000) -> Difference:
+    """The test of `paired_significance` (randomisation, two-sided) for the mean of segments' scores.
+
+    Raises SimulstError: there is one segment only.
+    """
+    from scipy.stats import permutation_test  # here, as it takes half a second
+
+    one, other = np.array(baseline), np.array(system)
+    if len(one) == 1:
+        raise SimulstError("a paired test needs several sentences, but there is one; compare longer logs.")
+    test = permutation_test(
+        (one, other),
+        lambda first, second, axis=-1: (second - first).mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=samples,
+        batch=100,
+        rng=np.random.default_rng(SEED),
+    )
+    return Difference(
+        float(one.mean()), float(other.mean()), *exchange_interval(test, len(one)), float(test.pvalue), ""
+    )
+
+
+def comet_summary(scores: Mapping[str, Sequence[float]], bootstrap: int = 1000) -> dict[str, Any]:
+    """What scores.json holds: the first model's as COMET, with its interval; of several models, all by their names."""
+    rows = {}
+    for model, values in scores.items():
+        found = mean_score(values, bootstrap)
+        low, high = (None if value is None else round(value, 4) for value in (found.low, found.high))
+        rows[model] = {"score": round(found.score, 4), "low": low, "high": high}
+    first = next(iter(rows))
+    summary = {
+        "COMET": rows[first]["score"],
+        "COMET_low": rows[first]["low"],
+        "COMET_high": rows[first]["high"],
+        "COMET_model": first,
+    }
+    return summary if len(rows) == 1 else {**summary, "COMET_models": rows}
+
+
+def _line(text: str) -> str:
+    """As `comet-score` reads it: without line ends, and without space around it."""
+    return re.sub(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+", " ", text).strip()
+
+
+def _key(model: str) -> str:
+    path = Path(model)
+    return f"{model} {digest_of_file(path)}" if path.is_file() else model
+
+
+def _read(folder: Path) -> _Kept | None:
+    """What a run has kept; None if there is nothing, or nothing that can be read."""
+    try:
+        content = read_json_fields(_Kept, folder / KEPT, "score it again")
+    except (SimulstError, OSError):
+        return None
+    whole = all(len(scores) == len(content.segments) for scores in content.models.values())
+    return content if whole else None
+
+
+def _program() -> str:
+    """Raises SimulstError: COMET is not installed."""
+    found = str(INSTALLED) if INSTALLED.is_file() else shutil.which("comet-score")
+    if found is None:
+        raise SimulstError(
+            "COMET's metrics need the program comet-score; run tools/install.sh --scoring in the checkout, or pip "
+            "install unbabel-comet in an environment of its own and put its bin folder on the PATH."
+        )
+    return found
+
+
+def _ask(model: str, segments: Sequence[Segment]) -> list[float]:
+    program = _program()
+    if model.endswith(".ckpt") and not Path(model).is_file():
+        raise SimulstError(f"{model}: no such file; give a COMET checkpoint, or a model's name on the hub.")
+    import torch
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        columns = {"s": [s.source for s in segments], "t": [s.prediction for s in segments]}
+        if all(segment.reference is not None for segment in segments):
+            columns["r"] = [segment.reference or "" for segment in segments]
+        command = [program, "--model", model, "--gpus", str(int(torch.cuda.is_available())), "--to_json", "scores"]
+        for option, lines in columns.items():
+            (folder / option).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+            command += [f"-{option}", option]
+        # Checkpoints are files of strangers; torch's loader must run none of their code.
+        environment = {**os.environ, "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
+        if os.sep in model:
+            command[2] = str(Path(model).absolute()) if Path(model).is_file() else model
+        said = b""
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        assert process.stderr is not None
+        with process:
+            while part := process.stderr.read1(4096):  # type: ignore[attr-defined]
+                said = (said + part)[-4096:]
+                sys.stderr.buffer.write(part)
+                sys.stderr.flush()
+        if process.returncode:
+            lines = said.decode(errors="replace").strip().splitlines() or [f"status {process.returncode}"]
+            raise SimulstError(f"{model}: COMET cannot use this model ({lines[-1].strip().rstrip('.')}).")
+        try:
+            rows = read_json_fields(_Written, folder / "scores", "").t
+        except SimulstError as error:
+            raise SimulstError(
+                f"{model}: {program} wrote no scores that can be read; is it unbabel-comet's?"
+            ) from error
+    if len(rows) != len(segments):
+        raise SimulstError(f"{model}: {program} wrote {len(rows)} scores of {len(segments)} segments; try it again.")
+    return [row.COMET for row in rows]

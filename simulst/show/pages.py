@@ -1,0 +1,336 @@
+"""Pages and curves, rendered from results/ alone.
+
+    results/<recipe>/page.yaml      by hand: order, headings, remarks, and the rows of the README's table
+    egs/<recipe>/RESULTS.md         wholly rendered
+    egs/<recipe>/README.md          by hand, but for one block
+    docs/papers.md                  the same; its block has the verdicts of all recipes
+    docs/*.md, docs/front.svg       rows of sections, and the front page's picture (excerpts.py)
+
+The blocks stand between `<!-- results -->` and `<!-- end results -->`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from simulst.errors import SimulstError
+from simulst.files.folder import write_atomically
+from simulst.files.lock import locked
+from simulst.files.yaml import read_yaml
+from simulst.findings import load_findings
+from simulst.options import build_options
+from simulst.results.difference import comparisons_text
+from simulst.results.published import published_parts
+from simulst.results.runs import COLUMNS, Row, rows_table, scores_table
+from simulst.results.section import Section, check_name, read_sections, write_section
+from simulst.show.curve import draw_rows
+from simulst.show.excerpts import draw_front, pages_with_rows
+from simulst.show.findings import findings_page
+from simulst.show.overview import Column, overview
+
+T = TypeVar("T")
+
+RESULTS, PAGE, README = "RESULTS.md", "page.yaml", "README.md"
+BEGIN, END = "<!-- results -->", "<!-- end results -->"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A section on the page. section: its name. title: heading [the name]. notes: Markdown below the heading.
+
+    column: the name of its column in the table of all verdicts [recipe and section].
+    """
+
+    section: str
+    title: str = ""
+    notes: str = ""
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A row of the README's table. name: in plain words."""
+
+    section: str
+    run: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Readme:
+    """The README's block. curve: the section whose curve is shown. columns: scores, as scores.json calls them."""
+
+    curve: str
+    columns: tuple[str, ...]
+    rows: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """page.yaml. intro: Markdown below the title. sections: in order; those that it does not name follow by name."""
+
+    title: str = ""
+    intro: str = ""
+    sections: tuple[Any, ...] = ()
+    readme: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is known of a recipe: its sections in the order of the page, with their entries, and the README's block."""
+
+    name: str
+    title: str
+    intro: str
+    sections: Mapping[str, tuple[Entry, Section]]
+    readme: Readme | None = None
+    rows: tuple[Row, ...] = ()
+
+
+def read_recipe(root: Path, name: str) -> Recipe:
+    """Read results/<name>. root: folder of simulst.
+
+    Raises SimulstError: there is no such recipe; a file is broken; page.yaml names what there is not, or a section
+        twice.
+    """
+    folder = root / "results" / name
+    sections = read_sections(folder)
+    if not sections:
+        raise SimulstError(
+            f"{folder}: has no results; recipes with results are {', '.join(recipes(root)) or 'none yet'}."
+        )
+    path = folder / PAGE
+    raw = read_yaml(path) if path.is_file() else {}
+    if not isinstance(raw, dict):
+        raise SimulstError(f"{path}: not a mapping; give the keys title, intro, sections and readme.")
+    page = build_options(Page, raw, str(path), "the page")
+    entries: dict[str, Entry] = {}
+    for entry in (_part(Entry, one, path, "a section") for one in page.sections):
+        if entry.section in entries:
+            raise SimulstError(f"{path}: names the section {entry.section} twice; keep one of them.")
+        entries[entry.section] = entry
+        _named(sections, entry.section, path)
+    entries |= {section: Entry(section) for section in sections if section not in entries}
+    found = {
+        section: (replace(entry, title=entry.title or section), sections[section]) for section, entry in entries.items()
+    }
+    titles = [entry.title for entry, _ in found.values()]
+    if twice := next((title for title in titles if titles.count(title) > 1), None):
+        raise SimulstError(f"{path}: two sections have the heading '{twice}'; give one of them another title.")
+    recipe = Recipe(name, page.title or f"{name}: all results", page.intro, found)
+    if page.readme is None:
+        return recipe
+    readme = _part(Readme, page.readme, path, "readme")
+    _named(sections, readme.curve, path)
+    if wrong := [column for column in readme.columns if column not in COLUMNS]:
+        raise SimulstError(f"{path}: there is no score '{wrong[0]}'; choose columns from {', '.join(COLUMNS)}.")
+    rows = []
+    for shown in (_part(Shown, one, path, "a row of readme") for one in readme.rows):
+        runs = {run.name: run for run in _named(sections, shown.section, path).runs}
+        if shown.run not in runs:
+            raise SimulstError(f"{path}: {shown.section} has no run '{shown.run}'; name one of {', '.join(runs)}.")
+        rows.append(replace(runs[shown.run], name=shown.name))
+    return replace(recipe, readme=readme, rows=tuple(rows))
+
+
+def _part(cls: type[T], values: Any, path: Path, what: str) -> T:
+    if not isinstance(values, dict):
+        raise SimulstError(f"{path}: {what} is not a mapping; found {values!r}.")
+    return build_options(cls, values, str(path), what)
+
+
+def _named(sections: Mapping[str, Section], name: str, path: Path) -> Section:
+    if name not in sections:
+        raise SimulstError(f"{path}: there is no section {name}; name one of {', '.join(sections)}, or publish it.")
+    return sections[name]
+
+
+def recipes(root: Path) -> list[str]:
+    """The recipes that have results."""
+    return sorted({path.parent.name for path in (root / "results").glob("*/*.json")})
+
+
+def results_page(recipe: Recipe, pictures: str, about: str) -> str:
+    """RESULTS.md. pictures: the folder of the curves, relative to the page. about: how the page was made."""
+    parts = [f"# {recipe.title}", about]
+    if recipe.intro:
+        parts.append(recipe.intro.strip())
+    parts.append("\n".join(f"* [{entry.title}](#{anchor(entry.title)})" for entry, _ in recipe.sections.values()))
+    for name, (entry, section) in recipe.sections.items():
+        parts += [f"## {entry.title}", *section_parts(section, f"{pictures}/{name}.svg", entry.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def section_parts(section: Section, picture: str, notes: str = "") -> list[str]:
+    """A section as paragraphs in Markdown, without its heading."""
+    parts = [notes.strip()]
+    if section.curve:
+        parts.append(f"![{section.title}: quality over latency]({picture})")
+    if section.runs:
+        parts.append(rows_table(section.runs))
+    parts += published_parts(section.published)
+    parts += [table.markdown() for table in section.tables]
+    if section.comparisons:
+        parts.append(comparisons_text(section.comparisons))
+    if section.findings:
+        parts.append(findings_page(section.findings))
+    if section.text:
+        parts.append(f"```\n{section.text}\n```")
+    parts.append(f"Made by:\n\n```sh\n{section.command}\n```")
+    parts.append(decoded(section))
+    return [part for part in parts if part]
+
+
+def decoded(section: Section) -> str:
+    """When, by which commit and where the runs were decoded (or their page was published), as far as it is known."""
+    dates = sorted({run.date for run in section.runs if run.date})
+    commits = list(dict.fromkeys(run.commit[:12] for run in section.runs if run.commit))
+    processors = list(dict.fromkeys(run.processor for run in section.runs if run.processor))
+    parts = [
+        f"on {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") if dates else "",
+        f"by commit {', '.join(commits)}" if commits else "",
+        f"on {', '.join(processors)}" if processors else "",
+    ]
+    what = "Published" if section.rounded else "Decoded"
+    return f"{what} {', '.join(part for part in parts if part)}." if any(parts) else ""
+
+
+def anchor(title: str) -> str:
+    """A heading as links name it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def readme_block(recipe: Recipe) -> str:
+    """The curve and the table of README.md. The recipe has rows for it."""
+    assert recipe.readme is not None
+    return "\n\n".join(
+        [
+            f"![Quality over latency](../../results/{recipe.name}/{recipe.readme.curve}.svg)",
+            scores_table(recipe.rows, recipe.readme.columns, "System"),
+            f"[All results]({RESULTS}), with their commands; [what the columns mean](../../docs/metrics.md).",
+        ]
+    )
+
+
+def replace_block(page: Path, text: str) -> str:
+    """The page with this text in its block.
+
+    Raises SimulstError: the page is missing; a marker is missing or repeated, or they are swapped.
+    """
+    try:
+        old = page.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SimulstError(
+            f"{page}: cannot be read ({error}); write the page, with the lines '{BEGIN}' and '{END}'."
+        ) from error
+    before, begin, rest = old.partition(BEGIN)
+    block, end, after = rest.partition(END)
+    if not begin or not end or any(mark in part for mark in (BEGIN, END) for part in (before, block, after)):
+        raise SimulstError(f"{page}: needs the lines '{BEGIN}' and '{END}', each once, in this order; fix that.")
+    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+
+
+def rendered(root: Path, names: Sequence[str]) -> dict[Path, str]:
+    """The pages of these recipes, and docs/papers.md if there is one, by their paths. Nothing is written.
+
+    Raises SimulstError: as `read_recipe` and `replace_block`; conf/findings has no findings.
+    """
+    pages = {}
+    for name in names:
+        recipe, folder = read_recipe(root, name), root / "egs" / name
+        about = (
+            f"`simulst results render {name}` writes this page from `results/{name}/`. "
+            "[Labels](../../docs/decoding.md#labels) explains the names of the rows, "
+            "[metrics](../../docs/metrics.md) the columns."
+        )
+        pages[folder / RESULTS] = results_page(recipe, f"../../results/{name}", about)
+        if recipe.readme:
+            pages[folder / README] = replace_block(folder / README, readme_block(recipe))
+    papers = root / "docs" / "papers.md"
+    if papers.is_file():  # a copy of the recipes may have no docs/
+        pages[papers] = replace_block(papers, verdicts(root))
+    return pages | pages_with_rows(root)
+
+
+def verdicts(root: Path) -> str:
+    """The verdicts of all recipes. Raises SimulstError: as `read_recipe`; conf/findings has no findings."""
+    files = sorted((root / "conf" / "findings").glob("*.yaml"))
+    if not files:
+        raise SimulstError(f"{root / 'conf' / 'findings'}: no files of findings; give the folder of simulst as --root.")
+    columns = []
+    for name in recipes(root):
+        for section, (entry, content) in read_recipe(root, name).sections.items():
+            link = f"../egs/{name}/{RESULTS}#{anchor(entry.title)}"
+            columns.append(Column(entry.column or f"{name} {section}", link, content.findings))
+    return overview(load_findings(files), columns)
+
+
+def draw(folder: Path, sections: Mapping[str, Section]) -> list[Path]:
+    """Draw the curves of sections into a folder, and return their files."""
+    drawn = []
+    for name, section in sections.items():
+        if section.curve:
+            drawn.append(folder / f"{name}.svg")
+            draw_rows([*section.runs, *section.published], drawn[-1], section.curve, section.title)
+    return drawn
+
+
+def render(root: Path, names: Sequence[str] = ()) -> list[Path]:
+    """Render the pages and curves of recipes. names: empty for all.
+
+    Returns: the files that were rendered.
+    Raises SimulstError: as `rendered`.
+    """
+    names = names or recipes(root)
+    if not names:
+        raise SimulstError(f"{root / 'results'}: has no results; give the folder of simulst as --root.")
+    for name in names:
+        check_name(name, "recipe")
+    pages = rendered(root, names)
+    files = [*pages, *draw_front(root)]
+    for name in names:
+        files += draw(root / "results" / name, read_sections(root / "results" / name))
+    for page, text in pages.items():
+        _write(page, text)
+    return files
+
+
+def publish(root: Path, recipe: str, name: str, section: Section) -> list[Path]:
+    """Write a section into results/, and render what it changes.
+
+    Returns: the files that were written. Raises SimulstError: as `rendered`; `root` has no such recipe.
+    """
+    if not (root / "egs" / recipe).is_dir():
+        raise SimulstError(f"{root}: not the folder of simulst, as it has no egs/{recipe}; give that to --publish.")
+    folder = root / "results" / recipe
+    with locked(folder, root / "results" / ".lock", wait=True):  # another run may publish another section
+        write_section(folder / f"{name}.json", section)
+        drawn = [*draw(folder, {name: section}), *draw_front(root)]
+        pages = rendered(root, [recipe])
+        for page, text in pages.items():
+            _write(page, text)
+    return [folder / f"{name}.json", *drawn, *pages]
+
+
+def keep(out: Path, recipe: str, name: str, section: Section) -> list[Path]:
+    """Write a section into the folder of the experiments, with its curve, and a page of all sections there.
+
+    Returns: the files that were written.
+    """
+    folder = out / "results"
+    with locked(folder, folder / ".lock", wait=True):
+        write_section(folder / f"{name}.json", section)
+        drawn = draw(folder, {name: section})
+        sections = {key: (Entry(key, key), one) for key, one in read_sections(folder).items()}
+        about = "`simulst results write` writes this page from `results/` beside it."
+        _write(out / RESULTS, results_page(Recipe(recipe, f"{recipe}: results", "", sections), "results", about))
+    return [folder / f"{name}.json", *drawn, out / RESULTS]
+
+
+def _write(page: Path, text: str) -> None:
+    if not page.is_file() or page.read_text(encoding="utf-8") != text:
+        write_atomically(page, text)

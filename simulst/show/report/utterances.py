@@ -1,0 +1,196 @@
+"""The utterances that a report shows: the best, the worst, the most delayed ones, and those that were asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tqdm import tqdm
+
+from simulst.errors import SimulstError
+from simulst.log.instance import Instance
+from simulst.measure.latency import instance_latency
+from simulst.measure.quality import sentence_chrf
+from simulst.results.runs import ScoredRun
+from simulst.runs import LOG, read_run_log
+from simulst.show.report.trace import Decision, Trace, open_traces
+from simulst.words import split
+
+LONGEST_MS = 120_000.0  # of an utterance that is shown
+WRITTEN = ("Best", "Worst", "Most delayed", "Asked for")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Which utterances to show. count: of the best, of the worst and of the most delayed ones; 0: none of them.
+
+    names: further ones. run: the name of the run that wrote them; empty: of the online runs the one with the highest
+        BLEU.
+    """
+
+    count: int = 2
+    names: tuple[str, ...] = ()
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word, or character, with the space before it. written_ms: source read when it was written; computed_ms: that
+    plus the time of computation, None if unknown. spoken_ms: its first and last ms in the source, None if unknown.
+    """
+
+    text: str
+    written_ms: float
+    computed_ms: float | None
+    spoken_ms: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """An utterance and what was written.
+
+    kinds: of `WRITTEN`, why it is shown. seconds: its length. quality: chrF of this text alone, None without a
+    reference. lag: LAAL in ms, None if nothing was written. offline: the text of the offline run, None without one.
+    reads: ms of source at which READ had the text decoded. decisions: of the steps that were decoded again.
+    audio: a data URI, or empty. loudness: the peaks of equal stretches of audio, 0 to 100.
+    notes: sentences that say what is not known of it, and why.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    seconds: float
+    reference: str | None
+    text: str
+    offline: str | None
+    quality: float | None
+    lag: float | None
+    words: tuple[Word, ...]
+    reads: tuple[float, ...]
+    decisions: tuple[Decision, ...]
+    audio: str
+    loudness: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Utterances:
+    """The utterances of one run. note: what holds for all of them."""
+
+    run: str
+    note: str
+    shown: tuple[Utterance, ...]
+
+
+def show_utterances(runs: Sequence[ScoredRun], shown: Shown) -> tuple[Utterances | None, str]:
+    """The utterances to show, or None and why there are none.
+
+    Raises SimulstError: there is no such run or utterance; the log is broken.
+    """
+    run = _run_of(runs, shown.run)
+    if run is None:
+        return None, "There is no run that wrote before the end of its utterances."
+    if not (run.folder / LOG).is_file():
+        return None, f"{run.name} has no {LOG}, so none of its utterances is shown."
+    config = run.config
+    unit = str(run.scores.get("unit") or config.task.unit or "word")
+    log = sorted(read_run_log(run.folder, unit), key=lambda instance: instance.index)
+    kinds = _chosen(log, unit, shown, run.name)
+    if not kinds:
+        return None, "All recordings are longer than two minutes, so none is shown." if shown.count else ""
+    offline = next((other for other in runs if other.offline and (other.folder / LOG).is_file()), None)
+    texts = {} if offline is None else {_name(i): i.prediction for i in read_run_log(offline.folder, unit)}
+    traces = open_traces(run.folder, config)
+    quality = dict(zip(map(_name, log), _qualities(log), strict=True))
+    chosen = {name: instance for instance in log if (name := _name(instance)) in kinds}
+    found = []
+    for name, instance in tqdm(chosen.items(), desc="utterances to show", unit="utt", disable=not traces.model):
+        found.append(_utterance(instance, unit, kinds[name], quality[name], texts.get(name), traces.of(instance)))
+    note = f"{traces.note} " if traces.note else ""
+    if offline is None:
+        note += "There is no offline run to compare with."
+    return Utterances(run.name, note.strip(), tuple(found)), ""
+
+
+def _run_of(runs: Sequence[ScoredRun], name: str) -> ScoredRun | None:
+    if name:
+        named = next((run for run in runs if run.name == name), None)
+        if named is None:
+            raise SimulstError(f"--run {name}: there is no such run; name one of {', '.join(r.name for r in runs)}.")
+        return named
+    online = [run for run in runs if not run.offline]
+    best = max((run.scores.get("BLEU") or 0.0 for run in online), default=0.0)
+    good = [run for run in online if (run.scores.get("BLEU_high") or run.scores.get("BLEU") or 0.0) >= best]
+    lag = "LongYAAL" if any("recordings" in run.scores for run in online) else "LAAL"
+    return min(good, key=lambda run: run.scores.get(lag) or math.inf, default=None)
+
+
+def _name(instance: Instance) -> str:
+    return instance.name or str(instance.index)
+
+
+def _qualities(log: Sequence[Instance]) -> list[float | None]:
+    found = sentence_chrf([i.prediction for i in log], [i.reference or "" for i in log]).tolist()
+    return [round(value, 1) if i.reference else None for i, value in zip(log, found, strict=True)]
+
+
+def _lag(instance: Instance, unit: str) -> float | None:
+    found = instance_latency(instance, unit) if instance.source_length else None
+    return None if found is None else found["LAAL"]
+
+
+def _chosen(log: Sequence[Instance], unit: str, shown: Shown, run: str) -> dict[str, tuple[str, ...]]:
+    """The names of the utterances to show, with the kinds of each."""
+    known = {_name(instance): instance for instance in log}
+    if unknown := [name for name in shown.names if name not in known]:
+        raise SimulstError(f"--utterance {unknown[0]}: {run} has no such utterance; name one of its log.")
+    if long := [name for name in shown.names if known[name].source_length > LONGEST_MS]:
+        raise SimulstError(f"--utterance {long[0]}: is longer than two minutes, which no page shows well.")
+    short = [instance for instance in log if instance.source_length <= LONGEST_MS]
+    quality = dict(zip(map(_name, short), _qualities(short) if short else [], strict=True))
+    scored = [i for i in short if quality[_name(i)] is not None]
+    lags = {_name(i): lag for i in short if (lag := _lag(i, unit)) is not None}
+    best = sorted(scored, key=lambda i: (-(quality[_name(i)] or 0.0), lags.get(_name(i), 0.0)))
+    late = sorted((i for i in short if _name(i) in lags), key=lambda i: -lags[_name(i)])
+    count, kinds = shown.count, dict[str, tuple[str, ...]]()
+    lists = (best[:count], best[::-1][:count], late[:count], [known[name] for name in shown.names])
+    for kind, instances in zip(WRITTEN, lists, strict=True):
+        for instance in instances:
+            kinds[_name(instance)] = (*kinds.get(_name(instance), ()), kind)
+    return kinds
+
+
+def _utterance(
+    instance: Instance,
+    unit: str,
+    kinds: tuple[str, ...],
+    quality: float | None,
+    offline: str | None,
+    trace: Trace,
+) -> Utterance:
+    pieces = split(instance.prediction, unit)
+    if len(pieces) != len(instance.delays):  # of a program that counts words in another way
+        pieces = [f" {piece}" if unit == "word" else piece for piece in instance.units(unit)]
+    elapsed = instance.elapsed if len(instance.elapsed) == len(instance.delays) else [None] * len(instance.delays)
+    spoken = trace.spoken if len(trace.spoken) == len(instance.delays) else [None] * len(instance.delays)
+    words = [
+        Word(text, round(delay, 1), None if computed is None else round(computed, 1), place)
+        for text, delay, computed, place in zip(pieces, instance.delays, elapsed, spoken, strict=False)
+    ]
+    lag = _lag(instance, unit)
+    return Utterance(
+        _name(instance),
+        kinds,
+        round(instance.source_length / 1000, 3),
+        instance.reference,
+        instance.prediction,
+        offline,
+        quality,
+        None if lag is None else round(lag),
+        tuple(words),
+        tuple(round(ms, 1) for ms in instance.reads),
+        trace.decisions,
+        trace.audio,
+        trace.loudness,
+        trace.notes,
+    )

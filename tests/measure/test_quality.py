@@ -1,0 +1,283 @@
+"""BLEU and chrF as sacreBLEU gives them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+
+import numpy as np
+import pytest
+import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU, CHRF
+
+from simulst.errors import SimulstError
+from simulst.measure.quality import (
+    bleu,
+    chrf,
+    chrf_of_statistics,
+    error_rates,
+    holm,
+    paired_significance,
+    pairwise_significance,
+    sentence_chrf,
+    tokenizer_for,
+)
+
+RNG = random.Random(1)
+VOCABULARY = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "house",
+    "tree",
+    "runs",
+    "sees",
+    "big",
+    "small",
+    "quickly",
+    "and",
+    "under",
+    "over",
+    "it",
+    "was",
+]
+REFERENCES = [" ".join(RNG.choices(VOCABULARY, k=RNG.randint(6, 14))) + "." for _ in range(40)]
+
+
+def damaged(share: float, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join(rng.choice(VOCABULARY) if rng.random() < share else w for w in r.split()) for r in REFERENCES]
+
+
+GOOD, BAD = damaged(0.1, 2), damaged(0.5, 3)
+
+
+def test_bleu_and_chrf_equal_sacrebleu() -> None:
+    assert bleu(BAD, REFERENCES).score == pytest.approx(sacrebleu.corpus_bleu(BAD, [REFERENCES]).score, abs=1e-9)
+    assert chrf(BAD, REFERENCES).score == pytest.approx(sacrebleu.corpus_chrf(BAD, [REFERENCES]).score, abs=1e-9)
+    assert "tok:13a" in bleu(BAD, REFERENCES).signature
+    assert "nc:6" in chrf(BAD, REFERENCES).signature
+
+
+def test_chinese_has_its_own_tokenizer() -> None:
+    predictions, references = ["我今天去学校学习。"], ["我今天去学校上课。"]
+    ours = bleu(predictions, references, "zh")
+    assert ours.score == pytest.approx(sacrebleu.corpus_bleu(predictions, [references], tokenize="zh").score)
+    assert "tok:zh" in ours.signature
+
+
+def test_tokenizers() -> None:
+    tokenizers = {"de": "13a", "pt-BR": "13a", "zh": "zh", "zh-CN": "zh", "cmn": "zh", "yue": "zh", "th": "char"}
+    tokenizers |= dict.fromkeys(("ja", "jpn", "ja-JP"), "ja-mecab")
+    assert {language: tokenizer_for(language) for language in tokenizers} == tokenizers
+
+
+def test_japanese_is_sacrebleus_with_mecab() -> None:
+    predictions, references = ["今日は学校へ行きます。", "本を読む。"], ["今日は学校に行く。", "本を読みました。"]
+    expected = sacrebleu.corpus_bleu(predictions, [references], tokenize="ja-mecab").score
+    assert bleu(predictions, references, "ja-JP").score == pytest.approx(expected)
+    assert "tok:ja-mecab" in bleu(predictions, references, "ja").signature
+
+
+def test_japanese_without_mecab_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    tokenizer_for.cache_clear()
+    with pytest.raises(SimulstError, match=r"Japanese BLEU needs MeCab .* pip install 'sacrebleu\[ja\]'"):
+        bleu(["本"], ["本"], "ja")
+
+
+def test_interval_contains_the_score_and_the_signature_names_it() -> None:
+    for quality in (bleu(BAD, REFERENCES, bootstrap=200), chrf(BAD, REFERENCES, bootstrap=200)):
+        assert quality.low is not None and quality.high is not None
+        assert quality.low < quality.score < quality.high
+        assert "bs:200" in quality.signature
+    assert bleu(BAD, REFERENCES).low is None
+
+
+def test_interval_is_sacrebleus() -> None:
+    quality = bleu(BAD, REFERENCES, bootstrap=200)
+    printed = BLEU().corpus_score(BAD, [REFERENCES], n_bootstrap=200).format(width=2)
+    half, mean = (quality.high - quality.low) / 2, (quality.high + quality.low) / 2
+    assert f"({chr(0x3BC)} = {mean:.2f} ± {half:.2f})" in printed
+
+
+def test_interval_where_some_resamples_score_zero() -> None:
+    # sacreBLEU's own corpus_chrf(n_bootstrap=...) raises TypeError here.
+    quality = chrf(["the cat", "", ""], ["the cat", "a dog", "a house"], bootstrap=100)
+    assert quality.low is not None and 0 <= quality.low <= quality.score <= quality.high
+
+
+def test_one_sentence_has_no_interval_and_no_significance() -> None:
+    for quality in (bleu(BAD[:1], REFERENCES[:1], bootstrap=50), chrf(BAD[:1], REFERENCES[:1], bootstrap=50)):
+        assert quality.low is quality.high is None
+    with pytest.raises(SimulstError, match="a paired test needs several sentences"):
+        paired_significance(BAD[:1], GOOD[:1], REFERENCES[:1])
+
+
+def test_empty_predictions_score_zero() -> None:
+    quality = bleu([""] * len(REFERENCES), REFERENCES, bootstrap=10)
+    assert (quality.score, quality.low, quality.high) == (0, 0, 0)
+
+
+def test_identical_systems_do_not_differ() -> None:
+    for difference in paired_significance(BAD, BAD, REFERENCES, samples=100).values():
+        assert difference.p == 1.0
+        assert difference.baseline == difference.system
+        assert difference.low == difference.high == 0
+
+
+def test_a_clearly_better_system_is_significant() -> None:
+    differences = paired_significance(BAD, GOOD, REFERENCES, samples=300)
+    assert list(differences) == ["BLEU", "chrF"]
+    for difference in differences.values():
+        assert difference.system > difference.baseline
+        assert difference.p < 0.05
+    assert differences["BLEU"].system == pytest.approx(bleu(GOOD, REFERENCES).score)
+
+
+def test_the_interval_of_a_difference_says_what_p_says() -> None:
+    """0 lies outside if and only if p is below 0.05, whether all exchanges are tried or some are drawn."""
+    verdicts = set()
+    slices = [(first, last) for first in range(0, 15, 7) for last in (first + 5, first + 7, first + 12)]
+    for system, (first, last) in itertools.product((GOOD, [*BAD[:3], *GOOD[3:5], *BAD[5:]]), slices):
+        bad, good, references = (texts[first:last] for texts in (BAD, system, REFERENCES))
+        found = paired_significance(bad, good, references, samples=200)
+        turned = paired_significance(good, bad, references, samples=200)
+        for name, one in found.items():
+            assert ((one.low > 1e-9) or (one.high < -1e-9)) == (one.p < 0.05), (first, last, one)
+            assert one.low - 1e-9 <= one.system - one.baseline <= one.high + 1e-9
+            every = last - first <= 7
+            if every:
+                assert (turned[name].low, turned[name].high) == pytest.approx((-one.high, -one.low))
+            verdicts.add((one.p < 0.05, every))
+    assert len(verdicts) == 4
+
+
+def test_p_is_the_share_of_exchanges_with_such_a_difference() -> None:
+    """All exchanges of the texts of a few sentences, each scored by sacreBLEU's public functions."""
+    for first, last in ((0, 6), (20, 27)):
+        bad, good, references = (texts[first:last] for texts in (BAD, GOOD, REFERENCES))
+        found = paired_significance(bad, good, references)
+        for name, score in (("BLEU", bleu), ("chrF", chrf)):
+            differences = []
+            for exchanged in itertools.product((False, True), repeat=last - first):
+                pairs = [(b, a) if swap else (a, b) for a, b, swap in zip(bad, good, exchanged, strict=True)]
+                one, other = ([pair[k] for pair in pairs] for k in (0, 1))
+                differences.append(score(other, references).score - score(one, references).score)
+            share = np.mean(np.abs(differences) >= abs(differences[0]) - 1e-9)
+            assert found[name].p == pytest.approx(share)
+    assert paired_significance(bad, [*bad[:-1], good[-1]], references)["BLEU"].p == 1.0  # one text differs
+
+
+def test_p_of_more_sentences_is_an_estimate_of_that_share() -> None:
+    """Of 14 sentences, not all 16 384 exchanges are tried."""
+    bad, good, references = ([*texts[20:27], *texts[:7]] for texts in (BAD, GOOD, REFERENCES))
+    every = paired_significance(bad, good, references, samples=2**14)
+    some = paired_significance(bad, good, references, samples=2000)
+    for name, difference in every.items():
+        assert difference.p != some[name].p
+        assert some[name].p == pytest.approx(difference.p, abs=4 * np.sqrt(0.25 / 2000))
+
+
+def test_a_negligible_difference_is_not_significant() -> None:
+    other = [*BAD[:-1], GOOD[-1]]
+    assert paired_significance(BAD, other, REFERENCES, samples=300)["BLEU"].p > 0.05
+
+
+@pytest.mark.parametrize("predictions, references", [([], []), (["a"], ["a", "b"])])
+def test_lengths_must_match(predictions: list[str], references: list[str]) -> None:
+    with pytest.raises(SimulstError, match="predictions"):
+        bleu(predictions, references)
+    with pytest.raises(SimulstError, match="predictions"):
+        paired_significance(predictions, predictions, references)
+
+
+def edits(reference: str | list[str], text: str | list[str]) -> int:
+    """The fewest substitutions, insertions and deletions, by trying all."""
+    if not reference or not text:
+        return len(reference) + len(text)
+    if reference[0] == text[0]:
+        return edits(reference[1:], text[1:])
+    shorter = ((reference[1:], text[1:]), (reference[1:], text), (reference, text[1:]))
+    return 1 + min(edits(*pair) for pair in shorter)
+
+
+WORDS = st.lists(st.sampled_from(["a", "ab", "b"]), max_size=3).map(" ".join)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=3))
+def test_error_rates_are_edits_by_the_length_of_the_references(pairs: list[tuple[str, str]]) -> None:
+    references, texts = zip(*pairs, strict=True)
+    words = sum(len(reference.split()) for reference in references)
+    if words == 0:
+        assert error_rates(texts, references) == (None, None)
+        return
+    wer, cer = error_rates(texts, references)
+    assert wer == pytest.approx(100 * sum(edits(r.split(), t.split()) for r, t in pairs) / words)
+    assert cer == pytest.approx(100 * sum(map(edits, references, texts)) / sum(map(len, references)))
+
+
+def test_case_and_punctuation_are_no_errors() -> None:
+    assert error_rates(["¿Que tal? It\u2019s me"], ["que tal, it's me!"], "es") == (0, 0)
+    assert error_rates(["adónde"], ["adonde"], "es") == (100, pytest.approx(100 / 6))
+
+
+def test_languages_without_spaces_have_no_words_to_err_in() -> None:
+    assert error_rates(["我 去 学校。"], ["我去学 笑"], "zh") == (None, 25.0)
+
+
+def test_error_rates_need_jiwer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    with pytest.raises(SimulstError, match=r"WER and CER need jiwer .*; pip install jiwer, or run tools/install\.sh"):
+        error_rates(["a"], ["a"])
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.3, 0.01, 0.4]) == pytest.approx([0.6, 0.03, 0.6])
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+@settings(max_examples=30)
+def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
+    assert [adjusted[k] for k in np.argsort(p_values)] == sorted(adjusted)
+
+
+def test_many_pairs_at_once_are_the_test_of_each_pair() -> None:
+    """Few sentences: all exchanges are tried, so that p is the same to the last digit."""
+    systems, references = [texts[:7] for texts in (GOOD, BAD, damaged(0.3, 4))], REFERENCES[:7]
+    found = pairwise_significance(systems, references, [0, 2])
+    for row, a in enumerate((0, 2)):
+        for b in range(3):
+            alone = paired_significance(systems[a], systems[b], references)
+            for metric, one in alone.items():
+                assert found[metric].difference[row, b] == pytest.approx(one.system - one.baseline, abs=1e-6)
+                p = found[metric].p[row, b]
+                assert np.isnan(p) if a == b else p == pytest.approx(one.p, abs=1e-12), (metric, a, b)
+
+
+def test_many_pairs_of_many_sentences() -> None:
+    found = pairwise_significance([GOOD, BAD, damaged(0.12, 5)], REFERENCES, [0], samples=2000)
+    for metric, one in found.items():
+        assert one.p[0, 1] < 0.01 and one.difference[0, 1] < 0
+        alone = paired_significance(GOOD, damaged(0.12, 5), REFERENCES, samples=2000)[metric]
+        assert one.p[0, 2] == pytest.approx(alone.p, abs=0.06)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.text("ab c", max_size=9), st.text("ab c", max_size=9)), min_size=1, max_size=4))
+def test_chrf_of_sums_and_of_sentences(pairs: list[tuple[str, str]]) -> None:
+    texts, references = ([*side] for side in zip(*pairs, strict=True))
+    metric = CHRF()
+    sums = np.array(metric._extract_corpus_statistics(texts, [references]), dtype=np.float64).sum(0)
+    assert chrf_of_statistics(sums) == pytest.approx(metric.corpus_score(texts, [references]).score, abs=1e-9)
+    each = [metric.sentence_score(text, [reference]).score for text, reference in pairs]
+    assert sentence_chrf(texts, references).tolist() == pytest.approx(each, abs=1e-9)
