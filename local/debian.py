@@ -10,6 +10,9 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+import click
+
+from simulst.commands.common import PATH, run_command
 from simulst.errors import SimulstError
 
 
@@ -98,3 +101,20 @@ def _unpack_deb(package: Path, root: Path) -> None:
             return
         at += 60 + size + size % 2
     raise ValueError("no data member")
+
+
+# ---- command ----
+
+
+@click.command()
+@click.argument("packages", nargs=-1, required=True)
+@click.option("--downloads", required=True, type=PATH, help="Folder for the packages.")
+@click.option("--out", required=True, type=PATH, help="Each package is unpacked into the folder of its name here.")
+def main(packages: tuple[str, ...], downloads: Path, out: Path) -> None:
+    """Fetch Debian packages and unpack them, without root."""
+    for name, file in fetch_packages([*packages], downloads).items():
+        unpack(file, out / name)
+
+
+if __name__ == "__main__":
+    run_command(main)

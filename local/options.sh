@@ -182,7 +182,7 @@ begin() {
         fail "--stage ${stage_names[first_stage - 1]} comes after --stop-stage ${stage_names[last_stage - 1]}"
     export PATH=$PWD/../../.venv/bin:$PATH
     command="./run.sh --recipe $script$shown"
-    $force && redo=--force || redo=
+    ${force:-false} && redo=--force || redo=
     call_if_there get_ready
 }
 

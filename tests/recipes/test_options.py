@@ -86,7 +86,7 @@ def scaffolded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_are_scripts() -> None:
     systems = {"mini", "mini/paper_a", "mini/paper_b", "mini/paper_d", "must_c", "must_c/paper_a", "must_c/paper_b"}
-    assert systems | {"must_c/paper_d", "mini/extras/terms", "prompts", "voices/scratch"} <= {*SCRIPTS}
+    assert systems | {"must_c/paper_d", "mini/extras/terms", "prompts", "prompts/try", "voices/scratch"} <= {*SCRIPTS}
 
 
 @pytest.mark.parametrize("name", [*SCRIPTS, "new"])

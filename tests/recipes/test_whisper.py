@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import debs
 import fake_runs
 import numpy as np
 import pytest
@@ -68,13 +71,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder
 
 
+def call(folder: Path, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [str(folder / recipe.script(name).relative_to(recipe.EGS.parent)), *options]
+    return subprocess.run(command, capture_output=True, text=True, env=warm.environment())
+
+
 def run(folder: Path, name: str, *options: str) -> str:
-    done = subprocess.run(
-        [str(folder / recipe.script(name).relative_to(recipe.EGS.parent)), "--jobs", "1", *options],
-        capture_output=True,
-        text=True,
-        env=warm.environment(),
-    )
+    done = call(folder, name, "--jobs", "1", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -90,6 +93,28 @@ def prompts(checkout: Path) -> Path:
     for name in ("forms", "terms", "paper_c"):
         run(checkout, f"prompts/extras/{name}", "--stage", "decode")
     return checkout / "egs/prompts/exp"
+
+
+def test_one_command_to_translated_words(checkout: Path) -> None:
+    """The recording's package and the model, then words, then commands that are there; again, with both kept."""
+    place, wav = checkout / "egs/prompts", io.BytesIO()
+    soundfile.write(wav, np.random.default_rng(0).uniform(-0.3, 0.3, 32000), 16000, format="WAV")
+    package = place / "downloads/asterisk-core-sounds-it-wav_1_all.deb"
+    package.parent.mkdir()
+    recording = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav"
+    debs.deb(package, {recording: wav.getvalue()})
+    options = ("--model", str(place / "models/whisper-base"), "--data", "data-try")
+    done = call(checkout, "prompts/try", *options)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^ +[12]\.\d\d s  \S", done.stdout, flags=re.MULTILINE) and "demo-congrats.wav" in done.stdout
+    following = done.stdout.split("Next")[1]
+    assert len(re.findall(r"^  (?:simulst|\./run\.sh) ", following, flags=re.MULTILINE)) == 3
+    for name in re.findall(r"--recipe (\S+)|--model (\S+)", following):
+        assert (checkout / (name[1] or f"egs/{name[0]}/run.sh")).exists()
+    (place / "data-try/unpacked/asterisk-core-sounds-it-wav" / recording).unlink()
+    package.write_bytes(b"broken")
+    done = call(checkout, "prompts/try", *options)
+    assert done.returncode == 1 and "demo-congrats.wav" in done.stderr  # unpacked once, it is not unpacked again
 
 
 def test_the_same_weights_in_two_forms(prompts: Path) -> None:
