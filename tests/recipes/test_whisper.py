@@ -18,6 +18,7 @@ import pytest
 import recipe
 import soundfile
 import tiny_huggingface
+import tiny_whisper
 import tracked
 import warm
 import yaml
@@ -95,26 +96,27 @@ def prompts(checkout: Path) -> Path:
     return checkout / "egs/prompts/exp"
 
 
-def test_one_command_to_translated_words(checkout: Path) -> None:
-    """The recording's package and the model, then words, then commands that are there; again, with both kept."""
-    place, wav = checkout / "egs/prompts", io.BytesIO()
+def test_one_command_to_translated_words(tmp_path: Path) -> None:
+    """The recording's package and a model, then words, then commands that are there. What is unpacked stays."""
+    for name in ("conf", "local", ".venv"):
+        (tmp_path / name).symlink_to(recipe.EGS.parent / name)
+    tracked.copy(tmp_path, "egs/prompts")
+    tiny_whisper.write(tmp_path / "tiny", eos=6, languages=("en", "it"))
+    recording, wav = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav", io.BytesIO()
     soundfile.write(wav, np.random.default_rng(0).uniform(-0.3, 0.3, 32000), 16000, format="WAV")
-    package = place / "downloads/asterisk-core-sounds-it-wav_1_all.deb"
+    package = tmp_path / "egs/prompts/downloads/asterisk-core-sounds-it-wav_1_all.deb"
     package.parent.mkdir()
-    recording = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav"
     debs.deb(package, {recording: wav.getvalue()})
-    options = ("--model", str(place / "models/whisper-base"), "--data", "data-try")
-    done = call(checkout, "prompts/try", *options)
+    done = call(tmp_path, "prompts/try", "--model", str(tmp_path / "tiny"))
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^ +[12]\.\d\d s  \S", done.stdout, flags=re.MULTILINE) and "demo-congrats.wav" in done.stdout
     following = done.stdout.split("Next")[1]
     assert len(re.findall(r"^  (?:simulst|\./run\.sh) ", following, flags=re.MULTILINE)) == 3
     for name in re.findall(r"--recipe (\S+)|--model (\S+)", following):
-        assert (checkout / (name[1] or f"egs/{name[0]}/run.sh")).exists()
-    (place / "data-try/unpacked/asterisk-core-sounds-it-wav" / recording).unlink()
+        assert (tmp_path / (name[1] or f"egs/{name[0]}/run.sh")).exists()
     package.write_bytes(b"broken")
-    done = call(checkout, "prompts/try", *options)
-    assert done.returncode == 1 and "demo-congrats.wav" in done.stderr  # unpacked once, it is not unpacked again
+    done = call(tmp_path, "prompts/try", "--stop-stage", "data")
+    assert done.returncode == 0 and "Next" not in done.stdout
 
 
 def test_the_same_weights_in_two_forms(prompts: Path) -> None:
