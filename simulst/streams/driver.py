@@ -41,7 +41,6 @@ logger = logging.getLogger(__name__)
 
 MOST_CALLS = 64  # of a batch; more take more memory and hardly less time each
 LONGEST_WAIT = 0.05  # seconds; people do not notice so much
-ERRORS = (Exception, SystemExit)  # they end a stream; others, such as KeyboardInterrupt, end the program
 CANCELLED = "this stream was cancelled."
 SHORT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")  # torch's, CTranslate2's
 
@@ -76,8 +75,8 @@ class _Answer(NamedTuple):
 class Driver:
     """Runs computations in steps, and answers their calls in batches.
 
-    An error of a call ends its own computation alone: if a batch fails, its calls are answered one by one. A batch
-    that memory does not hold is split in two.
+    An error of a call ends its own computation alone, whatever its kind; a KeyboardInterrupt alone is nobody's. If a
+    batch fails, its calls are answered one by one. A batch that memory does not hold is split in two.
 
     Each stream is charged its share of a batch's time, by the sizes of the calls, so the charges of all streams add up
     to the time of the computation. They are not what the stream would cost alone. A stream that a thread answers is
@@ -134,7 +133,10 @@ class Driver:
         for number, run in enumerate(queue):
             if not number:
                 self._forget(run)
-            run.steps.close()
+            try:
+                run.steps.close()
+            except Exception:  # nobody waits for what it does at its end
+                logger.exception("a stream that was cancelled failed at its end; the others go on")
             run.future.set_exception(SimulstError(CANCELLED))
 
     def cancel_all(self) -> None:
@@ -185,13 +187,17 @@ class Driver:
         calls: list[Any] = [run.call for run in runs]
         answers: Sequence[Any] | None = None
         short = False
+        sizes = [1.0] * len(runs)
         begin = time.perf_counter()
         try:
-            answers = type(calls[0]).answer_together(calls)
-        except ERRORS as error:
+            sizes = [call.size for call in calls]
+            found = type(calls[0]).answer_together(calls)
+            answers = found if len(found) == len(calls) else None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             short = _is_short_of_memory(error)
         seconds = time.perf_counter() - begin
-        sizes = [call.size for call in calls]
         del calls
         for run, size in zip(runs, sizes, strict=True):
             if run.meter is not None:
@@ -213,7 +219,9 @@ class Driver:
         try:
             with meter.running():  # time that the call counts itself is counted once
                 answer = run.call.answer()
-        except ERRORS as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             _without_this_frame(error)
             self._send(run, functools.partial(_throw, errors=[error]))
         else:
@@ -255,20 +263,19 @@ class Driver:
         """Let a computation go on to its next call, or to its end."""
         run.call = None
         try:
-            run.call = go_on(run.steps)
-        except StopIteration as end:
-            self._end(run).set_result(end.value)
-        except ERRORS as error:
-            _without_this_frame(error)
-            self._end(run).set_exception(error)
-        else:
-            call = run.call
+            call = run.call = go_on(run.steps)
             if isinstance(call, Threaded) and call.turn is not None:
                 self._ask_a_thread(run, call, call.turn)
                 return
-            run.since = time.perf_counter()
-            run.key = _group(run)
+            run.since, run.key = time.perf_counter(), _group(run)
             self._waiting.setdefault(run.key, {})[run] = None
+        except StopIteration as end:
+            self._end(run).set_result(end.value)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            _without_this_frame(error)
+            self._end(run).set_exception(error)
 
     def _end(self, run: _Run) -> Future[Any]:
         """Begin the next computation of the owner. Returns what gets the result.
@@ -447,5 +454,9 @@ def _pass_on(done: Future[Any], to: Future[Any]) -> None:
     error = done.exception()
     if error is None:
         to.set_result(done.result())
-    else:
+    elif isinstance(error, Exception):
         to.set_exception(error)
+    else:  # such as SystemExit: it would end the server, or the task, of whoever waits
+        odd = RuntimeError(f"the model raised {type(error).__name__}({error})")
+        odd.__cause__ = error
+        to.set_exception(odd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import threading
@@ -376,6 +377,79 @@ def test_any_error_of_a_thread_ends_the_wait() -> None:
     found = driver.run(asks())
     driver.finish()
     assert found.result() is None
+
+
+class Odd(Double):
+    """A call, or a computation, that is wrong in one of many ways. Negative numbers are."""
+
+    def __init__(self, number: int, world: World, way: str) -> None:
+        super().__init__(number, world)
+        object.__setattr__(self, "way", way)
+
+    @property
+    def together(self) -> Hashable:
+        return [] if self.way == "no key" and self.number < 0 else 0  # type: ignore[attr-defined,return-value]
+
+    @property
+    def size(self) -> float:
+        if self.way == "no size" and self.number < 0:  # type: ignore[attr-defined]
+            raise ValueError("no size")
+        return 1.0
+
+    def answer(self) -> int:
+        if self.number < 0:
+            raise {"cancelled": asyncio.CancelledError, "exit": SystemExit}.get(self.way, GeneratorExit)  # type: ignore[attr-defined]
+        return 2 * self.number
+
+    @classmethod
+    def answer_together(cls, calls: Sequence[Any]) -> list[int]:
+        if calls[0].way == "too few":
+            return [1]
+        if any(call.number < 0 for call in calls):
+            raise asyncio.CancelledError
+        return [2 * call.number for call in calls]
+
+
+@pytest.mark.parametrize("way", ["cancelled", "exit", "generator", "no key", "no size", "too few"])
+def test_one_streams_fault_is_its_own(way: str) -> None:
+    """Whatever it raises, and whatever is wrong with its calls."""
+
+    def asks(number: int) -> Steps[int]:
+        return (yield Odd(number, World(), way)) + (yield Odd(abs(number), World(), way))
+
+    driver = Driver(math.inf)
+    bad, *good = (driver.run(asks(number)) for number in (-1, 1, 2))
+    driver.finish()
+    assert [one.result() for one in good] == [4, 8] and bad.exception() is not None
+
+
+@pytest.mark.parametrize("kind", [SystemExit, asyncio.CancelledError, GeneratorExit])
+def test_what_would_end_the_program_ends_a_push_alone(kind: type[BaseException]) -> None:
+    def raises() -> Steps[int]:
+        yield Double(1, World())
+        raise kind("odd")
+
+    stream: Any = SimpleNamespace(push_steps=lambda *_: raises(), meter=Meter(), wait=lambda seconds: None)
+    with DriverThread() as thread:
+        with pytest.raises(RuntimeError, match=rf"the model raised {kind.__name__}\(odd\)"):
+            thread.push(stream, np.zeros(1, np.float32))
+        with pytest.raises(RuntimeError, match=kind.__name__):
+            asyncio.run(thread.push_async(stream, np.zeros(1, np.float32)))
+
+
+def test_a_cancelled_stream_that_fails_at_its_end() -> None:
+    def stubborn() -> Steps[int]:
+        try:
+            yield Double(1, World())
+        finally:
+            raise ValueError("no")
+
+    driver, owner = Driver(), object()
+    bad, good = driver.run(stubborn(), owner=owner), driver.run(doubled(1, [0, 0], World()))
+    driver._send(driver._begun.popleft(), next)
+    driver.cancel(owner)
+    driver.finish()
+    assert str(bad.exception()) == CANCELLED and good.result() == 4
 
 
 # ---- in a thread
