@@ -130,11 +130,13 @@ def cues_of(words: Sequence[Word], layout: Layout | None = None) -> list[Cue]:
     """
     layout = layout or Layout()
     units = _units(words)
+    columns = list(itertools.accumulate((unit.width + unit.spaced for unit in units), initial=0))
     costs, firsts = [0.0, *(math.inf for _ in units)], [0] * (len(units) + 1)
     for first in range(len(units)):
         inside = 0  # sentences that end, and pauses, within the cue
         for end in _fitting_ends(units, first, layout):
-            cost = costs[first] + _cost(units, first, end, layout) + INSIDE * inside
+            line_width = columns[end] - columns[first] - units[first].spaced
+            cost = costs[first] + _cost(units, first, end, line_width, layout) + INSIDE * inside
             if cost < costs[end]:
                 costs[end], firsts[end] = cost, first
             inside += units[end - 1].ends == 2
@@ -198,8 +200,9 @@ def _fitting_ends(units: Sequence[_Unit], first: int, layout: Layout) -> Iterato
             return
 
 
-def _cost(units: Sequence[_Unit], first: int, end: int, layout: Layout) -> float:
-    filled = min(1.0, _line_width(units[first:end]) / (LINES * layout.line_length))
+def _cost(units: Sequence[_Unit], first: int, end: int, line_width: int, layout: Layout) -> float:
+    """line_width: columns of the units in one line."""
+    filled = min(1.0, line_width / (LINES * layout.line_length))
     following = units[end].begin_ms if end < len(units) else math.inf
     short = following - units[first].begin_ms < layout.shortest * 1000
     ends = (ENDS_BETWEEN_WORDS, ENDS_AT_COMMA, 0.0)[units[end - 1].ends]

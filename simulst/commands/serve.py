@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from pathlib import Path
 
 import click
@@ -64,7 +65,7 @@ def serve(
     if key is not None and certificate is None:
         raise click.UsageError("--key: give its --certificate, too.")
     try:
-        from simulst.serve.server import Limits, Site, find_recordings, run, tls_of
+        from simulst.serve.server import Limits, Site, check_port, find_recordings, run, tls_of
     except ModuleNotFoundError as error:
         if error.name != "websockets":
             raise
@@ -72,15 +73,19 @@ def serve(
     from simulst.background import NOTHING, known_of_all
     from simulst.config import LIVE, load_decoding
     from simulst.models import load_model, parse_options
-    from simulst.serve.client import Service, pairs_of, write_log
+    from simulst.serve.client import Service, pairs_of
+    from simulst.serve.log import Log
 
     configuration = load_decoding(decoding) if decoding is not None else LIVE
     tls = tls_of(certificate, key) if certificate is not None else None
     found = find_recordings(recordings) if recordings is not None else []
     known = known_of_all(context) if context else NOTHING
-    with contextlib.ExitStack() as stack:
-        opened = stack.enter_context(write_log(log)) if log is not None else None
+    check_port(host, port)
+    with contextlib.closing(Log(log)) if log is not None else contextlib.nullcontext() as opened:
+        begin = time.perf_counter()
         loaded = load_model(model, **parse_options(model_options))
+        if opened is not None:  # a reader sees by it that another server begins, whose numbers of streams are its own
+            opened.write({"model_loading_time": round(time.perf_counter() - begin, 3)})
         pairs, usual = pairs_of(loaded, source_lang or (), target_lang or ())
         service = Service(loaded, configuration, pairs, usual, unit or "", known, seconds, opened)
         service.check()

@@ -15,11 +15,12 @@ import functools
 import itertools
 import json
 import re
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import soxr
@@ -29,11 +30,11 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.background import NOTHING, Background
 from simulst.config import Decoding
 from simulst.errors import SimulstError
-from simulst.files.folder import unwritable
 from simulst.models.base import language_pairs
 from simulst.needs import Need
 from simulst.options import read_fields
 from simulst.serve.channel import Channel, Mark, link_of
+from simulst.serve.log import Log
 from simulst.serve.sent import check_sent
 from simulst.serve.settings import chosen, offered
 from simulst.session import Model
@@ -46,6 +47,7 @@ COLLECTED = 0.1  # seconds of audio that are pushed at once, at least
 PIECE = SAMPLE_RATE  # samples of a client that is behind that are pushed at once; then it gets the words
 TEXT = 1 << 20  # bytes of a message of text; a file of subtitles has its words in it
 SECRET = re.compile(r"[0-9a-f]{32}")
+T = TypeVar("T")
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Text = Annotated[str, Field(max_length=200)]
 Ms = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -82,7 +84,7 @@ class Service:
     """What all clients of a server share.
 
     pairs: spoken → written languages on offer. usual: those of clients that name none; None: they must.
-    longest: seconds that a stream may last. log: a log of simulstream's metrics, open for writing.
+    longest: seconds that a stream may last. log: words and times are added to it.
     channels: by the names of viewers' links. settings: what clients may choose. dividing: held while a text
         is divided into subtitles, one at once.
     """
@@ -94,7 +96,7 @@ class Service:
     unit: str = ""
     background: Background = NOTHING
     longest: float = 14_400.0
-    log: TextIO | None = None
+    log: Log | None = None
     driver: DriverThread = field(default_factory=DriverThread)
     channels: dict[str, Channel] = field(default_factory=dict)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -197,12 +199,12 @@ class Speaker:
             self._forget()
         if message.sample_rate is not None:
             check_sent(b"", message.sample_rate, whole=False)
-            if self._heard and message.sample_rate != self._rate:
+            if self.speaks and message.sample_rate != self._rate:
                 raise SimulstError("the sample rate can't change within a stream; end it first.")
             self._rate = message.sample_rate
         self._choose_languages(message.source_lang, message.target_lang)
         if message.decoding is not None:
-            if self._stream is not None:
+            if self.speaks:
                 raise SimulstError("settings can't change within a stream; end it first.")
             self._decoding = chosen(self._service.decoding, self._service.settings, message.decoding)
         self._details = self._details or message.details
@@ -223,7 +225,7 @@ class Speaker:
         if target not in pairs[source]:
             written = ", ".join(pairs[source])
             raise SimulstError(f"this server does not write '{target}' from '{source}'; it writes {written}.")
-        if self._stream is not None and (source, target) != self._pair:
+        if self.speaks and (source, target) != self._pair:
             raise SimulstError("languages can't change within a stream; end it first.")
         self._pair = source, target
 
@@ -322,8 +324,7 @@ class Speaker:
 
     def _log(self, row: dict[str, Any]) -> None:
         if self._service.log is not None:
-            self._service.log.write(json.dumps({"id": self._id, **row}) + "\n")
-            self._service.log.flush()
+            self._service.log.write({"id": self._id, **row})
 
 
 class _Wrong(Exception):
@@ -373,9 +374,24 @@ async def _subtitles(service: Service, message: Message) -> dict[str, Any]:
     known = len(spoken) == len(words)
     timed = spoken_words(emissions, spoken) if known else written_words(emissions, layout.reading_speed)
     async with service.dividing:
-        cues = await asyncio.to_thread(cues_of, timed, layout)
+        cues = await _in_thread(lambda: cues_of(timed, layout))
     text = as_srt(cues) if message.subtitles == "srt" else as_vtt(cues)
     return {"subtitles": message.subtitles, "times": "spoken" if known else "written", "text": text}
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    """Like asyncio.to_thread, in a thread that a server which ends does not wait for."""
+    found = Future[T]()
+    found.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            found.set_result(function())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await asyncio.wrap_future(found)
 
 
 def pairs_of(
@@ -394,11 +410,3 @@ def pairs_of(
         raise SimulstError(f"the model does not hear '{lacking[0]}'; it hears {', '.join(known)}.")
     first = next(iter(pairs))
     return pairs, (first, pairs[first][0]) if sources or len(pairs) == 1 else None
-
-
-def write_log(path: Path) -> TextIO:
-    """A log to which lines are added. Raises SimulstError: it can't be written."""
-    try:
-        return path.open("a", encoding="utf-8")
-    except OSError as error:
-        raise unwritable(path, error) from error

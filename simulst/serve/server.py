@@ -50,7 +50,9 @@ PAGE = {
 }
 PART = 30  # seconds of a recording in one answer
 STALLS = 30.0  # seconds after which a client that does not take its words is left
+REFUSALS = 100  # of which the log tells
 ENDING = 30.0  # seconds in which all streams have to end when the server does
+HANGS = 5.0  # seconds more in which the model has to end its last computation
 HOST = re.compile(r"(?P<name>[\w.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(:\d{1,5})?", re.ASCII)
 VIEW = re.compile(r"/view/([0-9a-f]{32})")
 
@@ -78,6 +80,7 @@ class Site:
     _viewers: int = 0
     _numbers: Callable[[], int] = field(default_factory=lambda: itertools.count().__next__)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _refused: set[tuple[str, ...]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         folder = importlib.resources.files("simulst.serve") / "page"
@@ -111,8 +114,7 @@ class Site:
         try:
             server = await serve(self._client, host, port, **options)
         except OSError as error:
-            said = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            raise SimulstError(f"{host}:{port} can't be used ({said}); choose another port.") from error
+            raise _unusable(host, port, error) from error
         try:
             yield server
         finally:
@@ -123,29 +125,45 @@ class Site:
                 await asyncio.wait(handlers, timeout=ENDING)
             for task in handlers:
                 task.cancel()
-            self.service.driver.close()
+            self.service.driver.close(HANGS)
 
     # ---- HTTP ----
 
     async def _request(self, connection: ServerConnection, request: Request) -> Response | None:
-        host = request.headers.get_all("Host")
+        host, path = request.headers.get_all("Host"), request.path.partition("?")[0]
         if len(host) != 1 or not self._is_ours(host[0]):
             sentence = "this server is not known by that name; give the name by --allow-host.\n"
-            return _answer(HTTPStatus.MISDIRECTED_REQUEST, sentence.encode())
-        path = request.path.partition("?")[0]
-        if "Upgrade" in request.headers:
+            return self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "Host", host, sentence)
+        if any("websocket" in offer.lower() for offer in request.headers.get_all("Upgrade")):
+            scheme = "https" if connection.transport.get_extra_info("sslcontext") else "http"
+            seen = (request.headers.get_all("X-Forwarded-Proto") or [scheme])[0]  # by a proxy; browsers send none
+            here = f"{seen.partition(',')[0].strip().lower()}://{host[0]}"
             origins = request.headers.get_all("Origin")
-            if any(not _same_place(origin, host[0]) for origin in origins):
-                return _answer(HTTPStatus.FORBIDDEN, b"pages of other servers may not connect.\n")
+            if any(not _same_place(origin, here) for origin in origins):
+                sentence = f"pages of other servers may not connect; this is {here[:200]}.\n"
+                return self._refuse(HTTPStatus.FORBIDDEN, "Origin", origins, sentence)
             return None if path == "/" or VIEW.fullmatch(path) else _answer(HTTPStatus.NOT_FOUND, b"nothing here.\n")
-        if request.method != "GET":
+        if request.method not in ("GET", "HEAD"):
             return _answer(HTTPStatus.METHOD_NOT_ALLOWED, b"ask by GET.\n")
+        found = re.fullmatch(r"/recordings/(\d{1,6})/(\d{1,6})", path)
         if path in self._files:
             body, kind = self._files[path]
-            return _answer(HTTPStatus.OK, body, kind, host[0])
-        if found := re.fullmatch(r"/recordings/(\d{1,6})/(\d{1,6})", path):
-            return await self._part(int(found[1]), int(found[2]))
-        return _answer(HTTPStatus.NOT_FOUND, b"nothing here.\n")
+            answer = _answer(HTTPStatus.OK, body, kind, host[0])
+        elif found:
+            answer = await self._part(int(found[1]), int(found[2]))
+        else:
+            answer = _answer(HTTPStatus.NOT_FOUND, b"nothing here.\n")
+        if request.method == "HEAD":
+            answer.body = b""
+        return answer
+
+    def _refuse(self, status: HTTPStatus, header: str, values: list[str], sentence: str) -> Response:
+        """Refuse a browser, and tell the server's owner, once for each header, who has perhaps to set up a proxy."""
+        if (header, *values) not in self._refused and len(self._refused) < REFUSALS:
+            self._refused.add((header, *values))
+            told = ", ".join(values)[:200]
+            logger.warning("refused a request with %s %r: %s See docs/serve.md.", header, told, sentence.strip())
+        return _answer(status, sentence.encode())
 
     async def _part(self, number: int, part: int) -> Response:
         """So many seconds of a recording, as integers of 16 bits, 16 kHz."""
@@ -321,15 +339,31 @@ def _answer(status: HTTPStatus, body: bytes, kind: str = "text/plain", host: str
     return Response(status.value, status.phrase, Headers(headers), body)
 
 
-def _same_place(origin: str, host: str) -> bool:
-    """Whether a page's origin is this server, as its Host header names it."""
+def _same_place(origin: str, here: str) -> bool:
+    """Whether a page's origin is this server's: scheme, host and port."""
     try:
-        page = urlsplit(origin)
+        page, own = urlsplit(origin), urlsplit(here)
         usual = {"http": 80, "https": 443}[page.scheme]
-        here = urlsplit(f"//{host}")
-        return (page.hostname, page.port or usual) == (here.hostname, here.port or usual)
+        return (page.scheme, page.hostname, page.port or usual) == (own.scheme, own.hostname, own.port or usual)
     except (ValueError, KeyError):
         return False
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise SimulstError if nobody can listen there now."""
+
+    async def listen() -> None:
+        (await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)).close()
+
+    try:
+        asyncio.run(listen())
+    except OSError as error:
+        raise _unusable(host, port, error) from error
+
+
+def _unusable(host: str, port: int, error: OSError) -> SimulstError:
+    said = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+    return SimulstError(f"{host}:{port} can't be used ({said}); choose another port.")
 
 
 def find_recordings(folder: Path) -> list[tuple[Path, float]]:
@@ -362,16 +396,23 @@ def tls_of(certificate: Path, key: Path | None) -> ssl.SSLContext:
 
 
 async def run(site: Site, host: str, port: int, tls: ssl.SSLContext | None, tell: Callable[[int], None]) -> None:
-    """Serve until TERM or Ctrl-C; a second one ends at once. tell: is called with the port once it listens."""
+    """Serve until TERM or Ctrl-C; a second one ends the process at once, and so does a model that hangs by then.
+
+    tell: is called with the port once it listens.
+    """
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
     def end() -> None:
         stop.set()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     async with site.open(host, port, tls) as server:
         tell(next(iter(server.sockets)).getsockname()[1])
         await stop.wait()
+    if not site.service.driver.closed:
+        logger.error("the model hangs; the server ends without it.")
+        os._exit(1)  # Python would wait for it

@@ -382,13 +382,22 @@ class DriverThread:
         with contextlib.suppress(SimulstError):  # closed: there is nothing left
             self._order(lambda: self._driver.cancel(stream))
 
-    def close(self) -> None:
-        """Cancel all streams and end the thread. Nothing may be pushed after that."""
+    def close(self, seconds: float | None = None) -> None:
+        """Cancel all streams and end the thread. Nothing may be pushed after that.
+
+        seconds: how long to wait for the batch that is under way; None: until it is answered.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join()
-        atexit.unregister(self.close)
+        self._thread.join(seconds)
+        if self.closed:
+            atexit.unregister(self.close)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the thread has ended."""
+        return not self._thread.is_alive()
 
     def __enter__(self) -> Self:
         return self

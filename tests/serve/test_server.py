@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import http.client
 import json
@@ -35,6 +36,7 @@ from simulst.log import read_log
 from simulst.serve import server as module
 from simulst.serve.channel import link_of
 from simulst.serve.client import pairs_of
+from simulst.serve.log import Log
 from simulst.serve.server import Limits, find_recordings
 from simulst.serve.settings import COMMITS, chosen, offered
 from simulst.streams import open_stream
@@ -66,7 +68,7 @@ def test_simulstreams_client(tmp_path: Path) -> None:
         soundfile.write(names[-1], np.frombuffer(noise(seconds), "<i2"), 16000, subtype="PCM_16")
     (tmp_path / "wavs.txt").write_text("".join(f"{name}\n" for name in names))
     log = tmp_path / "metrics.jsonl"
-    with log.open("w") as file, serving(log=file) as server:
+    with contextlib.closing(Log(log)) as file, serving(log=file) as server:
         options = {"chunk_duration_ms": 100, "tgt_lang": "en", "src_lang": "fr"}
         asyncio.run(
             wav_reader_client.main(Namespace(uri=server.uri, wav_list_file=str(tmp_path / "wavs.txt"), **options))
@@ -88,6 +90,35 @@ def test_a_client_that_does_not_ask_gets_simulstreams_messages_alone() -> None:
     assert found[-1] == {"end_of_processing": True}
 
 
+def test_what_belongs_to_a_stream_stays() -> None:
+    """Also while its first audio is kept back."""
+
+    async def work() -> None:
+        async with connect(server.uri) as connection:
+            await connection.send(json.dumps({"sample_rate": 4000}))
+            await connection.send(noise(0.09, 4000))
+            for message in ({"sample_rate": 48_000}, {"source_lang": "fr"}, {"decoding": {"chunk_ms": 500}}):
+                await connection.send(json.dumps(message))
+                assert "can't change within a stream; end it first" in json.loads(await connection.recv())["error"]
+
+    with serving() as server:
+        run(work)
+
+
+def test_a_log_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Words go on without it, and this is told once. A server that begins after a kill spoils no row."""
+    with contextlib.closing(Log(Path("/dev/full"))) as full, serving(log=full) as server:
+        for _ in range(2):
+            assert run(lambda: speak(server.uri, noise(2.2)))[0] == translated(noise(2.2)).committed_text
+    assert caplog.text.count("/dev/full: cannot be written (No space left on device)") == 1
+    (log := tmp_path / "log.jsonl").write_text('{"id": 0, "metad')
+    with contextlib.closing(Log(log)) as file, pytest.raises(SimulstError, match="another server writes this log"):
+        Log(log)
+    with contextlib.closing(Log(log)) as file:
+        file.write({"id": 1})
+    assert log.read_text() == '{"id": 0, "metad\n{"id": 1}\n'
+
+
 NAMED = {"metrics_metadata": {"wav_name": "talk.wav"}}
 
 
@@ -95,7 +126,7 @@ NAMED = {"metrics_metadata": {"wav_name": "talk.wav"}}
 def test_audio_in_pieces_of_any_size(piece: int, tmp_path: Path) -> None:
     """Also of odd numbers of bytes. The log's delays are those of READ, however much is pushed at once."""
     log, alone = tmp_path / "log.jsonl", translated(noise(3.3))
-    with log.open("w") as file, serving(log=file) as server:
+    with contextlib.closing(Log(log)) as file, serving(log=file) as server:
         assert run(lambda: speak(server.uri, noise(3.3), NAMED, piece=piece))[0] == alone.committed_text
     [instance] = read_log(log)
     assert instance.prediction == alone.committed_text.strip() and instance.source_length == pytest.approx(3300)
@@ -108,7 +139,7 @@ def test_other_sample_rates(rate: int, tmp_path: Path) -> None:
     """The fake model's text depends on the length of the audio alone."""
     log, alone = tmp_path / "log.jsonl", translated(noise(4.1))
     asked = {"sample_rate": rate, "details": True, **NAMED}
-    with log.open("w") as file, serving(log=file) as server:
+    with contextlib.closing(Log(log)) as file, serving(log=file) as server:
         text, found = run(lambda: speak(server.uri, noise(4.1, rate), asked))
     assert text == alone.committed_text
     assert found[-2]["simulst"]["heard_ms"] == pytest.approx(4100, abs=1)
@@ -567,26 +598,63 @@ def test_names_of_others_are_refused(host: str, status: int) -> None:
         assert get(server.port, Host=host)[0] == status
 
 
-@pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://localhost:1", "file://", "https://127.0.0.1"]
-)
-def test_pages_of_others_may_not_connect(origin: str) -> None:
+async def status_of(uri: str, origin: str, **headers: str) -> int:
+    """101: a page of this origin may connect."""
+    try:
+        async with connect(uri, origin=origin, additional_headers=headers):
+            return 101
+    except InvalidStatus as refused:
+        return refused.response.status_code
+
+
+def test_pages_of_others_may_not_connect(caplog: pytest.LogCaptureFixture) -> None:
+    """Scheme, host and port have to be those of this server, as the browser or its proxy sees it. The log tells it."""
+    own = "http://127.0.0.1:{}"
+    others = (
+        "http://evil.example",
+        "null",
+        "http://localhost:{}",
+        "file://",
+        "https://127.0.0.1",
+        "https://127.0.0.1:{}",
+    )
+    behind = {"X-Forwarded-Proto": "https"}
+
     async def work() -> None:
-        with pytest.raises(InvalidStatus) as refused:
-            await connect(server.uri, origin=origin)
-        assert refused.value.response.status_code == 403
-        async with connect(server.uri, origin=f"http://127.0.0.1:{server.port}"):
-            pass
+        for origin in others:
+            assert await status_of(server.uri, origin.format(server.port)) == 403
+        assert await status_of(server.uri, own.format(server.port)) == 101
+        assert await status_of(server.uri, f"https://127.0.0.1:{server.port}", **behind) == 101
+        assert await status_of(server.uri, own.format(server.port), **behind) == 403
+        assert await status_of(server.uri, "https://evil.example", **behind) == 403
+        assert await status_of(server.uri, own.format(server.port), Host="localhost") == 421  # two of them
 
     with serving() as server:
         run(work)
+        assert caplog.text.count("refused a request") == len(others) + 3
+        assert (
+            "refused a request with Origin 'https://127.0.0.1': pages of other servers may not connect" in caplog.text
+        )
+        run(lambda: status_of(server.uri, "null"))
+        assert get(server.port, Host="evil.example")[0] == 421
+        assert caplog.text.count("refused a request") == len(others) + 4
+
+
+def test_other_methods_and_upgrades() -> None:
+    """HEAD has GET's headers and no body. An offer that is not known is ignored (RFC 9110, 7.8)."""
+    with serving() as server:
+        for path in ("/", "/about.json", "/nothing"):
+            asked = get(server.port, path)
+            assert get(server.port, path, Connection="Upgrade, HTTP2-Settings", Upgrade="h2c") == asked
+            assert get(server.port, path, "HEAD") == (*asked[:2], b"")
+        assert get(server.port, "/", "POST")[0] == 405
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     paths = ("/page", "/../server.py", "/%2e%2e/server.py", "/recordings/0/0", "/recordings/-1/0", "/server.py", "//x")
     with serving() as server:
         assert {get(server.port, path)[0] for path in paths} == {404}
-        assert {get(server.port, "/", method)[0] for method in ("HEAD", "PUT", "DELETE", "OPTIONS")} <= {400, 405}
+        assert {get(server.port, "/", method)[0] for method in ("PUT", "DELETE", "OPTIONS")} == {405}
         with socket.create_connection(("127.0.0.1", server.port)) as broken:
             broken.sendall(b"\x16\x03\x01\x00\xff" * 100 + b"\r\n\r\n")
             assert broken.recv(1000)[:12] in (b"", b"HTTP/1.1 400")
@@ -659,6 +727,85 @@ def test_term_and_kill(tmp_path: Path, command: list[str]) -> None:
     assert process.wait() == 0
 
 
+def started(command: list[str], folder: Path, *more: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A server as a process, once it listens, and its port."""
+    said = folder / "said"
+    with said.open("wb") as out:
+        process = subprocess.Popen([*command, "--port", "0", *more], stdout=out, cwd=folder)
+    until(lambda: said.read_bytes().endswith(b"\n"), folder, process)
+    return process, int(said.read_text().split("/")[2].split(":")[1])
+
+
+def test_a_log_of_two_servers(tmp_path: Path, command: list[str]) -> None:
+    """Numbers of streams begin again, so a reader must see that the second one's are others."""
+    log = tmp_path / "log.jsonl"
+
+    async def named(port: int) -> None:
+        async with connect(f"ws://127.0.0.1:{port}/") as connection:
+            await connection.send(json.dumps(NAMED))
+            await connection.send(noise(0.5))
+            await connection.recv()
+            process.kill()
+
+    process, port = started(command, tmp_path, "--log", str(log))
+    run(lambda: named(port))
+    process.wait()
+    process, port = started(command, tmp_path, "--log", str(log))
+    run(lambda: speak(f"ws://127.0.0.1:{port}/", noise(5)))
+    process.terminate()
+    assert process.wait() == 0
+    [instance] = read_log(log)
+    assert (instance.name, instance.prediction, instance.source_length) == ("talk", "", 500)
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGINT, signal.SIGINT], [signal.SIGTERM, signal.SIGINT]])
+def test_a_second_signal_ends_a_server_whose_model_hangs(
+    tmp_path: Path, command: list[str], signals: list[signal.Signals]
+) -> None:
+    (gate := tmp_path / "gate").touch()
+    log = tmp_path / "begun"
+    options = ("--model-option", f"gate={gate}", "--model-option", f"log={log}")
+    with closed(gate):
+        process, port = started(command, tmp_path, *options)
+
+        async def work() -> None:
+            async with connect(f"ws://127.0.0.1:{port}/") as connection:
+                await connection.send(noise(3))
+                while not log.exists():
+                    await asyncio.sleep(0.01)
+                process.send_signal(signals[0])
+                with pytest.raises(OSError):  # it has understood, and listens no more
+                    while True:
+                        (await asyncio.open_connection("127.0.0.1", port))[1].close()
+                process.send_signal(signals[1])
+                assert await asyncio.to_thread(process.wait) == -signals[1]
+                connection.transport.abort()
+
+        run(work)
+
+
+def test_term_ends_a_server_whose_model_hangs(tmp_path: Path, command: list[str]) -> None:
+    """After a while; the words so far have been sent."""
+    (gate := tmp_path / "gate").touch()
+    log = tmp_path / "begun"
+    options = ("--model-option", f"gate={gate}", "--model-option", f"log={log}")
+    short = (
+        "import simulst.serve.server as s; s.ENDING = s.HANGS = 0.1; from simulst.commands.main import entry; entry()"
+    )
+    with closed(gate):
+        process, port = started([command[0], "-c", short, *command[3:]], tmp_path, *options)
+
+        async def work() -> None:
+            async with connect(f"ws://127.0.0.1:{port}/") as connection:
+                await connection.send(noise(3))
+                while not log.exists():
+                    await asyncio.sleep(0.01)
+                process.terminate()
+                assert await asyncio.to_thread(process.wait) == 1
+
+        run(work)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -683,4 +830,6 @@ def test_a_port_in_use(command: list[str]) -> None:
     with serving() as server:
         port = server.port
         result = CliRunner().invoke(main, [*command[3:], "--port", str(port)])
-    assert f"127.0.0.1:{port} can't be used (Address already in use)" in str(result.exception)
+        missing = CliRunner().invoke(main, ["serve", "--model", "nowhere", "--port", str(port)])
+    for one in (result, missing):  # it is told before the model is loaded
+        assert f"127.0.0.1:{port} can't be used (Address already in use)" in str(one.exception)

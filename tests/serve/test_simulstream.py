@@ -27,8 +27,6 @@ from typing import Any
 import numpy as np
 import pytest
 from fake import FakeModel, Loudness
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import simulst
 from simulst.audio.heard import digest_of_beginning
@@ -60,7 +58,6 @@ from simulstream.server.speech_processors import build_speech_processor
 from waiting import HANGS
 
 from simulst.serve import simulstream as module
-from simulst.serve.sent import looks_like_floats
 from simulst.serve.simulstream import StreamProcessor, read_options
 from simulst.streams.driver import DriverThread
 
@@ -526,29 +523,6 @@ def test_a_server_goes_on_after_bad_clients(
         told = [r.getMessage() for r in caplog.records if "sample_rate is" in r.getMessage()]
         assert len(told) == 8 and "give the audio's, from 4000 to 384000 Hz." in told[0]
     same(read_log(tmp_path / "metrics.jsonl"), ours(tmp_path, twice=True))
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    amplitude=st.floats(1e-3, 1.0),
-    noise=st.floats(0, 1),
-    offset=st.floats(-0.5, 0.5),
-    hz=st.floats(1, 8000),
-    n=st.data(),
-)
-def test_floats_are_told_from_integers(
-    amplitude: float, noise: float, offset: float, hz: float, n: st.DataObject
-) -> None:
-    """A tone with noise, and an offset that some microphones have."""
-    size = n.draw(st.integers(400, 4000))
-    random = np.random.default_rng(size).uniform(-1, 1, size)
-    wave = (1 - noise) * np.sin(2 * np.pi * hz * np.arange(size) / 16000 + 0.1) + noise * random
-    samples = np.clip(amplitude * wave + offset * n.draw(st.booleans()), -1, 1)
-    integers = (32767 * samples).astype("<i2")
-    assert not looks_like_floats(integers.tobytes())
-    for floats in (samples, integers / 32768):  # also of a file of 16 bits
-        if np.count_nonzero(floats) > 200:
-            assert looks_like_floats(floats.astype("<f4").tobytes())
 
 
 def test_faults_of_our_code_keep_their_trace(monkeypatch: pytest.MonkeyPatch) -> None:
