@@ -5,14 +5,13 @@
 #       KIND: flag; count, a whole number; path, without blanks; text; or a choice, such as small|large
 #       more: only `--help all` shows it; where: it says where or how to run, and changes no results
 #   stage NAME TEXT      the function stage_NAME does one of the ten stages
-#   no_stage NUMBER|NAME SENTENCE, moved SENTENCE OPTION...   what is said to somebody who asks for one that is elsewhere
 #   default NAME VALUE   another default. Without such an option, it does nothing: what scripts share may set the defaults of all.
 # It may have these functions, which `begin` calls:
 #   corpus_defaults, dependent_defaults   once the options are read: they call `default` where defaults depend on other options
 #   check_options        before it is known which stages run: `drop_stage NAME SENTENCE` takes one away
 #   get_ready            before the first stage
 readonly stage_names=(data audio tokens stats pretrain train choose decode score results)
-declare -A kind_of help_of marks_of stage_text absent moved_to
+declare -A kind_of help_of marks_of stage_text absent
 options=()
 given=" "
 shown= # the options that were given and that change results; results name them
@@ -31,14 +30,9 @@ option() {
 default() { [[ -z ${kind_of[$1]:-} || $given == *" $1 "* ]] || printf -v "$1" %s "$2"; }
 
 stage() { stage_text[$1]=$2; }
-no_stage() { absent[$1]=$2; }
 drop_stage() {
     unset "stage_text[$1]"
     absent[$1]=$2
-}
-moved() {
-    local name
-    for name in "${@:2}"; do moved_to[$name]=$1; done
 }
 
 # Announces a step of the present stage.
@@ -106,7 +100,6 @@ read_options() {
         elif [[ -z $name || $name = *[^a-z0-9_]* ]]; then
             fail "unknown option $1; see ./run.sh --recipe $script --help all"
         elif [ -z "${kind_of[$name]:-}" ]; then
-            [ -z "${moved_to[$name]:-}" ] || fail "$1: ${moved_to[$name]}"
             fail "unknown option $1; see ./run.sh --recipe $script --help all"
         else
             given+="$name "
@@ -151,7 +144,6 @@ number_of() {
             fail "$1 $2: ${absent[${stage_names[i]}]:-$script needs no stage $((i + 1)), ${stage_names[i]}; it has $(list_stages)}"
         fi
     done
-    if [[ $2 =~ ^[0-9]+$ && -n ${absent[$2]:-} && ${absent[$2]} != *"--recipe $script" ]]; then fail "$1 $2: ${absent[$2]}"; fi
     fail "$1 '$2': there is no such stage; $script has $(list_stages)"
 }
 

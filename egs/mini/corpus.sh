@@ -7,12 +7,6 @@ option dev count 150 "development sentences" more
 option test count 300 "sentences of tst-COMMON" more
 option he count 100 "sentences of tst-HE, in voices that training has not heard" more
 stage data "the corpus, and its data directories"
-. ../../local/moved.sh
-no_stage 17 "stage 17 is now ./run.sh --recipe mini/extras/talks"
-no_stage 19 "stage 19 is now ./run.sh --recipe mini/extras/repetition"
-no_stage 24 "stage 24 is now ./run.sh --recipe mini/extras/terms"
-no_stage 25 "stage 25 is now ./run.sh --recipe mini/paper_b"
-moved "now --tokens of ./run.sh --recipe mini/paper_b" b_models
 
 corpus_defaults() {
     if [ "$size" = large ]; then variant=large; fi

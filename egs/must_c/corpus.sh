@@ -5,7 +5,6 @@ option version "1|2|3|any" any "stop if the files are of another version; 2 and 
 option on_error "drop|stop" drop "what to do at faulty segments; those that are dropped are counted" more
 option others text "" "folders of other corpora's data, each with PAIR/train in it, to train on, too (docs/data.md)" more
 stage data "data directories"
-. ../../local/moved.sh
 
 stage_data() {
     step "data directories"

@@ -6,13 +6,6 @@ option limit_others count 25 "prompts of each other language without --full" mor
 option max_seconds text 20 "the longest prompt to decode without --full" more
 option min_words count 8 "keep prompts of at least so many English words" more
 stage data "recordings and transcripts"
-no_stage audio "fetching the model is now --only pretrain; end there by --stop-stage pretrain"
-no_stage 11 "stages 11 and 12 are now ./run.sh --recipe prompts/extras/talks"
-no_stage 12 "stages 11 and 12 are now ./run.sh --recipe prompts/extras/talks"
-no_stage 13 "stage 13 is now ./run.sh --recipe prompts/extras/forms"
-no_stage 14 "stage 14 is now ./run.sh --recipe prompts/extras/terms"
-no_stage 15 "stage 15 is now ./run.sh --recipe prompts/extras/regimes"
-no_stage 16 "stage 16 is now ./run.sh --recipe prompts/extras/paper_c"
 
 downloads=downloads
 whisper=models/whisper-base

@@ -86,7 +86,7 @@ def scaffolded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_are_scripts() -> None:
     systems = {"mini", "mini/paper_a", "mini/paper_b", "mini/paper_d", "must_c", "must_c/paper_a", "must_c/paper_b"}
-    assert systems | {"must_c/paper_d", "mini/extras/terms", "prompts", "prompts/try", "voices/scratch"} <= {*SCRIPTS}
+    assert systems | {"must_c/paper_d", "mini/extras/terms", "prompts", "prompts/try", "voices/finetune"} <= {*SCRIPTS}
 
 
 @pytest.mark.parametrize("name", [*SCRIPTS, "new"])
@@ -321,16 +321,6 @@ def test_the_last_stage_makes_a_report_of_each_split(noted: Path) -> None:
         for _, _, runs, results, *shown, _, out in reports:
             assert shown == ["--utterances", "1"] and out == results.replace(".json", ".html")
             assert sections[Path(results).stem] == runs
-
-
-def test_systems_of_voices_have_folders_and_sections_of_their_own(noted: Path) -> None:
-    options = ["--pairs", "en-de", "--system", "small", "--compare"]
-    decoding, _, written, *_ = called(noted, "voices/scratch", *options, "--stage", "decode", "--tests", "tst")
-    assert "--model exp/small/en-de/st " in decoding and "--draw" not in decoding
-    assert "--out exp/scratch/small/en-de/all-lines/en-de/tst/lines" in decoding
-    assert "--section scratch-small-en-de-all-lines" in written
-    decoding = called(noted, "voices/scratch", "--readings", "2", "--compare", "--only", "decode", "--tests", "tst")[0]
-    assert "--data data/readings2/en-de/tst " in decoding and "/all-lines/en-de/tst/readings2 " in decoding
 
 
 def test_findings(noted: Path) -> None:
@@ -608,45 +598,9 @@ def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
         ("mini/paper_d", ["--offline-config", "a b.yaml"], "--offline-config 'a b.yaml': give a path without blanks"),
         ("must_c/paper_d", ["--prefix-pieces", "x"], "--prefix-pieces 'x' is not a whole number; see"),
         ("must_c/paper_d", ["--pairs", "en-de en-fr"], "'en-de en-fr': must_c/paper_d is for one pair of languages"),
-        ("voices", ["--train-options", "--max_epoch 1"], "--train-options: an option of ./run.sh --recipe voices/s"),
     ],
 )
 def test_bad_options_end_in_a_sentence(name: str, options: list[str], message: str) -> None:
-    fails(run(ROOT, name, *options), message)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("mini", ["--stage", "11"], "--stage 11: stages 11 to 16 are now ./run.sh --recipe mini/paper_d"),
-        ("must_c", ["--stage", "12"], "--stage 12: stages 11 to 16 are now ./run.sh --recipe must_c/paper_d"),
-        ("mini", ["--stage", "17"], "--stage 17: stage 17 is now ./run.sh --recipe mini/extras/talks"),
-        ("must_c", ["--stage", "18"], "--stage 18: stage 18 is now ./run.sh --recipe must_c/extras/wavlm"),
-        ("mini", ["--stage", "19"], "--stage 19: stage 19 is now ./run.sh --recipe mini/extras/repetition"),
-        ("mini", ["--stop-stage", "23"], "--stop-stage 23: stages 21 to 23 are now ./run.sh --recipe mini/paper_a"),
-        ("mini", ["--stage", "24"], "--stage 24: stage 24 is now ./run.sh --recipe mini/extras/terms"),
-        ("mini", ["--stage", "25"], "--stage 25: stage 25 is now ./run.sh --recipe mini/paper_b"),
-        ("mini", ["--guided"], "--guided: now ./run.sh --recipe mini/extras/guided"),
-        ("mini", ["--tau", "48"], "--tau: an option of ./run.sh --recipe mini/paper_d now"),
-        ("must_c", ["--a-model", "x"], "--a-model: now --model of ./run.sh --recipe must_c/paper_a"),
-        ("mini", ["--waits", "1 3"], "--waits: now stands in conf/decode/paper_d.yaml; copy it and give the copy to"),
-        ("mini", ["--b-models", "char"], "--b-models: now --tokens of ./run.sh --recipe mini/paper_b"),
-        ("mini/paper_d", ["--prefix-tests", "dev"], "--prefix-tests: now --tests of ./run.sh --recipe mini/paper_d"),
-        ("must_c/paper_d", ["--waits", "3"], "--waits: now stands in conf/decode/paper_d.yaml; copy it and give"),
-        ("mini/paper_d", ["--stage", "11"], "--stage '11': there is no such stage; mini/paper_d has 1 data, 2 audio"),
-        ("mini/paper_b", ["--b-models", "char"], "--b-models: now --tokens of ./run.sh --recipe mini/paper_b"),
-        ("prompts", ["--stop-stage", "2"], "--stop-stage 2: fetching the model is now --only pretrain; end there by"),
-        ("prompts", ["--stage", "15"], "--stage 15: stage 15 is now ./run.sh --recipe prompts/extras/regimes"),
-        ("voices", ["--training", "scratch"], "--training: each training has a script of its own now: ./run.sh"),
-        ("voices/finetune", ["--only", "7"], "--only 7: the conversion to CTranslate2 belongs to --only train"),
-        (
-            "voices/finetune",
-            ["--only", "13"],
-            "--only 13: stage 13 is now --compare of ./run.sh --recipe voices/finetune",
-        ),
-    ],
-)
-def test_what_moved_is_named(name: str, options: list[str], message: str) -> None:
     fails(run(ROOT, name, *options), message)
 
 

@@ -264,19 +264,6 @@ def test_fine_tuned_runs_are_tested_against_those_before(checkout: Path) -> None
     assert "exp-finetuned/finetuned/decode/en-de/tst-other: has not both runs" in printed
 
 
-def test_a_model_from_scratch_has_results_of_its_own(checkout: Path) -> None:
-    """Beside those of fine-tuning on the same pair, and those of all lines beside those of a part."""
-    exp = checkout / "egs/voices/exp-scratch"
-    for part, wrong in (("decode", 0.6), ("decode-full", 0.1)):
-        folder = exp / "en-de" / part / "en-de/tst"
-        score_run(fake_runs.write_run(folder, "offline", fake_runs.references(), wrong), "de", bootstrap=0)
-    options = ("--pairs", "en-de", "--tests", "tst", "--exp", exp.name, "--stage", "score")
-    for more in ((), ("--full",)):
-        run(checkout, "voices/scratch", *options, *more)
-    part, full = (read_section(exp / f"results/scratch{name}-en-de-tst.json").runs[0] for name in ("", "-full"))
-    assert part.scores["BLEU"] < full.scores["BLEU"]
-
-
 def test_another_model_has_results_of_its_own(checkout: Path) -> None:
     place = checkout / "egs/voices"
     (place / "models/small").symlink_to("whisper-base")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from lines import Line, bare
 from name_code import UNKNOWN
 from simulst.data.text import has_words
 
-LIKENESS = 0.5
-"""Minimum likeness of Whisper base's transcript and the line. It drops 1.2 % of Sky's lines and 4 % of Drascula's,
-nearly all of less than 3 s. If lines are compared with texts of other lines, 2 % pass."""
 SHORTEST = 0.3  # seconds
 
 
@@ -26,30 +22,12 @@ class Dropped:
     detail: str = ""
 
 
-def likeness(heard: str, text: str) -> float:
-    """Likeness of a transcript and a text, from 0 to 1, by their letters (Ratcliff and Obershelp 1988).
-
-    Whisper repeats short lines many times. So each beginning of the transcript is compared, and the best one counts.
-
-    heard: Whisper's transcript.
-    """
-    letters = bare(text).replace(" ", "")
-    best = 0.0
-    beginning = ""
-    for word in bare(heard).split():
-        beginning += word
-        if len(beginning) > 2 * len(letters) + 5:
-            break
-        best = max(best, SequenceMatcher(None, beginning, letters, autojunk=False).ratio())
-    return best
-
-
 def usable_pairs(
-    line: Line, heard: Mapping[str, str], pairs: Iterable[tuple[str, str]]
+    line: Line, unlike: Collection[str], pairs: Iterable[tuple[str, str]]
 ) -> tuple[list[tuple[str, str]], list[Dropped]]:
     """The language pairs for which a line is usable, and the reasons why it is dropped from others.
 
-    heard: spoken language → Whisper's transcript.
+    unlike: spoken languages in which something else than the text is heard.
     pairs: source and target language.
     """
     broken = sorted(language for language, text in line.texts.items() if UNKNOWN in text)
@@ -59,7 +37,7 @@ def usable_pairs(
         return [], [Dropped(line.name, "", "no text")]
     dropped, usable, spoken = [], [], {}
     for language in line.speech:
-        spoken[language] = _speech_fault(line, language, heard.get(language, ""))
+        spoken[language] = _speech_fault(line, language, unlike)
         if fault := spoken[language]:
             dropped.append(fault)
     for source, target in pairs:
@@ -72,14 +50,14 @@ def usable_pairs(
     return usable, dropped
 
 
-def _speech_fault(line: Line, language: str, heard: str) -> Dropped | None:
+def _speech_fault(line: Line, language: str, unlike: Collection[str]) -> Dropped | None:
     text = line.texts.get(language, "")
     if not has_words(text):
         return Dropped(line.name, language, "no text")
     if line.seconds(language) < SHORTEST:
         return Dropped(line.name, language, "short", f"{line.seconds(language):.2f} s")
-    if (like := likeness(heard, text)) < LIKENESS:
-        return Dropped(line.name, language, "unlike", f"{like:.2f}: {text} | heard: {heard[: 2 * len(text) + 20]}")
+    if language in unlike:
+        return Dropped(line.name, language, "unlike", text)
     return None
 
 

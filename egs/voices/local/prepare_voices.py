@@ -1,7 +1,7 @@
 """Fetch two games, and write their acted speech and texts as a corpus in MuST-C's layout.
 
 Out: OUT/recordings/*.wav, OUT/<pair>/data/<split>/{txt/<split>.yaml,<split>.<language>...,wav/}, OUT/dropped.log,
-OUT/accents.<language>.tsv (words that lack accents), OUT/counts.tsv, OUT/unlike.tsv (see UNLIKE)
+OUT/accents.<language>.tsv (words that lack accents), OUT/counts.tsv
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import csv
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,10 +22,8 @@ sys.path.append(str(Path(__file__).resolve().parents[3] / "local"))  # what reci
 import drascula
 import recordings
 import steel_sky
-from choose import LIKENESS, Dropped, format_dropped, usable_pairs
-from fetch_whisper import fetch_whisper
+from choose import Dropped, format_dropped, usable_pairs
 from lines import Line
-from recognise import recognise
 from simulst.commands.common import PATH, force_option, run_command
 from simulst.errors import SimulstError
 from simulst.files.folder import written_whole
@@ -51,8 +49,7 @@ OTHERS = (
 
 
 UNLIKE = Path(__file__).with_name("unlike.tsv")
-"""Lines whose speech is not their text, as Whisper heard it on one machine: name and spoken language. With this file,
-every machine keeps the same lines, and none recognises them again. Without, each asks its own Whisper."""
+"""Lines whose speech is not their text, as Whisper base heard it on one machine: name and spoken language."""
 
 
 def all_pairs() -> list[str]:
@@ -60,12 +57,10 @@ def all_pairs() -> list[str]:
     return sorted({f"{source}-{target}" for pairs in PAIRS.values() for source, target in pairs})
 
 
-def prepare_voices(downloads: Path, out: Path, model: Path, heard: Path, force: bool = False) -> None:
+def prepare_voices(downloads: Path, out: Path, force: bool = False) -> None:
     """Fetch missing packages and write the corpus, unless it is there.
 
     downloads: folder of the packages.
-    model: folder of Whisper base, which is fetched if it is missing.
-    heard: folder for its transcripts, so that a killed run can be resumed.
     force: write the corpus again.
 
     Raises SimulstError: there is no network; a package is damaged or of another version; what `written_whole` raises.
@@ -75,72 +70,44 @@ def prepare_voices(downloads: Path, out: Path, model: Path, heard: Path, force: 
     made_of: dict[str, object] = {
         "games": digest(CHECKSUMS.values()),
         "word lists": digest(f"{la} {word}" for la in sorted(words) for word in sorted(words[la])),
-        "least likeness": LIKENESS,
         "near-duplicates from": ALIKE,
         "sizes": SIZES,
         "other speakers": list(OTHERS),
+        "unlike lines": digest(UNLIKE.read_text(encoding="utf-8").splitlines()),
     }
-    if UNLIKE.is_file():
-        made_of["unlike lines"] = digest(UNLIKE.read_text(encoding="utf-8").splitlines())
     with written_whole(out, made_of, force) as part:
         if part is not None:
             lines = [*steel_sky.read_lines(games.sky), *drascula.read_lines(games.drascula_texts, games.drascula)]
-            if UNLIKE.is_file():
-                texts = as_listed(lines, UNLIKE)
-            else:
-                print(fetch_whisper(downloads, model))
-                texts = recognise_all(lines, model, heard)
-                print(
-                    f"{out / UNLIKE.name}: what Whisper hears otherwise here; a copy as {UNLIKE} makes it so everywhere"
-                )
-            write_corpus(lines, words, texts, part)
+            write_corpus(lines, words, read_unlike(lines, UNLIKE), part)
 
 
-def as_listed(lines: Sequence[Line], path: Path) -> dict[str, dict[str, str]]:
-    """What `recognise_all` would return if each line were heard as it is written, and those of the file not at all.
+def read_unlike(lines: Sequence[Line], path: Path) -> dict[str, set[str]]:
+    """Line → spoken languages in which something else is heard.
 
     Raises SimulstError: the file names something that is no line of the games.
     """
-    heard: dict[str, dict[str, str]] = {}
-    for line in lines:
-        for language in line.speech:
-            heard.setdefault(language, {})[line.name] = line.texts.get(language, "")
+    spoken = {line.name: line.speech for line in lines}
+    unlike: dict[str, set[str]] = {}
     for row in path.read_text(encoding="utf-8").splitlines():
         name, _, language = row.partition("\t")
-        if name not in heard.get(language, {}):
+        if language not in spoken.get(name, ()):
             raise SimulstError(f"{path}: '{name}' in '{language}' is no line of the games; restore the file from git.")
-        heard[language][name] = ""
-    return heard
-
-
-def recognise_all(lines: Sequence[Line], model: Path, folder: Path) -> dict[str, dict[str, str]]:
-    """Recognise all lines. Returns spoken language → line → Whisper's transcript."""
-    heard: dict[str, dict[str, str]] = {}
-    for game, pairs in PAIRS.items():
-        for language in dict.fromkeys(source for source, _ in pairs):
-            clips = {
-                line.name: line.speech[language]
-                for line in lines
-                if line.game == game and language in line.speech and line.texts.get(language)
-            }
-            cache = folder / f"{game}-{language}.jsonl"
-            heard.setdefault(language, {}).update(recognise(clips, language, model, cache))
-    return heard
+        unlike.setdefault(name, set()).add(language)
+    return unlike
 
 
 def write_corpus(
-    lines: Sequence[Line], words: Mapping[str, set[str]], heard: Mapping[str, Mapping[str, str]], out: Path
+    lines: Sequence[Line], words: Mapping[str, set[str]], unlike: Mapping[str, Collection[str]], out: Path
 ) -> None:
     """Select, true-case and split the lines, and write them to the existing folder `out`.
 
     words: language → list of words.
-    heard: spoken language → line → Whisper's transcript.
+    unlike: see `read_unlike`.
     """
     usable: dict[str, list[tuple[str, str]]] = {}
     dropped: list[Dropped] = []
     for line in lines:
-        spoken = {language: heard.get(language, {}).get(line.name, "") for language in line.speech}
-        usable[line.name], faults = usable_pairs(line, spoken, PAIRS[line.game])
+        usable[line.name], faults = usable_pairs(line, unlike.get(line.name, ()), PAIRS[line.game])
         dropped += faults
     texts = {
         language: [line.texts[language] for line in lines if language in line.texts]
@@ -152,8 +119,6 @@ def write_corpus(
     chosen, left_out = split(cased, {name for name, pairs in usable.items() if pairs}, testable, SIZES, OTHERS)
     dropped += [Dropped(name, "", "split", why) for name, why in left_out.items()]
     (out / "dropped.log").write_text(format_dropped(dropped), encoding="utf-8")
-    unlike = sorted(f"{d.line}\t{d.what}\n" for d in dropped if d.reason == "unlike")
-    (out / UNLIKE.name).write_text("".join(unlike), encoding="utf-8")
     (out / "recordings").mkdir()
     planned = _planned(cased, chosen, usable)
     for _, recording in tqdm(planned, "recordings"):
@@ -290,12 +255,10 @@ def format_counts(rows: Sequence[Mapping[str, str]]) -> str:
 @click.command()
 @click.option("--downloads", required=True, type=PATH, help="Folder for packages and wheels.")
 @click.option("--out", required=True, type=PATH, help="Folder for the corpus, <pair>/data/<split>.")
-@click.option("--model", required=True, type=PATH, help="Folder for Whisper base.")
-@click.option("--heard", required=True, type=PATH, help="Folder for its transcripts.")
 @force_option("Write the corpus again.")
-def main(downloads: Path, out: Path, model: Path, heard: Path, force: bool) -> None:
+def main(downloads: Path, out: Path, force: bool) -> None:
     """Fetch two games, and write their acted speech and texts in MuST-C's layout."""
-    prepare_voices(downloads, out, model, heard, force)
+    prepare_voices(downloads, out, force)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import debian
 import prepare_voices as corpus
 import sources
 import splits
-from lines import Line, samples
+from lines import samples
 from prepare_voices import all_pairs, counts_tables, prepare_voices
 from simulst.data.datadir import read_data_dir
 from simulst.data.must_c import prepare_must_c
@@ -75,16 +75,6 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def heard(lines: list[Line], model: Path, folder: Path) -> dict[str, dict[str, str]]:
-    """All is heard as it is written but for one line."""
-    return {
-        language: {
-            line.name: "something else" if line.name == "sky-0-0007" else line.texts.get(language, "") for line in lines
-        }
-        for language in ("en", "es")
-    }
-
-
 @pytest.fixture(scope="module")
 def packages(games: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder of the packages, and what they are compared with: packing takes a while."""
@@ -97,8 +87,7 @@ def packages(games: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         patch.setattr(sources, "CHECKSUMS", sums)
         patch.setattr(corpus, "CHECKSUMS", sums)
         patch.setattr(debian, "_apt", lambda arguments, folder: "E: no network")
-        patch.setattr(corpus, "fetch_whisper", lambda downloads, model: "model: there")
-        patch.setattr(corpus, "recognise_all", heard)
+        (folder / "unlike.tsv").write_text("sky-0-0007\ten\n")
         patch.setattr(corpus, "UNLIKE", folder / "unlike.tsv")
         patch.setattr(corpus, "SIZES", {"sky": {"dev": 6, "tst": 12}, "drascula": {"dev": 4, "tst": 8}})
         patch.setattr(splits, "LONGEST_SCENE", 5)
@@ -108,7 +97,7 @@ def packages(games: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def prepare(folder: Path, force: bool = False) -> Path:
     """Prepares the corpus of the packages in `folder/downloads`; returns that of the corpus."""
     out = folder / "data/corpus"
-    prepare_voices(folder / "downloads", out, folder / "model", folder / "heard", force)
+    prepare_voices(folder / "downloads", out, force)
     return out
 
 
@@ -180,19 +169,11 @@ def test_counts_of_something_else(tmp_path: Path, text: str | None) -> None:
         counts_tables(tmp_path)
 
 
-def test_a_list_of_lines_stands_for_the_recogniser(
-    prepared: Path, recipe: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_an_unknown_line_among_those_that_are_heard_otherwise(
+    recipe: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What one machine wrote gives another machine, whose recogniser hears nothing rightly, the same corpus."""
-    listed = tmp_path / "unlike.tsv"
-    shutil.copy(prepared / "unlike.tsv", listed)
-    assert listed.read_text() == "sky-0-0007\ten\n"
-    monkeypatch.setattr(corpus, "UNLIKE", listed)
-    monkeypatch.setattr(corpus, "recognise_all", lambda *_: pytest.fail("recognised"))
-    files = {name: data for name, data in snapshot(recipe()).items() if name not in ("dropped.log", "made_of.json")}
-    expected = snapshot(prepared)
-    assert "en-fr/data/tst/txt/tst.en" in files and files == {name: expected[name] for name in files}
-    listed.write_text("sky-9-9999\ten\n")
+    (tmp_path / "unlike.tsv").write_text("sky-9-9999\ten\n")
+    monkeypatch.setattr(corpus, "UNLIKE", tmp_path / "unlike.tsv")
     with pytest.raises(SimulstError, match=r"unlike\.tsv: 'sky-9-9999' in 'en' is no line of the games"):
         recipe(force=True)
 
