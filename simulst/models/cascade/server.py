@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
+import difflib
 import functools
-import http.client
 import json
 import logging
 import os
-import queue
-import threading
-import urllib.error
-import urllib.parse
-import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,12 +15,14 @@ from pydantic import Field
 
 from simulst.calls import Turns
 from simulst.errors import SimulstError, first_line
+from simulst.models.cascade.ask import Refused, ask_server, is_address, shortened
 from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation
-from simulst.words import is_letter
+from simulst.words import is_letter, split
 
-MOST_BYTES = 1 << 20  # of an answer
 MOST_CHARACTERS = 64  # of a token; more are an error of the server
+LENGTHS = ("max_tokens", "max_completion_tokens")  # fields by which a request bounds its answer
+BEGUN = {"continue_final_message", "add_generation_prompt"}  # fields that not all servers know
 CLOSING = frozenset(",.;:!?…%)]}»”’'-")  # no space stands before them
 
 logger = logging.getLogger(__name__)
@@ -38,16 +34,18 @@ class Server(ChatOptions):
 
     url: its address, such as http://localhost:8000/v1.
     model: the name of the model there.
-    timeout: the seconds that an answer may take.
+    timeout: the seconds that an answer may take. Within them, a server that is busy (429, 503 and the like) is asked
+        again, as its Retry-After says.
     at_once: the most requests at once, of several streams. The server's own queue counts as time of the answer.
     max_tokens: the most tokens of an answer.
     key: the environment variable that holds the server's key. Empty: the server needs none.
-    extra: further fields of each request.
+    extra: further fields of each request; null: the request has no such field.
     strips_spaces: whether the server takes the spaces away with which an answer begins.
 
     The committed text is the beginning of the assistant's answer. The server is told to continue it
     (`continue_final_message`, as in vLLM). So prompts share their beginnings, and a server with prefix caching computes
-    little again.
+    little again. A server that translates all of it anew is understood, with a warning: what follows the beginning that
+    is nearest to the committed text is taken.
     """
 
     url: str
@@ -61,7 +59,7 @@ class Server(ChatOptions):
 
     def load(self, path: Path, cores: int) -> Opener:
         """Raises SimulstError: an address that is none, a key that is not there."""
-        if not _is_address(self.url):
+        if not is_address(self.url):
             raise SimulstError(
                 f"{path}: 'url' must begin with http:// or https:// and name a server, such as "
                 f"http://localhost:8000/v1; found '{self.url}'."
@@ -72,6 +70,13 @@ class Server(ChatOptions):
             json.dumps(self.extra)
         except (TypeError, ValueError) as error:
             raise SimulstError(f"{path}: 'extra' cannot be sent as JSON ({first_line(error)}); change it.") from error
+        for name in ("messages", "stream"):
+            if self.extra.get(name):
+                raise SimulstError(f"{path}: 'extra' has '{name}', which is not read; leave it out.")
+        for name in LENGTHS:
+            most = self.extra.get(name)
+            if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+                raise SimulstError(f"{path}: '{name}' in 'extra' is {most!r}; give a number of tokens, or null.")
         self.check(path)
         turn = Turns(self.at_once)
         return lambda source, target: ServerTranslation(self, source, target, turn)
@@ -89,11 +94,16 @@ class ServerTranslation(PlainTranslation):
         server = self._server
         messages = server.messages(*self._languages, sentence, past, self.background)
         body: dict[str, Any] = {"model": server.model, "messages": messages, "temperature": 0}
-        body |= {"max_tokens": server.max_tokens, **server.extra}
+        body["max_tokens"] = server.max_tokens
         if begin:
             messages.append({"role": "assistant", "content": begin})
             body |= {"continue_final_message": True, "add_generation_prompt": False}
-        return after(begin, self._answer(body), server.strips_spaces and self._unit == "word")
+        body |= server.extra
+        answer = self._answer({name: value for name, value in body.items() if value is not None})
+        text, follows = after(begin, answer, server.strips_spaces, self._unit)
+        if not follows:
+            warn_of_whole_answers(server.url)
+        return text, follows
 
     def _answer(self, body: dict[str, Any]) -> str:
         """What the model wrote after its thoughts. Raises SimulstError: as `_asked`; an answer without text."""
@@ -101,24 +111,34 @@ class ServerTranslation(PlainTranslation):
         answer = self._asked(body)
         try:
             choice = answer["choices"][0]
-            text, cut = choice["message"]["content"], choice.get("finish_reason") == "length"
+            message, cut = choice["message"], choice.get("finish_reason") == "length"
+            text, thoughts = _text(message["content"]), message.get("reasoning_content") or message.get("reasoning")
+            refusal = message.get("refusal")
         except (KeyError, IndexError, TypeError, AttributeError):
-            text, cut = None, False
+            text, cut, thoughts, refusal = None, False, None, None
+        most = max(int(body.get(name, 0)) for name in LENGTHS) or server.max_tokens
         thinks = isinstance(text, str) and "<think>" in text and "</think>" not in text
         if cut and (not text or thinks):
             raise SimulstError(
-                f"{server.url}: the model thought for {server.max_tokens} tokens and wrote nothing; tell it not to "
-                "think ('extra'), or give it a larger 'max_tokens'."
+                f"{server.url}: the model thought for {most} tokens and wrote nothing; tell it not to think ('extra'), "
+                "or give it a larger 'max_tokens'."
             )
+        if not text and thoughts:
+            raise SimulstError(
+                f"{server.url}: the whole answer is in 'reasoning_content'; tell the model not to think ('extra'), "
+                "and start the server without a reasoning parser."
+            )
+        if not text and refusal:
+            raise SimulstError(f"{server.url}: the model refuses to translate ({shortened(refusal)}); ask another one.")
         if not isinstance(text, str):
             raise SimulstError(f"{server.url}: the answer holds no text; the server must have OpenAI's interface.")
-        if len(text) > MOST_CHARACTERS * int(body["max_tokens"]):
+        if len(text) > MOST_CHARACTERS * most:
             raise SimulstError(
                 f"{server.url}: an answer of {len(text)} characters is far longer than 'max_tokens' allows; check the "
                 "server."
             )
         if cut:
-            warn_of_cut_answers(server.url, server.max_tokens)
+            warn_of_cut_answers(server.url, most)
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         _, thought, rest = text.rpartition("</think>")
         return rest.lstrip("\r\n") if thought else text
@@ -126,43 +146,56 @@ class ServerTranslation(PlainTranslation):
     def _asked(self, body: dict[str, Any]) -> Any:
         """The server's answer. Raises SimulstError: none came in time; it is an error, not whole, or not JSON."""
         server = self._server
-        headers = {"Content-Type": "application/json"}
-        if server.key:
-            headers["Authorization"] = f"Bearer {os.environ.get(server.key, '')}"
-        address = server.url.rstrip("/") + "/chat/completions"
-        request = urllib.request.Request(address, json.dumps(body).encode(), headers)
-        # The timeout of urlopen holds for each read, so a server that answers in drops would never be late.
-        answers: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
-        threading.Thread(target=_ask, args=(request, server.timeout, answers), daemon=True).start()
+        headers = {"Authorization": f"Bearer {os.environ.get(server.key, '')}"} if server.key else {}
         try:
-            answer = answers.get(timeout=server.timeout)
-        except queue.Empty:
-            answer = TimeoutError()
-        if isinstance(answer, Exception):
-            raise SimulstError(f"{server.url}: {_reason(answer, server.timeout)}") from answer
-        try:
-            return json.loads(answer)
-        except (ValueError, RecursionError) as error:
-            raise SimulstError(
-                f"{server.url}: the answer is not JSON; give the address of a server with OpenAI's interface."
-            ) from error
+            return ask_server(server.url.rstrip("/") + "/chat/completions", body, headers, server.timeout)
+        except Refused as error:
+            if body.keys() & BEGUN and any(name in error.said for name in BEGUN):  # the server does not know them
+                return self._asked({name: value for name, value in body.items() if name not in BEGUN})
+            raise SimulstError(f"{server.url}: {error}") from error
+        except SimulstError as error:
+            raise SimulstError(f"{server.url}: {error}") from error
 
 
-def after(begin: str, answer: str, strips_spaces: bool = False) -> tuple[str, bool]:
+def after(begin: str, answer: str, strips_spaces: bool = False, unit: str = "word") -> tuple[str, bool]:
     """The first line of an answer, and whether it is only what follows `begin`; else it is the whole translation.
 
-    A server that does not know how to continue a text gives the whole translation again. One word at the beginning of a
-    continuation may be the committed one by chance, but hardly three.
+    A server that does not know how to continue a text gives the whole translation again, which may begin a little
+    otherwise. One word at the beginning of a continuation may be the committed one by chance, but hardly three.
     """
     whole = answer.strip().partition("\n")[0].rstrip()
     if not begin:
         return whole, True
+    strips_spaces = strips_spaces and unit == "word"
     if whole.startswith(begin) and (len(begin.split()) >= 3 or not (answer[:1].isspace() or strips_spaces)):
         rest = whole[len(begin) :]
         return (whole, False) if is_letter(begin[-1]) and any(map(is_letter, rest[:1])) else (rest, True)
     following = answer.partition("\n")[0]  # nothing, if the translation had ended
+    if following[:1] and not following[0].isspace():
+        if _begins_alike(begin, whole, unit):
+            return whole, False
+        if not strips_spaces and begin[-1].islower() and following[0].isupper():  # no word goes on so
+            return whole, False
     apart = strips_spaces and following[:1] not in CLOSING
     return f" {following}" if apart else following, True
+
+
+def _begins_alike(begin: str, whole: str, unit: str) -> bool:
+    """Whether at least two units, and half of them, stand in both, in the same order."""
+    committed, written = ([one.strip().casefold() for one in split(text, unit)] for text in (begin, whole))
+    matcher = difflib.SequenceMatcher(None, committed, written[: len(committed) + 2], autojunk=False)
+    same = sum(block.size for block in matcher.get_matching_blocks())
+    return same >= max(2, len(committed) / 2)
+
+
+@functools.cache
+def warn_of_whole_answers(url: str) -> None:
+    """Warn once per server."""
+    logger.warning(
+        "%s: the server does not go on with an answer that is begun, but translates anew; what follows the committed "
+        "text in it is taken. A server that knows continue_final_message, such as vLLM, does better.",
+        url,
+    )
 
 
 @functools.cache
@@ -171,70 +204,8 @@ def warn_of_cut_answers(url: str, most: int) -> None:
     logger.warning("%s: an answer was cut after %d tokens; give it a larger 'max_tokens'.", url, most)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: the server that it names would get the key of the server that was asked."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
-_OPENER = urllib.request.build_opener(_NoRedirects)
-
-
-def _ask(request: urllib.request.Request, timeout: float, answers: queue.SimpleQueue[bytes | Exception]) -> None:
-    """Put the body of the answer, or the error, into `answers`."""
-    try:
-        with _OPENER.open(request, timeout=timeout) as answer:
-            body = answer.read(MOST_BYTES)
-            if len(body) == MOST_BYTES:
-                raise OverflowError
-            if answer.length:  # read() does not raise if it is told how much to read
-                raise http.client.IncompleteRead(body, answer.length)
-            answers.put(body)
-    except urllib.error.HTTPError as error:
-        with contextlib.suppress(Exception):  # what the server says may be anything, also cut short
-            error.msg = _said(error.read(MOST_BYTES))
-        answers.put(error)
-    except Exception as error:  # raised by the thread that waits
-        answers.put(error)
-
-
-def _reason(error: Exception, timeout: float) -> str:
-    """Why no answer came, and the remedy."""
-    if isinstance(error, urllib.error.HTTPError) and 300 <= error.code < 400:
-        place = error.headers.get("Location", "") if error.headers else ""
-        return f"the server redirects to '{place[:100]}', which is not followed; give the address that answers."
-    if isinstance(error, urllib.error.HTTPError):
-        return f"the server answered with status {error.code} ({error.msg}); see its log."
-    cause = getattr(error, "reason", error)
-    if isinstance(cause, TimeoutError):
-        return f"no answer within {timeout:g} s; give it a longer 'timeout', or a lower 'at_once'."
-    if isinstance(error, OSError):
-        return f"the server cannot be reached ({cause}); check that it runs."
-    if isinstance(error, http.client.IncompleteRead):
-        return "the answer is cut short; see the server's log."
-    if isinstance(error, http.client.HTTPException):
-        return f"the answer is not HTTP ({first_line(error)}); give the address of a server with OpenAI's interface."
-    if isinstance(error, OverflowError):
-        return (
-            f"the answer is longer than {MOST_BYTES >> 20} MiB; give the address of a server with OpenAI's interface."
-        )
-    return "the request cannot be sent; check 'url', and the characters of the server's key."
-
-
-def _said(body: bytes) -> str:
-    """The server's own message in the body of an error. Raises what reading JSON does: there is none."""
-    answer = json.loads(body)
-    error = answer.get("error", answer)
-    words = " ".join(str(error if isinstance(error, str) else error["message"]).split())
-    return words if len(words) <= 200 else f"{words[:200]} ..."
-
-
-def _is_address(url: str) -> bool:
-    """Whether a request can be sent there."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        named = bool(parts.hostname) and parts.port != 0  # a port that is no number raises ValueError
-    except ValueError:
-        return False
-    return named and parts.scheme in ("http", "https") and url.isascii() and url.isprintable() and " " not in url
+def _text(content: Any) -> Any:
+    """A text as it is, or the parts of one, of which thoughts are none."""
+    if not isinstance(content, list):
+        return content
+    return "".join(part["text"] for part in content if part.get("type") == "text")

@@ -16,6 +16,7 @@ import speaker
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
+from simulst.models.cascade import ask as module
 from simulst.models.cascade.server import Server, after
 from simulst.search import BeamSearch
 from simulst.streams import open_stream
@@ -137,8 +138,9 @@ def test_a_server_that_begins_again(server: Any, tmp_path: Path) -> None:
     assert "".join(e.text for e in stream.emissions) == SAY.upper()
 
 
-def saying(content: str | None, **choice: Any) -> tuple[int, bytes]:
-    return 200, json.dumps({"choices": [{"message": {"content": content}, **choice}]}).encode()
+def saying(content: Any, finish_reason: str = "stop", **message: Any) -> tuple[int, bytes]:
+    choice = {"message": {"content": content, **message}, "finish_reason": finish_reason}
+    return 200, json.dumps({"choices": [choice]}).encode()
 
 
 @pytest.mark.parametrize(
@@ -157,6 +159,13 @@ def saying(content: str | None, **choice: Any) -> tuple[int, bytes]:
         ("In", " Indien leben", (" Indien leben", True)),
         ("No", " No one", (" No one", True)),
         ("It is a", " It is a cat.", (" cat.", True)),
+        ("This is a", "That is a big house.", ("That is a big house.", False)),  # a server that begins otherwise
+        ("This is", "That is a house.", ("That is a house.", False)),
+        ("The house, which", "The big house which stands there", ("The big house which stands there", False)),
+        ("Mc", "Donald", ("Donald", False)),  # as no word goes on with a capital
+        ("U", "SA", ("SA", True)),
+        ("It is", " It is late, it is", (" It is late, it is", True)),
+        ("no", "body is in", ("body is in", True)),
         ("", "The cat", ("The cat", True)),
         ("", "\n\nThe cat\nA cat", ("The cat", True)),
     ],
@@ -177,6 +186,113 @@ def test_what_an_answer_adds(begin: str, answer: str, expected: tuple[str, bool]
 )
 def test_a_server_that_takes_spaces_away(begin: str, answer: str, expected: str) -> None:
     assert after(begin, answer, strips_spaces=True) == (expected, True)
+
+
+def test_a_server_that_begins_otherwise(server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The committed words stay, and are not written twice. Its owner is told."""
+    server.answer = lambda body: saying("That is a very big house.")
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("de", "en")
+    whole = {"This": " is a very big house.", "This is": " a very big house.", "This is a rather": " big house."}
+    for begun, following in whole.items():
+        prefix = translation._tokens(begun, joined=False)
+        [best] = speaker.searched(translation, "Das ist ein sehr großes Haus.", prefix, BeamSearch(), None)
+        assert translation.text(best.tokens).strip() == begun + following
+    assert caplog.text.count("does not go on with an answer that is begun") == 1
+
+
+def test_a_server_that_refuses_to_go_on(server: Any, tmp_path: Path) -> None:
+    """Such as OpenAI's, which knows no `continue_final_message`: it is asked without."""
+
+    def answer(body: dict[str, Any]) -> tuple[int, bytes]:
+        if "continue_final_message" in body:
+            return 400, b'{"error": {"message": "Unrecognized request argument supplied: continue_final_message"}}'
+        return loud({"messages": body["messages"][:2]})
+
+    server.answer = answer
+    stream = opened(server, tmp_path)
+    stream.push(speaker.audio(SAY), finished=True)
+    assert "".join(e.text for e in stream.emissions) == SAY.upper()
+
+
+@pytest.mark.parametrize(
+    ("busy", "after_seconds"),
+    [
+        *((f"HTTP/1.0 {status} Busy\r\nRetry-After: 0\r\n\r\n", None) for status in (429, 502, 503, 529)),
+        ("HTTP/1.0 503 Busy\r\n\r\n", module.FIRST_PAUSE),
+        ("HTTP/1.0 503 Busy\r\nRetry-After: Fri, 27 Nov 2020 00:00:00 GMT\r\n\r\n", 0.0),
+        ("HTTP/1.0 503 Busy\r\nRetry-After: 2.5\r\n\r\n", 2.5),
+        ('HTTP/1.0 200 OK\r\n\r\n{"error": {"message": "busy", "code": 429}}', module.FIRST_PAUSE),
+    ],
+)
+def test_a_busy_server_is_asked_again(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: str, after_seconds: float | None
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(module.time, "sleep", slept.append)
+    server.answer = lambda body: (0, [busy.encode()]) if len(server.asked) < 2 else saying("A house.")
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("de", "en")
+    assert translation.translate("Ein Haus.", "") == ("A house.", True)
+    assert slept == [after_seconds or 0.0]
+
+
+def test_a_server_that_stays_busy(server: Any, tmp_path: Path) -> None:
+    """It is told at once if the time does not suffice."""
+    server.answer = lambda body: (
+        0,
+        [b'HTTP/1.0 429 Busy\r\nRetry-After: 99\r\n\r\n{"error": {"message": "too many"}}'],
+    )
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("de", "en")
+    with pytest.raises(SimulstError, match=r"answered with status 429 \(too many\); see its log"):
+        translation.translate("Ein Haus.", "")
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "extra", [{"max_tokens": None, "max_completion_tokens": 9}, {"max_tokens": None}, {"temperature": None}]
+)
+def test_fields_of_null_are_left_out(server: Any, tmp_path: Path, extra: dict[str, Any]) -> None:
+    server.answer = lambda body: saying("A house.")
+    translation = Server(url=url_of(server), model="tiny", extra=extra).load(tmp_path, 1)("de", "en")
+    assert translation.translate("Ein Haus.", "Some") == ("A house.", False)
+    [(_, _, body)] = server.asked
+    assert not {name for name, value in extra.items() if value is None} & body.keys() and None not in body.values()
+
+
+@pytest.mark.parametrize(
+    ("extra", "says"),
+    [
+        ({"max_tokens": "many"}, "'max_tokens' in 'extra' is 'many'; give a number of tokens, or null"),
+        ({"max_completion_tokens": 0}, "'max_completion_tokens' in 'extra' is 0"),
+        ({"stream": True}, "'extra' has 'stream', which is not read; leave it out"),
+        ({"messages": [{}]}, "'extra' has 'messages'"),
+    ],
+)
+def test_extra_fields_that_cannot_be(tmp_path: Path, extra: dict[str, Any], says: str) -> None:
+    with pytest.raises(SimulstError, match=says):
+        Server(url="http://localhost", model="tiny", extra=extra).load(tmp_path, 1)
+
+
+def test_parts_of_an_answer(server: Any, tmp_path: Path) -> None:
+    """As Mistral's reasoning models write them."""
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": "A house."}]
+    server.answer = lambda body: saying(parts)
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("de", "en")
+    assert translation.translate("Ein Haus.", "") == ("A house.", True)
+
+
+def test_no_proxy_for_this_machine(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other servers are asked through it."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    server.answer = lambda body: saying("A house.")
+    for host in ("127.0.0.1", "localhost"):
+        url = url_of(server).replace("127.0.0.1", host)
+        translation = Server(url=url, model="tiny").load(tmp_path, 1)("de", "en")
+        assert translation.translate("Ein Haus.", "") == ("A house.", True)
+    monkeypatch.setenv("http_proxy", url_of(server))
+    translation = Server(url="http://far.example/v1", model="tiny").load(tmp_path, 1)("de", "en")
+    assert translation.translate("Ein Haus.", "") == ("A house.", True)
+    assert server.asked[-1][0] == "http://far.example/v1/chat/completions"
 
 
 def test_a_word_may_go_on(server: Any, tmp_path: Path) -> None:
@@ -286,6 +402,11 @@ def drops(begin: bytes) -> Iterator[bytes]:
         (lambda body: (200, b'{"choices": []}'), "the answer holds no text"),
         (lambda body: (200, b'{"choices": [{"message": {"content": null}}]}'), "the answer holds no text"),
         (lambda body: (200, b"[1]"), "the answer holds no text"),
+        (lambda body: (200, b'{"error": {"message": "no memory", "code": 500}}'), r"with status 500 \(no memory\)"),
+        (lambda body: (200, b'{"error": "no memory"}'), r"with status 200 \(no memory\); see its log"),
+        (lambda body: saying("", reasoning_content="A house."), "the whole answer is in 'reasoning_content'; tell"),
+        (lambda body: saying(None, reasoning="A house."), "the whole answer is in 'reasoning_content'; tell"),
+        (lambda body: saying(None, refusal="I can't."), r"the model refuses to translate \(I can't.\)"),
         (lambda body: (200, b"[" * 200_000), "the answer is not JSON"),
         (lambda body: (200, b'{"choices": ' + b"[" * 200_000), "the answer is not JSON"),
         (
