@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -87,10 +88,10 @@ def _listed(path: Path) -> list[tuple[int, object]]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text as OmniSTEval reads them, without blanks around. Raises SimulstError: it can't be read."""
+    """The lines of a text as OmniSTEval reads them, without blanks around, in NFC. Raises SimulstError: unreadable."""
     try:
         with path.open(encoding="utf-8") as file:  # lines end where OmniSTEval sees their ends
-            lines = [line.strip() for line in file]
+            lines = [unicodedata.normalize("NFC", line).strip() for line in file]
     except OSError as error:
         raise SimulstError(f"{path}: cannot be read ({error.strerror}); give a text file.") from error
     except UnicodeDecodeError as error:

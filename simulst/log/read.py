@@ -6,9 +6,12 @@ import gzip
 import json
 import logging
 import re
+import unicodedata
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+
+import regex
 
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
@@ -19,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 END = "</s>"
 """The end of a sentence that SimulEval 1.0 wrote after each prediction, with a delay of its own."""
-_WITH_ENDS = {"word": re.compile(rf"{END}|(?:(?!{END})\S)+"), "char": re.compile(rf"{END}|\S")}
+_WITH_ENDS = {"word": re.compile(rf"{END}|(?:(?!{END})\S)+"), "char": re.compile(rf"{END}|[^ ]")}
 
 
 def read_log(path: str | Path, unit: str = "word", utterances: int = 0) -> list[Instance]:
@@ -28,7 +31,8 @@ def read_log(path: str | Path, unit: str = "word", utterances: int = 0) -> list[
     Warns of faults that can be scored: missing indices; delays that fall or are negative; elapsed times that are
     missing, 0 or less than the delays; END, which is no word. Elapsed times that are all 0 were not measured, so they
     are removed, as are END and its delays. OmniSTEval's JSON lines may have no index (their order stands for it) and no
-    source_length (it is 0), and in characters have delays of spaces, which are left out.
+    source_length (it is 0), and in characters have delays of spaces, which are left out. Texts are read in NFC: in two
+    normal forms they are the same. A character that is made of several has the time of its last one.
 
     path: the log, or a folder with instances.log. The log may be a pipe, or compressed with gzip.
     unit: "word" or "char", the unit of the delays, which a log of simulstream does not tell.
@@ -49,7 +53,8 @@ def read_log(path: str | Path, unit: str = "word", utterances: int = 0) -> list[
         instances = read_simuleval(lines, path, utterances)
     for instance in instances:
         if unit == "char" and len(instance.units(unit)) < len(instance.delays) == len(instance.prediction):
-            _keep(instance, [character != " " for character in instance.prediction])
+            _keep(instance, [place for place, character in enumerate(instance.prediction) if character != " "])
+        _compose(instance)
     if ended := [instance for instance in instances if _without_ends(instance)]:
         logger.warning(
             "%s: %d of %d predictions hold %s, the first in index %d; it is no word, so it is left out.",
@@ -69,17 +74,36 @@ def _without_ends(instance: Instance) -> bool:
     for pattern in _WITH_ENDS.values():
         units = pattern.findall(instance.prediction)
         if len(units) == len(instance.delays):
-            _keep(instance, [unit != END for unit in units])
+            _keep(instance, [place for place, unit in enumerate(units) if unit != END])
             break
-    instance.prediction = re.sub(rf"\s*{END}", "", instance.prediction).lstrip()
+    instance.prediction = re.sub(rf" *{END}", "", instance.prediction).lstrip(" ")
     return True
 
 
-def _keep(instance: Instance, kept: Sequence[bool]) -> None:
+def _compose(instance: Instance) -> None:
+    """Bring the texts to NFC, and the times of characters with them."""
+    if instance.reference is not None:
+        instance.reference = unicodedata.normalize("NFC", instance.reference)
+    instance.terms = [unicodedata.normalize("NFC", term) for term in instance.terms]
+    parts = regex.findall(r"\X", instance.prediction)  # what becomes one character never crosses their bounds
+    composed = [unicodedata.normalize("NFC", part) for part in parts]
+    by_character = len(instance.units("char")) == len(instance.delays) != len(instance.units("word"))
+    instance.prediction = "".join(composed)
+    if by_character and parts != composed:
+        places: list[int] = []
+        end = 0
+        for before, after in zip(parts, composed, strict=True):
+            count, start = len(after.replace(" ", "")), end
+            end += len(before.replace(" ", ""))
+            places += [max(start, end - count + k) for k in range(count)]
+        _keep(instance, places)
+
+
+def _keep(instance: Instance, places: Sequence[int]) -> None:
     """Keep the times of these units only."""
     for name in ("delays", "elapsed", "chunk_elapsed"):
         if times := getattr(instance, name):
-            setattr(instance, name, [time for time, keep in zip(times, kept, strict=True) if keep])
+            setattr(instance, name, [times[place] for place in places])
     instance.prediction_length = len(instance.delays)
 
 

@@ -7,14 +7,19 @@ first word to the last, through all pauses. So each sentence is given the words 
 
 from __future__ import annotations
 
-import gc
 import logging
+import os
+import re
+import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from tqdm import tqdm
 
 from simulst.audio.name import recording_name
 from simulst.data.segmentation import Sentence, read_lines, read_segmentation
@@ -186,9 +191,8 @@ def sentences_of_recordings(
 class _Cut:
     """Recordings that are cut into sentences.
 
-    ordered: the instances, as the segmentation names them. texts: their units, OmniSTEval's.
-    sentences, lines: the segments, and their references as OmniSTEval reads them. found: what was written for each,
-    OmniSTEval's.
+    ordered: the instances, as the segmentation names them. texts: their units, OmniSTEval's. sentences: the segments.
+    lines: their references, in characters without spaces. found: what was written for each, OmniSTEval's.
     """
 
     ordered: list[Instance]
@@ -203,33 +207,101 @@ def _cut(
 ) -> _Cut:
     """Cut recordings into sentences. Arguments and errors are those of `score_recordings`."""
     _check_installed()
-    from omnisteval.data import load_reference
-    from omnisteval.resegment import resegment
+    from omnisteval.alignment import Word, process_alignment
+    from omnisteval.data import Instance as Scored
+    from omnisteval.tokenization import tokenize_words
 
     check_units(instances, unit, path)
     sentences = read_segmentation(segmentation, references)
     ordered = _in_order(instances, sentences, path, segmentation)
     by_character = unit == "char"
     texts = [_words(instance, unit) for instance in ordered]
-    reference_words, layout, lines = load_reference(str(segmentation), str(references), by_character, False)
+    lines = [sentence.text.replace(" ", "") if by_character else sentence.text for sentence in sentences]
+    right: dict[str, list[Any]] = {instance.recording: [] for instance in ordered}
+    ends: dict[str, float] = {}
+    for number, (sentence, line) in enumerate(zip(sentences, lines, strict=True)):
+        units = list(line.lower()) if by_character else line.lower().split()
+        right[sentence.recording] += [Word(text, number) for text in units]
+        ends[sentence.recording] = max(ends.get(sentence.recording, 0.0), 1000 * (sentence.offset + sentence.duration))
     spoken = None if by_character else code_of(language)
-    with nothing_collected():
-        found, _ = resegment(reference_words, texts, layout, lines, char_level=by_character, lang=spoken)
+    given: list[list[Any]] = [[] for _ in sentences]
+    pairs = list(zip(tokenize_words(list(right.values()), spoken), tokenize_words(texts, spoken), strict=True))
+    for reference, written in tqdm(pairs, unit="recording", desc="cutting into sentences", disable=None):
+        for word in process_alignment(*_align(reference, written, by_character), by_character):
+            if word.main:
+                given[word.seq_id].append(word)
+    found = []
+    for number, (sentence, line, words) in enumerate(zip(sentences, lines, given, strict=True)):
+        offset = 1000 * sentence.offset
+        timed = bool(words) and all(word.emission_ca is not None for word in words)
+        found.append(
+            Scored(
+                ("" if by_character else " ").join(word.original for word in words),
+                line,
+                unit,
+                number,
+                source_length=1000 * sentence.duration,
+                emission_cu=[word.emission_cu - offset for word in words] if words else None,
+                emission_ca=[word.emission_ca - offset for word in words] if timed else None,
+                time_to_recording_end=ends[sentence.recording] - offset if words else None,
+            )
+        )
     return _Cut(ordered, texts, sentences, lines, found)
 
 
-@contextmanager
-def nothing_collected() -> Iterator[None]:
-    """Inside, Python collects no garbage of before, neither here nor in a process that is forked.
+def _align(reference: Sequence[Any], written: Sequence[Any], by_character: bool) -> tuple[list[Any], list[Any]]:
+    """As OmniSTEval's `align_sequences`, whose cells in Python take minutes for an hour of speech: row by row.
 
-    OmniSTEval forks. If a child collects a CTranslate2 model, it waits for ever: the model waits for its threads, and
-    only the parent has them.
+    Both texts with None in the gaps: so that the sum of similarities is highest, where a gap costs nothing. Of equal
+    ways a match goes before a gap in the text that was written, and that before one in the reference.
     """
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
+    similar, rows, columns = _similarities(reference, written, by_character)
+    best = np.zeros(len(written) + 1)
+    ways = np.zeros((len(reference), len(written)), np.int8)  # 0: a match, 1, 2: a gap
+    for way, row in zip(ways, rows, strict=True):
+        match, above = best[:-1] + similar[row, columns], best[1:].copy()
+        both = np.maximum(match, above)
+        best[1:] = np.maximum(np.maximum.accumulate(both), 0.0)
+        left = best[:-1]
+        way[:] = np.where((match >= above) & (match >= left), 0, np.where(above >= left, 1, 2))
+    first: list[Any] = []
+    second: list[Any] = []
+    i, j = len(reference), len(written)
+    while i or j:
+        way = 1 if not j else 2 if not i else ways[i - 1, j - 1]
+        i, j = i - (way != 2), j - (way != 1)
+        first.append(None if way == 2 else reference[i])
+        second.append(None if way == 1 else written[j])
+    return first[::-1], second[::-1]
+
+
+def _similarities(
+    reference: Sequence[Any], written: Sequence[Any], by_character: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """OmniSTEval's similarity of the words of two texts, (kinds, kinds), and the kind of each word in both.
+
+    Characters are the same or not. Words share a part of their letters, but a word and a punctuation mark can't match.
+    """
+    from omnisteval.alignment import ALL_PUNCT
+
+    texts = [[word.text for word in words] for words in (reference, written)]
+    kinds = [list(dict.fromkeys(words)) for words in texts]
+    numbers = [{text: number for number, text in enumerate(each)} for each in kinds]
+    places = [np.array([number[text] for text in words], int) for number, words in zip(numbers, texts, strict=True)]
+    if by_character:
+        one, other = (np.array(each, object) for each in kinds)
+        table = (one[:, None] == other).astype(np.float64)
+    else:
+        letters = {letter: k for k, letter in enumerate(set("".join(kinds[0] + kinds[1])))}
+        one, other = (np.zeros((len(each), len(letters))) for each in kinds)
+        for has, each in ((one, kinds[0]), (other, kinds[1])):
+            for row, text in zip(has, each, strict=True):
+                row[[letters[letter] for letter in text]] = 1
+        shared = one @ other.T
+        table = shared / np.maximum(one.sum(1)[:, None] + other.sum(1) - shared, 1)
+    one, other = (np.array([text in ALL_PUNCT for text in each], bool) for each in kinds)
+    table[one[:, None] ^ other] = -np.inf
+    return table, *places
 
 
 def _in_order(
@@ -280,7 +352,7 @@ def _words(instance: Instance, unit: str) -> list[Any]:
     from omnisteval.alignment import Word
     from omnisteval.data import fix_emission_ca
 
-    units = list(instance.prediction.strip()) if unit == "char" else instance.prediction.split()
+    units = list(instance.prediction.strip(" ")) if unit == "char" else instance.prediction.split()
     elapsed = instance.chunk_elapsed or instance.elapsed
     words, number = [], 0
     for text in units:
@@ -299,7 +371,7 @@ def _stream_laal(
 
     by_name: dict[str, list[Any]] = {}
     for one in sentences:
-        definition = ReferenceSentenceDefinition(one.text, one.offset, one.duration)
+        definition = ReferenceSentenceDefinition(_harmless(one.text), one.offset, one.duration)
         by_name.setdefault(one.recording, []).append(definition)
     if not any(texts):
         return None, None
@@ -309,16 +381,38 @@ def _stream_laal(
         plain = [word.emission_cu / 1000 for word in words]
         aware = [word.emission_ca / 1000 for word in words] if timed else plain
         text = ("" if unit == "char" else " ").join(word.text for word in words)
-        samples.append(LatencyScoringSample(name, OutputWithDelays(text, plain, aware), definitions))
+        samples.append(LatencyScoringSample(name, OutputWithDelays(_harmless(text), plain, aware), definitions))
     try:
-        scores = StreamLaal(Namespace(latency_unit=unit)).score(samples)
+        with _silence():
+            scores = StreamLaal(Namespace(latency_unit=unit)).score(samples)
     except AssertionError as error:
         logger.warning("no StreamLAAL: simulstream cannot divide this text (%s).", error)
         return None, None
     return scores.ideal_latency * 1000, scores.computational_aware_latency * 1000 if timed else None
 
 
+def _harmless(text: str) -> str:
+    """The text with as many words and characters, but without what ends mwerSegmenter's process or its tokens."""
+    return re.sub(r"###|</s>|[\t-\r]", lambda match: {"###": "＃＃＃", "</s>": "＜/s＞"}.get(match[0], "\u3000"), text)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Inside, mwerSegmenter writes nothing: it is in C++, and writes to the process's stderr."""
+    sys.stderr.flush()
+    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
+
+
 def _check_installed() -> None:
+    root = logging.getLogger()
+    ours = root.handlers[:], root.level
     try:
         import mweralign  # noqa: F401
         import omnisteval  # noqa: F401
@@ -328,3 +422,5 @@ def _check_installed() -> None:
             f"whole recordings are scored by OmniSTEval, simulstream and mweralign ({error}); pip install "
             "OmniSTEval simulstream mweralign, or run tools/install.sh."
         ) from error
+    finally:
+        root.handlers[:], root.level = ours  # mweralign makes a program that has none log everything

@@ -65,6 +65,19 @@ def test_our_sweeps_have_the_runs(name: str, sweeps: list[str]) -> None:
             assert any(fnmatchcase(label, pattern) for label in labels), pattern
 
 
+def test_paper_a_spans_the_chunks_and_strategies_of_its_figure_1() -> None:
+    """Not the sizes of table 2, which the sweep has too."""
+    labels = [decoding.label for decoding in load_sweep(ROOT / "conf/decode/paper_a.yaml")]
+    [findings] = load_findings([ROOT / "conf/findings/paper_a.yaml"]).values()
+    strategies = [f"{name}_1000ms" for name in ("LA-2", "LA-3", "LA-4", "hold-3", "hold-6", "hold-12", "SP-1", "SP-2")]
+    for finding in findings[:2]:
+        chunks, others = (
+            [label for label in labels if any(fnmatchcase(label, pattern) for pattern in patterns)]
+            for patterns in (finding.a, finding.b)
+        )
+        assert chunks == [f"LA-2_{ms}ms" for ms in (250, 500, 1000, 2000)] and others == strategies
+
+
 def test_a_users_own(tmp_path: Path) -> None:
     text = "paper: Mine\ncommand: make it\nfindings:\n" + "".join(
         f"  - {{id: {k}, section: 3.4, sentence: s, kind: lag, a: [x], b: ['y*'], direction: less, margin: -20}}\n"

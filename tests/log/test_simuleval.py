@@ -284,6 +284,13 @@ def test_a_log_of_text_counts_words(tmp_path: Path) -> None:
         ),
         ([{"elapsed": [2500, 2300]}], "elapsed times fall in 1 of 1 sentences"),
         ([{"elapsed": [100, 300]}], "elapsed times are less than the delays"),
+        ([{"elapsed": [-1100, 2300]}], "elapsed times are negative in 1 of 1 sentences"),
+        ([{"chunk_elapsed": [-1100, 2300]}], "elapsed times are negative in 1 of 1 sentences"),
+        ([{"chunk_elapsed": [1100, 1300]}], "elapsed times are less than the delays"),
+        (
+            [{"source_length": 1998}, {"index": 1}],
+            "delays are longer than the recording (source_length is wrong",
+        ),
     ],
 )
 def test_suspicious_logs_are_read_with_a_warning(
@@ -299,6 +306,30 @@ def test_rounded_times_are_no_suspicion(tmp_path: Path, caplog: pytest.LogCaptur
     delays = [1000.0004, 1000.0, 2000.0]
     path = write(tmp_path, {**SIMULEVAL, "prediction": "the cat sat", "delays": delays, "elapsed": [1000, 1000, 2000]})
     assert read_log(path)[0].delays == delays and not caplog.records
+
+
+def test_texts_are_read_in_one_normal_form(tmp_path: Path) -> None:
+    """A word keeps its time, a character has that of the last part that it is made of."""
+    word = {**SIMULEVAL, "prediction": "Mu\u0308de Ba\u0308ume", "reference": "mu\u0308de", "terms": ["Ba\u0308ume"]}
+    [read] = read_log(write(tmp_path, word))
+    assert (read.prediction, read.delays) == ("Müde Bäume", word["delays"])
+    assert (read.reference, read.terms) == ("müde", ["Bäume"])
+    parts = [
+        "か",
+        "\u3099",
+        "x",
+        "\u1112",
+        "\u1161",
+        "\u11ab",
+        "\u0958",
+        "y",
+    ]  # \u0958 becomes two
+    delays = [1000.0 + place for place in range(len(parts))]
+    by_character = {**SIMULEVAL, "prediction": " ".join(["".join(parts[:3]), "".join(parts[3:])])}
+    [read] = read_log(write(tmp_path, {**by_character, "delays": delays, "elapsed": delays}), "char")
+    assert read.prediction == "がx 한\u0915\u093cy"
+    assert read.delays == read.elapsed == [1001, 1002, 1005, 1006, 1006, 1007]
+    assert read.prediction_length == 6
 
 
 def test_elapsed_times_of_zero_were_not_measured(tmp_path: Path) -> None:

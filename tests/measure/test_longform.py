@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import random
 import re
 import shutil
+import subprocess
 import sys
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,14 +18,26 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from omnisteval import alignment
 
 from simulst.commands.main import main
+from simulst.data.segmentation import Sentence
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.log.simulstream import write_simulstream
-from simulst.measure.longform import Gap, read_gaps, score_recordings, sentences_of_recordings, words_in_gaps
+from simulst.measure.longform import (
+    Gap,
+    _align,
+    _stream_laal,
+    _words,
+    read_gaps,
+    score_recordings,
+    sentences_of_recordings,
+    words_in_gaps,
+)
 from simulst.measure.score import score_instances
 from simulst.runs import score_run
 
@@ -129,22 +142,74 @@ def test_words(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cumulative["LongYAAL_CA"] > mine["LongYAAL_CA"]
 
 
-def test_processes_that_omnisteval_forks_collect_nothing_of_ours(talks: Talks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CTranslate2 model that a child collects would let it wait for ever for the model's threads."""
-    theirs, ours = alignment.Pool, talks.score(talks.theirs, "de")
-    garbage: list[Any] = []
-    garbage.append(garbage)
-    seen = []
+LETTERS = st.sampled_from(["a", "ab", "ba", "c", ".", "，", "the", "then"])
 
-    def pool() -> Any:
-        seen.append(any(one is garbage for one in gc.get_objects()))
-        return theirs()
 
-    monkeypatch.setattr(alignment, "Pool", pool)
-    assert talks.score(talks.theirs, "de") == ours
-    assert seen == [False]
-    assert any(one is garbage for one in gc.get_objects())  # afterwards it may be collected
-    garbage.clear()
+@given(st.lists(LETTERS, min_size=1, max_size=12), st.lists(LETTERS, max_size=12), st.booleans())
+def test_words_of_sentences_are_found_as_by_omnisteval(one: list[str], other: list[str], by_character: bool) -> None:
+    """Of many ways with the same sum of similarities, too."""
+    reference, written = ([alignment.Word(text) for text in each] for each in (one, other))
+    theirs = alignment.align_sequences(reference, written, by_character)
+    for mine, their in zip(_align(reference, written, by_character), theirs, strict=True):
+        assert list(map(id, mine)) == list(map(id, their))
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_text_in_two_normal_forms_is_one(tmp_path: Path, form: str) -> None:
+    talks = Talks(tmp_path, ["Müde", "Bäume", "wächst", "Å.", "für"], " ", "word")
+    whole = talks.score(talks.ours, "de")
+    for file in (talks.references, talks.ours):
+        file.write_text(unicodedata.normalize(form, file.read_text()))
+        assert talks.score(talks.ours, "de") == whole
+
+
+MARKS = ["###", "</s>", "a###", "</s>y"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "mark"), [*(("word", mark) for mark in MARKS), *(("char", mark) for mark in [*MARKS, "\t", "\x0b", "\r"])]
+)
+def test_marks_of_mwersegmenter_are_text(unit: str, mark: str) -> None:
+    """`###` divides several references for it, `</s>` ends its process, and some spaces end its characters."""
+    lines = [f"你们{mark}好", f"我{mark}去", f"走吧{mark}了"]
+    if unit == "word":
+        lines = [f"the quick {mark} fox", f"over {mark} lazy dog", f"and {mark} sleeps"]
+    found = []
+    for shown in (mark, "猫" * len(mark)):
+        texts = [line.replace(mark, shown) for line in lines]
+        sentences = [Sentence("a.wav", 5.0 * n, 4.5, text) for n, text in enumerate(texts)]
+        timed = [(one, 5.0 * n) for n, text in enumerate(texts) for one in (text if unit == "char" else text.split())]
+        words = [alignment.Word(one, emission_cu=1000 * time + 1500) for one, time in timed]
+        found.append(_stream_laal([words], sentences, unit)[0])
+    assert found[0] == pytest.approx(found[1], abs=1e-6 if unit == "word" else 500)
+
+
+@pytest.mark.parametrize("space", ["\u3000", "\t", "\u2028"])
+@pytest.mark.parametrize("text", ["_今天好", "今_天好", "今天好_", "_ 今天_ _"])
+def test_each_character_keeps_its_own_delay(chinese: Talks, space: str, text: str) -> None:
+    """A space that is no plain one has its own delay, at the beginning, too."""
+    text = text.replace("_", space)
+    units = text.replace(" ", "")
+    [one, _] = read_log(chinese.ours, "char")
+    one = replace(one, prediction=text, delays=[float(ord(unit)) for unit in units], elapsed=[])
+    words = _words(one, "char")
+    assert "".join(word.text for word in words) == text
+    assert all(word.emission_cu == ord(word.text) for word in words if word.text != " ")
+
+
+def test_other_programs_write_nothing_into_ours(talks: Talks) -> None:
+    """mwerSegmenter writes to stderr. mweralign lets all be logged by a program that has not set up its log."""
+    code = """
+import logging, pathlib, sys
+from simulst.log import read_log
+from simulst.measure.longform import score_recordings
+log, segmentation, references = map(pathlib.Path, sys.argv[1:])
+score_recordings(read_log(log), segmentation, references, "de")
+assert not logging.getLogger().handlers, logging.getLogger().handlers
+"""
+    arguments = [sys.executable, "-c", code, str(talks.ours), str(talks.segmentation), str(talks.references)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_characters_of_mixed_scripts(chinese: Talks, monkeypatch: pytest.MonkeyPatch) -> None:

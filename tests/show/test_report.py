@@ -201,10 +201,18 @@ def test_results_alone() -> None:
     assert any(part.tables for part in found.parts) and any(part.comparisons for part in found.parts)
 
 
-def test_what_is_refused(decoded: Path, tmp_path: Path) -> None:
+def test_what_is_refused(decoded: Path, made: Path, tmp_path: Path) -> None:
     other = score_run_of(tmp_path)
     (tmp_path / "page.html").mkdir()
+    section = decoded / "results/s.json"
+    changed = []
+    for number, (old, new) in enumerate((('"sentences": 6', '"sentences": 5'), ('"weights": "', '"weights": "1'))):
+        changed.append(tmp_path / f"{number}.json")
+        changed[-1].write_text(section.read_text().replace(old, new))
+        assert changed[-1].read_text() != section.read_text()
     for arguments, said in (
+        ((decoded / "runs", changed[0]), "sentences of .* is 5 there, and 6 in the run"),
+        ((decoded / "runs", changed[1]), "has another model's weights"),
         ((decoded / "runs", other), "different sentences or target languages"),
         ((other, COMMITTED / "en-de-tst-HE.json"), "has not the runs of"),
         ((other, COMMITTED / "en-de-tst-HE.json", COMMITTED / "en-de-tst-COMMON.json"), "give one file of results"),

@@ -160,13 +160,29 @@ def _part_of_runs(folders: Sequence[Path], named: tuple[Path, Section] | None, s
     warn_of_slow(runs)
     section = collect(Sources(tuple(folders)), ", ".join(folder.resolve().name for folder in folders), "")
     if named is not None:
-        file, section = named
-        if {run.name for run in section.runs} != {run.name for run in runs}:
-            raise SimulstError(
-                f"{file}: has not the runs of {', '.join(map(str, folders))}; give the file that simulst results write "
-                "made of them, or leave it out."
-            )
+        file, written = named
+        _check_same_runs(section, written, f"{file}: has not the runs of {', '.join(map(str, folders))}")
+        section = written
     return _part(section, runs, runs, shown)
+
+
+def _check_same_runs(section: Section, written: Section, fault: str) -> None:
+    """Raise SimulstError unless both are of the same runs: names, models, and scores, but for times of computation."""
+    runs, others = ({run.name: run for run in each.runs} for each in (section, written))
+    differ = [f"has no {name}" for name in runs.keys() ^ others.keys()]
+    for name in runs.keys() & others.keys():
+        one, other = runs[name], others[name]
+        if one.weights and other.weights and one.weights != other.weights:
+            differ.append(f"{name} has another model's weights")
+        for key in ("sentences", "BLEU", "chrF", *METRICS, *LONG_METRICS):
+            known, found = other.scores.get(key), one.scores.get(key)
+            digits = len(str(known).rstrip("0").partition(".")[2])  # the file's figures may be rounded
+            if known is not None and found is not None and abs(known - found) > 0.501 * 10**-digits:
+                differ.append(f"{key} of {name} is {known:g} there, and {found:g} in the run")
+    if differ:
+        raise SimulstError(
+            f"{fault} ({min(differ)}); give the file that simulst results write made of them, or leave it out."
+        )
 
 
 def _part(section: Section, rows: Sequence[Row], runs: Sequence[ScoredRun], shown: Shown | None = None) -> Part:
