@@ -268,10 +268,10 @@ def _align(reference: Sequence[Any], written: Sequence[Any], by_character: bool)
     second: list[Any] = []
     i, j = len(reference), len(written)
     while i or j:
-        way = 1 if not j else 2 if not i else ways[i - 1, j - 1]
-        i, j = i - (way != 2), j - (way != 1)
-        first.append(None if way == 2 else reference[i])
-        second.append(None if way == 1 else written[j])
+        taken = 1 if not j else 2 if not i else int(ways[i - 1, j - 1])
+        i, j = i - (taken != 2), j - (taken != 1)
+        first.append(None if taken == 2 else reference[i])
+        second.append(None if taken == 1 else written[j])
     return first[::-1], second[::-1]
 
 
