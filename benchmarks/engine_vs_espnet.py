@@ -37,6 +37,7 @@ import yaml
 
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
+from simulst.calls import run_alone
 from simulst.commands.common import run_command
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
@@ -45,6 +46,7 @@ from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.linear import PRECISIONS, Linear, dtype_of
+from simulst.opening import Opening
 from simulst.search import BWBS
 from simulst.search.ctc import CTCPrefixScorer
 
@@ -195,11 +197,11 @@ def main(
 
 def decode(model: ESPnet, samples: np.ndarray, options: BWBS) -> list[int]:
     """Decode block by block and commit nothing before the end, as ESPnet does."""
-    session = model.session("en", "de")
+    session = model.session(Opening("en", "de"))
     found: Tokens = ()
     for start in range(0, samples.size, CHUNK):
         session.extend(samples[start : start + CHUNK], final=start + CHUNK >= samples.size)
-        found = session.search((), options, None).best
+        found = run_alone(session.search((), options, None)).best
     return list(found)
 
 

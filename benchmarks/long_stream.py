@@ -45,6 +45,7 @@ from simulst.hypotheses import Tokens
 from simulst.machine.processor import processor
 from simulst.measure.quality import bleu
 from simulst.models import load_model
+from simulst.opening import Opening
 from simulst.runs import decode_utterance
 from simulst.session import Model
 from simulst.streams import OpenStream, open_stream
@@ -270,7 +271,7 @@ def compared(
 def count_slides(model: Model, languages: tuple[str, str]) -> list[int]:
     """A list that grows by one item whenever a window slides: how many tokens have left it so far."""
     slides: list[int] = []
-    session: Any = type(model.session(*languages))
+    session: Any = type(model.session(Opening(*languages)))
     slide = session.slide
 
     def counted(self: Any, committed: Tokens) -> None:

@@ -30,6 +30,7 @@ from simulst.hypotheses import Tokens
 from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
+from simulst.opening import Opening
 from simulst.prefix.align import Question, Translator, align
 from simulst.prefix.extract import shards_of
 from simulst.search import JointBeamSearch
@@ -67,7 +68,7 @@ def main(
         frames = [one.size // FRAME for one in audio]
 
         def one_by_one(row: int, end: int, forced: Tokens, audio: list = audio, frames: list = frames) -> Tokens:
-            session = espnet.session("en", "de")
+            session = espnet.session(Opening("en", "de"))
             session.extend(audio[row] if end == frames[row] else audio[row][: end * FRAME], final=True)
             run_alone(session._encoding.encode())
             search = JointSearch(espnet.decoder, options, espnet.vocabulary.sos, espnet.vocabulary.eos)

@@ -110,6 +110,11 @@ Steps = Generator[Call, Any, T]
 """A computation that yields calls and returns a T."""
 
 
+def steps_of(returned: Steps[T] | T) -> Steps[T]:
+    """What a method returned that may be plain or a generator: its result, or the steps to it."""
+    return (yield from returned) if isinstance(returned, Generator) else returned
+
+
 def ask(call: Call) -> Steps[Any]:
     """A computation that is one call."""
     return (yield call)

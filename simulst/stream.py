@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from simulst.calls import Steps, run_alone
+from simulst.calls import Steps, run_alone, steps_of
 from simulst.config import Decoding
 from simulst.errors import SimulstError, sentence_of
 from simulst.hypotheses import Beam, Tokens, without_end
@@ -33,7 +33,7 @@ from simulst.policy.context import Context
 from simulst.policy.late import Pace
 from simulst.policy.stop import Stopping, Watched
 from simulst.search import SearchOptions
-from simulst.session import Session
+from simulst.session import Session, Window, find
 from simulst.words import CUT, Words
 
 logger = logging.getLogger(__name__)
@@ -186,26 +186,26 @@ class Stream(Pushed):
 
     def __post_init__(self) -> None:
         self.meter = self.session.meter
-        self.timed = self.timed and Need.END_TIMES in self.session.gives
+        session, traits = self.session, self.session.traits
+        self._window = session if isinstance(session, Window) else None
+        self.timed = self.timed and Need.END_TIMES in traits.gives
         self._ends: list[float] = []  # seconds, of the committed tokens that have left the window, if `timed`
-        usual = self.session.default_search
-        self._search: SearchOptions = (self.decoding.search or usual).filled(usual, self.session.gives)
-        self.decoding.check(self._search, self.session.gives)
+        usual = traits.default_search
+        self._search: SearchOptions = (self.decoding.search or usual).filled(usual, traits.gives)
+        self.decoding.check(self._search, traits.gives)
         self._words = Words(self.session.text, self.unit)
         self._committed: Tokens = ()
         self._counted = 0  # of these; `writes` has them
-        session = self.session
-        session.restarts = self.decoding.segment.restart
         context = Context(
             words=self._words,
             meter=self.meter,
-            sample_rate=session.sample_rate,
-            block_end=self._block_end,
-            layers=session.layers,
-            heads=session.heads,
+            sample_rate=traits.sample_rate,
+            block_end=lambda count: self._ms(session.block_end(count)),
+            layers=traits.layers,
+            heads=traits.heads,
             committed=lambda: self._committed,
-            languages=session.languages,
-            trained_wait=session.trained_wait,
+            languages=session.opening.languages,
+            trained_wait=traits.trained_wait,
             load_model=self.load_model,
         )
         self._reading = self.decoding.read.open(context)
@@ -216,8 +216,6 @@ class Stream(Pushed):
         self._beams: list[Beam] = []
         self._pending = np.zeros(0, dtype=np.float32)
         self._available = 0  # see `Session.available`, at the last step
-        self._same: Tokens = ()  # a best hypothesis; those since then were equal to it, or a beginning of it
-        self._since = 0  # the length (samples) at which it was found
         self._pace = self.pace or Pace()
 
     @property
@@ -278,8 +276,7 @@ class Stream(Pushed):
 
     def wait(self, seconds: float) -> None:
         """Tell LATE for how many seconds the last push waited for other streams. The meter does not count them."""
-        heard_ms = self._position() + self._pending.size * 1000 / self.session.sample_rate
-        self._pace.work(self.begin_ms + heard_ms, seconds)
+        self._pace.work(self.begin_ms + self._position() + self._ms(self._pending.size), seconds)
 
     def _needed(self) -> float:
         """How many more samples to take in before READ is asked again, or before the window is full."""
@@ -290,25 +287,25 @@ class Stream(Pushed):
             raise SimulstError(
                 f"read: {read!r} returned {target:g} ms at {position:g} ms; next_ms must return a later position."
             )
-        samples = target * self.session.sample_rate / 1000
+        samples = target * self.session.traits.sample_rate / 1000
         if not math.isinf(samples):  # at least one sample: a later position may lie within the same one
             samples = max(math.ceil(samples - ROUNDING), self.session.length + 1)
-        return min(samples, self.session.limit()) - self.session.length
+        return min(samples, self._limit()) - self.session.length
 
     def _take(self, count: int, final: bool = False) -> Steps[None]:
         """Pass pending samples to the session, and to READ and STOP if they need audio. Step if READ is ready."""
         before = self.meter.seconds
         samples, self._pending = self._pending[:count], self._pending[count:]
-        yield from self.session.extend_steps(samples, final)
-        if self.pace is None and self.session.length > LONG_SECONDS * self.session.sample_rate:
+        yield from steps_of(self.session.extend(samples, final))
+        if self.pace is None and self.session.length > LONG_SECONDS * self.session.traits.sample_rate:
             _warn_of_long_utterance()
         if Need.AUDIO in self.decoding.read.needs and not final:
-            yield from self._reading.hear_steps(samples)
+            yield from steps_of(self._reading.hear(samples))
         if Need.AUDIO in self.decoding.stop.needs:
-            yield from self._stopping.hear_steps(samples, final)
+            yield from steps_of(self._stopping.hear(samples, final))
         if final:
             yield from self._finish()
-        elif self.session.length >= self.session.limit() or (self._reading.ready() and not self._skips()):
+        elif self.session.length >= self._limit() or (self._reading.ready() and not self._skips()):
             yield from self._step()
         self._pace.work(self.begin_ms + self._position(), self.meter.seconds - before)
 
@@ -325,7 +322,7 @@ class Stream(Pushed):
         self._available = self.session.available
         if isinstance(self._stopping, Watched):
             self._stopping.forget()
-        found = yield from self.session.find_steps(self._committed, self._search, self._stopping)
+        found = yield from find(self.session, self._committed, self._search, self._stopping)
         commit, known = self.decoding.commit, len(self._committed)
         self._best = without_end(found.best) or self._committed
         self._beams = [*self._beams, found.beam][-commit.window :]
@@ -344,7 +341,7 @@ class Stream(Pushed):
         """Search to the end of the sentence. Commit and write all of it."""
         known, beams = len(self._committed), list[Beam]()
         if self._position() >= LEAST_MS or self._committed:
-            found = yield from self.session.find_steps(self._committed, self._search, None)
+            found = yield from find(self.session, self._committed, self._search, None)
             self._check_kept(found.best)
             self._committed = max(found.best, self._committed, key=len)
             beams = [found.beam]
@@ -374,32 +371,22 @@ class Stream(Pushed):
 
     def _end_times(self) -> list[float]:
         """Of the committed tokens in the window, if they are asked for: seconds."""
-        tokens = self._committed[self.session.evicted :]
+        tokens = self._committed[self._window.evicted if self._window else 0 :]
         if not (self.timed and tokens):
             return []
         with self.meter.uncounted():
             return list(self.session.end_times(tokens))
 
     def _make_room(self) -> None:
-        """Move a full window, or if SEGMENT says so one whose text ended while speech goes on.
-
-        The words of the audio that leaves it are committed: without the audio they would be lost.
-        """
-        if self._best != self._same[: len(self._best)]:
-            self._same, self._since = self._best, self.session.length
-        full = self.session.is_full()
-        if not full and not (self.session.restarts and self.session.is_stuck(self._since)):
+        """Move a full window. The words of the audio that leaves are committed: without it they would be lost."""
+        window = self._window
+        if window is None or (spoken := window.leaving(self._best)) is None:
             return
-        spoken = self.session.spoken(self._best)
         self._check_kept(spoken)
         self._committed = max(spoken, self._committed, key=len)
         ends = self._end_times()
-        if full:
-            self.session.slide(self._committed)
-        else:
-            self.session.restart(self._committed, self._since)
-            self._since = self.session.length
-        self._ends += ends[: self.session.evicted - len(self._ends)]
+        window.slide(self._committed)
+        self._ends += ends[: window.evicted - len(self._ends)]
 
     def _write(self, final: bool = False) -> None:
         words = self._words.write(self._committed, self.decoding.commit.ends_word, final)
@@ -423,10 +410,14 @@ class Stream(Pushed):
 
     def _position(self) -> float:
         """How much source has been read, in ms."""
-        return self.session.length * 1000 / self.session.sample_rate
+        return self._ms(self.session.length)
 
-    def _block_end(self, count: int) -> float:
-        return self.session.block_end(count) * 1000 / self.session.sample_rate
+    def _ms(self, samples: float) -> float:
+        return samples * 1000 / self.session.traits.sample_rate
+
+    def _limit(self) -> float:
+        """The length (samples) at which the window is due; infinite without a window."""
+        return self._window.limit() if self._window else math.inf
 
 
 @functools.cache

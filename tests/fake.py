@@ -20,9 +20,10 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.context import Context, TokensView, View
 from simulst.policy.stop import Stop, Stopping
-from simulst.session import Session
+from simulst.session import Session, Traits, Window
 from simulst.words import Words
 
 RATE = 16000
@@ -33,16 +34,16 @@ CHARS += (b"\xe3\x81", b"\x82\xe3", b"\x82\xa2", b"\xf0\x9f", b"\x98\x80")
 VOCABULARIES = {"words": WORDS, "chars": CHARS}
 
 
-class FakeSession(Session):
+class FakeSession(Session, Window):
     """Hears token i once (i + 1) * token_ms have passed; of the last `unstable` tokens it is not sure.
 
     A window (in tokens; 0: endless) holds what can still be heard.
     """
 
-    gives = frozenset({Need.LIBRARY_SEARCH, Need.BLOCKS})
+    traits = Traits(frozenset({Need.LIBRARY_SEARCH, Need.BLOCKS}))
 
-    def __init__(self, model: FakeModel, meter: Meter) -> None:
-        super().__init__(meter)
+    def __init__(self, model: FakeModel, opening: Opening) -> None:
+        super().__init__(opening)
         self.model = model
         self.samples = 0
         self.offset = 0  # tokens that have left the window
@@ -97,8 +98,8 @@ class FakeSession(Session):
             return math.inf
         return (self.offset + self.model.window) * self.model.token_samples
 
-    def spoken(self, best: Tokens) -> Tokens:
-        return best[: self.offset + self.model.window - 1]
+    def leaving(self, best: Tokens) -> Tokens | None:
+        return best[: self.offset + self.model.window - 1] if self.length >= self.limit() else None
 
     def slide(self, committed: Tokens) -> None:
         self.offset += max(1, self.model.window // 2)
@@ -157,10 +158,11 @@ class FakeModel:
         self.log, self.sleep, self.die, self.die_once = log, sleep, str(die), die_once
         self.gate, self.gate_from = gate, gate_from
 
-    def session(self, source: str = "es", target: str = "en", meter: Meter | None = None) -> FakeSession:
-        if source not in ("es", "fr"):
-            raise SimulstError(f"the fake has no language '{source}'; it has es, fr.")
-        return FakeSession(self, meter or Meter(Memo()))
+    def session(self, opening: Opening | None = None) -> FakeSession:
+        opening = opening or Opening("es", "en", Meter(Memo()))
+        if opening.source not in ("es", "fr"):
+            raise SimulstError(f"the fake has no language '{opening.source}'; it has es, fr.")
+        return FakeSession(self, opening)
 
     def token(self, what: str) -> int:
         return random.Random(f"{self.seed} {what}").randrange(len(self.tokens))
@@ -196,7 +198,7 @@ class ScriptedSession(FakeSession):
     def __init__(
         self, beams: Sequence[Sequence[Sequence[int]]], vocabulary: Sequence[bytes] = WORDS, force: bool = True
     ) -> None:
-        super().__init__(FakeModel(), Meter())
+        super().__init__(FakeModel(), opening())
         self.model.tokens = tuple(vocabulary)
         self.beams, self.force = beams, force
 
@@ -210,6 +212,11 @@ class ScriptedSession(FakeSession):
         if not self.force:
             return Found([Hypothesis(tuple(tokens)) for tokens in beam])
         return Found([Hypothesis(committed + until(stop, tuple(tokens)[len(committed) :])) for tokens in beam])
+
+
+def opening(meter: Meter | None = None) -> Opening:
+    """Of an utterance that a fake translates."""
+    return Opening("es", "en", meter or Meter())
 
 
 def context_of(**known: Any) -> Context:

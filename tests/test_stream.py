@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import CHARS, RATE, WORDS, FakeModel, FakeSession, ScriptedSession, context_of, until
+from fake import CHARS, RATE, WORDS, FakeModel, FakeSession, ScriptedSession, context_of, opening, until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -430,7 +430,7 @@ def test_an_error_ends_the_stream_and_keeps_its_words(cuts: list[int], ms: float
     """However the audio is cut, the words are those of the steps before the error, and nothing follows them."""
     whole = Stream(FakeModel().session(), decoding(All(), Chunk(500)))
     whole.push(audio(5000), finished=True)
-    session = Busy(FakeModel(), Meter())
+    session = Busy(FakeModel(), opening())
     session.ms = ms
     stream, given_out = Stream(session, decoding(All(), Chunk(500))), list[str]()
     with pytest.raises(SimulstError, match=r"^ValueError: busy, .*test_stream\.py, line \d+\.$"):
@@ -448,7 +448,7 @@ def test_an_error_ends_the_stream_and_keeps_its_words(cuts: list[int], ms: float
 
 @pytest.mark.parametrize("error", [RuntimeError(), KeyError("x"), MemoryError(), RecursionError("deep")])
 def test_errors_of_any_class_are_told_in_a_sentence(error: Exception) -> None:
-    session = Busy(FakeModel(), Meter())
+    session = Busy(FakeModel(), opening())
     session.error = error  # type: ignore[assignment]
     with pytest.raises(SimulstError, match=f"^{type(error).__name__}.*, line") as raised:
         Stream(session, decoding(All())).push(audio(3000), finished=True)
@@ -457,7 +457,7 @@ def test_errors_of_any_class_are_told_in_a_sentence(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
 def test_what_ends_the_program_is_no_error(error: BaseException) -> None:
-    session = Busy(FakeModel(), Meter())
+    session = Busy(FakeModel(), opening())
     session.error = error  # type: ignore[assignment]
     stream = Stream(session, decoding(All()))
     with pytest.raises(type(error)):
@@ -526,7 +526,7 @@ def test_the_caller_may_use_its_buffer_again() -> None:
             self.heard = np.concatenate([self.heard, samples])
             super().extend(samples, final)
 
-    session = Keeping(FakeModel(), Meter())
+    session = Keeping(FakeModel(), opening())
     stream = Stream(session, decoding(All()))
     buffer = np.zeros(100, dtype=np.float32)
     for i in range(4):
@@ -548,7 +548,8 @@ def test_a_full_window_slides_and_loses_nothing(commit: Commit, read: Read) -> N
 
 
 def test_losing_is_possible_in_that_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeSession, "spoken", lambda self, tokens: ())
+    leaving = FakeSession.leaving
+    monkeypatch.setattr(FakeSession, "leaving", lambda *about: None if leaving(*about) is None else ())
     model = FakeModel(unstable=0, window=10)
     stream = Stream(model.session(), decoding(Hold(99)))
     stream.push(audio(15000), finished=True)
@@ -559,41 +560,6 @@ def test_a_window_full_at_the_very_end_does_not_slide() -> None:
     session = FakeModel(window=10).session()
     Stream(session, decoding(All(), Offline())).push(audio(2000), finished=True)
     assert session.offset == 0
-
-
-class EndingSession(FakeSession):
-    """Ends its text after three tokens for as long as they are in the window."""
-
-    def _search(self, committed: Tokens, beam: int, stop: Stopping | None) -> Found:
-        found = super()._search(committed, beam, stop)
-        return found if self.offset else Found([Hypothesis(found.best[: max(3, len(committed))], 0.0)])
-
-    def is_stuck(self, since: int) -> bool:
-        return self.samples - since >= 4 * RATE
-
-    def restart(self, committed: Tokens, since: int) -> None:
-        assert since == RATE
-        self.offset = len(committed)
-
-
-@pytest.mark.parametrize("commit", [All(), Hold(2), LocalAgreement(2)])
-def test_speech_after_a_text_that_ended_is_not_lost(commit: Commit) -> None:
-    model = FakeModel(unstable=0)
-    stream = Stream(EndingSession(model, Meter()), replace(decoding(commit), segment=Whole(restart=True)))
-    stream.push(audio(12000), finished=True)
-    assert words(stream) == model.truth(12 * RATE).split()
-
-
-@pytest.mark.parametrize(("commit", "kept"), [(All(), 3), (Hold(2), 1), (LocalAgreement(2), 3), (Hold(6), 0)])
-def test_of_a_sentence_only_what_commit_says_is_written_before_its_end(commit: Commit, kept: int) -> None:
-    """However long its text stays the same; and the model is shown all of its audio. That is the default."""
-    session = EndingSession(FakeModel(unstable=0), Meter())
-    stream = Stream(session, decoding(commit))
-    for _ in range(11):
-        stream.push(audio(1000))
-    assert (len(stream.committed), session.evicted) == (kept, 0)
-    stream.push(audio(1000), finished=True)
-    assert len(stream.committed) == 3
 
 
 def test_which_streams_restart_by_default() -> None:
@@ -618,7 +584,7 @@ def test_elapsed_is_delay_and_computation_so_far(clock: SimpleNamespace) -> None
 
 
 def open_shared(model: FakeModel, how: Decoding, memo: Memo) -> Stream:
-    return Stream(model.session(meter=Meter(memo)), how)
+    return Stream(model.session(opening(Meter(memo))), how)
 
 
 def test_shared_work_is_charged_to_all(clock: SimpleNamespace) -> None:
@@ -797,7 +763,7 @@ class Blocks(FakeSession):
     """Writes a block at 1732.5 ms and one every 640 ms after it; the last three of its 4 b + 3 tokens are unstable."""
 
     def __init__(self) -> None:
-        super().__init__(FakeModel(), Meter())
+        super().__init__(FakeModel(), opening())
         self.model.tokens = tuple(f" {i}".encode() for i in range(20_000))
 
     @property

@@ -20,8 +20,9 @@ from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
-from simulst.meter import Meter
 from simulst.needs import Need
+from simulst.opening import Opening
+from simulst.session import Traits
 from simulst.stream import Emission
 from simulst.streams import open_stream
 from simulst.subtitles import Cue, Layout, Word, as_srt, as_vtt, cues_of, width, written_words
@@ -161,7 +162,7 @@ def read(path: Path) -> list[tuple[int, int, str]]:
 class TimedSession(FakeSession):
     """Knows when its tokens are heard: token i ends at (i + 1) * token_ms."""
 
-    gives = FakeSession.gives | {Need.END_TIMES}
+    traits = Traits(FakeSession.traits.gives | {Need.END_TIMES})
 
     def end_times(self, tokens: Tokens) -> list[float]:
         assert tokens
@@ -170,9 +171,8 @@ class TimedSession(FakeSession):
 
 
 class TimedModel(FakeModel):
-    def session(self, source: str = "es", target: str = "en", meter: Meter | None = None) -> TimedSession:
-        super().session(source, target, meter)
-        return TimedSession(self, meter or Meter())
+    def session(self, opening: Opening | None = None) -> TimedSession:
+        return TimedSession(self, super().session(opening).opening)
 
     def spoken_language(self, samples: np.ndarray) -> str:
         return "fr" if samples[0] > 0 else "es"

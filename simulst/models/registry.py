@@ -156,11 +156,10 @@ def _own(path: str | Path) -> Any:
         raise SimulstError(f"{path}: cannot import the model ({reason_of(error)}); {remedy_of(error)}.") from error
     session = getattr(own, "session", None)
     try:
-        inspect.signature(session).bind(own, "en", "de", None)  # type: ignore[arg-type]
+        inspect.signature(session).bind(own, None)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
         raise SimulstError(
-            f"{path}: not a model; write a class like Model in simulst/session.py, with a method session(source, "
-            "target, meter)."
+            f"{path}: not a model; write a class like Model in simulst/session.py, with a method session(opening)."
         ) from error
     return own
 

@@ -17,8 +17,8 @@ import numpy as np
 from simulst.audio.units import SAMPLE_RATE
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
-from simulst.meter import Meter
-from simulst.session import Session
+from simulst.opening import Opening
+from simulst.session import Session, Window
 from simulst.words import CUT
 
 STUCK_SECONDS = 4.0  # of speech with the same text; 3 s if a speaker pauses between sentences
@@ -40,21 +40,23 @@ def warn_of_full_context(path: Path, positions: int, remedy: str = SHORTER) -> N
     )
 
 
-class WindowedSession(Session):
+class WindowedSession(Session, Window):
     """One utterance of an offline model.
 
+    opening: what is known of it.
     window_seconds: the length of the window, in seconds.
-    meter: the clock of the stream.
+    before: text before the utterance, which the decoder is shown.
     """
 
-    def __init__(self, window_seconds: float, meter: Meter) -> None:
-        super().__init__(meter)
-        self._window_seconds = window_seconds
+    def __init__(self, opening: Opening, window_seconds: float, before: Tokens = ()) -> None:
+        super().__init__(opening)
+        self._window_seconds, self._before = window_seconds, before
         self._audio = np.zeros(0, dtype=np.float32)
         self._offset = 0  # samples that have left the window
         self._evicted: Tokens = ()  # committed tokens that have left the window
         self._hidden = 0  # of these; the decoder is not shown them
-        self._before: Tokens = ()  # text before the utterance, which the decoder is shown
+        self._same: Tokens = ()  # a best hypothesis; those since then were equal to it, or a beginning of it
+        self._since = 0  # the length (samples) at which it was found
 
     @abstractmethod
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
@@ -81,7 +83,8 @@ class WindowedSession(Session):
         return self._offset, self.length
 
     @property
-    def key(self) -> Hashable:
+    def window_key(self) -> Hashable:
+        """What a search of the window sees."""
         return self.audio_key, self._before, self._evicted, self._hidden
 
     @property
@@ -96,6 +99,17 @@ class WindowedSession(Session):
     def limit(self) -> float:
         return self._offset + round(self._window_seconds * SAMPLE_RATE)
 
+    def is_full(self) -> bool:
+        """Whether audio must leave the window before more is taken in."""
+        return self.length >= self.limit()
+
+    def leaving(self, best: Tokens) -> Tokens | None:
+        """From a full window all but the last second, as well as from one whose text has ended while speech goes on."""
+        if best != self._same[: len(best)]:
+            self._same, self._since = best, self.length
+        full = self.is_full()
+        return self.spoken(best) if full or (self.opening.restarts and self.is_stuck(self._since)) else None
+
     def spoken(self, best: Tokens) -> Tokens:
         """All but the last second: the end of the audio may cut a word in two."""
         ends = self._end_times(self._in_window(best))
@@ -103,6 +117,13 @@ class WindowedSession(Session):
         return best[: len(self._evicted) + whole]
 
     def slide(self, committed: Tokens) -> None:
+        if self.is_full():
+            self.cut(committed)
+        else:
+            self.restart(committed, self._since)
+            self._since = self.length
+
+    def cut(self, committed: Tokens) -> None:
         """Cut after the last word that ends in the first two thirds of the window, or else after the first word."""
         prefix = self._in_window(committed)
         ends = self._end_times(prefix)
@@ -118,18 +139,22 @@ class WindowedSession(Session):
 
     def _may_cut(self, prefix: Tokens, place: int) -> bool:
         """Whether the window may be cut there: between words, or characters in languages without spaces."""
-        if self.languages[1] and unit_of(self.languages[1]) == "char":
+        if unit_of(self.opening.target) == "char":
             return not self.text(prefix[:place]).endswith(CUT)
         return self._begins_word(prefix, place)
 
     def is_stuck(self, since: int) -> bool:
-        """An offline model ends sentences. It may invent one from little speech, and add nothing to it from then on."""
+        """Whether too much was said after the length `since` (samples) for the text that is the same since then.
+
+        An offline model ends sentences. It may invent one from little speech, and add nothing to it from then on.
+        """
         if self.length - since < STUCK_SECONDS * SAMPLE_RATE or since <= self._offset:
             return False
         power = np.square(self._audio)
         return bool(power[since - self._offset :].mean() > STUCK_POWER * power[: since - self._offset].mean())
 
     def restart(self, committed: Tokens, since: int) -> None:
+        """Drop all committed tokens and their audio, which ends before `since`. They stay committed."""
         prefix = self._in_window(committed)
         end = round(self._end_times(prefix)[-1] * SAMPLE_RATE) if prefix else 0
         self._leave(len(prefix), min(end, since - self._offset), committed)

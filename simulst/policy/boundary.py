@@ -87,7 +87,7 @@ class _Boundaries(Reading):
         piece = self.options.frames * FRAME_MS
         return (decoded_ms // piece + 1.0) * piece
 
-    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
+    def hear(self, samples: np.ndarray) -> Steps[None]:
         audio = np.concatenate([self._audio, samples])
         piece, self._audio = audio[: self._size], audio[self._size :]
         if piece.size < self._size:

@@ -24,8 +24,8 @@ import numpy as np
 from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
-from simulst.meter import Meter
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.commit import common_prefix
 from simulst.policy.context import Context, View
 from simulst.policy.stop import Stop, Stopping
@@ -37,9 +37,9 @@ _WARNED: set[str] = set()  # the guides of which a warning was given
 
 
 class Guide(Protocol):
-    """A CTC layer that listens to one utterance. A model that has one opens it: `guide(source, target, meter)`."""
+    """A CTC layer that listens to one utterance. A model that has one opens it: `guide(opening)`."""
 
-    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
+    def hear(self, samples: np.ndarray) -> Steps[None]:
         """Take in audio, (n,) float32, in steps (simulst/calls.py)."""
 
     def spell(self, text: str) -> Tokens:
@@ -91,7 +91,7 @@ class CTCGuide(Stop):
             raise SimulstError("stop: ctc_guide loads another model; open the stream by simulst.streams.open_stream.")
         try:
             rate, open_guide = _load(context.load_model, self.model, self.checkpoint)
-            guide = open_guide(*context.languages, context.meter.part(("guide", self.model, self.checkpoint)))
+            guide = open_guide(Opening(*context.languages, context.meter.part(("guide", self.model, self.checkpoint))))
         except SimulstError as error:
             raise SimulstError(f"stop: the guide {error}") from error
         if rate != context.sample_rate:
@@ -114,9 +114,9 @@ class Guided(Stopping):
         self._passed: Tokens = ()
         self._ends = [0]
 
-    def hear_steps(self, samples: np.ndarray, final: bool) -> Steps[None]:
+    def hear(self, samples: np.ndarray, final: bool) -> Steps[None]:
         if not final:  # then nobody asks
-            yield from self._guide.hear_steps(samples)
+            yield from self._guide.hear(samples)
             self._passed, self._ends = (), [0]
 
     def ends(self, view: View) -> bool:
@@ -219,7 +219,7 @@ class GuidedCharacters(Guided):
 
 
 @lru_cache(maxsize=4)
-def _load(load_model: Callable[..., Any], path: str, checkpoint: str) -> tuple[int, Callable[[str, str, Meter], Guide]]:
+def _load(load_model: Callable[..., Any], path: str, checkpoint: str) -> tuple[int, Callable[[Opening], Guide]]:
     """A model's sample rate, and what opens its guide; loaded once a process.
 
     Raises SimulstError: it can't be loaded, or is of a kind that has no guide.

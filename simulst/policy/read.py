@@ -61,14 +61,12 @@ class Reading(ABC):
         Returns: a larger position; infinity stands for the end of the source.
         """
 
-    def hear(self, samples: np.ndarray) -> None:
-        """Take in new audio, (n,) float32. It is called only if READ needs `Need.AUDIO`."""
+    def hear(self, samples: np.ndarray) -> Steps[None] | None:
+        """Take in new audio, (n,) float32. It is called only if READ needs `Need.AUDIO`.
 
-    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
-        """`hear` in steps (simulst/calls.py), which the loop takes: for READs with a model of their own."""
-        self.hear(samples)
-        return
-        yield
+        A READ with a model of its own may be a generator here, which yields its calls (simulst/calls.py).
+        """
+        return None
 
     def ready(self) -> bool:
         """Whether to decode at this position."""

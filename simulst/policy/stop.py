@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulst.calls import Steps
+from simulst.calls import Steps, steps_of
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
@@ -80,17 +80,14 @@ class Stopping(ABC):
     def __init__(self, options: Stop, context: Context) -> None:
         self.options, self.context = options, context
 
-    def hear(self, samples: np.ndarray, final: bool) -> None:
+    def hear(self, samples: np.ndarray, final: bool) -> Steps[None] | None:
         """Take in new audio, (n,) float32. It is called only if STOP needs `Need.AUDIO`.
 
         final: whether the audio ends with these samples.
-        """
 
-    def hear_steps(self, samples: np.ndarray, final: bool) -> Steps[None]:
-        """`hear` in steps (simulst/calls.py), which the loop takes: for STOPs with a model of their own."""
-        self.hear(samples, final)
-        return
-        yield
+        A STOP with a model of its own may be a generator here, which yields its calls (simulst/calls.py).
+        """
+        return None
 
     @abstractmethod
     def ends(self, view: View) -> bool:
@@ -118,8 +115,8 @@ class Watched(Stopping):
         """Forget the last answer, before a step."""
         self.ended = None
 
-    def hear_steps(self, samples: np.ndarray, final: bool) -> Steps[None]:
-        return self._stop.hear_steps(samples, final)
+    def hear(self, samples: np.ndarray, final: bool) -> Steps[None] | None:
+        return self._stop.hear(samples, final)
 
     def ends(self, view: View) -> bool:
         self.ended = bool(self._stop.ends(view))
@@ -380,10 +377,10 @@ class _AnyOf(Stopping):
         self._parts = [stop.open(context) for stop in options.of]
         self._ended: list[Stopping] = []  # by the last answer
 
-    def hear_steps(self, samples: np.ndarray, final: bool) -> Steps[None]:
+    def hear(self, samples: np.ndarray, final: bool) -> Steps[None]:
         for part in self._parts:
             if Need.AUDIO in part.options.needs:
-                yield from part.hear_steps(samples, final)
+                yield from steps_of(part.hear(samples, final))
 
     def ends(self, view: View) -> bool:
         ended = [part for part in self._parts if part.ends(view)]

@@ -26,6 +26,7 @@ from simulst.machine.cluster import HERE, Cluster, mapper
 from simulst.models import digest_of_weights
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.decoder import CachedDecoder
+from simulst.opening import Opening
 from simulst.prefix.align import Translator, align
 from simulst.prefix.pairs import PREFIXES, count, read_prefixes
 from simulst.runs import Task, model_of
@@ -175,7 +176,7 @@ def _work(task: Task, jobs: int | None, options: Options, job: tuple[int, Shard]
             )
         if model.decoder.lagging:
             raise SimulstError(f"{task.model}: was trained for wait-k; extract prefix pairs with an offline model.")
-        model.session(task.source_language, task.target_language)  # raises what is wrong with the languages
+        model.session(Opening(task.source_language, task.target_language))  # raises what is wrong with the languages
         audio = [load_audio(u.wav, u.start, u.end) for u in shard.utterances]
         search = JointBeamSearch(options.beam, ctc_weight=0.0, max_length_ratio=model.search.max_length_ratio)
         translator = Translator(model, task.target_language, audio, options.tau, search, options.open_end)

@@ -32,6 +32,7 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.models.base import language_pairs
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.options import read_fields
 from simulst.serve.channel import Channel, Mark, link_of
 from simulst.serve.log import Log
@@ -110,7 +111,7 @@ class Service:
         """Open a stream, and see what clients may choose. Raises SimulstError: it can't be opened."""
         pair = self.usual or next((source, targets[0]) for source, targets in self.pairs.items())
         self.open(self.decoding, pair)
-        self.settings = offered(self.decoding, Need.ATTENTION in self.model.session(*pair).gives)
+        self.settings = offered(self.decoding, Need.ATTENTION in self.model.session(Opening(*pair)).traits.gives)
 
 
 class Speaker:

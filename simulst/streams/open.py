@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from simulst.background import NOTHING, Background
 from simulst.config import Decoding
@@ -10,6 +11,7 @@ from simulst.errors import SimulstError, reason_of
 from simulst.languages import unit_of
 from simulst.meter import Meter
 from simulst.models import load_model
+from simulst.opening import Opening
 from simulst.session import Model, Session
 from simulst.stream import Step, Stream
 from simulst.streams.base import OpenStream
@@ -45,14 +47,14 @@ def open_stream(
     meter = meter or Meter()
     unit = unit or unit_of(target)
 
-    def open_session(part: Meter) -> Session:
-        session = model.session(source, target, part)
+    opening = Opening(source, target, meter, background.between(source, target), restarts=decoding.segment.restart)
+
+    def open_session(part: Meter, history: str = "") -> Session:
+        session = model.session(replace(opening, meter=part, history=history))
         if not isinstance(session, Session):
             raise SimulstError(
                 f"{type(session).__name__} is not a session; derive the class from simulst.session.Session."
             )
-        session.languages = source, target
-        session.prompt(background.between(source, target))
         return session
 
     try:

@@ -64,7 +64,7 @@ class SegmentedStream(Pushed):
     The result does not depend on how the audio is cut into pushes, as the detector hears chunks of 32 ms. A word's
     delay is the end of the chunk after which the loop could write it, so it includes the detector's own delay.
 
-    open_session: opens a session of the model for each utterance.
+    open_session: opens a session of the model for each utterance, from its clock and the text before it.
     decoding: the configuration.
     unit: "word" or "char".
     meter: measures computation time.
@@ -80,7 +80,7 @@ class SegmentedStream(Pushed):
     Raises SimulstError: the model has another sample rate than the detector; the detector is missing.
     """
 
-    open_session: Callable[[Meter], Session]
+    open_session: Callable[[Meter, str], Session]
     decoding: Decoding
     unit: str = "word"
     meter: Meter = field(default_factory=Meter)
@@ -95,8 +95,8 @@ class SegmentedStream(Pushed):
     def __post_init__(self) -> None:
         self._begin = 0  # number of the utterance's first sample
         self._pace = Pace()
-        first = self._open(self.meter)  # raises now if the configuration can't be decoded
-        rate = first.session.sample_rate
+        first = self._open(self.meter, "")  # raises now if the configuration can't be decoded
+        rate = first.session.traits.sample_rate
         self._spoken: list[tuple[float, float]] | None = [] if first.timed else None
         if rate != SAMPLE_RATE:
             raise SimulstError(
@@ -149,16 +149,14 @@ class SegmentedStream(Pushed):
         """See `Stream.wait`."""
         self._pace.work((self._start + self._audio.size) * 1000 / SAMPLE_RATE, seconds)
 
-    def _open(self, meter: Meter) -> Stream:
-        begin_ms = self._begin * 1000 / SAMPLE_RATE
-        session, load = self.open_session(meter), self.load_model
+    def _open(self, meter: Meter, history: str) -> Stream:
         return Stream(
-            session,
+            self.open_session(meter, history),
             self.decoding,
             self.unit,
             pace=self._pace,
-            begin_ms=begin_ms,
-            load_model=load,
+            begin_ms=self._begin * 1000 / SAMPLE_RATE,
+            load_model=self.load_model,
             timed=self.timed,
             watch=self.watch,
         )
@@ -171,8 +169,7 @@ class SegmentedStream(Pushed):
             self._quiet = end
         if self._utterance is None and end - self._quiet >= LEAST_SPEECH:
             self._begin = self._given = max(self._quiet - BEFORE, self._given)
-            self._utterance = self._open(self.meter.part(("utterance", self._begin)))
-            self._utterance.session.remember(self._history(end))
+            self._utterance = self._open(self.meter.part(("utterance", self._begin)), self._history(end))
             self._due = 0.0
         if self._utterance is None:
             keep = max(self._quiet - BEFORE, self._given)

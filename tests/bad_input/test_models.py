@@ -55,19 +55,12 @@ FAKE = table(
         written("own7.py", "from simulst.data.audio import read_audio\n"),
     ),
     (
-        "--model own5:Mine",
-        "what was 'heard' in a session is 'available' now; rename it",
-        written(
-            "own5.py", "from simulst.session import Session\nclass Mine(Session):\n    def heard(self): return 0\n"
-        ),
-    ),
-    (
         "--model own3:Model",
         "own3:Model: the model cannot be made ... no weights here",
         written(
             "own3.py",
             "class Model:\n    def __init__(self): raise OSError('no weights here')\n"
-            "    def session(self, source, target, meter=None): return 3\n",
+            "    def session(self, opening): return 3\n",
         ),
     ),
     (
@@ -75,7 +68,7 @@ FAKE = table(
         "int is not a session; derive the class from",
         written(
             "own4.py",
-            "class Model:\n    sample_rate = 16000\n    def session(self, source, target, meter=None): return 3\n",
+            "class Model:\n    sample_rate = 16000\n    def session(self, opening): return 3\n",
         ),
     ),
     (
@@ -83,8 +76,7 @@ FAKE = table(
         "own6:Model: the model needs the option 'path'; give --model-option path=VALUE",
         written(
             "own6.py",
-            "class Model:\n    def __init__(self, path, n=2): pass\n"
-            "    def session(self, source, target, meter=None): return 3\n",
+            "class Model:\n    def __init__(self, path, n=2): pass\n    def session(self, opening): return 3\n",
         ),
     ),
     (

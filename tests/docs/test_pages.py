@@ -40,12 +40,13 @@ from simulst.config import Decoding, load_sweep, parse_decoding
 from simulst.hypotheses import Tokens
 from simulst.models import registry
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy import boundary, ctc_guide
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
 from simulst.policy.context import TokensView
 from simulst.policy.read import WaitK
 from simulst.search import JointBeamSearch
-from simulst.session import Model
+from simulst.session import Model, Traits
 from simulst.streams import open_stream
 from speech import espeak
 
@@ -361,10 +362,10 @@ class Guess(TokensView):
 class GuessingGuide:
     """A guide that needs no model."""
 
-    def __init__(self, source: str, target: str, meter: fake.Meter) -> None:
+    def __init__(self, opening: Opening) -> None:
         pass
 
-    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
+    def hear(self, samples: np.ndarray) -> Steps[None]:
         yield from ()
 
     def spell(self, text: str) -> Tokens:
@@ -375,17 +376,14 @@ class GuessingGuide:
 
 
 class CapableSession(fake.FakeSession):
-    gives = frozenset(Need) - {Need.AUDIO}
-    default_search = JointBeamSearch()
-    layers = heads = 2
-    trained_wait = (3, 280.0, 1)
+    traits = Traits(frozenset(Need) - {Need.AUDIO}, JointBeamSearch(), layers=2, heads=2, trained_wait=(3, 280.0, 1))
 
 
 class Capable(fake.FakeModel):
     """A model that gives all that policies and searches may ask for."""
 
-    def session(self, source: str, target: str, meter: fake.Meter | None = None) -> fake.FakeSession:
-        return CapableSession(self, meter or fake.Meter())
+    def session(self, opening: Opening | None = None) -> fake.FakeSession:
+        return CapableSession(self, super().session(opening).opening)
 
 
 @pytest.fixture(scope="module")
@@ -427,10 +425,10 @@ def test_configurations(
 
 
 def works_with(decoding: Decoding, model: Model) -> bool:
-    session = model.session("es", "en")
-    search = decoding.search or session.default_search
+    session = model.session(Opening("es", "en"))
+    search = decoding.search or session.traits.default_search
     needs = decoding.read.needs | decoding.stop.needs | search.needs
-    return needs <= session.gives | {Need.AUDIO} and not isinstance(decoding.read, WaitK)
+    return needs <= session.traits.gives | {Need.AUDIO} and not isinstance(decoding.read, WaitK)
 
 
 def test_every_block_is_of_a_known_kind() -> None:

@@ -34,6 +34,7 @@ from simulst.handin import verify as verification
 from simulst.measure import comet
 from simulst.models import registry
 from simulst.models.base import Family
+from simulst.opening import Opening
 
 NOTE = """#!/bin/sh
 if [ "$1" = rehearse ]; then exec cat > /dev/null; fi
@@ -47,8 +48,8 @@ DOWNLOADED = "facebook/s2t-medium-mustc-multilingual-st"
 class Tiny(fake.FakeModel):
     """It writes the same whatever the languages."""
 
-    def session(self, source: str, target: str, meter: fake.Meter | None = None) -> fake.FakeSession:
-        return super().session("es", "en", meter)
+    def session(self, opening: Opening | None = None) -> fake.FakeSession:
+        return super().session(fake.opening(opening and opening.meter))
 
 
 @dataclass(frozen=True)

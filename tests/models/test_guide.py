@@ -27,6 +27,7 @@ from simulst.models.espnet.encoding import EncodeBlocks
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper.model import Whisper
+from simulst.opening import Opening
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.ctc_guide import CTCGuide, Guided, GuidedCharacters
 from simulst.policy.read import Chunk
@@ -150,7 +151,7 @@ def test_a_lower_threshold_writes_less_in_a_step(threshold: float, full: ESPnet,
     lengths = []
     for bound in (threshold, threshold + 5):
         stream = Stream(
-            full.session("", ""),
+            full.session(Opening("", "")),
             Decoding(Chunk(3000), All(whole_words=True), CTCGuide(guide, bound), GREEDY),
             load_model=load_model,
         )
@@ -183,30 +184,30 @@ def test_the_guides_time_is_the_streams(
 ) -> None:
     """Also where another stream has paid for it already."""
     heard = []
-    hear = ESPnetGuide.hear_steps
+    hear = ESPnetGuide.hear
 
     def listen(self: ESPnetGuide, samples: np.ndarray) -> Steps[None]:
         heard.append(samples.size)
         clock.sleep(0.02)
         return hear(self, samples)
 
-    monkeypatch.setattr(ESPnetGuide, "hear_steps", listen)
+    monkeypatch.setattr(ESPnetGuide, "hear", listen)
     stream = Stream(
-        full.session("", ""),
+        full.session(Opening("", "")),
         Decoding(Chunk(500), All(whole_words=True), CTCGuide(guide, 0.0), GREEDY),
         load_model=load_model,
     )
     stream.push(noise(44000), finished=True)
     assert heard == [8000] * 5  # what comes last is not asked about
     assert stream.meter.seconds == pytest.approx(0.1)
-    monkeypatch.setattr(ESPnetGuide, "hear_steps", hear)
+    monkeypatch.setattr(ESPnetGuide, "hear", hear)
     memo, spent = Memo(), []
     for slow in (True, False):
         with monkeypatch.context() as patched:
             ctc = ESPnet.ctc
             patched.setattr(ESPnet, "ctc", lambda self, frames: (clock.sleep(0.02 * slow), ctc(self, frames))[1])  # noqa: B023
             how = Decoding(Chunk(2000), All(whole_words=True), CTCGuide(guide, 0.0 + slow), GREEDY)
-            stream = Stream(full.session("", "", Meter(memo)), how, load_model=load_model)
+            stream = Stream(full.session(Opening("", "", Meter(memo))), how, load_model=load_model)
             stream.push(noise(44000), finished=True)
             spent.append(stream.meter.seconds)
     assert min(spent) > 0.019  # of encoding, a part is measured by a clock of its own

@@ -55,7 +55,7 @@ class Named:
     def __init__(self, path: str, cores: int) -> None:
         self.options = path, cores
 
-    def session(self, source: str, target: str, meter: object) -> None: ...
+    def session(self, opening: object) -> None: ...
 
 
 def test_options_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:

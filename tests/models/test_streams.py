@@ -23,6 +23,7 @@ from simulst.audio.vad import CHUNK
 from simulst.config import LIVE
 from simulst.meter import Meter
 from simulst.models import load_model
+from simulst.opening import Opening
 from simulst.policy.late import Wait
 from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause, Whole
@@ -94,8 +95,8 @@ def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.
     model = build(tmp_path)
     opened: list[weakref.ref[Session]] = []
 
-    def session(meter: Meter) -> Session:
-        new = model.session(source, target, meter)
+    def session(meter: Meter, history: str) -> Session:
+        new = model.session(Opening(source, target, meter, history=history, restarts=how.segment.restart))
         opened.append(weakref.ref(new))
         return new
 
@@ -111,7 +112,7 @@ def test_sentences_in_a_stream(family: str, tmp_path: Path, monkeypatch: pytest.
     assert not any(one() is not None for one in opened), "no sentence is kept in memory"
     expected: list[str] = []
     for begin, end in stream.segments:
-        alone = Stream(model.session(source, target, Meter()), replace(how, segment=Whole()))
+        alone = Stream(model.session(Opening(source, target)), replace(how, segment=Whole()))
         alone.push(audio[round(begin * 16) : round(end * 16)], finished=True)
         expected += [word.text.strip() for word in alone.emissions]
     assert [word.text.strip() for word in stream.emissions] == expected

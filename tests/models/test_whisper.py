@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from tiny_whisper import load
 from tokenizers import Tokenizer
 
+from simulst.calls import run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
@@ -35,6 +36,7 @@ from simulst.models.whisper.prompts import PREVIOUS_TOKENS
 from simulst.models.whisper.session import WhisperSession, warn_of_language
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.context import Context, View
 from simulst.policy.read import Chunk, Offline, Read
@@ -289,11 +291,11 @@ def test_streams_that_align_their_texts_together(whisper: Whisper) -> None:
     how = Decoding(Chunk(1000), All(), AlignAtt(30), BeamSearch(2))
     driver, streams = Driver(math.inf), []
     for seed in range(4):
-        streams.append(Stream(whisper.session("es", "en"), how))
+        streams.append(Stream(whisper.session(Opening("es", "en")), how))
         driver.push(streams[-1], noise(3, seed), finished=True)
     driver.finish()
     for seed, stream in enumerate(streams):
-        alone = run(whisper.session("es", "en"), how, noise(3, seed))
+        alone = run(whisper.session(Opening("es", "en")), how, noise(3, seed))
         assert stream.writes == alone.writes and stream.committed == alone.committed
     assert len({tuple(stream.writes) for stream in streams}) > 1
 
@@ -302,7 +304,7 @@ def test_streams_whose_calls_are_computed_at_once(folder: Path, monkeypatch: pyt
     """Two at most, as there are two processors and a call has one thread: each finds what it finds alone."""
     model = Whisper(folder, WhisperOptions(compute_type="float32", threads=1), cores=2)
     how, both, together = Decoding(Chunk(1000), All(), AlignAtt(30), BeamSearch(2)), threading.Barrier(2), list[int]()
-    alone = [run(model.session("es", "en"), how, noise(3, seed)) for seed in range(4)]
+    alone = [run(model.session(Opening("es", "en")), how, noise(3, seed)) for seed in range(4)]
     encode, numbers, inside = model.encode, itertools.count(), list[int]()
 
     def encoded(samples: np.ndarray) -> Any:
@@ -315,7 +317,7 @@ def test_streams_whose_calls_are_computed_at_once(folder: Path, monkeypatch: pyt
         return found
 
     monkeypatch.setattr(model, "encode", encoded)
-    driver, streams = Driver(), [Stream(model.session("es", "en"), how) for _ in alone]
+    driver, streams = Driver(), [Stream(model.session(Opening("es", "en")), how) for _ in alone]
     for seed, stream in enumerate(streams):
         driver.push(stream, noise(3, seed), finished=True)
     driver.finish()
@@ -410,23 +412,23 @@ def test_english_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names == ["<|startoftranscript|>", "<|notimestamps|>"]
     for pair in (("es", "en"), ("en", "es")):
         with pytest.raises(SimulstError, match="this Whisper hears and writes English alone, not "):
-            model.session(*pair)
+            model.session(Opening(*pair))
 
 
 def test_session_bounds(endless: Whisper) -> None:
-    session = endless.session("es", "en")
+    session = endless.session(Opening("es", "en"))
     session.extend(noise(2))
     assert session.length == 32000
-    assert len(session.search((), GREEDY, opened(MaxTokens(3))).best) == 3
-    assert len(session.search(prefix_of(30), GREEDY, opened(MaxTokens(3))).best) == 33
-    assert len(session.search(prefix_of(30), BeamSearch(1, max_tokens_per_second=20), None).best) == 45
-    assert len(session.search(prefix_of(99), GREEDY, None).best) == 100
+    assert len(run_alone(session.search((), GREEDY, opened(MaxTokens(3)))).best) == 3
+    assert len(run_alone(session.search(prefix_of(30), GREEDY, opened(MaxTokens(3)))).best) == 33
+    assert len(run_alone(session.search(prefix_of(30), BeamSearch(1, max_tokens_per_second=20), None)).best) == 45
+    assert len(run_alone(session.search(prefix_of(99), GREEDY, None)).best) == 100
 
 
 @pytest.mark.parametrize("audio", [noise(0), noise(1)[:1], noise(0.009), np.zeros(30000, np.float32), noise(0.3) * 0])
 @pytest.mark.parametrize("commit", [All(), LocalAgreement(2)])
 def test_hardly_any_audio(whisper: Whisper, audio: np.ndarray, commit: Commit) -> None:
-    stream = Stream(whisper.session("es", "en"), Decoding(Chunk(700), commit))
+    stream = Stream(whisper.session(Opening("es", "en")), Decoding(Chunk(700), commit))
     stream.push(audio, finished=True)
     assert stream.reads[-1] == audio.size / 16
     assert "".join(e.text for e in stream.emissions) == whisper.text(stream.committed).strip()
@@ -442,10 +444,10 @@ def test_loops_are_searched_again(whisper: Whisper, monkeypatch: pytest.MonkeyPa
         return [Hypothesis((1, 2, 3) if options.no_repeat_ngram == 3 else (7, 8, 7, 8, 7, 8))]
 
     monkeypatch.setattr(whisper, "generate", generate)
-    session = whisper.session("es", "es")
+    session = whisper.session(Opening("es", "es"))
     session.extend(noise(1))
-    assert session.search((), GREEDY, None).best == (1, 2, 3)
-    assert session.search((), BeamSearch(1, no_repeat_ngram=2), None).best == (7, 8, 7, 8, 7, 8)
+    assert run_alone(session.search((), GREEDY, None)).best == (1, 2, 3)
+    assert run_alone(session.search((), BeamSearch(1, no_repeat_ngram=2), None)).best == (7, 8, 7, 8, 7, 8)
     assert asked == [0, 3, 2]
 
 
@@ -554,9 +556,9 @@ def test_texts_in_the_language_spoken(
 
     monkeypatch.setattr(whisper, "generate", generate)
     monkeypatch.setattr(whisper, "align", align)
-    session = whisper.session("es", "en")
+    session = whisper.session(Opening("es", "en"))
     session.extend(noise(1))
-    assert [h.tokens for h in session.search((), BeamSearch(3), None).beam] == expected
+    assert [h.tokens for h in run_alone(session.search((), BeamSearch(3), None)).beam] == expected
     assert asked == ([START] if in_english is None else [START, ENGLISH])
 
 
@@ -564,9 +566,9 @@ def test_texts_that_say_nothing_new_are_no_translations(whisper: Whisper, monkey
     beams = {START: [A, A[:4]], ENGLISH: [A[:4]]}
     monkeypatch.setattr(whisper, "generate", lambda *given: [Hypothesis(tokens) for tokens in beams[given[1]]])
     monkeypatch.setattr(whisper, "align", lambda *given: Aligned([], float(given[1] == START and given[2] != A)))
-    session = whisper.session("es", "en")
+    session = whisper.session(Opening("es", "en"))
     session.extend(noise(1))
-    assert [h.tokens for h in session.search(A[:4], BeamSearch(2), None).beam] == beams[START]
+    assert [h.tokens for h in run_alone(session.search(A[:4], BeamSearch(2), None)).beam] == beams[START]
 
 
 def test_texts_after_one_in_the_language_spoken(whisper: Whisper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -577,10 +579,10 @@ def test_texts_after_one_in_the_language_spoken(whisper: Whisper, monkeypatch: p
         lambda *given: [Hypothesis(A), Hypothesis(B)] if given[1] == START else pytest.fail("asked"),
     )
     monkeypatch.setattr(whisper, "align", lambda *given: Aligned([], 9.0 * (given[1] == START and given[2] == B)))
-    session = whisper.session("es", "en")
+    session = whisper.session(Opening("es", "en"))
     session.extend(noise(1))
-    assert [h.tokens for h in session.search(A[:4], BeamSearch(2), None).beam] == [A, B]
-    assert [h.tokens for h in session.search(A[:3], BeamSearch(2), None).beam] == [B]  # too short to tell
+    assert [h.tokens for h in run_alone(session.search(A[:4], BeamSearch(2), None)).beam] == [A, B]
+    assert [h.tokens for h in run_alone(session.search(A[:3], BeamSearch(2), None)).beam] == [B]  # too short to tell
 
 
 @pytest.mark.parametrize(
@@ -598,9 +600,9 @@ def test_other_texts_are_not_checked(
     model = load(folder, **options)
     monkeypatch.setattr(model, "generate", lambda *_: [Hypothesis(A)])
     monkeypatch.setattr(model, "align", lambda *_: pytest.fail("it was checked"))
-    session = model.session(*pair)
+    session = model.session(Opening(*pair))
     session.extend(noise(1))
-    assert session.search((), GREEDY, None).best == A
+    assert run_alone(session.search((), GREEDY, None)).best == A
 
 
 def run(session: WhisperSession, how: Decoding, audio: np.ndarray) -> Stream:
@@ -622,9 +624,9 @@ def test_sharing_changes_nothing_but_time(
     memo, audio = Memo(), sounds(3.3)
     for how in decodings:
         started = clock.now
-        shared = run(whisper.session("es", "en", Meter(memo)), how, audio)
+        shared = run(whisper.session(Opening("es", "en", Meter(memo))), how, audio)
         spent = clock.now - started
-        alone = run(whisper.session("es", "en"), how, audio)
+        alone = run(whisper.session(Opening("es", "en")), how, audio)
         assert shared.committed == alone.committed
         assert shared.reads == alone.reads
         assert [(e.text, e.delay_ms) for e in shared.emissions] == [(e.text, e.delay_ms) for e in alone.emissions]
@@ -644,7 +646,7 @@ def test_saved_time_is_charged(whisper: Whisper, clock: SimpleNamespace, monkeyp
     monkeypatch.setattr(whisper, "generate", slowed(clock, counted, 0.05))
     memo = Memo()
     how = Decoding(Chunk(1000), LocalAgreement(2), search=GREEDY)
-    first, second = (run(whisper.session("es", "en", Meter(memo)), how, noise(2.5)) for _ in range(2))
+    first, second = (run(whisper.session(Opening("es", "en", Meter(memo))), how, noise(2.5)) for _ in range(2))
     assert second.meter.seconds == first.meter.seconds == pytest.approx(3 * 0.2 + len(searches) * 0.05)
 
 
@@ -665,7 +667,7 @@ def test_a_long_stream_alone_is_charged_what_it_took(
     monkeypatch.setattr(endless, "encode", slowed(clock, endless.encode, 0.2))
     monkeypatch.setattr(endless, "generate", slowed(clock, endless.generate, 0.05))
     stream = Stream(
-        endless.session("es", "en"), Decoding(Offline(), All(), search=BeamSearch(1, max_tokens_per_second=1))
+        endless.session(Opening("es", "en")), Decoding(Offline(), All(), search=BeamSearch(1, max_tokens_per_second=1))
     )
     started = clock.now
     stream.push(sounds(61), finished=True)
@@ -685,7 +687,7 @@ def test_a_long_stream_alone_is_charged_what_it_took(
 @pytest.mark.parametrize("model", ["whisper", "endless"])
 def test_the_window_slides(read: Read, commit: Commit, model: str, request: pytest.FixtureRequest) -> None:
     whisper = request.getfixturevalue(model)
-    session = whisper.session("es", "en")
+    session = whisper.session(Opening("es", "en"))
     stream = Stream(session, Decoding(read, commit, search=BeamSearch(1, max_tokens_per_second=3)))
     audio, limits, committed = sounds(65), [session.limit()], ()
     assert session.limit() == 30 * RATE
@@ -703,12 +705,12 @@ def test_the_window_slides(read: Read, commit: Commit, model: str, request: pyte
 
 
 def test_slide(endless: Whisper) -> None:
-    session, audio = endless.session("es", "en"), sounds(30)
+    session, audio = endless.session(Opening("es", "en")), sounds(30)
     session.extend(audio[:-1])
     assert not session.is_full()
     session.extend(audio[-1:])
     assert session.is_full()
-    best = session.search((), BeamSearch(2), opened(MaxTokens(60))).best
+    best = run_alone(session.search((), BeamSearch(2), opened(MaxTokens(60)))).best
     spoken = session.spoken(best)
     ends = [begin * 0.02 for begin in endless.align(endless.encode(audio), START, best, 3000).begins[1:]]
     assert spoken == best[: sum(end <= 29 for end in ends)] and 0 < len(spoken) < 60
@@ -718,7 +720,7 @@ def test_slide(endless: Whisper) -> None:
     assert 1 <= cut <= 29
     behind = 1 + max(i for i, end in enumerate(ends) if end == pytest.approx(cut))
     assert behind >= len(spoken) or any(endless.begins_word(token) for token in best[: behind + 1])
-    for hypothesis in session.search(spoken, BeamSearch(2), opened(MaxTokens(5))).beam:
+    for hypothesis in run_alone(session.search(spoken, BeamSearch(2), opened(MaxTokens(5)))).beam:
         assert hypothesis.tokens[: len(spoken)] == spoken
         assert len(hypothesis.tokens) == len(spoken) + 5
     assert session.text(spoken) == endless.text(spoken)
@@ -737,7 +739,7 @@ def test_slide(endless: Whisper) -> None:
 def test_a_third_of_the_window_stays(
     endless: Whisper, monkeypatch: pytest.MonkeyPatch, ends: list[float], cut: float
 ) -> None:
-    session, audio = endless.session("es", "en"), sounds(30)
+    session, audio = endless.session(Opening("es", "en")), sounds(30)
     session.extend(audio)
     monkeypatch.setattr(endless, "align", lambda *_: Aligned([0, *(end / 0.02 for end in ends)], 0.0))
     monkeypatch.setattr(endless, "begins_word", lambda token: True)
@@ -756,8 +758,7 @@ def test_a_window_is_cut_between_characters_of_languages_without_spaces(
     monkeypatch.setattr(endless, "begins_word", lambda token: False)
     monkeypatch.setattr(endless, "text", lambda tokens: texts[len(tokens)])
     for target, cut in (("en", 29), ("zh", 15)):  # the fourth token ends within a character
-        session = endless.session(target, target)
-        session.languages = target, target
+        session = endless.session(Opening(target, target))
         session.extend(sounds(30))
         session.slide(prefix_of(6))
         assert session.limit() / RATE - 30 == pytest.approx(cut)
@@ -773,7 +774,7 @@ def test_a_window_is_cut_between_characters_of_languages_without_spaces(
     ],
 )
 def test_a_text_that_ends_too_early(whisper: Whisper, seconds: float, tail: float, stuck: bool) -> None:
-    session, audio = whisper.session("es", "en"), noise(seconds)
+    session, audio = whisper.session(Opening("es", "en")), noise(seconds)
     audio[2 * RATE :] *= tail
     session.extend(audio)
     assert session.is_stuck(2 * RATE) == stuck
@@ -784,14 +785,14 @@ def test_a_text_that_ends_too_early(whisper: Whisper, seconds: float, tail: floa
 def test_all_text_leaves_with_its_audio(
     whisper: Whisper, monkeypatch: pytest.MonkeyPatch, end: float, cut: float
 ) -> None:
-    session = whisper.session("es", "en")
+    session = whisper.session(Opening("es", "en"))
     session.extend(noise(8))
     monkeypatch.setattr(whisper, "align", lambda *_: Aligned([0, 0, 0, end / 0.02], 0.0))
     shown = []
     monkeypatch.setattr(whisper, "generate", lambda *given: shown.append(given[2]) or [Hypothesis(given[3])])
     session.restart(prefix_of(3), 2 * RATE)
     assert session.evicted == 3 and session.limit() == (30 + cut) * RATE
-    assert session.search(prefix_of(3), BeamSearch(2), None).best[:3] == prefix_of(3)
+    assert run_alone(session.search(prefix_of(3), BeamSearch(2), None)).best[:3] == prefix_of(3)
     assert shown == [()]  # or the text would come again
     assert not session.is_stuck(2 * RATE) or cut < 2
     session.restart(prefix_of(3), 8 * RATE)
@@ -799,7 +800,7 @@ def test_all_text_leaves_with_its_audio(
 
 
 def test_slide_without_a_word(whisper: Whisper, caplog: pytest.LogCaptureFixture) -> None:
-    session = whisper.session("es", "en")
+    session = whisper.session(Opening("es", "en"))
     session.extend(noise(30))
     session.slide(())
     assert session.limit() == 45 * RATE
@@ -815,7 +816,7 @@ def test_previous_text_is_what_has_left(endless: Whisper, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(endless, "generate", spy)
     options = BeamSearch(1, max_tokens_per_second=5)
-    stream = run(endless.session("es", "en"), Decoding(Chunk(10000), Hold(3), search=options), sounds(95))
+    stream = run(endless.session(Opening("es", "en")), Decoding(Chunk(10000), Hold(3), search=options), sounds(95))
     lengths = [len(previous) for previous, _ in seen]
     assert lengths[0] == 0 and max(lengths) == PREVIOUS_TOKENS
     for previous, prefix in seen:
@@ -832,15 +833,15 @@ def test_align_att_ends_before_the_first_token_that_begins_in_the_last_frames(
     folder: Path, endless: Whisper, frames: int, given: int
 ) -> None:
     audio = sounds(3)
-    session = endless.session("es", "en")
+    session = endless.session(Opening("es", "en"))
     session.extend(audio)
     options = BeamSearch(2)
-    whole = session.search(prefix_of(given), options, None).beam
+    whole = run_alone(session.search(prefix_of(given), options, None)).beam
     best = whole[0].tokens
     begins = begins_of(endless, audio, best)
     expected = next((i for i in range(given, len(best)) if begins[i] >= 150 - frames), None)
     assert (expected is not None) == (frames > 1)
-    found = session.search(prefix_of(given), options, opened(AlignAtt(frames))).beam
+    found = run_alone(session.search(prefix_of(given), options, opened(AlignAtt(frames)))).beam
     assert [h.tokens for h in found] == [h.tokens[:expected] for h in whole]
 
 
@@ -859,17 +860,19 @@ def test_align_att_aligns_once_a_step_and_only_what_is_new(whisper: Whisper, mon
         return align(encoded, start, tokens, frames)
 
     monkeypatch.setattr(whisper, "align", spy)
-    session = whisper.session("es", "es")
+    session = whisper.session(Opening("es", "es"))
     session.extend(sounds(3))
-    best = session.search((), BeamSearch(2), opened(MaxTokens(9))).best
-    session.search((), BeamSearch(2), MaxWords(2).open(context_in(session)))
+    best = run_alone(session.search((), BeamSearch(2), opened(MaxTokens(9)))).best
+    run_alone(session.search((), BeamSearch(2), MaxWords(2).open(context_in(session))))
     assert aligned == []
     stop = AnyOf((MaxTokens(50), AlignAtt(10))).open(context_in(session))
-    session.search((), BeamSearch(2), stop)
+    run_alone(session.search((), BeamSearch(2), stop))
     assert len(aligned) == 1 and aligned[0][: len(best)] == best[: len(aligned[0])]
-    whole = session.search((), BeamSearch(2), None).best
-    session.search(whole, BeamSearch(2, max_tokens_per_second=1e-9), opened(AlignAtt(10)))
-    session.search((*whole, *prefix_of(POSITIONS)), BeamSearch(2), opened(AlignAtt(10)))  # no position is left
+    whole = run_alone(session.search((), BeamSearch(2), None)).best
+    run_alone(session.search(whole, BeamSearch(2, max_tokens_per_second=1e-9), opened(AlignAtt(10))))
+    run_alone(
+        session.search((*whole, *prefix_of(POSITIONS)), BeamSearch(2), opened(AlignAtt(10)))
+    )  # no position is left
     assert all(len(tokens) > len(whole) for tokens in aligned[1:])
 
 
@@ -882,16 +885,16 @@ def test_no_text_of_a_window_is_aligned_twice(endless: Whisper, monkeypatch: pyt
         return align(encoded, start, tokens, frames)
 
     monkeypatch.setattr(endless, "align", spy)
-    session = endless.session("es", "en")
+    session = endless.session(Opening("es", "en"))
     stop = AnyOf((MaxTokens(9), AlignAtt(10))).open(context_in(session))
     session.extend(sounds(3))
     for _ in range(2):
-        session.search((), BeamSearch(2), stop)
+        run_alone(session.search((), BeamSearch(2), stop))
     assert {start for start, _ in aligned} == {START, TRANSCRIPTION}
     assert len(aligned) == len(set(aligned))
     session.extend(sounds(1))
     before = len(aligned)
-    session.search((), BeamSearch(2), stop)
+    run_alone(session.search((), BeamSearch(2), stop))
     assert len(aligned) > before  # other audio
 
 
@@ -904,8 +907,8 @@ def test_align_att_in_a_stream(whisper: Whisper) -> None:
     audio, written = sounds(6), []
     for frames in (5, 100, 400):
         how = Decoding(Chunk(1000), All(whole_words=True), AlignAtt(frames), BeamSearch(2))
-        stream = run(whisper.session("es", "en"), how, audio)
-        again = Stream(whisper.session("es", "en"), how)
+        stream = run(whisper.session(Opening("es", "en")), how, audio)
+        again = Stream(whisper.session(Opening("es", "en")), how)
         for start in range(0, audio.size, 7000):
             again.push(audio[start : start + 7000], start + 7000 >= audio.size)
         assert [(e.text, e.delay_ms) for e in again.emissions] == [(e.text, e.delay_ms) for e in stream.emissions]
@@ -917,12 +920,12 @@ def test_align_att_in_a_stream(whisper: Whisper) -> None:
 def test_align_att_takes_whispers_own_heads(whisper: Whisper) -> None:
     for stop in (AlignAtt(10, layers=(0,)), AlignAtt(10, heads=(1,))):
         with pytest.raises(SimulstError, match=r"chooses the heads that align its text; leave .(layers|heads). out"):
-            Stream(whisper.session("es", "en"), Decoding(Chunk(1000), All(), stop))
+            Stream(whisper.session(Opening("es", "en")), Decoding(Chunk(1000), All(), stop))
 
 
 def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
     """Those after the committed ones, in seconds of source: each ends where the next one begins."""
-    session = endless.session("es", "en")
+    session = endless.session(Opening("es", "en"))
     session.extend(sounds(4))
     session._offset = 5 * RATE
     given = prefix_of(2)
@@ -932,8 +935,8 @@ def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
         asked.append((view.tokens, list(view.end_times())))
         return len(view.tokens) == 5
 
-    found = session.search(given, BeamSearch(1), opened(Asks(ask, frozenset({Need.END_TIMES})))).best
-    whole = session.search(given, BeamSearch(1), None).best
+    found = run_alone(session.search(given, BeamSearch(1), opened(Asks(ask, frozenset({Need.END_TIMES}))))).best
+    whole = run_alone(session.search(given, BeamSearch(1), None)).best
     ends = session.end_times(whole)
     assert found == whole[:7] and len(asked) == 6
     for size, (tokens, times) in enumerate(asked):
@@ -948,8 +951,8 @@ def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
 @example([0, 0, 16000, 32000, 32001], SharedPrefix(2))
 def test_cutting_into_pushes_does_not_matter(whisper: Whisper, cuts: list[int], commit: Commit) -> None:
     how, audio = Decoding(Chunk(1000), commit, MaxTokens(6), BeamSearch(2)), sounds(3.5)
-    whole = run(whisper.session("es", "en"), how, audio)
-    cut = Stream(whisper.session("es", "en"), how)
+    whole = run(whisper.session(Opening("es", "en")), how, audio)
+    cut = Stream(whisper.session(Opening("es", "en")), how)
     edges = [0, *sorted(c for c in cuts if c < audio.size)]
     for start, end in pairwise(edges):
         cut.push(audio[start:end])
@@ -1002,14 +1005,16 @@ def test_silence_between_pauses_is_not_decoded(folder: Path) -> None:
 )
 def test_languages(folder: Path, source: str, target: str, words: str) -> None:
     with pytest.raises(SimulstError, match=words):
-        load(folder).session(source, target)
+        load(folder).session(Opening(source, target))
 
 
 def test_tasks_differ(folder: Path) -> None:
     """One loaded model serves all of them, in turn."""
     model, texts = load(folder), []
     for source, target in 2 * (("es", "es"), ("es", "en"), ("ja", "ja")):
-        texts.append(run(model.session(source, target), Decoding(Offline(), All(), search=GREEDY), sounds(3)).committed)
+        texts.append(
+            run(model.session(Opening(source, target)), Decoding(Offline(), All(), search=GREEDY), sounds(3)).committed
+        )
     assert texts[:3] == texts[3:] and len(set(texts)) == 3
 
 
@@ -1055,7 +1060,7 @@ def test_an_english_only_model(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "lang_ids": []}))
     with pytest.raises(SimulstError, match="no language 'es'"):
-        load(copy).session("es", "en")
+        load(copy).session(Opening("es", "en"))
     tokenizer = (copy / "tokenizer.json").read_text()
     (copy / "config.json").write_text(json.dumps(config))
     (copy / "tokenizer.json").write_text(tokenizer.replace("<|startofprev|>", "<|other|>"))

@@ -1,30 +1,34 @@
-"""The key of a session with a window: equal only where a search sees the same audio and the same text."""
+"""A session with a window: its key names what a search sees; a text that ends too early begins anew."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulst.audio.units import SAMPLE_RATE
 from simulst.calls import run_alone
+from simulst.config import Decoding
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.window import WindowedSession
+from simulst.needs import Need
+from simulst.opening import Opening
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement
+from simulst.policy.read import Chunk
 from simulst.search import BeamSearch
+from simulst.session import Traits, find
+from simulst.stream import Stream
 
 HALF = SAMPLE_RATE // 2
 
 
 class Plain(WindowedSession):
     """Each token was spoken in half a second. What it finds tells all that its window holds."""
-
-    def __init__(self, meter: Meter, before: Tokens) -> None:
-        super().__init__(5.0, meter)
-        self._before = before
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
         return [0.5 * (place + 1) for place in range(len(tokens))]
@@ -40,13 +44,17 @@ class Plain(WindowedSession):
         """The audio (in which each half second has its number), and the text before it."""
         return tuple(self._audio[::HALF].tolist()), self._before, self._evicted, self._shown
 
+    @property
+    def key(self) -> Hashable:
+        return self.window_key
+
     def search(self, committed: Tokens, *_: Any) -> Found:
         return Found([Hypothesis(committed, hash(self.holds))])
 
 
 def session(memo: Memo | None, before: Tokens, steps: list[tuple[str, int]]) -> tuple[Plain, Tokens]:
     """A session after some steps, and its committed tokens."""
-    one, halves = Plain(Meter(memo), before), 0
+    one, halves = Plain(Opening("en", "de", Meter(memo)), 5.0, before), 0
     committed: Tokens = ()
     for what, number in steps:
         if what == "extend":
@@ -54,15 +62,15 @@ def session(memo: Memo | None, before: Tokens, steps: list[tuple[str, int]]) -> 
             halves += number
         elif what == "commit":
             committed += tuple(range(number))
-        elif what == "slide":
-            one.slide(committed)
+        elif what == "cut":
+            one.cut(committed)
         else:
             one.restart(committed, one.length)
     return one, committed
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["extend", "extend", "commit", "slide", "restart"]), st.integers(1, 3)), max_size=6
+    st.tuples(st.sampled_from(["extend", "extend", "commit", "cut", "restart"]), st.integers(1, 3)), max_size=6
 )
 BEFORE = st.sampled_from([(), (1,), (1, 2)])
 
@@ -74,8 +82,52 @@ def test_sessions_share_only_what_both_hold(
     memo = Memo()
     (one, committed), (other, others) = session(memo, before, steps), session(memo, other_before, other_steps)
     same = one.holds == other.holds and one.length == other.length
-    assert (one.key == other.key) == same
+    assert (one.window_key == other.window_key) == same
     if committed == others:
-        found = [run_alone(each.find_steps(committed, BeamSearch(), None)) for each in (one, other)]
+        found = [run_alone(find(each, committed, BeamSearch(), None)) for each in (one, other)]
         assert (found[0] is found[1]) == same
         assert found[1].beam[0].score == hash(other.holds)
+
+
+TOKEN = SAMPLE_RATE // 5
+
+
+class Ending(WindowedSession):
+    """Hears a token each 200 ms. It ends its text after three tokens for as long as they are in the window."""
+
+    traits = Traits(frozenset({Need.LIBRARY_SEARCH}))
+
+    def _end_times(self, tokens: Tokens) -> Sequence[float]:
+        return [((token + 1) * TOKEN - self._offset) / SAMPLE_RATE for token in tokens]
+
+    def _begins_word(self, tokens: Tokens, place: int) -> bool:
+        return True
+
+    def text(self, tokens: Tokens) -> str:
+        return "".join(f" {token}" for token in tokens)
+
+    def search(self, committed: Tokens, *_: Any) -> Found:
+        heard = self.length // TOKEN
+        return Found([Hypothesis(tuple(range(heard if self._evicted else min(heard, max(3, len(committed))))))])
+
+
+def ending(commit: Commit, restarts: bool) -> Stream:
+    return Stream(Ending(Opening("en", "de", restarts=restarts), 30.0), Decoding(Chunk(1000), commit))
+
+
+@pytest.mark.parametrize("commit", [All(), Hold(2), LocalAgreement(2)])
+def test_speech_after_a_text_that_ended_is_not_lost(commit: Commit) -> None:
+    stream = ending(commit, restarts=True)
+    stream.push(np.ones(12 * SAMPLE_RATE, np.float32), finished=True)
+    assert stream.committed == tuple(range(60))
+
+
+@pytest.mark.parametrize(("commit", "kept"), [(All(), 3), (Hold(2), 1), (LocalAgreement(2), 3), (Hold(6), 0)])
+def test_of_a_sentence_only_what_commit_says_is_written_before_its_end(commit: Commit, kept: int) -> None:
+    """However long its text stays the same; and the model is shown all of its audio. That is the default."""
+    stream = ending(commit, restarts=False)
+    for _ in range(11):
+        stream.push(np.ones(SAMPLE_RATE, np.float32))
+    assert len(stream.committed) == kept
+    stream.push(np.ones(SAMPLE_RATE, np.float32), finished=True)
+    assert len(stream.committed) == 3

@@ -19,6 +19,7 @@ from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
+from simulst.opening import Opening
 from simulst.policy import boundary
 from simulst.policy.boundary import Boundary
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes, load_predictor
@@ -58,7 +59,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
 def stream(threshold: float, predictor: str = "p.pth", frames: int = 100, memo: Memo | None = None) -> Stream:
     model = FakeModel(unstable=0)
     how = Decoding(Boundary(threshold, predictor, frames), All(), search=BeamSearch(1))
-    return Stream(model.session("es", "en", Meter(memo)), how)
+    return Stream(model.session(Opening("es", "en", Meter(memo))), how)
 
 
 def test_a_predictor_of_shorter_pieces_is_refused(scripted: Scripted) -> None:

@@ -55,7 +55,7 @@ def opened(
     """A guided stream that has heard `frames` frames."""
     context = context_of(words=words, committed=lambda: committed)
     stopping = kind(options, context, guide)
-    run_alone(stopping.hear_steps(np.zeros(frames * FRAME, np.float32), False))
+    run_alone(stopping.hear(np.zeros(frames * FRAME, np.float32), False))
     return stopping
 
 
@@ -101,7 +101,7 @@ def test_odds(seed: int, frames: int, tokens: list[int], exact: bool) -> None:
     guide = guide_of(log_probs)
     for cut in (frames // 2, frames):
         new = np.zeros(cut * FRAME if cut < frames else (frames - frames // 2) * FRAME, np.float32)
-        run_alone(guide.hear_steps(new))
+        run_alone(guide.hear(new))
         for first in range(len(tokens)):
             found = guide.odds_of_end(tuple(tokens), first, exact)
             assert found == pytest.approx(enumerated(log_probs[:cut], tuple(tokens), first, exact), abs=1e-4)

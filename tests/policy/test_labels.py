@@ -73,7 +73,7 @@ def test_a_label_that_names_no_option() -> None:
 
 def test_options_are_never_what_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boundary, "_load", lambda path: SimpleNamespace(tau=100, start=lambda: None))
-    model = SimpleNamespace(sample_rate=16000, guide=lambda source, target, meter: None)
+    model = SimpleNamespace(sample_rate=16000, guide=lambda opening: None)
     context = context_of(load_model=lambda path, **options: model, trained_wait=(3, 280.0, 1), layers=2, heads=3)
     for text, *_ in ROWS:
         decoding = parse_decoding(yaml.safe_load(text), "labels.tsv")

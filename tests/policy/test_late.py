@@ -19,7 +19,7 @@ from simulst import meter
 from simulst.config import LIVE, Decoding, load_decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.meter import Meter
+from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.late import Skip
 from simulst.policy.read import Chunk
@@ -42,8 +42,8 @@ class Slow(FakeModel):
 
     costs: tuple[float, ...] = (0.0,)
 
-    def session(self, source: str = "es", target: str = "en", meter: Meter | None = None) -> FakeSession:
-        session = super().session(source, target, meter)
+    def session(self, opening: Opening | None = None) -> FakeSession:
+        session = super().session(opening)
         search, model = session.search, self
 
         def slowly(*args: Any) -> Any:

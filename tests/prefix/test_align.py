@@ -16,6 +16,7 @@ from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
+from simulst.opening import Opening
 from simulst.prefix.align import Pair, Question, Translator, align
 from simulst.prefix.encoding import FRAME
 from simulst.search import JointBeamSearch
@@ -173,7 +174,7 @@ def test_batched_as_prefix_by_prefix(model: ESPnet, beam: int, open_end: bool, m
     audio = [(noise.normal(0, 0.1, n) * np.sin(np.arange(n) / 4000)).astype(np.float32) for n in (70_000, 31_234, 9000)]
 
     def singly(row: int, frames: int, forced: Tokens) -> Tokens:
-        session = model.session("en", "de")
+        session = model.session(Opening("en", "de"))
         session.extend(audio[row][: frames * FRAME if frames < audio[row].size // FRAME else None], final=True)
         search = JointSearch(model.decoder, options, model.vocabulary.sos, model.vocabulary.eos)
         search.append(tiny_espnet.frames_of(session))

@@ -26,6 +26,7 @@ from simulst.data.datadir import read_data_dir
 from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
+from simulst.opening import Opening
 from simulst.prefix.pairs import read_prefixes
 
 SIZES = {"train": 16, "dev": 1, "test": 2, "he": 1}
@@ -140,7 +141,7 @@ def test_the_recipes_own_results_are_written_when_asked_for(mini: Path, tmp_path
 
 def test_the_encoder_equals_espnets_own_streaming(mini: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, theirs, audio = both_models(mini, monkeypatch)
-    session = model.session("en", "de")
+    session = model.session(Opening("en", "de"))
     for start in range(0, audio.size, 1000):
         session.extend(audio[start : start + 1000], final=start + 1000 >= audio.size)
         run_alone(session._encoding.encode())

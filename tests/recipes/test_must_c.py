@@ -16,6 +16,7 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
+from simulst.opening import Opening
 
 PAIRS = ("en-de", "en-ja")
 STAGES = ("data", "audio", "tokens", "stats", "pretrain", "train", "choose", "decode", "score", "results")
@@ -89,7 +90,7 @@ def test_the_target_language_chooses_the_token(must_c: Path, monkeypatch: pytest
     experiment = must_c / "exp/en-de+en-ja/st"
     model = load_model(experiment)
     assert isinstance(model, ESPnet)
-    prefixes = {target: model.session("en", target)._language for target in ("de", "ja")}
+    prefixes = {target: model.session(Opening("en", target))._language for target in ("de", "ja")}
     assert prefixes["de"] != prefixes["ja"] and all(prefixes.values())
     with pytest.raises(SimulstError, match="does not write 'fr'; it has de, ja"):
-        model.session("en", "fr")
+        model.session(Opening("en", "fr"))

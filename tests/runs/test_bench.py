@@ -13,8 +13,8 @@ from run_commands import LA2, MODEL, options, sentence, simulst
 from simulst.config import parse_decoding
 from simulst.data.datadir import drawn, read_data_dir
 from simulst.files.yaml import load_yaml
-from simulst.meter import Meter
 from simulst.models import load_model
+from simulst.opening import Opening
 from simulst.runs import Task
 from simulst.runs.bench import Sample, Work, bytes_of_stream, measure
 
@@ -52,8 +52,8 @@ def test_a_stream_holds_its_audio(data: Path) -> None:
             self.kept = np.ones(10_000_000 // 8)
 
     class Model(FakeModel):
-        def session(self, source: str = "es", target: str = "en", meter: Meter | None = None) -> FakeSession:
-            return Hoarding(self, meter or Meter())
+        def session(self, opening: Opening | None = None) -> FakeSession:
+            return Hoarding(self, super().session(opening).opening)
 
     utterance = read_data_dir(data, "en")[0]
     size = bytes_of_stream(Model(), Task(MODEL, "es", "en"), utterance, parse_decoding(load_yaml(LA2), "LA2"))

@@ -19,19 +19,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import END, A, B, C, D, Scores, Script
 
-from simulst.calls import run_alone
+from simulst.calls import Steps, run_alone
 from simulst.config import Decoding
 from simulst.hypotheses import Beam, Found, Tokens, without_end
-from simulst.meter import Meter
 from simulst.models.espnet.session import ESPnetSession
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Chunk
 from simulst.policy.stop import Stopping
 from simulst.search import IBWBS, JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch
 from simulst.search.blockwise import IncrementalBlockwiseBeamSearch
-from simulst.session import Session
+from simulst.session import Session, Traits
 from simulst.stream import Stream
 
 LONGEST = 3  # tokens of a hypothesis, at most, for each block so far
@@ -95,10 +95,10 @@ def transcription(
 class Blocks(Session):
     """A session in which a block is SIZE samples, and one frame."""
 
-    gives = frozenset({Need.STEPS, Need.INCREMENTAL})
+    traits = Traits(frozenset({Need.STEPS, Need.INCREMENTAL}))
 
     def __init__(self, blocks: list[Scores], how: IBWBS) -> None:
-        super().__init__()
+        super().__init__(Opening("en", "de"))
         self._over = JointSearch(Script(*blocks), how, END, END)
         self._incremental = IncrementalBlockwiseBeamSearch(self._over, how)
         self._final = False
@@ -111,8 +111,8 @@ class Blocks(Session):
         self._over.append(torch.zeros(len(samples) // SIZE, 1))
         self._final = final
 
-    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Found:
-        return run_alone(self._incremental.step(committed, stop, self._final))
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        return self._incremental.step(committed, stop, self._final)
 
     def text(self, tokens: Tokens) -> str:
         return "".join(f" {token}" for token in tokens)
@@ -159,11 +159,11 @@ def encoded_again(blocks: list[Scores], how: IBWBS, policy: Commit) -> list[Toke
     )
     model.decoder.attentions = 1, 1
     model.decoder.memory = Frames
-    session = ESPnetSession(model, (), Meter())
+    session = ESPnetSession(model, Opening("en", "de"), ())
     actives, beams = [()], []
     for _ in blocks:
         session.extend(np.zeros(1000, dtype=np.float32))
-        actives.append(committed(actives[-1], session.search(actives[-1], how, None), policy, beams))
+        actives.append(committed(actives[-1], run_alone(session.search(actives[-1], how, None)), policy, beams))
     return actives[1:]
 
 

@@ -18,6 +18,7 @@ from playwright.sync_api import expect
 from sites import LA2, Running, noise, serving
 
 from simulst.config import parse_decoding
+from simulst.opening import Opening
 from simulst.serve.server import find_recordings
 from simulst.streams import open_stream
 from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, written_words
@@ -29,9 +30,9 @@ PHONE = {"width": 360, "height": 740}
 class Telling(FakeModel):
     """Writes Chinese where Chinese is asked for."""
 
-    def session(self, source: str = "es", target: str = "en", meter: Any = None) -> Any:
-        other = FakeModel(vocabulary="chars" if target == "zh" else "words", unstable=0)
-        return other.session(source, target, meter)
+    def session(self, opening: Opening | None = None) -> Any:
+        zh = opening is not None and opening.target == "zh"
+        return FakeModel(vocabulary="chars" if zh else "words", unstable=0).session(opening)
 
 
 @pytest.fixture(scope="module")

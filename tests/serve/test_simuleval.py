@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from fake import FakeModel
+from fake import FakeModel, FakeSession
 
 import simulst
 from simulst.audio.read import load_audio
@@ -24,8 +24,8 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.measure.score import score_instances
+from simulst.opening import Opening
 from simulst.runs import decode_utterance
-from simulst.session import Session
 
 cli = pytest.importorskip("simuleval.cli")
 from simuleval.utils import EVALUATION_SYSTEM_LIST  # noqa: E402
@@ -166,7 +166,13 @@ def test_agent_class_and_a_silent_utterance(simuleval: SimulEval, tmp_path: Path
 def test_context(simuleval: SimulEval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each utterance is told the line `*`, as SimulEval names no recording."""
     told: list[Background] = []
-    monkeypatch.setattr(Session, "prompt", lambda self, background: told.append(background))
+    session = FakeModel.session
+
+    def opened(self: FakeModel, opening: Opening) -> FakeSession:
+        told.append(opening.background)
+        return session(self, opening)
+
+    monkeypatch.setattr(FakeModel, "session", opened)
     make(tmp_path)
     (tmp_path / "context.tsv").write_text("recording\ttarget_text\n*\tA talk.\n")
     simuleval("--no-scoring", "--context", str(tmp_path / "context.tsv"))

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import FakeModel, Loudness
+from fake import FakeModel, FakeSession, Loudness
 
 import simulst
 from simulst.audio.heard import digest_of_beginning
@@ -39,7 +39,6 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.runs import decode_utterance, instance_of
-from simulst.session import Session
 from simulst.streams import open_stream
 from simulst.streams.pauses import SegmentedStream
 
@@ -57,6 +56,7 @@ from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import build_speech_processor
 from waiting import HANGS
 
+from simulst.opening import Opening
 from simulst.serve import simulstream as module
 from simulst.serve.simulstream import StreamProcessor, read_options
 from simulst.streams.driver import DriverThread
@@ -402,7 +402,13 @@ def test_skipped_steps_of_a_client_that_leaves_are_told(caplog: pytest.LogCaptur
 def test_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All streams are told the line `*`; a client that changes the languages hears the side of its own."""
     told: list[Background] = []
-    monkeypatch.setattr(Session, "prompt", lambda self, background: told.append(background))
+    session = FakeModel.session
+
+    def opened(self: FakeModel, opening: Opening) -> FakeSession:
+        told.append(opening.background)
+        return session(self, opening)
+
+    monkeypatch.setattr(FakeModel, "session", opened)
     write_wavs(tmp_path, SIZES)
     (tmp_path / "context.tsv").write_text("recording\tterms\ntalk0\tno\n*\tgato=cat\n")
     options = {**FAKE, "context": str(tmp_path / "context.tsv")}
@@ -419,7 +425,13 @@ def test_context_by_order_and_by_what_is_heard(
 ) -> None:
     """Each stream is told its own line, in a program and over HTTP; words and delays are those of our runs."""
     told: list[tuple[str, ...]] = []
-    monkeypatch.setattr(Session, "prompt", lambda self, background: told.append(background.target_terms))
+    session = FakeModel.session
+
+    def opened(self: FakeModel, opening: Opening) -> FakeSession:
+        told.append(opening.background.target_terms)
+        return session(self, opening)
+
+    monkeypatch.setattr(FakeModel, "session", opened)
     write_wavs(tmp_path, SIZES)
     expected = ours(tmp_path)
     lines = [f"talk{i}\t{digest_of_beginning(load_audio(tmp_path / f'talk{i}.wav'))}\tterm{i}" for i in range(3)]

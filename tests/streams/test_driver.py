@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import RATE, FakeModel, FakeSession
+from fake import RATE, FakeModel, FakeSession, opening
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -290,7 +290,7 @@ def test_who_is_cancelled_before_its_turn() -> None:
 def test_calls_of_a_stream_keep_their_order() -> None:
     model, driver = FakeModel(), Driver()
     how, audio = Decoding(Chunk(300), All()), np.zeros(2 * RATE, np.float32)
-    stream, alone = (Stream(FakeSession(model, Meter()), how) for _ in range(2))
+    stream, alone = (Stream(FakeSession(model, opening()), how) for _ in range(2))
     found = [driver.push(stream, audio[:9000]), driver.push(stream, audio[9000:]), driver.push(stream, audio[:0], True)]
     too_late = driver.push(stream, audio)
     driver.finish()
@@ -331,7 +331,7 @@ def test_a_stream_that_ends_is_not_kept(end: str) -> None:
 
 
 def test_a_cancelled_stream_takes_no_more() -> None:
-    driver, stream = Driver(), Stream(FakeSession(FakeModel(), Meter()), Decoding(Chunk(300), All()))
+    driver, stream = Driver(), Stream(FakeSession(FakeModel(), opening()), Decoding(Chunk(300), All()))
     found = driver.push(stream, np.zeros(RATE, np.float32))
     driver._send(driver._begun.popleft(), next)  # it waits for an answer
     driver.cancel(stream)
@@ -465,7 +465,7 @@ def test_clients_in_threads() -> None:
     with DriverThread() as thread:
 
         def client(number: int) -> None:
-            stream = thread.call(lambda: Stream(FakeSession(models[number], Meter()), how))
+            stream = thread.call(lambda: Stream(FakeSession(models[number], opening()), how))
             for part in np.split(np.zeros(3 * RATE, np.float32), cuts[number]):
                 thread.push(stream, part)
                 with pytest.raises(SimulstError, match="NaN"):
@@ -481,7 +481,7 @@ def test_clients_in_threads() -> None:
         with pytest.raises(ZeroDivisionError):
             thread.call(lambda: 1 / 0)
     for number, model in enumerate(models):
-        alone = Stream(FakeSession(model, Meter()), how)
+        alone = Stream(FakeSession(model, opening()), how)
         alone.push(np.zeros(3 * RATE, np.float32), True)
         assert found[number] == alone.committed_text != ""
     with pytest.raises(SimulstError, match="closed"):

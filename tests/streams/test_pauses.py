@@ -21,10 +21,12 @@ from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
+from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.segment import History, Pause
 from simulst.runs import decode_utterance
+from simulst.session import Traits
 from simulst.stream import Stream
 from simulst.streams import open_stream
 from simulst.streams.pauses import BEFORE, LEAST_SPEECH, SegmentedStream
@@ -253,15 +255,19 @@ def test_history(words: int, seconds: float, written: tuple[str, str]) -> None:
     shown: list[tuple[int, str]] = []
 
     class Session(FakeSession):
-        def remember(self, text: str) -> None:
-            shown.append((len(stream.emissions), text))
-
         def text(self, tokens: tuple[int, ...]) -> str:
             return text * len(tokens)
 
     segment = Pause(PAUSE, history=History(words, seconds))
     how = replace(Decoding(Chunk(300), All()), segment=segment)
-    stream = SegmentedStream(lambda meter: Session(model(), meter), how, unit)
+
+    def session(meter: Meter, history: str) -> Session:
+        if meter is not stream_meter:  # the first one is only opened to see whether it can be
+            shown.append((len(stream.emissions), history))
+        return Session(model(), Opening("es", "en", meter, history=history))
+
+    stream_meter = Meter()
+    stream = SegmentedStream(session, how, unit, stream_meter)
     samples = audio(*[6000, 9000] * 6, 9000)
     stream.push(samples, finished=True)
     assert len(shown) == len(stream.segments) == 6
@@ -301,7 +307,7 @@ def test_what_cannot_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     made = parse_decoding({**raw, "segment": {"type": "pause", "seconds": 0.5, "history": {"words": 9}}}, "here")
     assert made.segment == Pause(0.5, history=History(9)) and made.label == "all_pause0.5-history9-30s_100ms"
     slow = model()
-    monkeypatch.setattr(FakeSession, "sample_rate", 8000)
+    monkeypatch.setattr(FakeSession, "traits", Traits(FakeSession.traits.gives, sample_rate=8000))
     with pytest.raises(SimulstError, match="the model 8000 Hz"):
         segmented(slow, how, PAUSE)
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import CHARS, RATE, FakeModel, FakeSession, Loudness
+from fake import CHARS, RATE, FakeModel, FakeSession, Loudness, opening
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst import meter
 from simulst.audio.vad import CHUNK
-from simulst.calls import Steps, run_alone
+from simulst.calls import Steps, ask, run_alone
 from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Found, Tokens
@@ -28,7 +28,7 @@ from simulst.policy.read import Chunk
 from simulst.policy.segment import Pause
 from simulst.policy.stop import EndOfSentence, MaxTokens, Stopping
 from simulst.search import BeamSearch
-from simulst.session import Session
+from simulst.session import Session, find, share_search
 from simulst.stream import Emission, Stream
 from simulst.streams import OpenStream
 from simulst.streams.pauses import Hear, SegmentedStream
@@ -53,22 +53,22 @@ class SteppedSession(FakeSession):
     """Asks for each new piece of audio, for its encoding, and for each token of its hypotheses."""
 
     clock = SimpleNamespace(now=0.0)
-    stateless = True
 
-    def extend_steps(self, samples: np.ndarray, final: bool = False) -> Steps[None]:
-        self.extend((yield Work(EXTEND, samples, self.clock)), final)
+    def extend(self, samples: np.ndarray, final: bool = False) -> Steps[None]:  # type: ignore[override]
+        super().extend((yield Work(EXTEND, samples, self.clock)), final)
 
-    def encode_steps(self) -> Steps[None]:
-        yield from self.meter.shared_steps(("encode", self.key), self._encoded)
-
-    def _encoded(self) -> Steps[None]:
-        yield Work(ENCODE, None, self.clock)
+    def search(  # type: ignore[override]
+        self, committed: Tokens, options: Any, stop: Stopping | None
+    ) -> Steps[Found]:
+        seen = self.samples, self.offset
+        yield from self.meter.shared_steps(("encode", seen), lambda: ask(Work(ENCODE, None, self.clock)))
+        return (yield from share_search(self.meter, seen, self._stepped, committed, options, stop))
 
     @property
     def key(self) -> Hashable:
-        return super().key if self.stateless else None
+        return None  # `search` shares its parts
 
-    def search_steps(self, committed: Tokens, options: Any, stop: Stopping | None) -> Steps[Found]:
+    def _stepped(self, committed: Tokens, options: Any, stop: Stopping | None) -> Steps[Found]:
         self.clock.now += SEARCH
         found = self._search(committed, options.beam, stop)
         beam = []
@@ -90,8 +90,8 @@ def talk(seed: int, seconds: float = 6.0) -> np.ndarray:
 
 
 def opened(seed: int, cut: bool, memo: Memo | None, how: Decoding, model: FakeModel) -> OpenStream:
-    def session(part: Meter) -> Session:
-        return SteppedSession(model, part) if seed % 3 else FakeSession(model, part)
+    def session(part: Meter, history: str = "") -> Session:
+        return SteppedSession(model, opening(part)) if seed % 3 else FakeSession(model, opening(part))
 
     if cut:
         return SegmentedStream(session, replace(how, segment=Pause(0.3)), "word", Meter(memo))
@@ -227,7 +227,10 @@ def test_a_sweep_finds_what_each_finds_alone(model: FakeModel, hows: list[Decodi
     """The session's key names what is in the window, and nothing else."""
     memo, audio = Memo(), np.zeros(ms * 16, np.float32)
     for how in hows:
-        shared, alone = Stream(FakeSession(model, Meter(memo)), how), Stream(FakeSession(model, Meter()), how)
+        shared, alone = (
+            Stream(FakeSession(model, opening(Meter(memo))), how),
+            Stream(FakeSession(model, opening()), how),
+        )
         shared.push(audio, finished=True)
         alone.push(audio, finished=True)
         assert result(shared) == result(alone) and shared.committed == alone.committed
@@ -248,7 +251,7 @@ def searches(*about: Any, key: Hashable = 1, stop: Stopping | None = None) -> in
 
     memo = Memo()
     for committed, options in about:
-        run_alone(Counting(FakeModel(), Meter(memo)).find_steps(committed, options, stop))
+        run_alone(find(Counting(FakeModel(), opening(Meter(memo))), committed, options, stop))
     return len(made)
 
 
@@ -262,19 +265,6 @@ def test_what_is_shared() -> None:
         needs = frozenset({Need.KEPT_BEAM})
 
     assert searches(((), Kept()), ((), Kept())) == 2, "it goes on from what this session has kept"
-
-
-def test_a_session_without_a_search() -> None:
-    class Bare(Session):
-        length = 16000
-
-        def extend(self, samples: np.ndarray, final: bool = False) -> None: ...
-
-        def text(self, tokens: Tokens) -> str:
-            return ""
-
-    with pytest.raises(SimulstError, match="Bare has neither a method 'search' nor 'search_steps'; write one of them"):
-        Bare().search((), BeamSearch(), None)
 
 
 # What is written, and what may still change
@@ -297,7 +287,7 @@ def unit_of(model: FakeModel) -> str:
     ms=st.integers(0, 4000),
 )
 def test_the_best_hypothesis_is_what_was_written_and_what_may_change(model: FakeModel, commit: Commit, ms: int) -> None:
-    stream = Stream(FakeSession(model, Meter()), Decoding(Chunk(200), commit, search=BeamSearch(2)), unit_of(model))
+    stream = Stream(FakeSession(model, opening()), Decoding(Chunk(200), commit, search=BeamSearch(2)), unit_of(model))
     before = ""
     for start in range(0, ms + 1, 130):
         stream.push(np.zeros(max(0, min(130, ms - start)) * 16, np.float32), finished=start + 130 > ms)
@@ -330,13 +320,13 @@ def test_unstable_text_of_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model_session(model: FakeModel) -> Any:
-    return lambda part: FakeSession(model, part)
+    return lambda part, history: FakeSession(model, opening(part))
 
 
 def test_both_kinds_of_streams_are_open_streams() -> None:
     model, how = FakeModel(), Decoding(Chunk(500), All())
     streams: Sequence[OpenStream] = [
-        Stream(FakeSession(model, Meter()), how),
+        Stream(FakeSession(model, opening()), how),
         SegmentedStream(model_session(model), replace(how, segment=Pause(0.3))),
     ]
     for stream in streams:

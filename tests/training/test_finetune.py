@@ -27,6 +27,7 @@ from simulst.files.lock import locked
 from simulst.models import load_model
 from simulst.models.huggingface.loading import read
 from simulst.models.huggingface.options import HuggingFaceOptions
+from simulst.opening import Opening
 from simulst.prefix.pairs import write_pairs
 from simulst.streams import open_stream
 from simulst.training import finetune as finetuning
@@ -316,7 +317,7 @@ def test_whispers_prompt(corpus: Path, begin: Callable[[str], Path]) -> None:
     assert architecture.text(architecture.tokens("the cat", "es")) == " the cat"
     assert architecture.text(architecture.tokens("世界", "ja")) == "世界"
     with pytest.raises(SimulstError, match=r"not 'ja'; .* give --model-option other_targets=true"):
-        load_model(begin("whisper"), threads=1).session("es", "ja")
+        load_model(begin("whisper"), threads=1).session(Opening("es", "ja"))
 
 
 def test_short_windows(begin: Callable[[str], Path]) -> None:

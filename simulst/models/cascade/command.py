@@ -21,6 +21,7 @@ from simulst.errors import SimulstError
 from simulst.machine.threads import available_cores
 from simulst.models.cascade.open_command import OpenCommand, run_once
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation, Translation, Translator
+from simulst.opening import Opening
 
 SEPARATORS = re.compile(r"[\s=|;&<>()'\"]+")
 KEPT_OPEN = 4  # processes that no stream uses
@@ -54,7 +55,8 @@ class Command(Translator):
         recent: deque[OpenCommand] = deque(maxlen=KEPT_OPEN)
         turn = Turns(cores or available_cores())
 
-        def opened(source: str, target: str) -> Translation:
+        def opened(opening: Opening) -> Translation:
+            source, target = opening.languages
             named = [_beside(path, word.replace("{source}", source).replace("{target}", target)) for word in words]
             if self.answers == "once":
                 return CommandTranslation(lambda text: run_once(named, text, self.timeout), target, turn)

@@ -76,13 +76,13 @@ class CTranslate2Text(Translator):
         except (RuntimeError, ValueError, TypeError) as error:
             raise cannot_load(place, error, self.device) from error
         languages = LanguageTokens(tokenizer, place)
-        return lambda source, target: CTranslate2Translation(place, model, tokenizer, *languages.around(source, target))
+        return lambda opening: CTranslate2Translation(place, model, tokenizer, *languages.around(*opening.languages))
 
 
 class CTranslate2Translation(Translation):
     """path: of the model, for errors. front, prompt: the tokens before every source and before every translation."""
 
-    default_search = BeamSearch(beam=5)
+    traits = replace(Translation.traits, default_search=BeamSearch(beam=5))
 
     def __init__(self, path: Path, model: Any, tokenizer: Any, front: Tokens, prompt: Tokens) -> None:
         self._path, self._model, self._tokenizer = path, model, tokenizer
@@ -91,7 +91,7 @@ class CTranslate2Translation(Translation):
     def text(self, tokens: Tokens) -> str:
         return self._tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
-    def search_steps(
+    def search(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
         assert isinstance(options, BeamSearch)

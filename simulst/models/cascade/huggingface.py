@@ -14,10 +14,12 @@ from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation, Translator
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.stop import Stopping
 from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.loops import without_loops
+from simulst.session import Traits
 
 
 @dataclass(frozen=True)
@@ -72,31 +74,30 @@ class HuggingFaceText(Translator):
         attend_by_steps(model)
         torch.set_num_threads(cores)
         parts = Architecture(place, model, None, tokenizer, HuggingFaceOptions(device=self.device))
-        return lambda source, target: TextTranslation(parts, source, target)
+        return lambda opening: TextTranslation(parts, opening)
 
 
 class TextTranslation(Translation):
     """parts: a `simulst.models.huggingface.architectures.Architecture`."""
 
-    gives = frozenset({Need.STEPS, Need.ATTENTION})
-    default_search = JointBeamSearch(beam=5, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
-
-    def __init__(self, parts: Any, source: str, target: str) -> None:
+    def __init__(self, parts: Any, opening: Opening) -> None:
         from simulst.models.huggingface.decoder import sizes_of
 
-        self._parts, self._target = parts, target
-        self.layers, self.heads = sizes_of(parts.model)
-        self._prompt: Tokens = parts.prompt(source, target)
+        self._parts, self._opening = parts, opening
+        layers, heads = sizes_of(parts.model)
+        usual = JointBeamSearch(beam=5, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
+        self.traits = Traits(frozenset({Need.STEPS, Need.ATTENTION}), usual, layers=layers, heads=heads)
+        self._prompt: Tokens = parts.prompt(*opening.languages)
         self._front: Tokens = ()
         if parts.languages:
-            self._front, begin = parts.languages.around(source, target)
+            self._front, begin = parts.languages.around(*opening.languages)
             self._prompt = self._prompt[:1] + begin
         self._open: tuple[str, SearchOptions, JointSearch] | None = None
 
     def text(self, tokens: Tokens) -> str:
         return self._parts.text(tokens)
 
-    def search_steps(
+    def search(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
         assert isinstance(options, JointBeamSearch)
@@ -134,7 +135,7 @@ class TextTranslation(Translation):
         frames = yield from ask(EncodeText(parts.model, ids))
         decoder = SteppedDecoder(parts.model, self._prompt, parts.never, parts.never_first)
         most = min(options.length_ratio * len(ids) + MORE_TOKENS, parts.positions - len(self._prompt))
-        terms = parts.terms(self.background, options, self._target)
+        terms = parts.terms(self._opening.background, options, self._opening.target)
         bounded = replace(options, max_length_ratio=most / len(ids))
         search = JointSearch(decoder, bounded, parts.eos, parts.eos, terms=terms)
         search.append(frames)

@@ -16,11 +16,13 @@ from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.stop import Stopping
 from simulst.search import JointBeamSearch, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.loops import without_loops
 from simulst.search.terms import terms_of
+from simulst.session import Traits
 
 if TYPE_CHECKING:
     from simulst.models.huggingface.decoder import Memory
@@ -80,7 +82,7 @@ class LLM(ChatOptions):
         read_last_only(model.to(self.device).eval())
         torch.set_num_threads(cores)
         loaded = Loaded(place, model, tokenizer)
-        return lambda source, target: LLMTranslation(self, loaded, source, target)
+        return lambda opening: LLMTranslation(self, loaded, opening)
 
 
 class Loaded:
@@ -126,14 +128,13 @@ class Loaded:
 class LLMTranslation(Translation):
     """The committed tokens are the beginning of the answer. What was read of a chat is not read again."""
 
-    gives = frozenset({Need.STEPS})
-    default_search = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
+    traits = Traits(frozenset({Need.STEPS}), JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN))
 
-    def __init__(self, options: LLM, loaded: Loaded, source: str, target: str) -> None:
-        self._options, self._loaded, self._languages = options, loaded, (source, target)
+    def __init__(self, options: LLM, loaded: Loaded, opening: Opening) -> None:
+        self._options, self._loaded, self._opening = options, loaded, opening
         self._positions: int = getattr(loaded.model.config, "max_position_embeddings", None) or 1 << 20
         self.history = options.history
-        if unit_of(target) == "word" and loaded.text(loaded.spelled("a") * 2) == "aa":
+        if unit_of(opening.target) == "word" and loaded.text(loaded.spelled("a") * 2) == "aa":
             self.between = loaded.spelled(" ")
         self._open: tuple[Tokens, SearchOptions, JointSearch] | None = None
         self._read: Memory | None = None
@@ -141,11 +142,11 @@ class LLMTranslation(Translation):
     def text(self, tokens: Tokens) -> str:
         return self._loaded.text(tokens)
 
-    def search_steps(
+    def search(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
         assert isinstance(options, JointBeamSearch)
-        chat = self._options.messages(*self._languages, sentence, past, self.background)
+        chat = self._options.messages(*self._opening.languages, sentence, past, self._opening.background)
         prompt = self._loaded.prompt(chat)
         if len(prompt) < self._positions <= len(prompt) + len(prefix):
             warn_of_full_context(self._loaded.path, self._positions, REMEDY)
@@ -174,8 +175,8 @@ class LLMTranslation(Translation):
                 f"{loaded.path}: the chat has {len(prompt)} tokens, but the model reads {self._positions}; {REMEDY}."
             )
         decoder = CausalDecoder(loaded.model, prompt, loaded.ends, loaded.never, self._read)
-        language, count = self._languages[1], len(loaded.tokenizer)
-        terms = terms_of(self.background, options, language, loaded.spelled, loaded.text, count)
+        known, language, count = self._opening.background, self._opening.target, len(loaded.tokenizer)
+        terms = terms_of(known, options, language, loaded.spelled, loaded.text, count)
         bounded = replace(options, max_length_ratio=most / size)
         search = JointSearch(decoder, bounded, decoder.eos, decoder.eos, terms=terms)
         search.append(torch.zeros(size, 1, device=loaded.model.device))

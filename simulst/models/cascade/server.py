@@ -18,6 +18,7 @@ from simulst.errors import SimulstError, first_line
 from simulst.models.cascade.ask import Refused, ask_server, is_address, shortened
 from simulst.models.cascade.chat import ChatOptions
 from simulst.models.cascade.translators import Opener, Past, PlainTranslation
+from simulst.opening import Opening
 from simulst.words import is_letter, split
 
 MOST_CHARACTERS = 64  # of a token; more are an error of the server
@@ -79,20 +80,20 @@ class Server(ChatOptions):
                 raise SimulstError(f"{path}: '{name}' in 'extra' is {most!r}; give a number of tokens, or null.")
         self.check(path)
         turn = Turns(self.at_once)
-        return lambda source, target: ServerTranslation(self, source, target, turn)
+        return lambda opening: ServerTranslation(self, opening, turn)
 
 
 class ServerTranslation(PlainTranslation):
     """It goes on with the committed text."""
 
-    def __init__(self, server: Server, source: str, target: str, turn: Turns) -> None:
-        super().__init__(target, turn)
-        self._server, self._languages = server, (source, target)
+    def __init__(self, server: Server, opening: Opening, turn: Turns) -> None:
+        super().__init__(opening.target, turn)
+        self._server, self._opening = server, opening
         self.history = server.history
 
     def translate(self, sentence: str, begin: str, past: Past = ()) -> tuple[str, bool]:
         server = self._server
-        messages = server.messages(*self._languages, sentence, past, self.background)
+        messages = server.messages(*self._opening.languages, sentence, past, self._opening.background)
         body: dict[str, Any] = {"model": server.model, "messages": messages, "temperature": 0}
         body["max_tokens"] = server.max_tokens
         if begin:

@@ -7,25 +7,25 @@ new sentences are translated, and the committed tokens that have not left are th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from simulst.background import Background
-from simulst.calls import Steps, run_alone
+from simulst.calls import Steps
 from simulst.config import Decoding
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import unit_of
-from simulst.meter import Meter
 from simulst.models.base import spoken_language
 from simulst.models.cascade.sentences import split_sentences
 from simulst.models.cascade.settings import Settings
 from simulst.models.cascade.translators import Opener, Past, Translation
 from simulst.models.registry import load_model
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.stop import Stopping
 from simulst.search import SearchOptions
-from simulst.session import Model, Session, share_search
+from simulst.session import Model, Session, Window, share_search
 from simulst.stream import Stream
 
 
@@ -37,31 +37,30 @@ class Cascade:
         self._recogniser, self._decoding = recogniser, decoding
         self._translate, self._settings = translate, settings
 
-    def session(self, source: str, target: str, meter: Meter | None = None) -> CascadeSession:
-        """A new utterance. Raises SimulstError: a language that one of the two does not have."""
-        meter = meter or Meter()
-        translation = self._translate(source, target)
-        session = self._recogniser.session(source, source, meter.part("recogniser"))
-        session.languages = source, source
+    def session(self, opening: Opening) -> CascadeSession:
+        """A new utterance. Raises SimulstError: a language that one of the two does not have.
+
+        The recogniser is told what is known in the source language, and restarts; the translator is told everything.
+        """
+        translation, source = self._translate(opening), opening.source
+        known, part = opening.background.spoken, opening.meter.part("recogniser")
+        session = self._recogniser.session(Opening(source, source, part, known, restarts=opening.restarts))
         stream = Stream(session, self._decoding, unit_of(source), load_model=load_model)
-        return CascadeSession(stream, translation, self._settings, meter)
+        return CascadeSession(opening, stream, translation, self._settings)
 
     def spoken_language(self, samples: np.ndarray) -> str:
         """As the recogniser hears it. Raises SimulstError: it can't tell."""
         return spoken_language(self._recogniser, samples)
 
 
-class CascadeSession(Session):
+class CascadeSession(Session, Window):
     """stream: the recogniser's."""
 
-    def __init__(self, stream: Stream, translation: Translation, settings: Settings, meter: Meter) -> None:
-        super().__init__(meter)
+    def __init__(self, opening: Opening, stream: Stream, translation: Translation, settings: Settings) -> None:
+        super().__init__(opening)
         self._stream, self._translation, self._settings = stream, translation, settings
         self._unit = stream.unit  # of the source language
-        self.sample_rate = stream.session.sample_rate
-        self.gives = translation.gives
-        self.default_search = translation.default_search
-        self.layers, self.heads = translation.layers, translation.heads
+        self.traits = replace(translation.traits, sample_rate=stream.session.traits.sample_rate)
         self._length = 0
         self._final = False
         self._evicted: Tokens = ()  # committed tokens of sentences that have left
@@ -71,33 +70,15 @@ class CascadeSession(Session):
         self._ended: tuple[int, int, Past] = (0, 0, ())
 
     @property
-    def restarts(self) -> bool:
-        """The recogniser's: it is what hears the audio."""
-        return self._stream.session.restarts
-
-    @restarts.setter
-    def restarts(self, value: bool) -> None:
-        self._stream.session.restarts = value
-
-    def prompt(self, background: Background) -> None:
-        """The recogniser gets what is in the source language, the translator everything."""
-        super().prompt(background)
-        self._translation.background = background
-        self._stream.session.prompt(background.spoken)
-
-    @property
     def length(self) -> int:
         return self._length
 
     @property
     def available(self) -> int:
         """The length at which the recogniser has decoded: until it does so again, the text is the same."""
-        return round(self._stream.reads[-1] * self.sample_rate / 1000) if self._stream.reads else 0
+        return round(self._stream.reads[-1] * self.traits.sample_rate / 1000) if self._stream.reads else 0
 
-    def extend(self, samples: np.ndarray, final: bool = False) -> None:
-        run_alone(self.extend_steps(samples, final))
-
-    def extend_steps(self, samples: np.ndarray, final: bool = False) -> Steps[None]:
+    def extend(self, samples: np.ndarray, final: bool = False) -> Steps[None]:
         self._length += samples.size
         self._final = final
         words = yield from self._stream.push_steps(samples, final)
@@ -106,7 +87,7 @@ class CascadeSession(Session):
     def text(self, tokens: Tokens) -> str:
         return self._translation.text(tokens)
 
-    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """A search of several translations, each of which is shared by itself. So the whole has no `key`."""
         ended, rest = split_sentences(self._heard, self._settings.most_words, self._unit)
         before, past = self._evicted, self._past
@@ -137,7 +118,7 @@ class CascadeSession(Session):
             return [Hypothesis(prefix)]
 
         def search(prefix: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Beam]:
-            return self._translation.search_steps(sentence, prefix, options, stop, past)
+            return self._translation.search(sentence, prefix, options, stop, past)
 
         key = sentence, past, known
         return (yield from share_search(self.meter, key, search, prefix, options, stop))
@@ -163,11 +144,8 @@ class CascadeSession(Session):
     def evicted(self) -> int:
         return len(self._evicted)
 
-    def is_full(self) -> bool:
-        return self._ended[0] > 0
-
-    def spoken(self, best: Tokens) -> Tokens:
-        return best[: self._ended[1]]
+    def leaving(self, best: Tokens) -> Tokens | None:
+        return best[: self._ended[1]] if self._ended[0] else None
 
     def slide(self, committed: Tokens) -> None:
         characters, tokens, self._past = self._ended

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from simulst.background import NOTHING, Background
 from simulst.calls import Steps, Threaded, Turns, ask
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.languages import unit_of
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
+from simulst.session import Traits
 from simulst.words import split
 
 Past = tuple[tuple[str, str], ...]
@@ -26,23 +27,19 @@ MORE_TOKENS = 10  # ... and so many for short ones
 
 
 class Translation(ABC):
-    """One language pair of a translator. The attributes are those of `simulst.session.Session`, and:
+    """The translation of one utterance.
 
+    traits: what it can do.
     history: how many sentences before the one to translate it is shown.
     between: the tokens between two sentences.
-    background: what is known of the recording; the session sets it.
     """
 
-    gives: frozenset[Need] = frozenset({Need.LIBRARY_SEARCH})
-    default_search: SearchOptions = BeamSearch(beam=1)
-    layers: int = 0
-    heads: int = 0
+    traits: Traits = Traits(frozenset({Need.LIBRARY_SEARCH}), BeamSearch(beam=1))
     history: int = 0
     between: Tokens = ()
-    background: Background = NOTHING
 
     @abstractmethod
-    def search_steps(
+    def search(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
         """Translations of a sentence, or of its beginning, that begin with the prefix; at least one, best first.
@@ -57,8 +54,8 @@ class Translation(ABC):
         """Plain text of the tokens of one or several sentences."""
 
 
-Opener = Callable[[str, str], Translation]
-"""From two languages to their translation. Raises SimulstError: a language that the translator does not have."""
+Opener = Callable[[Opening], Translation]
+"""Opens the translation of an utterance. Raises SimulstError: a language that the translator does not have."""
 
 
 class Translator(ABC):
@@ -93,7 +90,7 @@ class PlainTranslation(Translation):
         What follows must begin with whitespace where it begins a new word.
         """
 
-    def search_steps(
+    def search(
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
         text, follows = yield from ask(Translate(self, sentence, self.text(prefix).strip(), past))

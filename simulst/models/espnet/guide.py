@@ -26,7 +26,7 @@ class ESPnetGuide:
         self._scorer: CTCPrefixScorer | None = None
         self._known: list[tuple[Tokens, CTCPrefixes]] = []  # beginnings of the last text, the longest one last
 
-    def hear_steps(self, samples: np.ndarray) -> Steps[None]:
+    def hear(self, samples: np.ndarray) -> Steps[None]:
         """Take in audio, (n,) float32, and encode it as far as that can be done."""
         encoding, model = self._encoding, self._model
         encoding.extend(samples)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
-from simulst.meter import Meter
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.parts import Parts
 from simulst.models.espnet.session import ESPnetSession
+from simulst.models.espnet.window import WindowedESPnetSession
+from simulst.opening import Opening
 
 
 class ESPnet(Parts):
@@ -19,21 +20,13 @@ class ESPnet(Parts):
         source, target = self.languages
         return {source: (target,)} if source and target else {}
 
-    def session(self, source: str, target: str, meter: Meter | None = None) -> ESPnetSession:
-        """Open a new utterance.
+    def session(self, opening: Opening) -> ESPnetSession:
+        """Open a new utterance. Raises SimulstError: a language that the model was not trained for."""
+        kind = WindowedESPnetSession if self.window_frames else ESPnetSession
+        return kind(self, opening, self._language(*opening.languages))
 
-        source: language spoken, such as "en".
-        target: language written, such as "de".
-        meter: the clock of the stream.
-
-        Raises SimulstError: a language that the model was not trained for.
-        """
-        return ESPnetSession(self, self._language(source, target), meter or Meter())
-
-    def guide(self, source: str, target: str, meter: Meter | None = None) -> ESPnetGuide:
+    def guide(self, opening: Opening) -> ESPnetGuide:
         """Open a new utterance for the CTC layer alone (see simulst/policy/ctc_guide.py).
-
-        The arguments are those of `session`.
 
         Raises SimulstError: there is no CTC layer, or a language that the model was not trained for.
         """
@@ -42,7 +35,7 @@ class ESPnet(Parts):
                 f"{self.path}: the model has no CTC layer for the translation; train it with st_mtlalpha above 0, or "
                 "give another one."
             )
-        return ESPnetGuide(self, self._language(source, target), meter or Meter())
+        return ESPnetGuide(self, self._language(*opening.languages), opening.meter)
 
     def _language(self, source: str, target: str) -> Tokens:
         """The unwritten tokens that every text begins with."""

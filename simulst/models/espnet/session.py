@@ -1,31 +1,30 @@
-"""One utterance inside an ESPnet model. This file has the search and the window; encoding.py has the encoding."""
+"""One utterance inside an ESPnet model. This file has the search, encoding.py the encoding and window.py the window."""
 
 from __future__ import annotations
 
 import functools
 import logging
-import math
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
 from simulst.calls import Steps, ask
-from simulst.hypotheses import Found, Tokens, without_end
-from simulst.meter import Meter
+from simulst.hypotheses import Found, Tokens
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded, Posteriors, open_encoding
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.recurrent_decoder import Carried, RecurrentDecoder
 from simulst.models.espnet.parts import Parts
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search
 from simulst.search.blockwise import KeptSearch
 from simulst.search.terms import Terms, terms_of
-from simulst.session import Session
+from simulst.session import Session, Traits, share_search
 
 LONG_SECONDS = 60  # of audio; a corpus's utterances are shorter
 
@@ -44,49 +43,33 @@ def warn_of_long_streams(path: Path, blockwise: bool) -> None:
     )
 
 
-@dataclass(frozen=True)
-class _Step:
-    """What one step's search found.
-
-    end: how many encoder frames had been written.
-    found: how many tokens the best hypothesis had.
-    sure: how many of them were committed already or not held back.
-    """
-
-    end: int
-    found: int
-    sure: int
-
-
 class ESPnetSession(Session):
     """One utterance.
 
     model: the loaded model.
+    opening: what is known of it.
     language: tokens that every hypothesis begins with and that are never written, such as a language token.
-    meter: the clock of the stream.
     """
 
-    def __init__(self, model: Parts, language: Tokens, meter: Meter) -> None:
-        super().__init__(meter)
+    def __init__(self, model: Parts, opening: Opening, language: Tokens) -> None:
+        super().__init__(opening)
         self._model, self._language = model, language
-        self._encoding = open_encoding(model, meter)
+        self._encoding = open_encoding(model, opening.meter)
         self._search: JointSearch | None = None
         self._terms: Terms | None = None
         self._searched = 0  # how many parts of the encoding it has
         self._kept = KeptSearch()
         self._evicted: Tokens = ()  # committed tokens that have left the window
-        self._steps: list[_Step] = []  # the steps whose frames are in the window; empty if there is no window
-        self.gives = frozenset(
-            {Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION}
-            | ({Need.BLOCKS} if model.blockwise else set())
-            | ({Need.CTC} if model.has_ctc else set())
-        )
+        self._seen = 0  # frames up to the last one of the last search, if there is a window
+        gives = {Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION}
+        gives |= {Need.BLOCKS} if model.blockwise else set()
+        gives |= {Need.CTC} if model.has_ctc else set()
         decoder = model.decoder
         self._decoder = Carried(decoder) if isinstance(decoder, RecurrentDecoder) else decoder
-        self.layers, self.heads = decoder.attentions
-        self.default_search = model.search
+        layers, heads = decoder.attentions
         lagging = decoder.lagging if isinstance(decoder, CachedDecoder) else None
-        self.trained_wait = (lagging.k, lagging.unit_ms, lagging.writes) if lagging else None
+        wait = (lagging.k, lagging.unit_ms, lagging.writes) if lagging else None
+        self.traits = Traits(frozenset(gives), model.search, layers=layers, heads=heads, trained_wait=wait)
 
     @property
     def length(self) -> int:
@@ -97,7 +80,8 @@ class ESPnetSession(Session):
         return self._encoding.available
 
     @property
-    def key(self) -> Hashable:
+    def _window_key(self) -> Hashable:
+        """What a search sees."""
         if isinstance(self._decoder, Carried):
             return None  # what is found depends on the states that are carried on, and so on all steps before
         parts = self._encoding.parts
@@ -113,81 +97,24 @@ class ESPnetSession(Session):
         return self._model.vocabulary.spell(text)
 
     def block_end(self, count: int) -> float:
-        assert isinstance(self._encoding, BlockwiseEncoding)
+        if not isinstance(self._encoding, BlockwiseEncoding):
+            return super().block_end(count)
         return self._encoding.block_end(count)
 
-    def encode_steps(self) -> Steps[None]:
-        return self._encoding.encode()
-
-    def find_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
-        """The window keeps count of what was found."""
-        if not self._model.window_frames and self.length > LONG_SECONDS * self.sample_rate:
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        if not self._model.window_frames and self.length > LONG_SECONDS * self.traits.sample_rate:
             warn_of_long_streams(self._model.path, self._model.blockwise is not None)
-        found = yield from super().find_steps(committed, options, stop)
-        if self._model.window_frames:
-            sure = max(len(committed), len(found.best) - found.held_back)
-            self._steps.append(_Step(self._encoding.end, len(without_end(found.best)), sure))
-        return found
+        yield from self._encoding.encode()  # also before a search that is shared: each stream pays for its own encoding
+        return (yield from share_search(self.meter, self._window_key, self._found, committed, options, stop))
 
-    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+    def _found(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         assert isinstance(options, JointOptions)
-        found = yield from self._search_window(self._language + committed[self.evicted :], options, stop)
+        committed = self._language + committed[len(self._evicted) :]
+        found = yield from self._search_window(committed, options, stop)
         if self._evicted or self._language:
             cut = len(self._language)
             found = replace(found, beam=[replace(h, tokens=self._evicted + h.tokens[cut:]) for h in found.beam])
         return found
-
-    # ---- the window ----
-
-    @property
-    def evicted(self) -> int:
-        return len(self._evicted)
-
-    def limit(self) -> float:
-        """The length at which half a window of frames is unsearched. A later step could lose frames unsearched."""
-        most = self._model.window_frames
-        if not most:
-            return math.inf
-        assert isinstance(self._encoding, BlockwiseEncoding)
-        searched = self._steps[-1].end if self._steps else 0
-        return self._encoding.length_of(searched + most // 2)
-
-    def is_full(self) -> bool:
-        """Whether the next block would not fit into the window."""
-        most, parts = self._model.window_frames, self._encoding.parts
-        return bool(most and parts) and self._encoding.end - parts[0].first + self._hop > most
-
-    def spoken(self, best: Tokens) -> Tokens:
-        """The tokens that had been found by the first search that saw more than the leaving audio."""
-        edge = self._first_kept()
-        found = next((step.found for step in self._steps if step.end > edge), len(best))
-        return best[:found]
-
-    def slide(self, committed: Tokens) -> None:
-        """Drop the older half of the window, and the tokens that were found in it."""
-        edge = self._first_kept()
-        leaving = max([self.evicted, *(step.sure for step in self._steps if step.end <= edge)])
-        leaving = min(leaving, len(committed))  # what was sure need not have been committed
-        window = self._language + committed[self.evicted :]
-        self._kept.slide(window, len(self._language), leaving - self.evicted)
-        self._evicted = committed[:leaving]
-        self._steps = [step for step in self._steps if step.end > edge]
-        parts = self._encoding.parts
-        while parts[0].first < edge:
-            parts.pop(0)
-        self._search = None
-
-    def _first_kept(self) -> int:
-        """The first frame that stays when the window slides. With the next block, half of the window is used then."""
-        parts, end = self._encoding.parts, self._encoding.end + self._hop
-        return next((p.first for p in parts if end - p.first <= self._model.window_frames // 2), parts[-1].first)
-
-    @property
-    def _hop(self) -> int:
-        assert self._model.blockwise is not None
-        return self._model.blockwise.hop_size
-
-    # ---- searches over what the window holds ----
 
     def _search_window(self, committed: Tokens, options: JointOptions, stop: Stopping | None) -> Steps[Found]:
         search = self._open_search(options, stop)
@@ -205,7 +132,6 @@ class ESPnetSession(Session):
 
         Blocks that were searched before the window slid are only context.
         """
-        searched = self._steps[-1].end if self._steps else 0
         new = False  # whether `search` has frames that were not searched
         for part in self._new_parts():
             end = part.first
@@ -217,7 +143,7 @@ class ESPnetSession(Session):
                     yield from self._kept.step(search, options, committed, stop, final=False)
                 search.append(frames, frame_scores)
                 end += len(frames)
-                new = end > searched
+                new = end > self._seen
         return (yield from self._kept.step(search, options, committed, stop, encoding.final))
 
     def _open_search(self, options: JointOptions, stop: Stopping | None) -> JointSearch:
@@ -226,8 +152,8 @@ class ESPnetSession(Session):
             vocabulary = self._model.vocabulary
             with_ctc = stop is not None and Need.CTC in stop.options.needs
             if self._terms is None or self._terms.bonus != options.terms_bonus:
-                spell, size = vocabulary.spell, len(vocabulary.tokens)
-                self._terms = terms_of(self.background, options, self.languages[1], spell, self._model.text, size)
+                background, spell, size = self.opening.background, vocabulary.spell, len(vocabulary.tokens)
+                self._terms = terms_of(background, options, self.opening.target, spell, self._model.text, size)
             sos, eos = vocabulary.sos, vocabulary.eos
             self._search = JointSearch(self._decoder, options, sos, eos, with_ctc, self._terms)
             self._searched = 0

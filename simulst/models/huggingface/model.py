@@ -11,20 +11,22 @@ import numpy as np
 from simulst.audio.units import SAMPLE_RATE
 from simulst.calls import Batchable, Steps, ask, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
-from simulst.meter import Meter
 from simulst.models.huggingface.alignment import monotonic_frames
 from simulst.models.huggingface.architectures import Architecture, Encoded
 from simulst.models.huggingface.decoder import SteppedDecoder, sizes_of
 from simulst.models.window import WindowedSession, warn_of_full_context
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.stop import Stopping
 from simulst.search import BWBS, IBWBS, TOKENS_PER_SECOND, JointBeamSearch, JointOptions, SearchOptions
 from simulst.search.beam import JointSearch, joint_beam_search, mean_attention
 from simulst.search.blockwise import KeptSearch
 from simulst.search.loops import without_loops
 from simulst.search.terms import Terms
+from simulst.session import Traits, share_search
 
 BEAM = 5
+GIVES = frozenset({Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION, Need.END_TIMES})
 MOST_SECONDS = 30.0  # of windows in a batch of the encoder; more take more time each on a CPU, whose caches are small
 
 
@@ -37,10 +39,10 @@ class HuggingFace:
         self.architecture = architecture
         architecture.prepare()
 
-    def session(self, source: str, target: str, meter: Meter | None = None) -> HuggingFaceSession:
+    def session(self, opening: Opening) -> HuggingFaceSession:
         """A new utterance. Raises SimulstError: a language that the model does not have."""
-        self.architecture.prompt(source, target)
-        return HuggingFaceSession(self.architecture, source, target, meter or Meter())
+        self.architecture.prompt(*opening.languages)
+        return HuggingFaceSession(self.architecture, opening)
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,13 @@ class Encode(Batchable):
 class HuggingFaceSession(WindowedSession):
     """The window's audio is encoded again at each step, the committed text is the forced beginning of the search."""
 
-    gives = frozenset({Need.STEPS, Need.INCREMENTAL, Need.KEPT_BEAM, Need.ATTENTION, Need.END_TIMES})
-
-    def __init__(self, architecture: Architecture, source: str, target: str, meter: Meter) -> None:
-        super().__init__(architecture.window_seconds, meter)
-        self._model, self._languages = architecture, (source, target)
-        self.default_search = JointBeamSearch(beam=BEAM, ctc_weight=0.0)
-        self.layers, self.heads = sizes_of(architecture.model)
+    def __init__(self, architecture: Architecture, opening: Opening) -> None:
+        shown = architecture.shows_previous and opening.history
+        before = architecture.tokens(opening.history, opening.target) if shown else ()
+        super().__init__(opening, architecture.window_seconds, before)
+        self._model = architecture
+        layers, heads = sizes_of(architecture.model)
+        self.traits = Traits(GIVES, JointBeamSearch(beam=BEAM, ctc_weight=0.0), layers=layers, heads=heads)
         self._kept = KeptSearch()
         self._final = False
         self._states: tuple[Hashable, Encoded] | None = None  # of the encoder, and of which audio they are
@@ -94,10 +96,6 @@ class HuggingFaceSession(WindowedSession):
         super().extend(samples, final)
         self._final = final
 
-    def remember(self, text: str) -> None:
-        if self._model.shows_previous and text:
-            self._before = self._model.tokens(text, self._languages[1])
-
     def _leave(self, tokens: int, samples: int, committed: Tokens) -> None:
         self._kept.slide(self._in_window(committed), 0, tokens)
         super()._leave(tokens, samples, committed)
@@ -106,9 +104,9 @@ class HuggingFaceSession(WindowedSession):
         return self._model.text(tokens)
 
     def spell(self, text: str) -> Tokens:
-        return self._model.tokens(text, self._languages[1])
+        return self._model.tokens(text, self.opening.target)
 
-    def encode_steps(self) -> Steps[None]:
+    def _encode(self) -> Steps[None]:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
         if self._states is None or self._states[0] != self.audio_key:
             call = Encode(self._model, self._audio)
@@ -120,7 +118,11 @@ class HuggingFaceSession(WindowedSession):
         assert self._states is not None and self._states[0] == self.audio_key
         return self._states[1]
 
-    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        yield from self._encode()  # also before a search that is shared: each stream pays for its own encoding
+        return (yield from share_search(self.meter, self.window_key, self._found, committed, options, stop))
+
+    def _found(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         prefix = self._in_window(committed)
         if len(prefix) >= self._model.positions - len(self._prompt()):
             warn_of_full_context(self._model.path, self._model.positions)
@@ -153,7 +155,7 @@ class HuggingFaceSession(WindowedSession):
             )
             bounded = replace(options, max_length_ratio=self._most_per_frame(options, encoded.heard, len(prompt)))
             if self._terms is None or self._terms.bonus != options.terms_bonus:
-                self._terms = model.terms(self.background, options, self._languages[1])
+                self._terms = model.terms(self.opening.background, options, self.opening.target)
             search = JointSearch(
                 decoder,
                 bounded,
@@ -178,18 +180,18 @@ class HuggingFaceSession(WindowedSession):
         return (max(1, min(most, self._model.positions - prompt)) + 0.5) / frames  # rounded down by the search
 
     def _prompt(self) -> Tokens:
-        return self._model.prompt(*self._languages, self._previous())
+        return self._model.prompt(*self.opening.languages, self._previous())
 
     def _previous(self) -> Tokens:
         """The text that the prompt shows: of the recording's background, before the utterance, before the window."""
         if not self._model.shows_previous:
             return ()
-        known = self.background.target_text
-        prompt = self._model.tokens(known, self._languages[1]) if known else ()
+        known = self.opening.background.target_text
+        prompt = self._model.tokens(known, self.opening.target) if known else ()
         return prompt + self._before + self._shown
 
     def _end_times(self, tokens: Tokens) -> Sequence[float]:
-        run_alone(self.encode_steps())
+        run_alone(self._encode())
         encoded = self._encoded
         if not tokens or not encoded.heard:
             return [0.0] * len(tokens)

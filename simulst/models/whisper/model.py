@@ -8,10 +8,10 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of
-from simulst.meter import Meter
 from simulst.models.whisper.network import WINDOW_SECONDS, Network
 from simulst.models.whisper.prompts import check_english, whisper_task
 from simulst.models.whisper.session import WhisperSession
+from simulst.opening import Opening
 
 
 class Whisper(Network):
@@ -26,19 +26,16 @@ class Whisper(Network):
 
     sample_rate = SAMPLE_RATE
 
-    def session(self, source: str, target: str, meter: Meter | None = None) -> WhisperSession:
-        """Open a new utterance.
-
-        source: language spoken.
-        target: the source language (transcription) or en (translation).
-        meter: the clock of the stream.
+    def session(self, opening: Opening) -> WhisperSession:
+        """Open a new utterance. Its target is the source language (transcription) or en (translation).
 
         Raises SimulstError: a language or direction that the model does not have.
         """
+        source, target = opening.languages
         start, transcription, others = self._start_tokens(source, target), self._start_tokens(source, source), None
         if self._options.check_language and start[2:] != transcription[2:]:
             others = (transcription, (start[0], self.special("<|en|>"), *start[2:]))
-        return WhisperSession(self, start, meter or Meter(), others)
+        return WhisperSession(self, opening, start, others)
 
     @property
     def language_pairs(self) -> dict[str, tuple[str, ...]]:

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from simulst.audio.units import FRAME, SAMPLE_RATE
-from simulst.background import Background
 from simulst.calls import Steps, ask, run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
 from simulst.languages import code_of
-from simulst.meter import Meter
 from simulst.models.whisper.network import (
     STATE_SECONDS,
     WINDOW_SECONDS,
@@ -28,9 +26,11 @@ from simulst.models.whisper.network import (
 from simulst.models.whisper.prompts import PREVIOUS_TOKENS
 from simulst.models.window import WindowedSession
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
 from simulst.search.loops import without_loops
+from simulst.session import Traits, share_search
 
 logger = logging.getLogger(__name__)
 
@@ -49,17 +49,16 @@ class WhisperSession(WindowedSession):
     others: if the task is translation, those of transcription, and those of translation if English were spoken.
     """
 
-    gives = frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.END_TIMES})
+    traits = Traits(frozenset({Need.LIBRARY_SEARCH, Need.ATTENTION, Need.END_TIMES}))
 
-    def __init__(self, model: Network, start: Tokens, meter: Meter, others: tuple[Tokens, Tokens] | None) -> None:
-        super().__init__(WINDOW_SECONDS, meter)
+    def __init__(self, model: Network, opening: Opening, start: Tokens, others: tuple[Tokens, Tokens] | None) -> None:
+        super().__init__(opening, WINDOW_SECONDS, model.tokens(opening.history))
         self._model, self._begin, self._others = model, start, others
         self._states: tuple[Hashable, Any] | None = None  # of which audio the encoder's states are, and they
         self._alignments: dict[tuple[Tokens, Tokens], Aligned] = {}  # of these states: by prompt and text
-        self._prompt: Tokens = ()  # of the recording's background
-
-    def remember(self, text: str) -> None:
-        self._before = self._model.tokens(text)
+        # The background's text takes the place of previous text in the prompt. Terms do not: after a list of terms,
+        # Whisper base left out words.
+        self._prompt = model.tokens(opening.background.target_text)
 
     def text(self, tokens: Tokens) -> str:
         return self._model.text(tokens)
@@ -67,22 +66,18 @@ class WhisperSession(WindowedSession):
     def spell(self, text: str) -> Tokens:
         return self._model.tokens(text)
 
-    def prompt(self, background: Background) -> None:
-        """Its text takes the place of previous text in the prompt.
-
-        Terms do not: after a list of terms, Whisper base left out words.
-        """
-        super().prompt(background)
-        self._prompt = self._model.tokens(background.target_text)
-
-    def encode_steps(self) -> Steps[None]:
+    def _encode(self) -> Steps[None]:
         # The memo is asked only once: without a memo, the same window is encoded only once, too.
         if self._states is None or self._states[0] != self.audio_key:
             call = Encode(self._model, self._audio)
             states = yield from self.meter.shared_steps(("encode", self.audio_key), lambda: ask(call))
             self._states, self._alignments = (self.audio_key, states), {}
 
-    def search_steps(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+    def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
+        yield from self._encode()  # also before a search that is shared: each stream pays for its own encoding
+        return (yield from share_search(self.meter, self.window_key, self._found, committed, options, stop))
+
+    def _found(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """CTranslate2's search can't be ended by STOP, so its hypotheses are cut where STOP would have ended it."""
         assert isinstance(options, BeamSearch)
         yield from self._check_source()
@@ -99,8 +94,8 @@ class WhisperSession(WindowedSession):
 
     def _check_source(self) -> Steps[None]:
         """Warn if another language is spoken. It is looked at once in a stream, and is not part of its computation."""
-        source, seconds = self.languages[0], self._audio.size / SAMPLE_RATE
-        if not source or seconds < HEARD_SECONDS or not self.meter.first("language"):
+        source, seconds = self.opening.source, self._audio.size / SAMPLE_RATE
+        if seconds < HEARD_SECONDS or not self.meter.first("language"):
             return
         with self.meter.uncounted():
             call = Tell(self._model, self._encoded, seconds)
@@ -134,7 +129,7 @@ class WhisperSession(WindowedSession):
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
         """A library's search is shared by all STOPs."""
         previous = (self._prompt + self._before + self._shown)[-PREVIOUS_TOKENS:]
-        key = ("generate", self.key, prefix, options, max_new)
+        key = ("generate", self.window_key, prefix, options, max_new)
         return (yield from self.meter.shared_steps(key, lambda: self._search(previous, prefix, options, max_new)))
 
     def _search(self, previous: Tokens, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:
@@ -186,7 +181,7 @@ class WhisperSession(WindowedSession):
 
     def _end_times(self, tokens: Tokens) -> list[float]:
         """A token has been spoken when the next one begins."""
-        run_alone(self.encode_steps())
+        run_alone(self._encode())
         begins = run_alone(self._aligned(self._begin, tokens)).begins
         return [frame * STATE_SECONDS for frame in begins[1:]]
 

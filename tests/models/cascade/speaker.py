@@ -10,10 +10,10 @@ import yaml
 
 from simulst.calls import run_alone
 from simulst.hypotheses import Beam, Found, Hypothesis, Tokens
-from simulst.meter import Meter
 from simulst.models.cascade.translators import Translation
 from simulst.needs import Need
-from simulst.session import Session
+from simulst.opening import Opening
+from simulst.session import Session, Traits
 
 RATE = 16000
 STEP = RATE // 5
@@ -28,16 +28,16 @@ class Speaker:
         self.words = list(say) if is_chinese(say) else [f" {word}" for word in say.split()]
         self.unsure = unsure
 
-    def session(self, source: str, target: str, meter: Meter | None = None) -> SpeakerSession:
-        assert source == target, "it recognises"
-        return SpeakerSession(self, meter or Meter())
+    def session(self, opening: Opening) -> SpeakerSession:
+        assert opening.source == opening.target, "it recognises"
+        return SpeakerSession(self, opening)
 
 
 class SpeakerSession(Session):
-    gives = frozenset({Need.LIBRARY_SEARCH})
+    traits = Traits(frozenset({Need.LIBRARY_SEARCH}))
 
-    def __init__(self, speaker: Speaker, meter: Meter) -> None:
-        super().__init__(meter)
+    def __init__(self, speaker: Speaker, opening: Opening) -> None:
+        super().__init__(opening)
         self.speaker, self.samples, self.final = speaker, 0, False
 
     @property
@@ -59,8 +59,8 @@ class SpeakerSession(Session):
 
 
 def searched(translation: Translation, *about: Any) -> Beam:
-    """What the search of a translation finds. about: the arguments of `Translation.search_steps`."""
-    return run_alone(translation.search_steps(*about))
+    """What the search of a translation finds. about: the arguments of `Translation.search`."""
+    return run_alone(translation.search(*about))
 
 
 def is_chinese(text: str) -> bool:

@@ -17,6 +17,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade.command import KEPT_OPEN, Command
 from simulst.models.cascade.open_command import MOST_BYTES, OpenCommand, run_once
+from simulst.opening import Opening
 from simulst.streams import open_stream
 from simulst.streams.driver import Driver
 
@@ -239,10 +240,10 @@ def test_processes_that_no_stream_uses_end(tmp_path: Path) -> None:
     (tmp_path / "program.sh").write_text("while read -r line; do echo $line; done")
     options = Command(f"bash {tmp_path / 'program.sh'} {{source}} {{target}}", "line")
     opener = options.load(tmp_path, 1)
-    used = opener("en", "de")
+    used = opener(Opening("en", "de"))
     assert used.translate("a", "")[0] == "a"
     for number in range(20):
-        assert opener("en", f"en-x-a{number}").translate("a", "")[0] == "a"
+        assert opener(Opening("en", f"en-x-a{number}")).translate("a", "")[0] == "a"
     place = str(tmp_path / "program.sh")
     running = [p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if place in (p.info["cmdline"] or [])]
     assert len(running) == KEPT_OPEN + 1 and [*running[0][-2:]] == ["en", "de"]
@@ -252,10 +253,10 @@ def test_processes_that_no_stream_uses_end(tmp_path: Path) -> None:
 @pytest.mark.skipif(not MODE.is_file(), reason="apertium-eng-spa is not installed")
 def test_apertium(tmp_path: Path) -> None:
     """local/apertium.sh keeps its programs open; it escapes what they take for signs of their own."""
-    ask: Any = Command(f"{ROOT / 'local/apertium.sh'} eng-spa", "null_byte").load(tmp_path, 1)("en", "es")
+    ask: Any = Command(f"{ROOT / 'local/apertium.sh'} eng-spa", "null_byte").load(tmp_path, 1)(Opening("en", "es"))
     assert "gato" in ask.translate("the cat is on the table", "")[0]
     assert "perros" in ask.translate("two dogs sleep well.", "")[0]
     assert "3 $ / 2" in ask.translate("two [cats] cost 3 $ / 2 ^", "")[0]
-    gone = Command(f"{ROOT / 'local/apertium.sh'} eng-tlh", "null_byte").load(tmp_path, 1)("en", "tlh")
+    gone = Command(f"{ROOT / 'local/apertium.sh'} eng-tlh", "null_byte").load(tmp_path, 1)(Opening("en", "tlh"))
     with pytest.raises(SimulstError, match=r"eng-tlh\.mode: no such file; install the language pair"):
         gone.translate("the cat", "")  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.ctranslate2 import CTranslate2Text, Translate, most_tokens
 from simulst.models.cascade.huggingface import HuggingFaceText
+from simulst.opening import Opening
 from simulst.policy.stop import MaxTokens
 from simulst.search import BeamSearch, JointBeamSearch
 from simulst.streams import open_stream
@@ -40,14 +41,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, P
 
 def opened(folder: Path, **options: Any) -> Any:
     options = {"compute_type": "float32", **options}
-    return CTranslate2Text(str(folder), **options).load(folder / "cascade.yaml", 1)("en", "de")
+    return CTranslate2Text(str(folder), **options).load(folder / "cascade.yaml", 1)(Opening("en", "de"))
 
 
 @pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("kind", ["marian", "m2m"])
 def test_greedy_search_is_that_of_the_original(kind: str, folders: dict[str, tuple[Path, Path]]) -> None:
     original, converted = folders[kind]
-    theirs = HuggingFaceText(str(original)).load(original / "cascade.yaml", 1)("en", "de")
+    theirs = HuggingFaceText(str(original)).load(original / "cascade.yaml", 1)(Opening("en", "de"))
     ours = opened(converted)
     greedy = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
     for sentence in (SENTENCE, "the dog"):
@@ -159,6 +160,6 @@ def test_bad_models(folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> No
         speaker.searched(opened(converted), "cat " * 80, (), BeamSearch(beam=1), None)
     path = speaker.write(tmp_path, {"type": "ctranslate2", "model": str(converted)}, SAY)
     with pytest.raises(SimulstError, match="has no language 'fr'; it has de, en, zh"):
-        load_model(path).session("en", "fr")
+        load_model(path).session(Opening("en", "fr"))
     before = digest_of_weights(path, {})
     assert before != digest_of_weights(speaker.write(tmp_path, {"type": "ctranslate2", "model": str(short)}, SAY), {})

@@ -185,9 +185,7 @@ def test_the_policy_of_a_recogniser(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_heard_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their modules are known; a module's classes are told apart."""
     monkeypatch.syspath_prepend(tmp_path)
-    text = (
-        "class A:\n    sample_rate = 16000\n    def session(self, source, target, meter=None): ...\nclass B(A): ...\n"
-    )
+    text = "class A:\n    sample_rate = 16000\n    def session(self, opening): ...\nclass B(A): ...\n"
     (tmp_path / "heard_model.py").write_text(text)
     (tmp_path / "heard_door.py").write_text("from heard_model import A, B\n")
     assert files_of_model("heard_model:A", {}) == (tmp_path / "heard_model.py",)
@@ -221,8 +219,9 @@ import sys
 from pathlib import Path
 sys.modules["torch"] = None
 from simulst.models.cascade.loading import load_translator
+from simulst.opening import Opening
 load_translator(Path("cascade.yaml"), {"type": "command", "command": "cat"}, 1)
-load_translator(Path("cascade.yaml"), {"type": "ctranslate2", "model": sys.argv[1]}, 1)("en", "de")
+load_translator(Path("cascade.yaml"), {"type": "ctranslate2", "model": sys.argv[1]}, 1)(Opening("en", "de"))
 """
 
 

@@ -23,6 +23,7 @@ from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.attention import STEPPED
 from simulst.models.huggingface.decoder import Memory
 from simulst.models.window import warn_of_full_context
+from simulst.opening import Opening
 from simulst.search import JointBeamSearch
 from simulst.search.beam import Read
 from simulst.streams import open_stream
@@ -40,7 +41,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def translation(folder: Path, **options: Any) -> Any:
-    return LLM(model=str(folder), **options).load(folder / "cascade.yaml", 1)("en", "de")
+    return LLM(model=str(folder), **options).load(folder / "cascade.yaml", 1)(Opening("en", "de"))
 
 
 @pytest.mark.usefixtures("unguarded")

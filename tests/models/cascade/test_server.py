@@ -18,6 +18,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.cascade import ask as module
 from simulst.models.cascade.server import Server, after
+from simulst.opening import Opening
 from simulst.search import BeamSearch
 from simulst.streams import open_stream
 from simulst.streams.driver import Driver
@@ -191,7 +192,7 @@ def test_a_server_that_takes_spaces_away(begin: str, answer: str, expected: str)
 def test_a_server_that_begins_otherwise(server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The committed words stay, and are not written twice. Its owner is told."""
     server.answer = lambda body: saying("That is a very big house.")
-    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("de", "en")
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)(Opening("de", "en"))
     whole = {"This": " is a very big house.", "This is": " a very big house.", "This is a rather": " big house."}
     for begun, following in whole.items():
         prefix = translation._tokens(begun, joined=False)
@@ -230,7 +231,7 @@ def test_a_busy_server_is_asked_again(
     slept: list[float] = []
     monkeypatch.setattr(module.time, "sleep", slept.append)
     server.answer = lambda body: (0, [busy.encode()]) if len(server.asked) < 2 else saying("A house.")
-    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("de", "en")
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)(Opening("de", "en"))
     assert translation.translate("Ein Haus.", "") == ("A house.", True)
     assert slept == [after_seconds or 0.0]
 
@@ -241,7 +242,7 @@ def test_a_server_that_stays_busy(server: Any, tmp_path: Path) -> None:
         0,
         [b'HTTP/1.0 429 Busy\r\nRetry-After: 99\r\n\r\n{"error": {"message": "too many"}}'],
     )
-    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("de", "en")
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)(Opening("de", "en"))
     with pytest.raises(SimulstError, match=r"answered with status 429 \(too many\); see its log"):
         translation.translate("Ein Haus.", "")
     assert len(server.asked) == 1
@@ -252,7 +253,7 @@ def test_a_server_that_stays_busy(server: Any, tmp_path: Path) -> None:
 )
 def test_fields_of_null_are_left_out(server: Any, tmp_path: Path, extra: dict[str, Any]) -> None:
     server.answer = lambda body: saying("A house.")
-    translation = Server(url=url_of(server), model="tiny", extra=extra).load(tmp_path, 1)("de", "en")
+    translation = Server(url=url_of(server), model="tiny", extra=extra).load(tmp_path, 1)(Opening("de", "en"))
     assert translation.translate("Ein Haus.", "Some") == ("A house.", False)
     [(_, _, body)] = server.asked
     assert not {name for name, value in extra.items() if value is None} & body.keys() and None not in body.values()
@@ -276,7 +277,7 @@ def test_parts_of_an_answer(server: Any, tmp_path: Path) -> None:
     """As Mistral's reasoning models write them."""
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": "A house."}]
     server.answer = lambda body: saying(parts)
-    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("de", "en")
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)(Opening("de", "en"))
     assert translation.translate("Ein Haus.", "") == ("A house.", True)
 
 
@@ -287,16 +288,16 @@ def test_no_proxy_for_this_machine(server: Any, tmp_path: Path, monkeypatch: pyt
     server.answer = lambda body: saying("A house.")
     for host in ("127.0.0.1", "localhost"):
         url = url_of(server).replace("127.0.0.1", host)
-        translation = Server(url=url, model="tiny").load(tmp_path, 1)("de", "en")
+        translation = Server(url=url, model="tiny").load(tmp_path, 1)(Opening("de", "en"))
         assert translation.translate("Ein Haus.", "") == ("A house.", True)
     monkeypatch.setenv("http_proxy", url_of(server))
-    translation = Server(url="http://far.example/v1", model="tiny").load(tmp_path, 1)("de", "en")
+    translation = Server(url="http://far.example/v1", model="tiny").load(tmp_path, 1)(Opening("de", "en"))
     assert translation.translate("Ein Haus.", "") == ("A house.", True)
     assert server.asked[-1][0] == "http://far.example/v1/chat/completions"
 
 
 def test_a_word_may_go_on(server: Any, tmp_path: Path) -> None:
-    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("en", "de")
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)(Opening("en", "de"))
     prefix: tuple[int, ...] = ()
     for content in ("Die", " Katze", "n", ", die", "\n(Fertig.)"):
         server.answer = lambda body, content=content: saying(content)
@@ -319,7 +320,7 @@ def test_a_word_may_go_on(server: Any, tmp_path: Path) -> None:
 )
 def test_the_answer_is_its_first_line(server: Any, tmp_path: Path, answer: str, expected: str, begun: str) -> None:
     """After thoughts, and without explanations. Its characters can be written to a file."""
-    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)("en", "de")
+    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)(Opening("en", "de"))
     prefix: tuple[int, ...] = ()
     for content in (begun, answer.format(" so")) if begun else (answer.format(" so"),):
         server.answer = lambda body, content=content: saying(content)

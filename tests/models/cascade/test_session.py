@@ -22,6 +22,7 @@ from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.sentences import split_sentences
 from simulst.models.cascade.translators import place_of
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.context import Context, View
 from simulst.policy.read import Chunk
@@ -63,7 +64,7 @@ def test_all_of_it_is_translated(tmp_path: Path, commit: dict[str, Any]) -> None
     model, _ = cascade(tmp_path)
     text, delays = run(model, commit)
     assert text == SAY.upper()
-    assert model.session("en", "es")._stream.session.languages == ("en", "en")
+    assert model.session(Opening("en", "es"))._stream.session.languages == ("en", "en")
     assert delays[0] < delays[-1] and len(set(delays)) > 4
     assert run(model, commit, cut=50000) == (text, delays)
 

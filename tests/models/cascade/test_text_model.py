@@ -19,6 +19,7 @@ from simulst.models import digest_of_weights, load_model
 from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
 from simulst.models.window import warn_of_full_context
+from simulst.opening import Opening
 from simulst.search import JointBeamSearch
 from simulst.streams import open_stream
 
@@ -48,7 +49,7 @@ def opener(folder: Path) -> Any:
 
 
 def translation(folder: Path, kind: str) -> Any:
-    return opener(folder)(*KINDS[kind])
+    return opener(folder)(Opening(*KINDS[kind]))
 
 
 @pytest.mark.usefixtures("unguarded")
@@ -140,7 +141,7 @@ def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:
     for kind, pair in (("m2m", ("en", "fr")), ("marian_many", ("en", "es"))):
         path = speaker.write(tmp_path, {"type": "huggingface", "model": str(folders[kind])}, SENTENCE)
         with pytest.raises(SimulstError, match=f"has no language '{pair[1]}'; it has de"):
-            load_model(path).session(*pair)
+            load_model(path).session(Opening(*pair))
     digests = {
         digest_of_weights(speaker.write(tmp_path, {"type": "huggingface", "model": str(f)}, SENTENCE), {})
         for f in folders.values()

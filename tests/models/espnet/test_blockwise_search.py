@@ -19,6 +19,7 @@ from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
+from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.context import Context
 from simulst.policy.read import Block, Chunk, Reading, Schedule
@@ -61,7 +62,7 @@ def noise(samples: int, seed: int = 0) -> np.ndarray:
 
 
 def decode(model: ESPnet, how: Decoding, audio: np.ndarray, cuts: list[int], memo: Memo | None = None) -> Any:
-    stream = Stream(model.session("en", "de", Meter(memo)), how)
+    stream = Stream(model.session(Opening("en", "de", Meter(memo))), how)
     bounds = [0, *sorted(cut for cut in cuts if cut < audio.size), audio.size]
     for start, end in pairwise(bounds):
         before = stream.committed
@@ -128,7 +129,7 @@ def test_full_context_models_have_the_policies_too(full: ESPnet, stop: Stop, bea
 )
 def test_full_context_models_have_blockwise_searches_too(full: ESPnet, stop: Stop, search: JointOptions) -> None:
     """All that was heard is encoded again at each chunk, as the large models of CUNI-KIT 2023 are."""
-    stream = Stream(full.session("en", "de"), Decoding(Chunk(640), Hold(1), stop, search))
+    stream = Stream(full.session(Opening("en", "de")), Decoding(Chunk(640), Hold(1), stop, search))
     counts = []
     for _ in range(6):
         stream.push(noise(10240))
@@ -145,7 +146,7 @@ def test_a_window_keeps_a_long_stream_bounded(blockwise: ESPnet, tmp_path: Path,
     tiny_espnet.write(folder, "contextual_block_conformer", 5)
     model = load_model(folder / "exp" / "st", window=6.0)
     assert model.window_frames == 150
-    stream = Stream(model.session("en", "de"), Decoding(Block(), Hold(1), search=search))
+    stream = Stream(model.session(Opening("en", "de")), Decoding(Block(), Hold(1), search=search))
     written = []
     for second in range(40):
         stream.push(noise(16000, second))
@@ -181,7 +182,7 @@ def test_a_full_window_forces_a_step(tmp_path: Path) -> None:
     tiny_espnet.write(tmp_path, "contextual_block_conformer", 5)
     model = load_model(tmp_path / "exp" / "st", window=6.0)
     search = JointBeamSearch(2, max_length_ratio=RATIO)
-    stream: Any = Stream(model.session("en", "de"), Decoding(Never(1000), Hold(1), search=search))
+    stream: Any = Stream(model.session(Opening("en", "de")), Decoding(Never(1000), Hold(1), search=search))
     for second in range(20):
         for samples in np.split(noise(16000, second), 10):
             stream.push(samples)
@@ -221,7 +222,7 @@ def test_after_a_pause_the_model_starts_anew(
     assert runs[0] == runs[1] == runs[2]
     texts = []
     for begin, end in stream.segments:
-        alone = Stream(model.session("en", "de"), how)
+        alone = Stream(model.session(Opening("en", "de")), how)
         alone.push(audio[round(begin * 16) : round(end * 16)])
         alone.push(audio[:0], finished=True)
         texts += [e.text.strip() for e in alone.emissions]

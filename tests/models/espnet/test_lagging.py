@@ -20,6 +20,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.lagging import Lagging, lagging_of
+from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import Offline, WaitK
 from simulst.policy.stop import MaxTokens
@@ -109,7 +110,7 @@ def test_stepped_decoding_equals_training(both: tuple[ESPnet, Any]) -> None:
     audio = noise(1)
     tokens = torch.randint(2, 20, (10,), generator=torch.manual_seed(1)).tolist()
     expected = taught(theirs, audio, tokens)
-    session, frames = model.session("en", "de"), model.encode(audio)
+    session, frames = model.session(Opening("en", "de")), model.encode(audio)
     assert model.decoder.lagging is not None
     writes, unidirectional = model.decoder.lagging.writes, model.decoder.lagging.unidirectional
     for j, row in enumerate(expected):
@@ -136,7 +137,7 @@ def test_a_stream_writes_what_training_predicts(both: tuple[ESPnet, Any]) -> Non
     options = JointBeamSearch(1, 0.0, max_length_ratio=0.3)
     assert model.decoder.lagging is not None
     n = model.decoder.lagging.writes
-    stream = Stream(model.session("en", "de"), Decoding(WaitK(K, writes=n), All(), MaxTokens(n), options))
+    stream = Stream(model.session(Opening("en", "de")), Decoding(WaitK(K, writes=n), All(), MaxTokens(n), options))
     stream.push(noise(3), finished=True)
     assert stream.reads == [*((K + j) * 280 for j in range(8)), SAMPLES / 16]
     if model.decoder.lagging.unidirectional:
@@ -146,10 +147,10 @@ def test_a_stream_writes_what_training_predicts(both: tuple[ESPnet, Any]) -> Non
 
 def test_only_its_own_wait_k(both: tuple[ESPnet, Any]) -> None:
     model, _ = both
-    session = model.session("en", "de")
+    session = model.session(Opening("en", "de"))
     assert model.decoder.lagging is not None
     n = model.decoder.lagging.writes
-    assert session.trained_wait == (K, 280.0, n)
+    assert session.traits.trained_wait == (K, 280.0, n)
     for read in (WaitK(K + 1), WaitK(K, 320), WaitK(K, writes=3)):
         with pytest.raises(SimulstError, match=f"but the model was trained with 3, 280 and {n}; write those"):
             Stream(session, Decoding(read, All(), MaxTokens(read.writes)))

@@ -26,6 +26,7 @@ from tiny_espnet import frames_of
 
 import simulst
 from simulst import meter
+from simulst.calls import run_alone
 from simulst.config import Decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
@@ -36,6 +37,7 @@ from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.session import ESPnetSession
 from simulst.models.espnet.vocabulary import Vocabulary
 from simulst.models.registry import digest_of_weights
+from simulst.opening import Opening
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline
 from simulst.policy.stop import MaxTokens
@@ -108,7 +110,7 @@ def test_blocks_are_espnets(
 ) -> None:
     """Utterances of less than a block to nine blocks, in any pieces."""
     audio = noise(samples, seed)
-    ours = encoded(models[encoder].session("en", "de"), audio, cuts)
+    ours = encoded(models[encoder].session(Opening("en", "de")), audio, cuts)
     torch.testing.assert_close(ours, espnet_frames(experiments[encoder][0], audio, True), atol=1e-4, rtol=0)
 
 
@@ -120,7 +122,7 @@ def test_utterances_that_end_where_a_block_does(
     for samples in (frames * 160, frames * 160 + 199, frames * 160 + 200):
         audio = noise(samples)
         for cuts in ([], [samples], [samples - 1], list(range(0, samples, 9000))):
-            ours = encoded(models[encoder].session("en", "de"), audio, cuts)
+            ours = encoded(models[encoder].session(Opening("en", "de")), audio, cuts)
             torch.testing.assert_close(ours, espnet_frames(experiments[encoder][0], audio, True), atol=1e-4, rtol=0)
 
 
@@ -128,7 +130,7 @@ def test_utterances_that_end_where_a_block_does(
 @pytest.mark.parametrize("samples", [1200, 15000, 50001])
 def test_full_context_is_espnets(experiments: Any, models: dict[str, ESPnet], encoder: str, samples: int) -> None:
     audio = noise(samples)
-    ours = encoded(models[encoder].session("en", "de"), audio, [1, 5000, 12345])
+    ours = encoded(models[encoder].session(Opening("en", "de")), audio, [1, 5000, 12345])
     torch.testing.assert_close(ours, espnet_frames(experiments[encoder][0], audio, False), atol=1e-4, rtol=0)
 
 
@@ -138,13 +140,13 @@ def test_a_block_comes_as_soon_as_it_can(models: dict[str, ESPnet]) -> None:
     audio = noise(80000)
     need = [166 * 160 + 200 + 64 * 160 * k for k in range(4)]
     sizes = {n: 24 + 16 * k for k, n in enumerate(need)}
-    one = model.session("en", "de")
+    one = model.session(Opening("en", "de"))
     for k, n in enumerate(need):
         one.extend(audio[one.length : n - 1])
         assert len(frames_of(one)) == (sizes[need[k - 1]] if k else 0)
         one.extend(audio[n - 1 : n])
         assert len(frames_of(one)) == sizes[n]
-    other = model.session("en", "de")
+    other = model.session(Opening("en", "de"))
     other.extend(audio[: need[-1]])
     torch.testing.assert_close(frames_of(one), frames_of(other), atol=1e-6, rtol=0)
 
@@ -171,8 +173,10 @@ def test_readers_share_blocks(models: dict[str, ESPnet], samples: int, readers: 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(model, "encode_blocks", encode_blocks)
             patch.setattr(encoding, "seconds_of_blocks", lambda model, blocks: 0.0)
-            ours = encoded(model.session("en", "de", Meter(memo)), audio[:length], cuts)
-        torch.testing.assert_close(ours, encoded(model.session("en", "de"), audio[:length], []), atol=1e-4, rtol=0)
+            ours = encoded(model.session(Opening("en", "de", Meter(memo))), audio[:length], cuts)
+        torch.testing.assert_close(
+            ours, encoded(model.session(Opening("en", "de")), audio[:length], []), atol=1e-4, rtol=0
+        )
         assert not read or length not in known
         known.add(length)
         if len(known) == 1 and read:
@@ -193,10 +197,10 @@ def test_reads_of_all_kinds_share_one_pass(models: dict[str, ESPnet]) -> None:
                 if number:
                     patch.setattr(model, "encode_blocks", None)
                     patch.setattr(encoding, "seconds_of_blocks", lambda model, blocks: 0.0)
-                shared = Stream(model.session("en", "de", Meter(memo)), how)
+                shared = Stream(model.session(Opening("en", "de", Meter(memo))), how)
                 shared.push(noise(60000), finished=True)
                 patch.undo()
-                alone = Stream(model.session("en", "de"), how)
+                alone = Stream(model.session(Opening("en", "de")), how)
                 alone.push(noise(60000), finished=True)
                 assert (shared.committed, shared.reads) == (alone.committed, alone.reads)
 
@@ -224,10 +228,10 @@ def test_shared_blocks_are_charged_as_if_encoded_alone(slow_blocks: ESPnet) -> N
     model = slow_blocks
     audio = noise(400000)
     memo = Memo()
-    encoded(model.session("en", "de", Meter(memo)), audio, [])
+    encoded(model.session(Opening("en", "de", Meter(memo))), audio, [])
 
     def price(shared: Memo | None, cuts: list[int]) -> float:
-        session = model.session("en", "de", Meter(shared))
+        session = model.session(Opening("en", "de", Meter(shared)))
         with session.meter.running():
             encoded(session, audio, cuts)
         return session.meter.seconds
@@ -241,7 +245,7 @@ def test_shared_blocks_are_charged_as_if_encoded_alone(slow_blocks: ESPnet) -> N
 
 
 def test_old_audio_is_let_go(models: dict[str, ESPnet]) -> None:
-    session = models["contextual_block_conformer"].session("en", "de")
+    session = models["contextual_block_conformer"].session(Opening("en", "de"))
     for _ in range(60):
         session.extend(noise(16000))
         frames_of(session)
@@ -252,10 +256,10 @@ def test_old_audio_is_let_go(models: dict[str, ESPnet]) -> None:
 def test_no_audio_and_hardly_any(models: dict[str, ESPnet]) -> None:
     for model in models.values():
         for samples in (0, 1, 256, 257, 900):
-            session = model.session("en", "de")
+            session = model.session(Opening("en", "de"))
             session.extend(noise(samples), final=True)
             assert frames_of(session).shape == (0, tiny_espnet.WIDTH)
-            assert [h.tokens for h in session.search((3, 4), JointBeamSearch(), None).beam] == [(3, 4)]
+            assert [h.tokens for h in run_alone(session.search((3, 4), JointBeamSearch(), None)).beam] == [(3, 4)]
 
 
 def espnet_texts(model: Any, audio: np.ndarray, ctc_weight: float, infer: bool) -> list[tuple[int, ...]]:
@@ -287,11 +291,13 @@ def test_offline_translation_is_espnets(
     for seed in range(2):
         audio = noise(30000, seed)
         theirs = espnet_texts(espnet, audio, ctc_weight, encoder in BLOCKWISE)
-        session = model.session("en", "de")
+        session = model.session(Opening("en", "de"))
         session.extend(audio, final=True)
-        beam = session.search((), JointBeamSearch(6, ctc_weight), None).beam
+        beam = run_alone(session.search((), JointBeamSearch(6, ctc_weight), None)).beam
         assert [h.tokens for h in beam] == theirs[:6]
-        stream = Stream(model.session("en", "de"), Decoding(Offline(), All(), search=JointBeamSearch(6, ctc_weight)))
+        stream = Stream(
+            model.session(Opening("en", "de")), Decoding(Offline(), All(), search=JointBeamSearch(6, ctc_weight))
+        )
         stream.push(audio, finished=True)
         assert stream.committed == theirs[0]
         assert "".join(e.text for e in stream.emissions) == model.text(theirs[0]).strip()
@@ -306,7 +312,7 @@ def test_streaming(models: dict[str, ESPnet], encoder: str) -> None:
         how = Decoding(Chunk(640), commit, search=JointBeamSearch(3, max_length_ratio=0.3))
         runs = []
         for memo_or_none, size in ((None, 60000), (None, 1000), (memo, 60000), (memo, 7777)):
-            stream = Stream(models[encoder].session("en", "de", Meter(memo_or_none)), how)
+            stream = Stream(models[encoder].session(Opening("en", "de", Meter(memo_or_none))), how)
             for start in range(0, 60000, size):
                 stream.push(audio[start : start + size], finished=start + size >= 60000)
             runs.append((stream.committed, stream.reads, [(e.text, e.delay_ms) for e in stream.emissions]))
@@ -317,16 +323,16 @@ def test_streaming(models: dict[str, ESPnet], encoder: str) -> None:
 def test_shared_work_is_charged(slow_blocks: ESPnet) -> None:
     memo = Memo()
     how = Decoding(Chunk(640), All(), stop=MaxTokens(2), search=JointBeamSearch(3))
-    streams = [Stream(slow_blocks.session("en", "de", Meter(memo)), how) for _ in range(2)]
+    streams = [Stream(slow_blocks.session(Opening("en", "de", Meter(memo))), how) for _ in range(2)]
     for stream in streams:
         stream.push(noise(60000), finished=True)
     assert streams[0].meter.seconds == pytest.approx(streams[1].meter.seconds) and streams[0].meter.seconds > 2
 
 
 def test_max_new_tokens(models: dict[str, ESPnet]) -> None:
-    session = models["conformer"].session("en", "de")
+    session = models["conformer"].session(Opening("en", "de"))
     session.extend(noise(60000))
-    beam = session.search((3, 4), JointBeamSearch(4), opened(MaxTokens(2))).beam
+    beam = run_alone(session.search((3, 4), JointBeamSearch(4), opened(MaxTokens(2)))).beam
     assert all(h.tokens[:2] == (3, 4) and len(h.tokens) <= 4 for h in beam)
 
 
@@ -408,7 +414,7 @@ def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Vocabulary, 
 def test_utterance_normalisation(tmp_path: Path) -> None:
     espnet = tiny_espnet.write(tmp_path, "transformer", normalize="utterance_mvn", normalize_conf={})
     path = tmp_path / "exp" / "st"
-    ours = encoded(load_model(path).session("en", "de"), noise(20000), [])
+    ours = encoded(load_model(path).session(Opening("en", "de")), noise(20000), [])
     torch.testing.assert_close(ours, espnet_frames(espnet, noise(20000), False), atol=1e-4, rtol=0)
     configure(path, encoder="contextual_block_transformer", encoder_conf=tiny_espnet.CONTEXTUAL)
     with pytest.raises(SimulstError, match=r"utterance_mvn cannot be streamed|do not fit"):
@@ -428,11 +434,11 @@ def test_a_packed_model(experiments: Any, models: dict[str, ESPnet], tmp_path: P
     )
     monkeypatch.chdir(tmp_path)
     model = load_model("model.zip")
-    session = model.session("en", "de")
+    session = model.session(Opening("en", "de"))
     assert isinstance(session, ESPnetSession)
     torch.testing.assert_close(
         encoded(session, noise(50000), [30000]),
-        encoded(models["contextual_block_conformer"].session("en", "de"), noise(50000), []),
+        encoded(models["contextual_block_conformer"].session(Opening("en", "de")), noise(50000), []),
     )
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("readme", "nothing")
@@ -483,14 +489,14 @@ def test_without_ctc_layer(tmp_path: Path) -> None:
     )  # fmt: skip
     model = load_model(tmp_path / "exp" / "st")
     with pytest.raises(SimulstError, match=r"search: joint_beam needs a CTC layer.*ctc_weight: 0"):
-        Stream(model.session("en", "de"), Decoding(Offline(), All(), search=JointBeamSearch(ctc_weight=0.3)))
-    stream = Stream(model.session("en", "de"), Decoding(Offline(), All()))
+        Stream(model.session(Opening("en", "de")), Decoding(Offline(), All(), search=JointBeamSearch(ctc_weight=0.3)))
+    stream = Stream(model.session(Opening("en", "de")), Decoding(Offline(), All()))
     stream.push(noise(20000), finished=True)
     assert stream.reads
 
 
 def test_another_search(models: dict[str, ESPnet]) -> None:
-    session = models["conformer"].session("en", "de")
+    session = models["conformer"].session(Opening("en", "de"))
     with pytest.raises(SimulstError, match=r"search: beam needs the beam search of the model's own.*joint_beam"):
         Stream(session, Decoding(Offline(), All(), search=BeamSearch()))
     how = parse_decoding(
@@ -527,7 +533,9 @@ def test_weights_of_another_precision(copy: Path, kind: torch.dtype) -> None:
     torch.save(rounded, copy / "5epoch.pth")
     texts = []
     for checkpoint in ("4epoch.pth", "5epoch.pth"):
-        stream = Stream(load_model(copy, checkpoint=checkpoint).session("en", "de"), Decoding(Offline(), All()))
+        stream = Stream(
+            load_model(copy, checkpoint=checkpoint).session(Opening("en", "de")), Decoding(Offline(), All())
+        )
         texts.append([emission.text for emission in stream.push(noise(30000), finished=True)])
     assert texts[0] == texts[1] and texts[0]
 
@@ -642,10 +650,10 @@ def test_the_languages_that_a_model_was_trained_for(
     """As far as the names of its training texts tell."""
     configure(copy, train_data_path_and_name_and_type=[[*path.split(), "text"] for path in paths])
     model = load_model(copy)
-    assert model.session(*good)
+    assert model.session(Opening(*good))
     for pair in bad:
         with pytest.raises(SimulstError, match=r"st: the model was trained to (hear|write) '\w+', not '"):
-            model.session(*pair)
+            model.session(Opening(*pair))
 
 
 def test_other_folders(tmp_path: Path, copy: Path) -> None:
@@ -676,11 +684,11 @@ def test_loading_needs_no_espnet_task(experiments: Any) -> None:
 def test_weights_of_the_search_that_were_chosen_on_dev(copy: Path) -> None:
     model = load_model(copy)
     usual = JointBeamSearch(max_length_ratio=LENGTH_RATIO)
-    assert model.session("en", "de").default_search == usual
+    assert model.session(Opening("en", "de")).traits.default_search == usual
     before = digest_of_weights(copy, {})
     (copy / "search.yaml").write_text("ctc_weight: 0.1\nlength_bonus: 1.0\n")
     chosen = replace(usual, ctc_weight=0.1, length_bonus=1.0)
-    assert load_model(copy).session("en", "de").default_search == chosen
+    assert load_model(copy).session(Opening("en", "de")).traits.default_search == chosen
     assert digest_of_weights(copy, {}) != before
     for text, message in (
         ("ctc_weight: 2\n", r"search\.yaml: search: ctc_weight is 2; give 0"),

@@ -15,12 +15,14 @@ from fake import opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulst.calls import run_alone
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.models.espnet.network.recurrent_decoder import Carried, RecurrentDecoder
+from simulst.opening import Opening
 from simulst.policy.stop import MaxTokens
 from simulst.search import JointBeamSearch
 from simulst.stream import Stream
@@ -195,7 +197,7 @@ def test_the_state_is_carried_on_as_in_the_paper(
     for seed in range(2):
         audio = noise(25000, seed)
         predictions.clear()
-        stream = Stream(model.session("en", "de"), decoding(k, s, n))
+        stream = Stream(model.session(Opening("en", "de")), decoding(k, s, n))
         stream.push(audio, finished=True)
         tokens, expected = literally(theirs, audio, k, s, n, model.vocabulary.sos)
         assert list(stream.committed) == tokens
@@ -212,17 +214,17 @@ def decoding(k: int, s: int, n: int) -> Any:
 @pytest.mark.parametrize("n", [1, 3])
 def test_with_the_same_frames_a_carried_state_is_one_from_scratch(model: ESPnet, n: int) -> None:
     """The whole audio is there from the start, so that decoding in pieces must equal decoding at once."""
-    sessions = [model.session("en", "de") for _ in range(3)]
+    sessions = [model.session(Opening("en", "de")) for _ in range(3)]
     for session in sessions:
         session.extend(noise(12000), final=True)
     whole, pieces, again = sessions
-    expected = whole.search((), GREEDY, None).best
+    expected = run_alone(whole.search((), GREEDY, None)).best
     assert len(expected) > 3
     committed: tuple[int, ...] = ()
-    while committed != (committed := pieces.search(committed, GREEDY, opened(MaxTokens(n))).best):
+    while committed != (committed := run_alone(pieces.search(committed, GREEDY, opened(MaxTokens(n)))).best):
         assert committed == expected[: len(committed)]
         if len(committed) in (3, len(expected) - 1):
-            scores = [one.search(committed, GREEDY, None).beam[0].score for one in (again, pieces)]
+            scores = [run_alone(one.search(committed, GREEDY, None)).beam[0].score for one in (again, pieces)]
             assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     assert committed == expected
 
@@ -266,7 +268,7 @@ def test_policies_whatever_the_pieces_and_beside_others(model: ESPnet) -> None:
         decoding = parse_decoding(raw, "test")
         texts = set()
         for cuts, meter in (([], Meter()), ([1, 5000, 5001, 17000], Meter()), ([9000], Meter(memo))):
-            stream = Stream(model.session("en", "de", meter), decoding)
+            stream = Stream(model.session(Opening("en", "de", meter)), decoding)
             for piece in np.split(audio, cuts):
                 stream.push(piece)
             stream.push(audio[:0], finished=True)
@@ -277,7 +279,7 @@ def test_policies_whatever_the_pieces_and_beside_others(model: ESPnet) -> None:
 def test_ctc_is_missed_only_by_what_needs_it(model: ESPnet, tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match=r"search: joint_beam needs .*; write 'ctc_weight: 0.0' under search"):
         Stream(
-            model.session("en", "de"),
+            model.session(Opening("en", "de")),
             parse_decoding(
                 {"read": CHUNKS, "commit": {"type": "all"}, "search": {"type": "joint_beam", "ctc_weight": 0.3}}, "test"
             ),

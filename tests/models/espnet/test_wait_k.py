@@ -10,12 +10,14 @@ import tiny_espnet
 import torch
 from tiny_espnet import frames_of
 
+from simulst.calls import run_alone
 from simulst.config import Decoding
 from simulst.hypotheses import Tokens
 from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.models.whisper.model import Whisper
+from simulst.opening import Opening
 from simulst.policy.commit import All
 from simulst.policy.read import WaitKAtTestTime, WaitStride
 from simulst.policy.stop import MaxTokens, MaxWords
@@ -66,7 +68,7 @@ def literal(model: Model, audio: np.ndarray, options: Any) -> list[tuple[float, 
             continue
         session = open_session(model)
         session.extend(audio[:end], final=end == audio.size)
-        best = session.search(committed, options, None).best
+        best = run_alone(session.search(committed, options, None)).best
         new = best[len(committed) :]
         ends = [i for i in range(1, len(new)) if len(session.text(new[: i + 1]).split()) > 1]
         committed = best if end == audio.size else committed + new[: ends[0] if ends else 0]
@@ -89,7 +91,7 @@ def steps_of(model: Model, audio: np.ndarray) -> list[int]:
 
 
 def open_session(model: Model, meter: Meter | None = None) -> Session:
-    return model.session(*(("es", "en") if isinstance(model, Whisper) else ("en", "de")), meter)
+    return model.session(Opening(*(("es", "en") if isinstance(model, Whisper) else ("en", "de")), meter))
 
 
 def run(model: Model, audio: np.ndarray, options: Any, memo: Memo | None = None) -> list[tuple[float, Tokens]]:
@@ -124,7 +126,7 @@ def test_espnet_searches_no_further_than_the_next_word(
 ) -> None:
     model, audio = models["transformer"], noise(0)
     counts: list[int] = []
-    chosen, search = JointSearch._chosen, type(model.session("en", "de")).find_steps
+    chosen, search = JointSearch._chosen, type(model.session(Opening("en", "de"))).search
 
     def counted(self: JointSearch, *args: Any) -> Any:
         counts[-1] += 1
@@ -135,7 +137,7 @@ def test_espnet_searches_no_further_than_the_next_word(
         return search(self, *args)
 
     monkeypatch.setattr(JointSearch, "_chosen", counted)
-    monkeypatch.setattr(type(model.session("en", "de")), "find_steps", begun)
+    monkeypatch.setattr(type(model.session(Opening("en", "de"))), "search", begun)
     written = [committed for _, committed in run(model, audio, GREEDY)]
     new = [len(b) - len(a) for a, b in zip([(), *written[:-1]], written, strict=True)]
     # The word, and the token that began the next.
@@ -177,7 +179,7 @@ def test_length_ratio(models: dict[str, ESPnet], ratio: float, n: int, bites: bo
     """
     options = JointBeamSearch(1, 0.0, max_length_ratio=ratio)
     stream = Stream(
-        models["transformer"].session("en", "de"), Decoding(WaitStride(100, 10), All(), MaxTokens(n), options)
+        models["transformer"].session(Opening("en", "de")), Decoding(WaitStride(100, 10), All(), MaxTokens(n), options)
     )
     audio, q = noise(0)[:32000], 0
     for g in range(100, 200, 10):

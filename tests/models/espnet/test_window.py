@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from simulst.calls import Steps
+from simulst.calls import Steps, run_alone
 from simulst.config import Decoding
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
 from simulst.models.espnet import session as module
 from simulst.models.espnet.encoding import BlockwiseEncoding, Encoded
 from simulst.models.espnet.session import ESPnetSession
+from simulst.models.espnet.window import WindowedESPnetSession
+from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement
 from simulst.policy.read import Block, Chunk, Offline, Read
 from simulst.policy.stop import Stopping
@@ -123,7 +125,7 @@ def session(window: float, memo: Memo | None = None) -> ESPnetSession:
         search=JointBeamSearch(),
         text=lambda tokens: "".join(f" {token}" for token in tokens),
     )
-    return ESPnetSession(model, (), Meter(memo))
+    return (WindowedESPnetSession if window else ESPnetSession)(model, Opening("en", "de", Meter(memo)), ())
 
 
 def decode(
@@ -201,10 +203,10 @@ def test_the_key_of_a_shared_search_names_the_window() -> None:
         one = session(5.0, memo)
         for _ in range(4):
             one.extend(np.zeros(RATE, np.float32))
-            one.search((), JointBeamSearch(), None)
+            run_alone(one.search((), JointBeamSearch(), None))
         if slid:
             one.slide(())
-        first = one.search((), JointBeamSearch(), None).best[0]
+        first = run_alone(one.search((), JointBeamSearch(), None)).best[0]
         assert (first > 0) == slid
 
 
@@ -215,7 +217,7 @@ def test_no_more_tokens_leave_than_were_committed(committed: Tokens) -> None:
     one: Any = session(5.0)
     for _ in range(4):
         one.extend(np.zeros(RATE, np.float32))
-        one.search((), JointBeamSearch(), None)
+        run_alone(one.search((), JointBeamSearch(), None))
     one._kept = SimpleNamespace(slide=lambda window, first, count: counts.append(count))
     one.slide(committed)
     assert counts == [one.evicted] == [len(committed)]

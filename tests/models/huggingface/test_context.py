@@ -13,6 +13,7 @@ from simulst.meter import Memo, Meter
 from simulst.models import load_model
 from simulst.models.huggingface.model import HuggingFace
 from simulst.models.whisper.model import Whisper
+from simulst.opening import Opening
 from simulst.search import JointBeamSearch
 
 GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.3)
@@ -21,19 +22,18 @@ KNOWN = Background("a source", "the dog.", (("dog", "der Hund"), ("Café", "Caf�
 
 def test_whispers_prompt(models: dict[str, HuggingFace], whisper: Whisper) -> None:
     """The text stands where text before the window stands."""
-    session: Any = models["whisper"].session(*PAIRS["whisper"])
-    plain = session._prompt()
-    session.prompt(KNOWN)
+    model = models["whisper"]
+    plain = model.session(Opening(*PAIRS["whisper"]))._prompt()
+    session = model.session(Opening(*PAIRS["whisper"], background=KNOWN))
     told = session._prompt()
     assert told[-len(plain) :] == plain and session.text(told).strip() == "the dog."
-    other: Any = whisper.session("es", "en")
-    other.prompt(KNOWN)
+    other = whisper.session(Opening("es", "en", background=KNOWN))
     other.extend(noise(1))
     asked = []
     generate = whisper.generate
     whisper.generate = lambda *a: asked.append(a[2]) or generate(*a)  # type: ignore[method-assign]
     try:
-        other.search((), other.default_search, None)
+        run_alone(other.search((), other.traits.default_search, None))
     finally:
         del whisper.generate
     assert whisper.text(asked[0]).strip() == "the dog."
@@ -42,15 +42,11 @@ def test_whispers_prompt(models: dict[str, HuggingFace], whisper: Whisper) -> No
 def test_text_before_the_utterance(models: dict[str, HuggingFace]) -> None:
     """Whisper's prompt shows it, behind the background; a text then may begin with any token. Others do not see it."""
     for kind, model in models.items():
-        session: Any = model.session(*PAIRS[kind])
-        plain, shows = session._prompt(), kind == "whisper"
-        session.remember("")
-        assert session._prompt() == plain
-        session.remember("and the cat")
-        told = session._prompt()
-        assert told[-len(plain) :] == plain and session.text(told[: -len(plain)]) == " and the cat" * shows
-        session.prompt(Background("", "the dog."))
-        assert session.text(session._prompt()[: -len(plain)]) == " the dog. and the cat" * shows
+        shows, plain = kind == "whisper", model.session(Opening(*PAIRS[kind]))._prompt()
+        for known, text in ((Background(), " and the cat"), (Background("", "the dog."), " the dog. and the cat")):
+            session = model.session(Opening(*PAIRS[kind], background=known, history="and the cat"))
+            told = session._prompt()
+            assert told[-len(plain) :] == plain and session.text(told[: -len(plain)]) == text * shows
 
 
 @pytest.mark.parametrize("kind", ["whisper", "mbart"])
@@ -59,11 +55,9 @@ def test_what_may_come_first_after_other_text(kind: str, folders: dict[str, Any]
     model: Any = load_model(folders[kind], threads=1)
     model.architecture.never_first = (10, 11, 12)
     for before, told, free in (("", "", False), ("and the cat", "", True), ("", "the dog", True)):
-        session = model.session(*PAIRS[kind])
-        session.remember(before)
-        session.prompt(Background("", told))
+        session = model.session(Opening(*PAIRS[kind], background=Background("", told), history=before))
         session.extend(noise(1))
-        run_alone(session.encode_steps())
+        run_alone(session._encode())
         search = session._search_over(session._encoded, GREEDY)
         first = search.decoder.step(torch.tensor([0]), search.decoder.start(), search.memory)[0]
         assert first[0, 10:13].isneginf().all() == (not (free and kind == "whisper"))
@@ -75,10 +69,10 @@ def test_other_text_before_is_another_search(models: dict[str, HuggingFace]) -> 
     for shared, texts in found.items():
         memo = Memo()
         for before in ("", "and the cat", "der Hund und die Katze"):
-            session = models["whisper"].session(*PAIRS["whisper"], Meter(memo if shared else None))
-            session.remember(before)
+            about = Opening(*PAIRS["whisper"], Meter(memo if shared else None), history=before)
+            session = models["whisper"].session(about)
             session.extend(noise(2))
-            texts.append(session.search((), GREEDY, None).best)
+            texts.append(run_alone(session.search((), GREEDY, None)).best)
     assert found[True] == found[False] and len(set(found[True])) > 1
 
 
@@ -87,11 +81,10 @@ def test_a_bonus_for_terms(models: dict[str, HuggingFace]) -> None:
     for kind in ("mbart", "whisper"):
         texts = {}
         for bonus, known in ((0.0, KNOWN), (20.0, KNOWN), (20.0, Background())):
-            session: Any = models[kind].session(*PAIRS[kind])
-            session.prompt(Background(terms=known.terms))
+            session = models[kind].session(Opening(*PAIRS[kind], background=Background(terms=known.terms)))
             session.extend(noise(2))
             options = JointBeamSearch(1, 0.0, max_length_ratio=0.3, terms_bonus=bonus)
-            texts[bonus, bool(known.terms)] = session.text(session.search((), options, None).best)
+            texts[bonus, bool(known.terms)] = session.text(run_alone(session.search((), options, None)).best)
         assert texts[0.0, True] == texts[20.0, False]
         assert "der Hund" in texts[20.0, True] or "Café" in texts[20.0, True]
         assert "der Hund" not in texts[0.0, True]

@@ -13,6 +13,7 @@ from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
+from simulst.opening import Opening
 from simulst.search import BeamSearch, JointBeamSearch
 
 
@@ -105,7 +106,7 @@ def test_texts(ctranslate2_folder: Path, back: Path) -> None:
         (ctranslate2_folder, BeamSearch(beam=1, max_tokens_per_second=50)),
     ):
         options = {} if folder is back else {"compute_type": "float32"}
-        session = load_model(folder, threads=1, **options).session("es", "en")
+        session = load_model(folder, threads=1, **options).session(Opening("es", "en"))
         session.extend(noise(0.6))
         texts.append(session.search((), search, None).best[:15])
     assert texts[0] == texts[1] and len(texts[0]) > 5

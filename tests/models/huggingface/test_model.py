@@ -31,6 +31,7 @@ from simulst.models.huggingface.architectures import Architecture, Canary, Seaml
 from simulst.models.huggingface.model import Encode, HuggingFace, HuggingFaceSession
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
+from simulst.opening import Opening
 from simulst.search import BWBS, IBWBS, JointBeamSearch
 from simulst.streams import open_stream
 from simulst.streams.driver import CANCELLED, Driver
@@ -67,9 +68,9 @@ def test_greedy_search_is_the_librarys(kind: str, seed: int, folders: dict[str, 
     options = {"padding_seconds": 30.0} if kind == "whisper" else {}
     model: Any = load_model(folders[kind], threads=1, **options)
     architecture, samples = model.architecture, noise(1.7, seed)
-    session = model.session(*PAIRS[kind])
+    session = model.session(Opening(*PAIRS[kind]))
     session.extend(samples)
-    found = session.search((), GREEDY, None).best
+    found = run_alone(session.search((), GREEDY, None)).best
     theirs = generated(architecture, samples, architecture.prompt(*PAIRS[kind]), 20)
     assert len(theirs) > 4
     assert found[: len(theirs)] == theirs
@@ -120,10 +121,10 @@ def test_policies(model: HuggingFace, policy: dict[str, Any]) -> None:
 
 
 def test_the_committed_text_is_forced(model: HuggingFace) -> None:
-    session = model.session(*pair_of(model))
+    session = model.session(Opening(*pair_of(model)))
     session.extend(noise(1.5))
     forced = (10, 11, 12)
-    beam = session.search(forced, JointBeamSearch(beam=3, ctc_weight=0.0), None).beam
+    beam = run_alone(session.search(forced, JointBeamSearch(beam=3, ctc_weight=0.0), None)).beam
     assert all(h.tokens[:3] == forced for h in beam)
     scores = [h.score for h in beam]
     assert len(beam) > 1 and scores == sorted(scores, reverse=True)
@@ -136,13 +137,13 @@ def test_greedy_bwbs_is_a_loop_over_the_decoder(model: HuggingFace, repetition: 
     """What was read stays as it was read; each chunk's audio is all encoded again for the tokens that follow."""
     architecture, samples, written = model.architecture, noise(2.2, seed), []
     options = BWBS(beam=1, ctc_weight=0.0, max_length_ratio=0.2, repetition=repetition)
-    session: Any = model.session(*pair_of(model))
+    session: Any = model.session(Opening(*pair_of(model)))
     text: Tokens = ()
     state = decoder.State()
     for start in range(0, samples.size, 8800):
         last = start + 8800 >= samples.size
         session.extend(samples[start : start + 8800], final=last)
-        found = session.search((), options, None).best
+        found = run_alone(session.search((), options, None)).best
         encoded = architecture.encode(samples[: start + 8800])
         steps = decoder.SteppedDecoder(
             architecture.model, session._prompt(), architecture.never, architecture.never_first, encoded.heard
@@ -289,24 +290,24 @@ def test_many_streams(models: dict[str, HuggingFace], kind: str, talks: list[Any
 def test_text_that_restart_hides_is_not_shown(models: dict[str, HuggingFace], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if no audio leaves with it, and none comes before the next search."""
     model = models["whisper"]
-    session: Any = model.session(*pair_of(model))
+    session: Any = model.session(Opening(*pair_of(model)))
     session.extend(noise(5, seed=1))
-    committed = session.search((), GREEDY, None).best[:6]
+    committed = run_alone(session.search((), GREEDY, None)).best[:6]
     monkeypatch.setattr(session, "_end_times", lambda tokens: [1.0] * len(tokens))
-    session.slide(committed)
-    session.search(committed, GREEDY, None)
+    session.cut(committed)
+    run_alone(session.search(committed, GREEDY, None))
     assert session.evicted == len(committed) > 0
     shown = session._open[2].decoder._prompt
     session.restart(committed, session.length)
-    session.search(committed, GREEDY, None)
+    run_alone(session.search(committed, GREEDY, None))
     assert session._open[2].decoder._prompt == session._prompt() != shown
 
 
 def test_hardly_any_audio(model: HuggingFace) -> None:
     for samples in (0, 1, 300, 1599, 1600, 1700):
-        session = model.session(*pair_of(model))
+        session = model.session(Opening(*pair_of(model)))
         session.extend(noise(1)[:samples], final=True)
-        assert session.search((), GREEDY, None).beam
+        assert run_alone(session.search((), GREEDY, None)).beam
 
 
 def test_digital_silence(model: HuggingFace) -> None:
@@ -341,7 +342,7 @@ def test_languages_that_are_not_there(models: dict[str, HuggingFace]) -> None:
         ("whisper", ("es", "ja"), "writes the source language or English"),
     ):
         with pytest.raises(SimulstError, match=words):
-            models[kind].session(*pair)
+            models[kind].session(Opening(*pair))
 
 
 def test_canary_without_its_template(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -351,7 +352,7 @@ def test_canary_without_its_template(folders: dict[str, Path], tmp_path: Path) -
     for text in (None, "{{ raise_exception('no') }}"):
         template.unlink() if text is None else template.write_text(text)
         with pytest.raises(SimulstError, match=r"chat_template\.jinja gives no prompt .*; copy the model's own"):
-            load_model(folder, threads=1).session("en", "de")
+            load_model(folder, threads=1).session(Opening("en", "de"))
 
 
 # AlignAtt
@@ -378,7 +379,7 @@ def test_only_the_heads_that_the_model_names_align(model: HuggingFace, monkeypat
     monkeypatch.setattr(decoder, "_stacked", peaked(pairs, 3))
     named = model.architecture.alignment_heads
     assert named == (pairs if isinstance(model.architecture, Whisper) else ())
-    session = model.session(*pair_of(model))
+    session = model.session(Opening(*pair_of(model)))
     session.extend(noise(2))
     frames = session._model.encode(session._audio).heard
     asked: list[Any] = []
@@ -389,7 +390,7 @@ def test_only_the_heads_that_the_model_names_align(model: HuggingFace, monkeypat
         )
         return True
 
-    session.search((), GREEDY, opened(Asks(ask, frozenset({Need.ATTENTION}))))
+    run_alone(session.search((), GREEDY, opened(Asks(ask, frozenset({Need.ATTENTION})))))
     assert asked == [[frames - 4 if named else 0, 0, 0, frames - 4]]
     [end] = session._end_times((10,))
     assert end == pytest.approx((4 if named else frames) * 2 / frames)
@@ -451,21 +452,21 @@ def test_a_search_from_the_memo_costs_what_it_costs_alone(
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0])
 def test_a_text_may_have_25_tokens_a_second_however_long_frames_are(model: HuggingFace, seconds: float) -> None:
     """Up to the decoder's positions. A given ratio counts encoder frames."""
-    session: Any = model.session(*pair_of(model))
+    session: Any = model.session(Opening(*pair_of(model)))
     session.extend(noise(seconds))
-    run_alone(session.encode_steps())
+    run_alone(session._encode())
     encoded, most = session._encoded, model.architecture.positions - len(session._prompt())
     for kind in (JointBeamSearch, BWBS, IBWBS):
-        options = kind(1, 0.0).filled(session.default_search, session.gives)
+        options = kind(1, 0.0).filled(session.traits.default_search, session.traits.gives)
         assert session._search_over(encoded, options).room == min(math.ceil(25 * seconds), most)
         given = replace(options, max_length_ratio=0.5)
         assert session._search_over(encoded, given).room == max(1, min(encoded.heard // 2, most))
 
 
 def test_ibwbs_keeps_the_scores_of_what_stays_in_the_window(model: HuggingFace) -> None:
-    session: Any = model.session(*pair_of(model))
+    session: Any = model.session(Opening(*pair_of(model)))
     session.extend(noise(2.2))
-    committed = session.search((), IBWBS(2, 0.0, max_length_ratio=4.0), None).beam[0].tokens[:4]
+    committed = run_alone(session.search((), IBWBS(2, 0.0, max_length_ratio=4.0), None)).beam[0].tokens[:4]
     assert len(committed) == 4
     before = session._kept._incremental._attention(committed)
     session._leave(3, 8000, committed)
@@ -485,20 +486,20 @@ def test_a_full_context_adds_nothing_and_is_told_once(
     model: HuggingFace, options: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     warn_of_full_context.cache_clear()
-    session = model.session(*pair_of(model))
+    session = model.session(Opening(*pair_of(model)))
     session.extend(noise(1.2))
     room = model.architecture.positions - len(session._prompt())
     text = tuple(10 + number % 40 for number in range(room + 5))
-    session.search(text[: room - 1], options, None)
+    run_alone(session.search(text[: room - 1], options, None))
     assert not [record for record in caplog.records if "positions" in record.getMessage()]
     for size in (room, room + 1, room + 5):
-        assert [h.tokens for h in session.search(text[:size], options, None).beam] == [text[:size]]
+        assert [h.tokens for h in run_alone(session.search(text[:size], options, None)).beam] == [text[:size]]
     [said] = [record.getMessage() for record in caplog.records if "positions" in record.getMessage()]
     assert "fills the 64 positions of the decoder, so a step added nothing; cut the stream" in said
 
 
 def test_end_times_grow_and_lie_in_the_audio(model: HuggingFace) -> None:
-    session = model.session(*pair_of(model))
+    session = model.session(Opening(*pair_of(model)))
     session.extend(noise(2.2))
     times = session._end_times(tuple(range(10, 30)))
     assert len(times) == 20 and list(times) == sorted(times)
@@ -510,7 +511,7 @@ def test_end_times_grow_and_lie_in_the_audio(model: HuggingFace) -> None:
 @pytest.mark.usefixtures("unguarded")
 def test_a_stop_that_asks_when_tokens_end(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those after the committed ones; in seconds of source, also when audio has left; nothing is encoded for it."""
-    session = model.session(*pair_of(model))
+    session = model.session(Opening(*pair_of(model)))
     session.extend(noise(2.2))
     session._offset = 3 * 16000
     committed = (10, 11)
@@ -525,7 +526,7 @@ def test_a_stop_that_asks_when_tokens_end(model: HuggingFace, monkeypatch: pytes
     monkeypatch.setattr(
         type(model.architecture), "encode", lambda self, samples: encoded.append(1) or encode(self, samples)
     )
-    session.search(committed, GREEDY, opened(Asks(ask, frozenset({Need.END_TIMES}))))
+    run_alone(session.search(committed, GREEDY, opened(Asks(ask, frozenset({Need.END_TIMES})))))
     assert len(encoded) == 1
     assert [len(tokens) for tokens, _ in asked] == [0, 1, 2, 3]
     for tokens, times in asked:
@@ -568,6 +569,6 @@ def test_half_precision(folders: dict[str, Any]) -> None:
     for kind in ("mbart", "seamless", "whisper"):
         model: Any = load_model(folders[kind], threads=1, dtype="bfloat16")
         assert model.architecture.model.dtype == torch.bfloat16
-        session = model.session(*PAIRS[kind])
+        session = model.session(Opening(*PAIRS[kind]))
         session.extend(noise(1))
-        assert session.search((), GREEDY, None).best
+        assert run_alone(session.search((), GREEDY, None)).best
