@@ -485,7 +485,7 @@ def test_each_experiment_has_a_date_and_a_finding_in_the_table() -> None:
 def test_pages_are_short() -> None:
     """What is written by hand: not the notes, not what results/ or a test writes."""
     lines = {page: len(pages.by_hand(page).splitlines()) for page in [*pages.PAGES, "CHANGELOG.md"]}
-    assert sum(lines.values()) <= 2400, lines
+    assert sum(lines.values()) <= 2500, lines
     assert all(count <= 80 for page, count in lines.items() if page.startswith("egs/")), lines
 
 
