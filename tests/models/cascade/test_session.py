@@ -64,20 +64,21 @@ def test_all_of_it_is_translated(tmp_path: Path, commit: dict[str, Any]) -> None
     model, _ = cascade(tmp_path)
     text, delays = run(model, commit)
     assert text == SAY.upper()
-    assert model.session(Opening("en", "es"))._stream.session.languages == ("en", "en")
+    assert model.session(Opening("en", "es"))._stream.session.opening.languages == ("en", "en")
     assert delays[0] < delays[-1] and len(set(delays)) > 4
     assert run(model, commit, cut=50000) == (text, delays)
 
 
 def test_the_recogniser_is_told_what_it_can_hear(tmp_path: Path) -> None:
     """It writes the source language, so it sees none of the target language; the translator sees all."""
-    model, _ = cascade(tmp_path)
+    model: Any = cascade(tmp_path)[0]
+    told, translate = [], model._translate
+    model._translate = lambda opening: told.append(opening.background) or translate(opening)
     known = Background("A talk.", "Una charla.", (("beam", "haz"), ("CTC", "CTC"), ("", "ruido")))
     stream: Any = open_stream(model, decoding(COMMITS[2]), "en", "es", background=known)
-    recogniser = stream.session._stream.session
-    assert recogniser.background == Background("A talk.", "A talk.", (("beam", "beam"), ("CTC", "CTC")))
-    assert recogniser.background.target_terms == ("beam", "CTC")
-    assert stream.session._translation.background == known
+    heard = stream.session._stream.session.opening.background
+    assert heard == Background("A talk.", "A talk.", (("beam", "beam"), ("CTC", "CTC")))
+    assert heard.target_terms == ("beam", "CTC") and told == [known]
 
 
 def test_sentences_leave(tmp_path: Path) -> None:
