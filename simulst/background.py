@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulst.audio.name import plain_name
 from simulst.errors import SimulstError
 
 COLUMNS = ("recording", "audio", "text", "target_text", "terms")
@@ -83,7 +84,8 @@ def read_known(path: str | Path) -> Known:
     """A table. Raises SimulstError: there is none, or a broken line."""
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")  # text may hold other line breaks
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        lines = text.removesuffix("\n").split("\n")  # text may hold other line breaks
     except FileNotFoundError:
         raise SimulstError(f"{path}: no such file; write it, or give no context.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -104,6 +106,7 @@ def read_known(path: str | Path) -> Known:
         if len(values) != len(names):
             raise SimulstError(f"{where}: {len(values)} columns, not {len(names)}; complete the line.")
         row = dict(zip(names, map(str.strip, values), strict=True))
+        row["recording"] = plain_name(row["recording"])
         audio = row.get("audio", "")
         if row["recording"] in found.by_name or audio in found.by_audio:
             twice = row["recording"] if row["recording"] in found.by_name else audio

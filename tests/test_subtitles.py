@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -271,6 +272,26 @@ def test_several_recordings_and_their_languages(place: Path) -> None:
 def test_refused(place: Path, options: list[str], source: str, said: str) -> None:
     error = translate(*options, source=source, model="fake:FakeModel").exception
     assert isinstance(error, SimulstError) and said in str(error)
+
+
+def test_a_folder_of_recordings(place: Path) -> None:
+    """Also one whose name is no UTF-8, which stands in files and messages with U+FFFD."""
+    (place / "films").mkdir()
+    for name in ("b.flac", os.fsdecode(b"caf\xe9.flac"), "notes.txt"):
+        (place / "films" / name).write_bytes((place / "a.flac").read_bytes())
+    result = translate("films", "--srt", "out", "--json", "out")
+    assert result.exception is None, result.output
+    assert sorted(path.name for path in (place / "out").iterdir()) == [
+        *("b.json", "b.srt"),
+        *("caf\ufffd.json", "caf\ufffd.srt"),
+    ]
+    assert json.loads((place / "out/caf\ufffd.json").read_text())["audio"] == "films/caf\ufffd.flac"
+    assert [line for line in result.stdout.splitlines() if line.endswith(":")] == [
+        "films/b.flac:",
+        "films/caf\ufffd.flac:",
+    ]
+    (place / "none").mkdir()
+    assert "none: has no recordings, such as .wav" in str(translate("none").exception)
 
 
 def test_the_shortest_time_comes_first(place: Path) -> None:

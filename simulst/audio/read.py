@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import logging
+import io
 import math
-from collections.abc import Iterator
+import os
+import re
+import wave
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -14,8 +18,8 @@ import numpy as np
 import soundfile
 import soxr
 
+from simulst.audio.decode import Part, decode, truncated, warn_once
 from simulst.audio.units import SAMPLE_RATE
-from simulst.audio.wav_header import WavHeader, read_header
 from simulst.errors import SimulstError
 from simulst.files.folder import unwritable
 
@@ -32,9 +36,19 @@ CANCELLED = 0.2  # share of the level that one channel alone would leave in the 
 AUDIBLE = 1e-3  # RMS, -60 dB: quieter channels are noise, which may cancel
 CANCELLED_SECONDS = 0.5  # the shortest part of a file in which they may not cancel
 UNCOUNTED = 1 << 62  # frames; what libsndfile says of a FLAC that was written to a pipe
-MOST_PADDING = 0.2  # seconds by which containers round their length up
-
-logger = logging.getLogger(__name__)
+EXACT = frozenset(("WAV", "WAVEX", "RF64", "W64", "AIFF", "AU", "CAF", "FLAC", "OGG"))
+"""Formats whose parts libsndfile finds exactly, and whose cuts it tells. FFmpeg reads the others."""
+SUBTYPES = {  # those in which libsndfile can seek, and the bytes of a sample
+    **{"PCM_U8": 1, "PCM_S8": 1, "PCM_16": 2, "PCM_24": 3, "PCM_32": 4, "FLOAT": 4, "DOUBLE": 8, "ALAW": 1, "ULAW": 1},
+    **{"VORBIS": 1, "OPUS": 1},
+}
+MALFORMED = 3  # libsndfile's number of this error
+UNKNOWN = (range(0x7FFF0000, 0x80000001), range(0xFFFFF000, 0x100000000))
+"""Numbers of bytes that stand for an unknown number: sox writes 0x7FFFF000, arecord 0x80000000, FFmpeg 0xFFFFFFFF."""
+LEAST_REST = 0.05  # seconds; fewer bytes behind the samples than these are a tag or padding, not audio
+GIVE = "give WAV, FLAC, OGG, MP3, M4A, or a film such as MP4"
+_PROMISE = re.compile(r"^ *(?:data|SSND|BODY|Data Size|riff|Riff size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
+_END = re.compile(r"marker (?:\(\w+\) )?at position (\d+)")
 
 
 def write_wav(path: Path, samples: np.ndarray, subtype: str = "PCM_16") -> None:
@@ -45,7 +59,7 @@ def write_wav(path: Path, samples: np.ndarray, subtype: str = "PCM_16") -> None:
     Raises SimulstError: it can't be written.
     """
     try:
-        soundfile.write(path, samples, SAMPLE_RATE, subtype=subtype, format="WAV")
+        soundfile.write(os.fsencode(path), samples, SAMPLE_RATE, subtype=subtype, format="WAV")
     except (soundfile.LibsndfileError, OSError) as error:
         path.unlink(missing_ok=True)
         raise unwritable(path, error) from error
@@ -53,11 +67,14 @@ def write_wav(path: Path, samples: np.ndarray, subtype: str = "PCM_16") -> None:
 
 def is_plain_wav(path: Path) -> bool:
     """Whether a file is a WAV as `write_wav` writes it, and its header counts all samples; Python's `wave` reads it."""
-    header = read_header(path)
-    if header is None or header.counts_less or header.counted is None:
+    try:
+        with wave.open(str(path)) as file:
+            plain = (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, SAMPLE_RATE)
+            counted = file.getnframes()
+    except (wave.Error, EOFError):
         return False
-    info = soundfile.info(path)
-    return bool((info.format, info.subtype, info.channels, info.samplerate) == ("WAV", "PCM_16", 1, SAMPLE_RATE))
+    with _opened(path) as source:
+        return plain and source.frames == counted
 
 
 def seconds_of(path: str | Path) -> float:
@@ -86,7 +103,8 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
     """Read one audio file, or a part of it, as 16 kHz mono.
 
     Accepts every format, sample rate and sample width that libsndfile or PyAV reads, films with sound too. Of several
-    audio tracks, the first is read. Averages the channels. Resamples other rates with soxr's high-quality filter.
+    audio tracks, the first is read, at the times that a film gives it (`decode`). Averages the
+    channels. Resamples other rates with soxr's high-quality filter.
 
     start: where the part begins, in seconds.
     end: where the part ends, in seconds; None for the end of the file.
@@ -108,11 +126,9 @@ def load_audio(path: str | Path, start: float = 0.0, end: float | None = None) -
                 f"({total / rate:.2f} s); fix the segments file."
             )
         channels = _channels(path, file, round(start * rate), min(last, total))
-    mono = _mixed(path, channels, rate)
-    if rate != SAMPLE_RATE:
-        mono = soxr.resample(mono, rate, SAMPLE_RATE)
-        if not mono.size:
-            raise SimulstError(f"{path}: shorter than one sample at {SAMPLE_RATE} Hz; remove the entry.")
+    mono = _resampled(_mixed(path, channels, rate), rate)
+    if not mono.size:
+        raise SimulstError(f"{path}: shorter than one sample at {SAMPLE_RATE} Hz; remove the entry.")
     return np.ascontiguousarray(mono, dtype=np.float32)
 
 
@@ -153,13 +169,17 @@ class _Libsndfile:
 
 
 class _Decoded:
-    """A file that PyAV has decoded: M4A, MP4, WebM and others, and what libsndfile can't count.
+    """A file that is decoded as a whole. Parts of several rates or numbers of channels are mixed, at SAMPLE_RATE."""
 
-    Such files are decoded as a whole, as their containers find a time only roughly.
-    """
-
-    def __init__(self, rate: int, samples: np.ndarray) -> None:
-        self.rate, self.frames, self._samples = rate, len(samples), samples
+    def __init__(self, path: Path, parts: Sequence[Part] | None) -> None:
+        if not parts:
+            raise SimulstError(f"{path}: not readable as audio; {GIVE}.")
+        for part in parts:
+            _check_rate(path, part.rate)
+        if len({(part.rate, part.samples.shape[1]) for part in parts}) > 1:
+            parts = [Part(SAMPLE_RATE, _resampled(_mixed(path, p.samples, p.rate), p.rate)[:, None]) for p in parts]
+        self.rate, self._samples = parts[0].rate, np.concatenate([part.samples for part in parts])
+        self.frames = len(self._samples)
 
     def read(self, first: int, last: int) -> np.ndarray:
         return self._samples[first:last]
@@ -173,112 +193,99 @@ def _opened(path: Path) -> Iterator[_Source]:
         raise SimulstError(f"{path}: {wrong}; check the path or wav.scp.")
     if path.stat().st_size == 0:
         raise SimulstError(f"{path}: the file is empty (0 bytes); fetch or record it again.")
-    header = read_header(path)
-    if header is not None and header.is_cut:  # libsndfile reads such a file as a shorter one, without an error
-        raise _truncated(path)
+    file = _sound_file(path)
     try:
-        with _sound_file(path, header) as file:
-            if not RATES[0] <= file.samplerate <= RATES[1]:
-                raise SimulstError(
-                    f"{path}: a sample rate of {file.samplerate} Hz cannot be right; export the file again."
-                )
-            compressed = header is not None and not header.subtype  # libsndfile can't seek in some of these
-            if file.format != "MP3" and not compressed and file.frames < UNCOUNTED:
+        if isinstance(file, soundfile.SoundFile):
+            with file:
                 yield _Libsndfile(file)
-                return
+        else:
+            yield _Decoded(path, file())
     except soundfile.LibsndfileError as error:
-        if header is not None or (decoded := _decode(path)) is None:
-            raise SimulstError(
-                f"{path}: not readable as audio ({error.error_string.strip().rstrip('.')}); give WAV, FLAC or OGG."
-            ) from error
-    else:
-        # libsndfile guesses the length of an MP3 that does not tell it, and reads no samples beyond its guess.
-        if (decoded := _decode(path)) is None:
-            raise SimulstError(f"{path}: not readable as audio; give WAV, FLAC or OGG.")
-    yield decoded
+        raise _unreadable(path, error) from error
 
 
-def _sound_file(path: Path, header: WavHeader | None) -> soundfile.SoundFile:
-    """Open a file with libsndfile. Of a WAV whose header counts too little, all that the file holds is read."""
-    if header is None or not header.counts_less:
-        return soundfile.SoundFile(path)
-    if not header.subtype:
-        raise SimulstError(
-            f"{path}: its header counts fewer samples than the file holds, and they are compressed; write the header "
-            f"again, for example with 'sox --ignore-length {path.name} whole.wav'."
-        )
-    file, options = header.open_raw(path)
-    if header.counted is not None:
-        _warn_of_header(path, header.counted / header.bytes_per_second, header.held / header.bytes_per_second)
-    return soundfile.SoundFile(file, **options)
+def _sound_file(path: Path) -> soundfile.SoundFile | Callable[[], list[Part] | None]:
+    """The file, opened by libsndfile, or else what decodes it as a whole.
 
-
-@cache
-def _warn_of_header(path: Path, counted: float, held: float) -> None:
-    """Warn, once, that a WAV file holds more than its header counts."""
-    logger.warning(
-        "%s: its header counts %.2f s, but the file holds %.2f s; all of it is read. If its end is no audio, write "
-        "the file again.",
-        path,
-        counted,
-        held,
-    )
-
-
-def _decode(path: Path) -> _Decoded | None:
-    """A file that PyAV decodes; None if it can't. Raises SimulstError: no sound; the file was cut off."""
-    status = path.stat()
-    return _decode_once(path, status.st_mtime_ns, status.st_size)
+    Raises SimulstError: the header counts more than the file holds; libsndfile knows the format, and finds damage.
+    """
+    with path.open("rb") as opened:
+        head = opened.read(3)
+    # MP3, whose length libsndfile guesses, and FLAC behind a tag of MP3, in which it does not find a time.
+    if head == b"ID3" or int.from_bytes(head, "big") >> 13 == 0x7FF:
+        return partial(decode, path)
+    try:
+        file = soundfile.SoundFile(os.fsencode(path))
+    except soundfile.LibsndfileError as error:
+        if error.code == MALFORMED:
+            raise _unreadable(path, error) from error
+        return partial(decode, path)
+    _check_rate(path, file.samplerate)
+    beyond_header = _counts_less(path, file)
+    if "Junk after the last page" in file.extra_info:  # of an OGG: libsndfile reads the first of several links
+        return partial(_links, path, path.stat().st_mtime_ns)
+    if file.format in EXACT and file.subtype in SUBTYPES and file.frames < UNCOUNTED and not beyond_header:
+        return file
+    file.close()
+    return partial(decode, path, beyond_header)
 
 
 @lru_cache(maxsize=1)  # consecutive segments often share a file
-def _decode_once(path: Path, changed: int, size: int) -> _Decoded | None:
-    import av  # takes a tenth of a second
-
-    av.logging.set_level(None)
-    blocks: list[np.ndarray] = []
-    try:
-        with av.open(str(path)) as container:
-            if not container.streams.audio:
-                raise SimulstError(f"{path}: has no sound; give a file with an audio track.")
-            stream = container.streams.audio[0]
-            rate = stream.rate
-            if not RATES[0] <= rate <= RATES[1]:
-                raise SimulstError(f"{path}: a sample rate of {rate} Hz cannot be right; export the file again.")
-            resampler = av.AudioResampler(format="fltp", rate=rate)
-            damaged = 0
-            for packet in container.demux(stream):
-                try:
-                    frames = packet.decode()
-                except av.error.InvalidDataError:
-                    damaged += 1
-                    continue
-                blocks += [part.to_ndarray() for frame in frames for part in resampler.resample(frame)]
-            promised = float(stream.duration * stream.time_base) if stream.duration and stream.time_base else 0.0
-            if container.format.name == "mp3" and not _mp3_tells(path):
-                promised = 0.0
-    except (av.FFmpegError, ValueError, IndexError):
-        return None
-    if not blocks or len({len(block) for block in blocks}) > 1:  # no audio, or channels that come and go
-        return None
-    if damaged:
-        logger.warning("%s: %d of its packets are damaged; the others are read.", path, damaged)
-    samples = np.concatenate(blocks, axis=1).T
-    if len(samples) / rate < promised - MOST_PADDING:
-        raise _truncated(path)
-    return _Decoded(rate, samples)
+def _links(path: Path, changed: int) -> list[Part]:
+    """The links of a chained OGG, as recorders of radio streams write it. Raises LibsndfileError: one is damaged."""
+    data = path.read_bytes()
+    begins, place, began = [], 0, False
+    while (place := data.find(b"OggS", place)) >= 0 and place + 27 <= len(data):
+        begin = bool(data[place + 5] & 2)  # of a stream; a link may begin several together
+        if begin and not began:
+            begins.append(place)
+        began = begin
+        segments = data[place + 26]
+        place += 27 + segments + sum(data[place + 27 : place + 27 + segments])
+    parts = []
+    for first, last in pairwise([*begins, len(data)]):
+        samples, rate = soundfile.read(io.BytesIO(data[first:last]), dtype="float32", always_2d=True)
+        parts.append(Part(rate, samples))
+    return parts
 
 
-def _mp3_tells(path: Path) -> bool:
-    """Whether the first frame of an MP3 says how long it is. Otherwise PyAV's length is a guess from its bit rate."""
-    with path.open("rb") as file:
-        head = file.read(10)
-        size = 0
-        for byte in head[6:10]:  # of the ID3 tag, seven bits each
-            size = size << 7 | byte & 0x7F
-        file.seek(10 + size if head[:3] == b"ID3" else 0)
-        first = file.read(2048)
-    return any(name in first for name in (b"Xing", b"Info", b"VBRI"))
+def _unreadable(path: Path, error: soundfile.LibsndfileError) -> SimulstError:
+    says = error.error_string.strip().rstrip(".")
+    return SimulstError(f"{path}: not readable as audio ({says}); copy it again, or {GIVE}.")
+
+
+def _check_rate(path: Path, rate: int) -> None:
+    if not RATES[0] <= rate <= RATES[1]:
+        raise SimulstError(f"{path}: a sample rate of {rate} Hz cannot be right; export the file again.")
+
+
+def _counts_less(path: Path, file: soundfile.SoundFile) -> bool:
+    """Whether a WAV holds more samples than its header counts, by what libsndfile's log says of it. Warns of it, once.
+
+    A program that writes to a pipe, or is killed, can't go back to fill in how many samples there are. A program that
+    appends to a file, or writes more than 4 GiB, leaves a number that is too small.
+    Raises SimulstError: the header counts more than the file holds. One byte less is padding that was left out.
+    """
+    log, size = file.extra_info, path.stat().st_size
+    for match in _PROMISE.finditer(log):
+        promised, held = int(match[1]), int(match[2])
+        if promised > held + 1 and not any(promised in unknown for unknown in UNKNOWN):
+            raise truncated(path)
+    if "Seems to be a truncated file" in log:
+        raise truncated(path)
+    if file.format not in ("WAV", "WAVEX"):
+        return False
+    end = _END.search(log)
+    per_second = SUBTYPES.get(file.subtype, 1) * file.channels * file.samplerate
+    like_a_name = "(unknown marker)" in log and "> file length" in log  # samples that a chunk could begin with
+    if not like_a_name and (end is None or size - int(end[1]) <= LEAST_REST * per_second):
+        return False
+    if file.frames:
+        warn_once(
+            f"{path}: its header counts {file.frames / file.samplerate:.2f} s, but the file holds more; all of it is "
+            "read. If its end is no audio, write the file again."
+        )
+    return True
 
 
 def _channels(path: Path, file: _Source, first: int, last: int) -> np.ndarray:
@@ -288,7 +295,7 @@ def _channels(path: Path, file: _Source, first: int, last: int) -> np.ndarray:
         raise SimulstError(f"{path}: no audio between {start:g} s and the end of the segment; remove the entry.")
     samples = file.read(first, last)
     if samples.shape[0] < last - first:
-        raise _truncated(path)
+        raise truncated(path)
     peak = float(max(samples.max(), -samples.min()))
     if not math.isfinite(peak):
         raise SimulstError(f"{path}: has samples that are NaN or infinite; export the file again.")
@@ -317,6 +324,11 @@ def _mixed(path: Path, samples: np.ndarray, rate: int) -> np.ndarray:
     return mono
 
 
+def _resampled(mono: np.ndarray, rate: int) -> np.ndarray:
+    """The samples, shape (n,), at SAMPLE_RATE."""
+    return mono if rate == SAMPLE_RATE else soxr.resample(mono, rate, SAMPLE_RATE)
+
+
 def _rms(samples: np.ndarray) -> np.ndarray:
     """Root mean square of each channel. samples: (n, channels). Makes no copy of them, as talks may last hours."""
     return np.sqrt(np.einsum("ij,ij->j", samples, samples, dtype=np.float64) / len(samples))
@@ -329,7 +341,3 @@ def _read(file: soundfile.SoundFile, frames: int) -> np.ndarray:
         frames -= BLOCK
         blocks.append(file.read(min(frames, BLOCK), dtype="float32", always_2d=True))
     return np.concatenate(blocks)
-
-
-def _truncated(path: Path) -> SimulstError:
-    return SimulstError(f"{path}: truncated: its header promises more audio than the file holds; copy the file again.")

@@ -47,7 +47,7 @@ layout_options = together(
 
 
 @click.command()
-@click.argument("audio", nargs=-1, required=True, type=click.Path())
+@click.argument("audio", nargs=-1, required=True, type=PATH)
 @model_folder_option
 @click.option("--source-lang", required=True, help="Source language (speech), such as es; auto: the model tells it.")
 @target_lang_option
@@ -55,13 +55,13 @@ layout_options = together(
     "--decoding", type=click.Path(), help="Decoding configuration (YAML) [default: that of conf/decode/live.yaml]."
 )
 @click.option("--realtime", is_flag=True, help="Feed the audio in real time.")
-@click.option("--srt", type=PATH, help="Subtitles: a file or, for several recordings, a folder.")
+@click.option("--srt", type=PATH, help="Subtitles: a file or, for a folder or several recordings, a folder.")
 @click.option("--vtt", type=PATH, help="The same as WebVTT.")
 @click.option("--json", type=PATH, help="The same as JSON, with the time of each word.")
 @layout_options
 @context_options
 def translate(
-    audio: tuple[str, ...],
+    audio: tuple[Path, ...],
     model: str,
     source_lang: str,
     target_lang: str,
@@ -75,11 +75,12 @@ def translate(
     context: str | None,
     **places: Path | None,
 ) -> None:
-    """Translate audio files or films of any length.
+    """Translate recordings of any length.
 
-    Words are printed when they are committed. Each line begins with the seconds of audio read so far.
+    AUDIO is a file (WAV, FLAC, OGG, MP3, M4A, ...), a film (MP4, MKV, WebM, ...), or a folder of them. Words are
+    printed when they are committed. Each line begins with the seconds of audio read so far.
     """
-    from simulst.audio.name import recording_name
+    from simulst.audio.name import plain_name, recording_name, recordings_in
     from simulst.audio.read import load_audio
     from simulst.background import NOTHING, known_of, read_backgrounds
     from simulst.config import LIVE, load_decoding
@@ -92,7 +93,9 @@ def translate(
     if cue_seconds[0] > cue_seconds[1]:
         raise click.UsageError("--cue-seconds: the shortest time comes first, then the longest.")
     layout = Layout(line_length, reading_speed, *cue_seconds)
-    files = {file: _subtitle_files(file, audio, places) for file in audio}
+    several = len(audio) > 1 or audio[0].is_dir()
+    audio = tuple(file for place in audio for file in (recordings_in(place) if place.is_dir() else [place]))
+    files = {file: _subtitle_files(file, audio, several, places) for file in audio}
     if decoding is not None:
         configuration = load_decoding(decoding)
     else:  # a file can wait
@@ -106,50 +109,54 @@ def translate(
     loaded = load_model(model, **parse_options(model_options))
     failed = []
     for file in audio:
-        if len(audio) > 1:
-            click.echo(f"{file}:")
+        name = plain_name(str(file))
+        if several:
+            click.echo(f"{name}:")
         try:
             samples = load_audio(file)
             spoken = source_lang
             if source_lang == "auto":
                 spoken = spoken_language(loaded, samples)
-                click.echo(f"{file}: sounds like '{spoken}'.", err=True)
+                click.echo(f"{name}: sounds like '{spoken}'.", err=True)
             background = known[file] or NOTHING
             timed = bool(files[file])
             stream = open_stream(
                 loaded, configuration, spoken, target_lang, unit or "", background=background, timed=timed
             )
-            _listen(stream, samples, file, realtime)
-            _write(stream, files[file], layout, {"audio": file, "source_lang": spoken, "target_lang": target_lang})
+            _listen(stream, samples, name, realtime)
+            _write(stream, files[file], layout, {"audio": name, "source_lang": spoken, "target_lang": target_lang})
         except SimulstError as error:
             if len(audio) == 1:
                 raise
-            failed.append(file)
-            click.echo(str(error) if str(error).startswith(file) else f"{file}: {error}", err=True)
+            failed.append(name)
+            click.echo(str(error) if str(error).startswith(str(file)) else f"{name}: {error}", err=True)
     if failed:
         raise SimulstError(f"{len(failed)} of {len(audio)} recordings failed: {', '.join(failed)}; see above.")
 
 
-def _subtitle_files(file: str, audio: tuple[str, ...], places: dict[str, Path | None]) -> dict[str, Path]:
+def _subtitle_files(
+    file: Path, audio: tuple[Path, ...], several: bool, places: dict[str, Path | None]
+) -> dict[str, Path]:
     """Kind → the file to write for a recording. Folders are made here, before anything is decoded.
 
     Raises SimulstError: two recordings, or a recording and its subtitles, are one file.
     """
-    from simulst.audio.name import recording_name
+    from simulst.audio.name import apart, recording_name
 
     found = {}
     for kind, place in places.items():
         if place is None:
             continue
-        if len(audio) > 1:
+        if several:
             place.mkdir(parents=True, exist_ok=True)
         elif not place.is_dir():
             place.parent.mkdir(parents=True, exist_ok=True)
         found[kind] = place / f"{recording_name(file)}.{kind}" if place.is_dir() else place
         same = [other for other in audio if recording_name(other) == recording_name(file)]
         if len(same) > 1:
-            raise SimulstError(f"--{kind}: {same[0]} and {same[1]} would have one file; translate one after the other.")
-        if any(found[kind].resolve() == Path(other).resolve() for other in audio):
+            both = " and ".join(apart(*same[:2]))
+            raise SimulstError(f"--{kind}: {both} would have one file; translate one after the other.")
+        if any(found[kind].resolve() == other.resolve() for other in audio):
             raise SimulstError(f"--{kind}: {found[kind]} is a recording; name the file of subtitles.")
     if len(set(found.values())) < len(found):
         raise SimulstError("--srt, --vtt and --json name the same file; give each one of its own.")

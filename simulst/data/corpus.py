@@ -22,6 +22,7 @@ from os.path import abspath, isfile
 from pathlib import Path
 from statistics import median
 
+from simulst.audio.name import apart, file_of
 from simulst.audio.read import whole_seconds
 from simulst.data.datadir import write_table
 from simulst.data.text import PUNCTUATION, has_words, length, lower_without_punctuation, normalise
@@ -203,17 +204,20 @@ def span(start: object, duration: object) -> tuple[float, float] | str:
 
 def _usable(segments: Iterable[Segment], log: Log) -> Iterator[Segment]:
     """Segments inside a readable file, without duplicates. Infinite ends are set, and ends after the file clipped."""
-    files: dict[str, tuple[Path, float | str]] = {}  # recording → its file, and its seconds or what is wrong with it
+    # Recording → its file as it is listed and as it is there, and its seconds or what is wrong with it.
+    files: dict[str, tuple[Path, Path, float | str]] = {}
     seen: dict[str, int] = {}  # name → line
     for segment in segments:
         if segment.recording not in files:
-            files[segment.recording] = segment.audio, _seconds(segment.audio)
-        audio, seconds = files[segment.recording]
-        if audio != segment.audio:
+            audio = file_of(segment.audio)
+            files[segment.recording] = segment.audio, audio, _seconds(audio)
+        named, audio, seconds = files[segment.recording]
+        if named != segment.audio:
+            both = " and ".join(apart(segment.audio, named))
             raise SimulstError(
-                f"{log.listing}, line {segment.line}: {segment.audio} and {audio} would both be named "
-                f"'{segment.recording}'; rename one."
+                f"{log.listing}, line {segment.line}: {both} would both be named '{segment.recording}'; rename one."
             )
+        segment = replace(segment, audio=audio)
         if isinstance(seconds, str):
             log.fault("bad audio" if isfile(audio) else "no audio", segment.line, seconds)
         elif seconds + OVERSHOOT < segment.end < math.inf or _ms(segment.start) >= _ms(min(segment.end, seconds)):

@@ -12,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulst.audio.name import file_of
 from simulst.audio.read import seconds_of
 from simulst.background import NOTHING, Background
 from simulst.errors import SimulstError
@@ -132,7 +134,11 @@ def write_data_dir(root: str | Path, tables: dict[str, dict[str, str]]) -> None:
 def write_table(path: Path, rows: Iterable[tuple[str, str]]) -> None:
     """Write one table through a temporary file, so that a killed stage leaves no half-written table."""
     temporary = path.with_name(path.name + ".part")
-    temporary.write_text("".join(f"{key} {value}\n" for key, value in rows), encoding="utf-8")
+    lines = [f"{key} {value}" for key, value in rows]
+    for line in lines:
+        if re.search("[\n\ud800-\udfff]", line):
+            raise SimulstError(f"{path}: a name or text has a line break or is no UTF-8, {line!a}; rename the file.")
+    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
     temporary.replace(path)
 
 
@@ -146,7 +152,7 @@ def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
     """
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")  # a carriage return in a text ends no line
     except FileNotFoundError:
         raise SimulstError(f"{path}: no such file; a data directory needs it; prepare the data again.") from None
     except OSError as error:
@@ -158,6 +164,7 @@ def read_table(path: str | Path, allow_empty: bool = False) -> dict[str, str]:
         if not line.strip():
             continue
         key, value = (*re.split(r"[ \t]+", line.strip(), maxsplit=1), "")[:2]
+        key = unicodedata.normalize("NFC", key)
         if key in table:
             raise SimulstError(f"{path}, line {number}: '{key}' stands there twice; remove one of the lines.")
         if not value and not allow_empty:
@@ -176,14 +183,14 @@ def check_has(path: Path, table: Mapping[str, str], names: Iterable[str]) -> Non
 def _audio_path(root: Path, value: str) -> Path:
     if value.endswith("|"):
         raise SimulstError(f"{root / 'wav.scp'}: pipes ('{value}') are not run; write the audio to files first.")
-    return Path(value) if Path(value).is_absolute() else root / value
+    return file_of(Path(value) if Path(value).is_absolute() else root / value)
 
 
 def _segment(path: Path, name: str, value: str) -> tuple[str, float, float | None]:
     """The recording, start and end of a segment. As in Kaldi, an end of -1 is the end of the recording: None."""
     parts = value.split()
     try:
-        recording, start, end = parts[0], float(parts[1]), float(parts[2])
+        recording, start, end = unicodedata.normalize("NFC", parts[0]), float(parts[1]), float(parts[2])
     except (IndexError, ValueError):
         raise SimulstError(f"{path}: '{name} {value}' is not '<recording> <start> <end>'; fix the line.") from None
     if end == -1 and 0 <= start < math.inf:

@@ -109,7 +109,7 @@ def read_tsv(columns: Columns, folder: Path, split: str, log: Log) -> Iterator[S
             continue
         quoted += any(_QUOTED.fullmatch(row[place]) is not None for place in places.values())
         values = {name: one_line(row[place]) for name, place in places.items()}
-        segment = _segment(folder, line, values)
+        segment = _segment(folder, line, values, row[places["audio"]].strip())
         wordless = [name for name in ("source", "target") if not has_words(values[name])]
         if isinstance(segment, str):
             log.fault("bad segment", line, segment)
@@ -154,8 +154,8 @@ def _places(columns: Columns, header: list[str], path: Path) -> dict[str, int]:
     return places
 
 
-def _segment(folder: Path, line: int, values: Mapping[str, str]) -> Segment | str:
-    """A segment, or what is wrong with the row."""
+def _segment(folder: Path, line: int, values: Mapping[str, str], file: str) -> Segment | str:
+    """A segment, or what is wrong with the row. file: the name of the audio file as the table has it."""
     path = values["audio"]
     if not path:
         return "no audio file is named"
@@ -170,7 +170,7 @@ def _segment(folder: Path, line: int, values: Mapping[str, str]) -> Segment | st
     speaker = _name(values["speaker"]) if values.get("speaker") else name
     if speaker != name:
         name = f"{speaker}-{name}"
-    return Segment(line, name, speaker, recording, folder / path, start, end, values["source"], values["target"])
+    return Segment(line, name, speaker, recording, folder / file, start, end, values["source"], values["target"])
 
 
 def _difference(start: str, end: str) -> str:

@@ -31,7 +31,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from simulst.audio.name import SUFFIXES, recording_name
+from simulst.audio.name import recording_name, recordings_in
 from simulst.audio.read import as_int16, load_audio, seconds_of
 from simulst.errors import SimulstError
 from simulst.serve.channel import Mark
@@ -367,18 +367,15 @@ def _unusable(host: str, port: int, error: OSError) -> SimulstError:
 
 
 def find_recordings(folder: Path) -> list[tuple[Path, float]]:
-    """The recordings of a folder, by name, and their seconds. Raises SimulstError: there is none."""
-    if not folder.is_dir():
-        raise SimulstError(f"{folder}: no such folder; name one with recordings.")
+    """The recordings of a folder, by name, and their seconds. Raises SimulstError: there is none that can be read."""
     found = []
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.suffix.lower() in SUFFIXES:
-            try:
-                found.append((path, seconds_of(path)))
-            except SimulstError as error:
-                logger.warning("%s The page does not offer it.", error)
+    for path in recordings_in(folder):
+        try:
+            found.append((path, seconds_of(path)))
+        except SimulstError as error:
+            logger.warning("%s The page does not offer it.", error)
     if not found:
-        raise SimulstError(f"{folder}: has no recordings; name a folder with audio files.")
+        raise SimulstError(f"{folder}: has no recordings that can be read; name a folder with audio files.")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -289,6 +290,26 @@ def test_utterances_sort_as_their_speakers_do(pairs: list[tuple[str, str]]) -> N
 def test_names_of_common_voice(corpus: Corpus) -> None:
     assert _name("common_voice_de_17298952") == "common_voice_de_17298952"
     assert _name("f" * 128) == "f" * 24 + "." + _name("f" * 128)[-10:]
+
+
+@pytest.mark.parametrize("there", ["NFC", "NFD"])
+@pytest.mark.parametrize("listed", ["NFC", "NFD"])
+def test_files_are_found_in_any_normal_form(corpus: Corpus, there: str, listed: str) -> None:
+    name = "né_ö.wav"
+    (corpus.root / "clips/de_1.wav").rename(corpus.root / "clips" / unicodedata.normalize(there, name))
+    corpus.write([HEADER, ("b", unicodedata.normalize(listed, name), "Ja.", "Yes.")])
+    assert corpus.prepare()["kept"] == 1
+    [(recording, file)] = corpus.table("wav.scp").items()
+    assert Path(file).is_file() and recording.startswith("né_ö")
+
+
+def test_two_files_whose_names_look_alike(corpus: Corpus) -> None:
+    names = [unicodedata.normalize(form, "né.wav") for form in ("NFC", "NFD")]
+    for name in names:
+        (corpus.root / "clips" / name).write_bytes((corpus.root / "clips/de_1.wav").read_bytes())
+    corpus.write([HEADER, *(("b", name, "Ja.", "Yes.") for name in names)])
+    with pytest.raises(SimulstError, match=r"ne\\u0301\.wav.* and .*n\\xe9\.wav.* would both be named 'né'"):
+        corpus.prepare()
 
 
 def test_the_command(corpus: Corpus) -> None:
