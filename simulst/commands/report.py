@@ -179,7 +179,7 @@ def choose(
 def findings(files: tuple[str, ...], runs: tuple[Path, ...], samples: int) -> None:
     """Test the findings of papers on finished runs.
 
-    Each holds or does not hold, is inconclusive, or can't be tested. The runs must be of one test set. docs/papers.md
+    Each holds or does not hold, is inconclusive, or can't be tested. The runs must be of one test set. docs/findings.md
     says how a finding is declared and by what rule it is decided.
     """
     from simulst.findings import tested

@@ -244,7 +244,7 @@ def rendered(root: Path, names: Sequence[str]) -> dict[Path, str]:
         recipe, folder = read_recipe(root, name), root / "egs" / name
         about = (
             f"`simulst results render {name}` writes this page from `results/{name}/`. "
-            "[Labels](../../docs/decoding.md#labels) explains the names of the rows, "
+            "[Labels](../../docs/configurations.md#labels) explains the names of the rows, "
             "[metrics](../../docs/metrics.md) the columns."
         )
         pages[folder / RESULTS] = results_page(recipe, f"../../results/{name}", about)

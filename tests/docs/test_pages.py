@@ -71,7 +71,7 @@ NOT_RUN = {
     ("docs/huggingface.md", "recogniser:"): "a cascade; tests/models/cascade opens such files",
     ("docs/huggingface.md", "translator:"): "a part of one; the same",
     ("docs/huggingface.md", "simulst translate talk.wav --model cascade.yaml"): "it needs Apertium; the same",
-    ("docs/papers.md", "# mine.yaml"): "tests/findings/test_declared.py reads it",
+    ("docs/findings.md", "# mine.yaml"): "tests/findings/test_declared.py reads it",
     ("docs/clusters.md", "jobqueue:"): "a configuration of Dask's, for a Slurm cluster",
     ("docs/library.md", "pip install"): "it installs packages",
 }
@@ -485,7 +485,7 @@ def test_each_experiment_has_a_date_and_a_finding_in_the_table() -> None:
 def test_pages_are_short() -> None:
     """What is written by hand: not the notes, not what results/ or a test writes."""
     lines = {page: len(pages.by_hand(page).splitlines()) for page in [*pages.PAGES, "CHANGELOG.md"]}
-    assert sum(lines.values()) <= 2500, lines
+    assert sum(lines.values()) <= 2700, lines
     assert all(count <= 80 for page, count in lines.items() if page.startswith("egs/")), lines
 
 
@@ -502,7 +502,7 @@ def test_a_configuration_has_one_document() -> None:
 
 
 def test_a_file_that_a_page_shows_is_shown_whole() -> None:
-    text = pages.read("docs/decoding.md")
+    text = pages.read("docs/configurations.md")
     shown = re.findall(r"`(conf/decode/\w+\.yaml)` is\s((?:(?!```).)*?)```yaml\n(.*?)```", text, flags=re.DOTALL)
     shown = [(file, block) for file, between, block in shown if "conf/decode/" not in between]
     assert shown
