@@ -66,6 +66,7 @@ NOT_RUN = {
     ("docs/new_pair.md", "tools/install.sh"): "the whole page is run by tests/recipes/test_new_pair.py",
     ("docs/decoding.md", "simuleval --agent"): "tests/serve/test_simuleval.py runs SimulEval with our agent",
     ("docs/models.md", "simulst translate talk.wav --model openai"): "it needs the hub",
+    ("docs/gpu.md", "simulst translate"): "it needs a GPU",
     ("docs/huggingface.md", "simulst translate talk.wav --model facebook"): "it needs the hub",
     ("docs/huggingface.md", "simulst translate talk.wav --model exp/finetuned/ct2"): "the lines above it train it",
     ("docs/huggingface.md", "recogniser:"): "a cascade; tests/models/cascade opens such files",
