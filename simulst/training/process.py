@@ -4,9 +4,9 @@ It starts in seconds (see `simulst.machine.light_import`), and adds seven things
 killed while it writes a checkpoint can resume from the checkpoint before, and has the weights of all epochs up to it.
 Second, each process leaves its process group at the end. Otherwise gloo's threads may outlive the group and abort a
 process whose training has succeeded. Third, there is the front end `log_mel_pitch` (see pitch_frontend.py). Fourth,
-BLSTM encoders train faster on the CPU (see packed_lstm.py). Fifth, it ends if what started it has died (see
-`end_without_reader`). Sixth, its managers end with it (see `end_with_parent`). Seventh, RapidFuzz counts edits
-(see `count_edits`).
+BLSTM encoders and Conformers train faster on the CPU (see packed_lstm.py and channels_last.py). Fifth, it ends if what
+started it has died (see `end_without_reader`). Sixth, its managers end with it (see `end_with_parent`). Seventh,
+RapidFuzz counts edits (see `count_edits`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import torch
 from rapidfuzz.distance import Levenshtein
 
 from simulst.machine.light_import import leave_out_compiler, leave_out_unused, skip_type_checks
-from simulst.training import packed_lstm
+from simulst.training import channels_last, packed_lstm
 
 CHECKPOINT = "checkpoint.pth"
 _write = torch.save
@@ -125,6 +125,8 @@ if __name__ in ("__main__", "__mp_main__"):  # ESPnet's process for each GPU imp
     leave_out_compiler()
     if names("vgg_rnn", sys.argv):
         packed_lstm.install()
+    if names("conformer", sys.argv):
+        channels_last.install()
     if names("log_mel_pitch", sys.argv):
         from simulst.training.pitch_frontend import register
 
