@@ -1,6 +1,6 @@
 """Train Conformers faster on the CPU.
 
-ESPnet's convolution module turns its input to (B, channels, T). There, oneDNN takes two to five times as long for a
+ESPnet's convolution module turns its input to (B, channels, T). There, oneDNN takes two to three times as long for a
 convolution of each channel by itself as for the same numbers with the channels last, which is how they come. The
 convolutions with one tap are plain products then. The results are the same but for rounding.
 """
