@@ -29,6 +29,7 @@ class _Clock:
         self.running = 0  # how many nested contexts are open
         self.since = 0.0  # when the outermost context began
         self.done: set[Hashable] = set()  # what was done once in this stream
+        self.sounds_like = ""
 
     @property
     def seconds(self) -> float:
@@ -68,6 +69,15 @@ class Meter:
         known = what in self._clock.done
         self._clock.done.add(what)
         return not known
+
+    @property
+    def sounds_like(self) -> str:
+        """The language in which the stream seems to be, if it is hardly the one that was named; else empty."""
+        return self._clock.sounds_like
+
+    @sounds_like.setter
+    def sounds_like(self, language: str) -> None:
+        self._clock.sounds_like = language
 
     @property
     def seconds(self) -> float:

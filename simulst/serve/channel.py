@@ -26,6 +26,7 @@ class Channel:
     stream: its number. pair: its languages. words: text, ms of audio heard, and ms until it was written after that.
     spoken: first and last ms at which each word was spoken, as far as it is known.
     heard_ms: audio that has been decoded. computed_ms, waited_ms: computation, and waiting for other streams.
+    sounds_like: the language that is heard, if it is hardly the one that was named; else empty.
     viewers: how many watch it. ended: whether the client has gone. changed: is set at the next change.
     """
 
@@ -37,6 +38,7 @@ class Channel:
     heard_ms: float = 0.0
     computed_ms: float = 0.0
     waited_ms: float = 0.0
+    sounds_like: str = ""
     viewers: int = 0
     ended: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -46,6 +48,7 @@ class Channel:
         self.stream, self.pair = self.stream + 1, pair
         self.words, self.spoken, self.unstable = [], [], ""
         self.heard_ms = self.computed_ms = self.waited_ms = 0.0
+        self.sounds_like = ""
 
     def take(self, stream: OpenStream, heard_ms: float, waited: float, behind_ms: float) -> None:
         """Take over what a push has changed. behind_ms: since its audio came."""
@@ -57,6 +60,7 @@ class Channel:
         ]
         self.spoken = list(stream.spoken_ms or ())
         self.unstable = stream.unstable_text
+        self.sounds_like = stream.meter.sounds_like
 
     def tell(self) -> None:
         """Wake all who wait for `changed`."""
@@ -78,6 +82,7 @@ class Channel:
             "heard_ms": self.heard_ms,
             "computed_ms": self.computed_ms,
             "waited_ms": self.waited_ms,
+            "sounds_like": self.sounds_like,
             "viewers": self.viewers,
         }
 

@@ -17,7 +17,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
@@ -45,6 +45,7 @@ from simulst.streams.driver import DriverThread
 from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, spoken_words, written_words
 
 COLLECTED = 0.1  # seconds of audio that are pushed at once, at least
+ALIVE = 5.0  # seconds after which a client that asks for details hears something, however long a step computes
 PIECE = SAMPLE_RATE  # samples of a client that is behind that are pushed at once; then it gets the words
 TEXT = 1 << 20  # bytes of a message of text; a file of subtitles has its words in it
 SECRET = re.compile(r"[0-9a-f]{32}")
@@ -214,7 +215,7 @@ class Speaker:
         if message.share is not None:
             await self._share(message.share)
         if message.subtitles is not None:
-            await self._send(await _subtitles(self._service, message))
+            await self._send(await self._while_alive(_subtitles(self._service, message)))
 
     def _choose_languages(self, source: str | None, target: str | None) -> None:
         if source is None and target is None:
@@ -278,7 +279,7 @@ class Speaker:
             error: SimulstError | None = None
             waited = 0.0
             try:
-                waited = await self._service.driver.push_async(stream, piece, finished)
+                waited = await self._while_alive(self._service.driver.push_async(stream, piece, finished))
             except SimulstError as wrong:
                 error = wrong
             self.channel.take(stream, self._heard * 1000 / SAMPLE_RATE, waited, 1000 * (time.monotonic() - came))
@@ -292,8 +293,19 @@ class Speaker:
         if self._pair is None:
             raise SimulstError("name source_lang and target_lang before the audio; this server has several.")
         make = functools.partial(self._service.open, self._decoding, self._pair, self._details)
-        self._stream = await self._service.driver.call_async(make)
+        self._stream = await self._while_alive(self._service.driver.call_async(make))
         self.channel.begin(self._pair)
+
+    async def _while_alive(self, work: Coroutine[Any, Any, T]) -> T:
+        """What comes of the work. Meanwhile the client is told now and then that the connection lives."""
+        task = asyncio.create_task(work)
+        try:
+            while not (await asyncio.wait({task}, timeout=ALIVE))[0]:
+                if self._details:
+                    await self._send({"simulst": self.channel.since(self._mark)})
+            return task.result()
+        finally:
+            task.cancel()
 
     async def _answer(self, written: int, computed: float = 0.0) -> None:
         """Send what a push has changed. written, computed: words and seconds of the stream before it."""

@@ -35,7 +35,7 @@ from simulst.audio.name import recording_name, recordings_in
 from simulst.audio.read import as_int16, load_audio, seconds_of
 from simulst.errors import SimulstError
 from simulst.serve.channel import Mark
-from simulst.serve.client import Service, Speaker, answer_of_viewer
+from simulst.serve.client import ALIVE, Service, Speaker, answer_of_viewer
 
 logger = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ class Site:
             connection.transport.abort()
         except Exception:
             logger.exception("a client's connection failed; the others go on")
-            await connection.close(1011)
+            await _close(connection, 1011, "the model failed; the server's log says how")
 
     async def _speak(self, connection: ServerConnection) -> None:
         if self._speakers >= self.limits.clients:
@@ -278,7 +278,7 @@ class Site:
                 if over:
                     break
                 change = asyncio.create_task(changed.wait())
-                await asyncio.wait({change, asked}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({change, asked}, timeout=ALIVE, return_when=asyncio.FIRST_COMPLETED)
                 change.cancel()
                 if asked.done():
                     await connection.send(json.dumps(await answer_of_viewer(self.service, asked.result())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import soundfile
 from browser import browser, obstacles, page_at
 from fake import FakeModel
+from waiting import closed
 
 pytest.importorskip("websockets")
 pytest.importorskip("playwright")
@@ -19,7 +21,8 @@ from sites import LA2, Running, noise, serving
 
 from simulst.config import parse_decoding
 from simulst.opening import Opening
-from simulst.serve.server import find_recordings
+from simulst.serve import client
+from simulst.serve.server import Limits, find_recordings
 from simulst.streams import open_stream
 from simulst.subtitles import Layout, as_srt, as_vtt, cues_of, written_words
 
@@ -188,10 +191,171 @@ def test_a_server_that_is_started_again(chromium: Any, recordings: Path) -> None
         first.end()
         expect(page.locator("#status")).to_contain_text("Trying again")
         before = page.locator("#text p").inner_text()
+        for _ in range(2):  # tries that fail
+            page.wait_for_event("websocket")
         with serving(recordings=find_recordings(recordings), port=port):
             to_the_end(page)
             assert page.locator("#text p").first.inner_text() == before
             assert page.locator("#text p").count() == 2
+
+
+LISTENS = {"permissions": ["microphone"]}
+WATCHED = """
+const get = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices), Old = AudioContext;
+navigator.mediaDevices.getUserMedia = async (...given) => (window.media = await get(...given));
+window.AudioContext = class extends Old { constructor(...given) { super(...given); window.context = this; } };
+"""
+
+
+def says(page: Any, sentence: str) -> None:
+    expect(page.locator("#status")).to_contain_text(sentence)
+
+
+def shown(page: Any) -> str:
+    return str(page.locator("#text").inner_text())
+
+
+@contextmanager
+def listening(chromium: Any, address: str) -> Iterator[Any]:
+    """A page with some words of the microphone, whose track is `media`, in `context`."""
+    with page_at(chromium, address, **LISTENS) as page:
+        page.add_init_script(WATCHED)
+        page.reload()
+        ready(page).click("#start")
+        page.locator(".word").nth(2).wait_for()
+        says(page, "Listening")
+        yield page
+
+
+def test_a_microphone_that_goes(chromium: Any, server: Running) -> None:
+    """The page says so, writes the last words, and keeps the text."""
+    with listening(chromium, server.page) as page:
+        page.evaluate(
+            "() => { const [track] = media.getTracks(); track.stop(); track.dispatchEvent(new Event('ended')); }"
+        )
+        says(page, "The microphone is gone, or no longer allowed.")
+        expect(page.locator("#start")).to_have_text("Start")
+        says(page, "The microphone is gone, or no longer allowed.")  # also after the last words
+        assert FakeModel().truth(16000 * 60).strip().startswith(shown(page))
+
+
+def test_sound_that_the_system_takes_away(chromium: Any, server: Running) -> None:
+    """The page asks for it again, says what is the matter, and goes on once it is back."""
+    with listening(chromium, server.page) as page:
+        page.evaluate("() => { context.resume = async () => {}; return context.suspend(); }")
+        says(page, "No sound comes from the microphone")
+        before = page.locator(".word").count()
+        page.evaluate("() => { delete context.resume; }")
+        says(page, "Listening")
+        page.locator(".word").nth(before).wait_for()
+        page.evaluate("() => Object.defineProperty(media.getTracks()[0], 'muted', { get: () => true })")
+        says(page, "No sound comes from the microphone")
+
+
+def test_a_pause_longer_than_the_server_waits(chromium: Any) -> None:
+    """Whether a speaker or the system makes it: the text stays, and speech is written after it."""
+    with serving(limits=Limits(idle=3.0)) as server, listening(chromium, server.page) as page:
+        page.click("#pause")
+        says(page, "Paused. The connection is closed meanwhile; Continue opens it again.")
+        before = shown(page)
+        page.click("#pause")
+        says(page, "Listening")
+        expect(page.locator("#text p")).to_have_count(2)
+        assert shown(page).startswith(before)
+        page.evaluate("() => { context.resume = async () => {}; return context.suspend(); }")
+        says(page, "No sound comes from the microphone")
+        while server.site._speakers:  # until the server has closed the connection
+            page.wait_for_timeout(50)
+        page.evaluate("() => { delete context.resume; }")
+        expect(page.locator("#text p")).to_have_count(3)
+        assert shown(page).startswith(before)
+
+
+def test_a_connection_that_dies(chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer, and no close either: the page says it, and connects again. One that computes says that it lives."""
+    (gate := tmp_path / "gate").touch()
+    with serving(FakeModel(gate=str(gate))) as server, listening(chromium, server.page) as page:
+        page.clock.install()
+        with closed(gate):
+            monkeypatch.setattr(client, "ALIVE", 0.05)
+            before = page.locator("#behind").inner_text()
+            expect(page.locator("#behind")).not_to_have_text(before)  # measures do not stand still
+            monkeypatch.setattr(client, "ALIVE", 1e9)
+            page.clock.fast_forward(15_000)
+            says(page, "The server has not answered for 1")
+            with page.expect_websocket():
+                page.clock.fast_forward(10_000)
+        says(page, "Listening")
+        expect(page.locator("#text p")).to_have_count(2)
+
+
+def test_a_full_server(chromium: Any, recordings: Path) -> None:
+    """It is told, and the last text is still there; so it is after the page was loaded again."""
+    with (
+        serving(Telling(), Limits(clients=1), recordings=find_recordings(recordings)) as server,
+        page_at(chromium, server.page) as page,
+    ):
+        ready(page).select_option("#source", label="talk")
+        page.click("#start")
+        to_the_end(page)
+        page.reload()
+        text = expected().committed_text.strip()
+        assert shown(ready(page)) == text and saved(page, "Text") == f"{text}\n"
+        while server.site._speakers:
+            page.wait_for_timeout(10)
+        with listening(chromium, server.page):
+            page.select_option("#source", label="talk")
+            page.click("#start")
+            says(page, "The server says: all 1 places are taken; try again later.")
+            assert shown(page) == text and page.locator("#start").inner_text() == "Start"
+
+
+def test_a_viewer_after_the_end(chromium: Any, server: Running) -> None:
+    """The text stays, and the page does not say that somebody is watched."""
+    with chromium.new_context() as window:
+        viewer = window.new_page()
+        with listening(chromium, server.page) as page:
+            page.get_by_role("button", name="Make a viewer’s link").click()
+            page.locator("#link").wait_for()
+            viewer.goto(page.locator("#link").input_value())
+            says(viewer, "Watching")
+            viewer.locator(".word").nth(2).wait_for()
+        says(viewer, "The server says: the speaker has gone. Trying again…")
+        for _ in range(2):
+            viewer.wait_for_event("websocket")
+            says(viewer, "The server says: nobody speaks at this link now. Trying again…")
+        assert viewer.locator(".word").count() > 2
+
+
+def test_languages_are_not_guessed(chromium: Any) -> None:
+    """Where the server's owner has named none; plain transcription is chosen last."""
+    pairs = {"es": ("es", "en"), "fr": ("fr", "en")}
+    with serving(Telling(), pairs=pairs, usual=None) as server, page_at(chromium, server.page, **LISTENS) as page:
+        assert ready(page).locator("#from").input_value() == ""
+        page.click("#start")
+        assert page.locator("#from:invalid").count() and page.locator("#start").inner_text() == "Start"
+        page.select_option("#from", "fr")
+        assert page.locator("#to").input_value() == "en"
+
+
+def test_another_language_and_grey_words(chromium: Any) -> None:
+    """The page tells what the model hears. What is saved while somebody speaks has all words that are seen."""
+
+    class Hears(Telling):
+        def session(self, opening: Opening | None = None) -> Any:
+            session = FakeModel().session(opening)
+            session.meter.sounds_like = "fr"
+            return session
+
+    with serving(Hears()) as server, listening(chromium, server.page) as page:
+        says(page, "Listening. It sounds like French, not Spanish: stop, and choose that under From.")
+        page.locator("#text .unstable:not(:empty)").wait_for()
+        page.click("#pause")
+        expect(page.locator("#behind")).to_have_text("0.0 s")
+        text, grey = shown(page), page.locator("#text .unstable").inner_text()
+        assert grey.strip() and text.endswith(grey.strip())
+        assert saved(page, "Text") == f"{text}\n"
+        assert "".join(grey.split()) in "".join(saved(page, "VTT").split())
 
 
 def test_colours_and_size_stay(chromium: Any, server: Running) -> None:

@@ -33,6 +33,7 @@ from simulst.commands.main import main
 from simulst.config import TYPES, parse_decoding
 from simulst.errors import SimulstError
 from simulst.log import read_log
+from simulst.serve import client
 from simulst.serve import server as module
 from simulst.serve.channel import link_of
 from simulst.serve.client import pairs_of
@@ -203,6 +204,33 @@ def test_details_and_viewers() -> None:
     with serving() as server:
         run(work)
         assert not server.site.service.channels
+
+
+def test_who_asks_for_details_hears_that_a_step_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A viewer hears it, too; simulstream's clients do not."""
+    monkeypatch.setattr(client, "ALIVE", 0.01)
+    monkeypatch.setattr(module, "ALIVE", 0.01)
+    (gate := tmp_path / "gate").touch()
+
+    async def work() -> None:
+        async with connect(server.uri) as asks, connect(server.uri) as other:
+            await asks.send(json.dumps({"details": True, "share": SECRET}))
+            link = json.loads(await asks.recv())["link"]
+            for connection in (asks, other):
+                await connection.send(noise(2.2))
+            async with connect(f"{server.uri}view/{link}") as viewer:
+                for connection in (asks, viewer):
+                    for _ in range(5):
+                        assert not json.loads(await connection.recv())["simulst"]["words"]
+            release()
+            for connection in (asks, other):
+                await connection.send(json.dumps({"end_of_stream": True}))
+                found = await answers(connection)
+                assert "".join(answer.get("new", "") for answer in found) == translated(noise(2.2)).committed_text
+                assert connection is asks or all("new" in answer for answer in found[:-1])
+
+    with serving(FakeModel(gate=str(gate))) as server, closed(gate) as release:
+        run(work)
 
 
 def test_nobody_takes_over_a_link() -> None:

@@ -102,6 +102,7 @@ class WhisperSession(WindowedSession):
             found = yield from self.meter.shared_steps(("language", self.audio_key), lambda: ask(call))
         heard = max(found, key=found.__getitem__, default="")
         if found and found[heard] > MORE_PROBABLE * found.get(code_of(source), 1.0):
+            self.meter.sounds_like = heard
             warn_of_language(self._model.path, source, heard)
 
     def _stopped_at(self, stop: Stopping | None, beam: Beam, given: int) -> Steps[int | None]:

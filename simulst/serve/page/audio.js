@@ -5,10 +5,14 @@ const PIECE = RATE / 10;
 
 export class Microphone {
   rate = RATE;
+  live = true;  // its samples come by themselves, unless the system takes it away
+  paused = false;
 
-  async start(give) {
+  async start(give, ended) {
     const wanted = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
     this.media = await navigator.mediaDevices.getUserMedia({ audio: wanted });
+    [this.track] = this.media.getTracks();
+    this.track.addEventListener("ended", () => ended(new Error("The microphone is gone, or no longer allowed.")));
     try {
       this.open(new AudioContext({ sampleRate: RATE }));
     } catch {  // a browser that does not resample a microphone: the server does
@@ -19,7 +23,10 @@ export class Microphone {
     await this.context.audioWorklet.addModule("capture.js");
     this.node = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
     this.node.port.onmessage = ({ data }) => this.paused || give(data);
+    this.node.onprocessorerror = () => ended(new Error("The browser has stopped the microphone."));
     this.input.connect(this.node);
+    this.context.addEventListener("statechange", () => this.wake());
+    await this.wake();
   }
 
   open(context) {
@@ -27,12 +34,22 @@ export class Microphone {
     this.input = context.createMediaStreamSource(this.media);
   }
 
+  // A call, or a locked screen, suspends the sound; nobody else resumes it.
+  async wake() {
+    if (this.context.state === "running" || this.context.state === "closed") return;
+    try {
+      await this.context.resume();
+    } catch { /* the system still has it */ }
+  }
+
+  get muted() { return this.track.muted; }
+
   pause() { this.paused = true; }
   resume() { this.paused = false; }
 
   stop() {
     this.media?.getTracks().forEach((track) => track.stop());
-    if (this.context?.state !== "closed") this.context?.close();
+    if (this.context && this.context.state !== "closed") this.context.close();
   }
 }
 

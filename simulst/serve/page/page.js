@@ -4,7 +4,10 @@ import { Microphone, playerOfFile, playerOfRecording } from "./audio.js";
 import { Text } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
-const REFUSED = new Set([1008, 1013]);  // trying again would not help
+const REFUSED = 1008;  // trying again would not help
+const SILENT = 2000;  // ms without samples of the microphone
+const DEAD = 20000;  // ms without a word of the server, which says something every five seconds
+const NOTE = 5000;  // ms for which a note is shown
 const WINDOW = 10000;  // ms of the measures
 const MOST = { lag: 6, load: 1.3, wait: 1, behind: 6 };  // what fills a bar
 const COMMITS = { all: "all", hold: "hold n", local_agreement: "agreement", shared_prefix: "shared prefix" };
@@ -27,35 +30,60 @@ function remembered(name, value) {
 // ---- the connection ----
 
 const line = {
-  socket: null,
+  socket: null,  // an open one
   stream: -1,  // number of the stream whose words came last
+  old: -1,  // numbers up to this one are of streams that were dropped
+  at: 0,  // when the server last said something
+  fresh: true,  // nothing has come since it was opened
   secret: null,
   asked: [],  // files that the server is making
 
   async open() {
-    if (this.socket?.readyState === WebSocket.OPEN) return;
+    if (this.socket) return;
     this.opening ??= new Promise((done, failed) => {
       const place = new URL(view ? `view/${view}` : ".", location.href);
       place.protocol = place.protocol.replace("http", "ws");
       place.search = "";
       const socket = new WebSocket(place);
-      socket.onopen = () => done();
-      socket.onmessage = ({ data }) => this.take(JSON.parse(data));
+      const late = setTimeout(() => socket.close(), DEAD);
+      socket.onopen = () => {
+        clearTimeout(late);
+        Object.assign(this, { socket, stream: -1, old: -1, at: performance.now(), fresh: true });
+        done();
+      };
+      socket.onmessage = ({ data }) => {
+        if (this.socket === socket) this.take(JSON.parse(data));
+      };
       socket.onclose = ({ code, reason }) => {
+        clearTimeout(late);
         failed(new Error(reason || "The server does not answer."));
         if (this.socket === socket) this.closed(code, reason);
       };
-      this.socket = socket;
     }).finally(() => (this.opening = null));
     await this.opening;
     if (this.secret) this.tell({ share: this.secret });
   },
 
+  // A connection that died without a word is not waited for.
+  drop() {
+    const { socket } = this;
+    this.closed(1006, "");
+    socket.close();
+  },
+
   tell(message) {
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+    this.socket?.send(JSON.stringify(message));
+  },
+
+  // What still comes of the stream so far is not wanted.
+  clear() {
+    this.tell({ clear: true });
+    this.old = this.stream;
+    this.stream = -1;
   },
 
   take(message) {
+    this.at = performance.now();
     if (message.simulst) take(message.simulst);
     if (message.end_of_processing) session.over();
     if (message.link) showLink(message.link);
@@ -63,7 +91,7 @@ const line = {
     if (message.error) {
       const waiting = this.asked.shift();
       if (waiting) waiting.failed(new Error(message.error));
-      else say(message.error, "bad");
+      else note(message.error, "bad");
     }
   },
 
@@ -78,97 +106,151 @@ const line = {
 
 // ---- what is said of the state ----
 
-function say(sentence, kind = "") {
+const status = { sentence: "", kind: "", timer: 0 };
+
+function show(sentence, kind) {
+  clearTimeout(status.timer);
   $("status").textContent = sentence;
   $("status").className = kind;
+}
+
+// The state, until the next one.
+function say(sentence, kind = "") {
+  Object.assign(status, { sentence, kind });
+  show(sentence, kind);
+}
+
+// Something else, for a while.
+function note(sentence, kind = "") {
+  show(sentence, kind);
+  status.timer = setTimeout(() => show(status.sentence, status.kind), NOTE);
+}
+
+function serverSays(reason) {
+  return reason ? `The server says: ${reason.replace(/\.$/, "")}.` : "The connection was lost.";
 }
 
 // ---- one speech ----
 
 const session = {
-  phase: "idle",  // or starting, running, paused, ending
+  phase: "idle",  // or starting, running, paused, lost, ending
   source: null,
   offset: 0,  // ms of audio in earlier streams of this text
   sent: 0,  // ms of audio in this stream
   times: [],  // [sent, time at which it was]
+  came: 0,  // when the source last gave something
+  silent: false,  // whether the system has taken the microphone away
+  remark: "",  // what the server thinks of the speech
+  failure: "",  // why it ends
 
   set(next) {
     this.phase = next;
-    const idle = next === "idle";
+    const idle = next === "idle", busy = next === "starting" || next === "ending";
     document.body.classList.toggle("running", !idle);
     $("start").textContent = idle ? "Start" : "Stop";
-    $("start").disabled = next === "starting" || next === "ending";
+    $("start").disabled = busy;
     $("pause").disabled = next !== "running" && next !== "paused";
     $("pause").textContent = next === "paused" ? "Continue" : "Pause";
-    $("restart").disabled = next === "starting" || next === "ending" || idle;
+    $("restart").disabled = busy || idle;
     for (const field of document.querySelectorAll(".setup select, .setup input, #fields input, #fields select")) {
       field.disabled = !idle && !field.closest("#fields");
     }
   },
 
+  sayRunning() {
+    const [source, kind] = this.silent
+      ? ["No sound comes from the microphone: a call has it, or the system. It goes on when the sound is back.", "bad"]
+      : [this.source.live ? "Listening" : "Playing", "live"];
+    say(this.remark ? `${source}. ${this.remark}` : source, kind);
+  },
+
+  // The text so far stays until everything is there for another one.
   async start() {
     if (!$("controls").reportValidity() || !fieldsAreValid()) return;
+    this.source?.stop();
+    this.source = null;
     this.set("starting");
     say("Starting…");
     try {
       await line.open();
-      this.source = await chosenSource();
-      this.told = false;
-      await this.source.start((samples) => this.give(samples), (error) => this.ended(error));
+      line.clear();
+      const source = (this.source = await chosenSource());
+      await source.start(
+        (samples) => this.source === source && this.give(samples),
+        (error) => this.source === source && this.ended(error),
+      );
+      if (this.phase !== "starting") {  // the connection was lost meanwhile, which was told
+        source.stop();
+        return;
+      }
+      Object.assign(this, { told: false, offset: 0, sent: 0, silent: false, remark: "", failure: "", came: performance.now() });
+      text.clear();
+      measures.clear();
       this.set("running");
-      say(this.source instanceof Microphone ? "Listening" : "Playing", "live");
+      this.sayRunning();
     } catch (error) {
       this.source?.stop();
+      if (this.phase !== "starting") return;
       this.set("idle");
       say(sentenceOf(error), "bad");
     }
   },
 
   give(samples) {
-    if (line.socket?.readyState !== WebSocket.OPEN) return;
+    this.came = performance.now();
+    if (this.phase !== "running" || !line.socket) return;
     if (!this.told) {
       this.told = true;
       this.offset += this.sent;
       this.sent = 0;
       this.times = [];
+      line.at = this.came;
       const languages = { source_lang: $("from").value, target_lang: $("to").value };
       line.tell({ details: true, sample_rate: this.source.rate, decoding: chosenSettings(), ...languages });
     }
     this.sent += (samples.length / this.source.rate) * 1000;
-    this.times.push([this.sent, performance.now()]);
+    this.times.push([this.sent, this.came]);
     line.socket.send(samples);
   },
 
   ended(error) {
-    if (this.phase !== "running" && this.phase !== "paused") return;
+    if (this.phase === "idle" || this.phase === "ending") return;
     this.source.stop();
+    this.failure = error ? sentenceOf(error) : "";
+    if (!line.socket) {
+      this.set("idle");
+      say(this.failure || "Stopped.", this.failure && "bad");
+      return;
+    }
     this.set("ending");
-    say(error ? sentenceOf(error) : "Writing the last words…", error ? "bad" : "live");
+    say(this.failure || "Writing the last words…", this.failure ? "bad" : "live");
+    line.at = performance.now();
     line.tell({ end_of_stream: true });
   },
 
   over() {
     if (this.phase !== "ending") return;  // the server ends it, and says why when it closes
     this.set("idle");
-    const count = text.words.length;
-    say(count ? "The end." : "No words were written.");
+    say(this.failure || (text.words.length ? "The end." : "No words were written."), this.failure && "bad");
   },
 
-  toggle() {
-    const paused = this.phase === "paused";
-    this.source[paused ? "resume" : "pause"]();
-    this.set(paused ? "running" : "paused");
-    say(paused ? (this.source instanceof Microphone ? "Listening" : "Playing") : "Paused", paused ? "live" : "");
+  async toggle() {
+    if (this.phase === "running") {
+      this.source.pause();
+      this.set("paused");
+      say("Paused");
+    } else if (line.socket) {
+      this.goOn();
+    } else {
+      await this.reconnect("");
+    }
   },
 
-  async restart() {
-    this.source?.stop();
-    line.tell({ clear: true });
-    line.stream = -1;
-    this.offset = this.sent = 0;
-    text.clear();
-    measures.clear();
-    await this.start();
+  goOn() {
+    this.source.resume();
+    this.came = performance.now();
+    this.set("running");
+    this.sayRunning();
   },
 
   // When audio up to a place in the stream had been sent.
@@ -182,31 +264,60 @@ const session = {
     return this.times[low]?.[1] ?? performance.now();
   },
 
+  // The server, or the network, has closed the connection.
   async lost(code, reason) {
-    if (this.phase === "idle") return;
-    if (REFUSED.has(code) || this.phase === "ending" || this.phase === "starting") {
+    this.told = false;
+    if (this.phase === "idle" || this.phase === "lost") return;
+    if (this.phase === "paused") {
+      say("Paused. The connection is closed meanwhile; Continue opens it again.");
+    } else if (this.phase === "running" && this.silent) {
+      // `tick` opens it again when there is sound
+    } else if (code === REFUSED || this.phase === "ending" || this.phase === "starting") {
       this.source?.stop();
       this.set("idle");
-      say(reason ? `The server says: ${reason}.`.replace("..", ".") : "The connection was lost.", "bad");
-      return;
+      say(serverSays(reason), "bad");
+    } else {
+      await this.reconnect(reason);
     }
-    const phase = this.phase;
-    this.source.pause();
-    this.set("starting");
-    for (let wait = 1000; ; wait = Math.min(2 * wait, 10000)) {
-      say(`${reason ? `The server says: ${reason}.` : "The connection was lost."} Trying again…`, "bad");
+  },
+
+  async reconnect(reason) {
+    const { source } = this;
+    source.pause();
+    this.set("lost");
+    for (let wait = 500; ; wait = Math.min(2 * wait, 10000)) {
+      if (line.socket) break;
+      say(`${serverSays(reason)} Trying again…`, "bad");
       await new Promise((done) => setTimeout(done, wait));
+      if (this.phase !== "lost" || this.source !== source) return;
       try {
         await line.open();
-        break;
       } catch { /* it is not there yet */ }
+      if (this.phase !== "lost" || this.source !== source) return;
     }
-    this.told = false;
-    this.set("running");
-    if (phase === "paused") this.toggle();
-    else {
-      this.source.resume();
-      say("Connected again", "live");
+    this.goOn();
+    note("Connected again", "live");
+  },
+
+  // Once a second: what nobody tells.
+  tick() {
+    const now = performance.now();
+    if (this.phase === "running") {
+      const silent = Boolean(this.source.live && (now - this.came > SILENT || this.source.muted));
+      if (silent) this.source.wake();
+      if (silent !== this.silent) {
+        this.silent = silent;
+        this.sayRunning();
+      }
+      if (!silent && !line.socket) this.reconnect("");
+    }
+    if ((this.phase === "running" || this.phase === "ending") && line.socket) {
+      measures.showBehind();
+      if (this.sent > measures.heard + 500 || this.phase === "ending") {
+        const quiet = now - line.at;
+        if (quiet > DEAD) line.drop();
+        else if (quiet > DEAD / 2) note(`The server has not answered for ${Math.round(quiet / 1000)} s.`, "bad");
+      }
     }
   },
 };
@@ -221,12 +332,19 @@ function sentenceOf(error) {
 // ---- what comes from the server ----
 
 function take(update) {
+  if (view && line.fresh) say("Watching", "live");
+  if (update.stream <= line.old) return;
   if (update.stream !== line.stream && update.languages[1]) {
     if (view && line.stream >= 0) session.offset += measures.heard;
+    if (view && line.stream < 0) {  // all of this stream comes, so the text of before is told once more, or over
+      text.clear();
+      measures.clear();
+    }
     line.stream = update.stream;
     text.begin(update.languages[1], session.offset);
     measures.begin();
   }
+  line.fresh = false;
   if (line.stream < 0) return;
   const now = performance.now();
   const words = view
@@ -235,6 +353,13 @@ function take(update) {
   text.add(words, update.spoken, update.unstable);
   measures.take(update, now);
   $("viewers").textContent = update.viewers === 1 ? "1 viewer" : `${update.viewers} viewers`;
+  const remark = update.sounds_like
+    ? `It sounds like ${nameOf(update.sounds_like)}, not ${nameOf(update.languages[0])}: stop, and choose that under From.`
+    : "";
+  if (!view && remark !== session.remark) {
+    session.remark = remark;
+    if (session.phase === "running") session.sayRunning();
+  }
 }
 
 const measures = {
@@ -259,8 +384,7 @@ const measures = {
     const [time, heard, computed, waited] = last.map((value, i) => value - first[i]);
     if (heard > 0) this.show("load", computed / heard, `${Math.round((100 * computed) / heard)} %`);
     if (time > 0) this.show("wait", waited / time, `${(waited / 1000).toFixed(1)} s`);
-    const behind = (view ? 0 : session.sent - update.heard_ms) / 1000;
-    this.show("behind", behind, `${Math.max(0, behind).toFixed(1)} s`);
+    this.showBehind();
     const timed = text.words.filter((word) => word.spoken).slice(-10);
     const recent = timed.length ? timed : text.words.slice(-10);
     if (!recent.length) return;
@@ -268,6 +392,11 @@ const measures = {
     const lag = lags.reduce((sum, one) => sum + one, 0) / lags.length / 1000;
     this.show("lag", lag, `${lag.toFixed(1)} s`);
     $("lag-note").textContent = `from ${timed.length ? "speaking" : "hearing"} to writing, last ten words`;
+  },
+
+  showBehind() {
+    const behind = (view ? 0 : session.sent - this.heard) / 1000;
+    this.show("behind", behind, `${Math.max(0, behind).toFixed(1)} s`);
   },
 
   show(name, value, label) {
@@ -308,16 +437,20 @@ function fillSources() {
   change();
 }
 
+// What was chosen before, or what the server's owner has named; else nothing is guessed.
 function fillLanguages() {
   const sorted = (codes) => [...codes].sort((one, other) => nameOf(one).localeCompare(nameOf(other)));
   const from = Object.keys(about.languages);
+  const known = [remembered("from"), about.usual?.[0]].find((code) => from.includes(code));
+  if (!known) $("from").append(option("", "Choose…"));
   $("from").append(...sorted(from).map((code) => option(code, nameOf(code))));
-  const wanted = [remembered("from"), about.usual?.[0], "en"].find((code) => from.includes(code));
-  $("from").value = wanted ?? sorted(from)[0];
+  $("from").value = known ?? "";
   const change = () => {
-    const to = about.languages[$("from").value], before = $("to").value || remembered("to");
+    const spoken = $("from").value, to = about.languages[spoken] ?? [];
+    const usual = about.usual?.[0] === spoken ? about.usual[1] : to.find((code) => code !== spoken);
+    const wanted = [$("to").value, remembered("to"), usual].find((code) => to.includes(code));
     $("to").replaceChildren(...to.map((code) => option(code, nameOf(code))));
-    if (to.includes(before)) $("to").value = before;
+    if (wanted) $("to").value = wanted;
   };
   change();
   $("from").addEventListener("change", () => (change(), remembered("from", $("from").value)));
@@ -372,8 +505,8 @@ function save(name, content) {
 }
 
 async function exportAs(kind) {
-  if (!text.words.length) {
-    say("There is no text yet.");
+  if (!text.plain) {
+    note("There is no text yet.");
     return;
   }
   try {
@@ -382,14 +515,14 @@ async function exportAs(kind) {
       return;
     }
     await line.open();
-    const words = text.words.map(({ text: word, delay, spoken }) => ({ text: word, delay_ms: delay, spoken }));
+    const words = text.forSubtitles(measures.heard);
     const made = await new Promise((done, failed) => {
       line.asked.push({ done, failed });
       line.tell({ subtitles: kind, words });
     });
     save(`translation.${kind}`, made);
   } catch (error) {
-    say(sentenceOf(error), "bad");
+    note(sentenceOf(error), "bad");
   }
 }
 
@@ -399,11 +532,11 @@ async function share() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   line.secret = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
   try {
-    const open = line.socket?.readyState === WebSocket.OPEN;
+    const open = line.socket;
     await line.open();  // which tells the secret, unless it was open
     if (open) line.tell({ share: line.secret });
   } catch (error) {
-    say(sentenceOf(error), "bad");
+    note(sentenceOf(error), "bad");
   }
 }
 
@@ -413,18 +546,18 @@ function showLink(name) {
   $("share").hidden = true;
 }
 
+// Whoever watches is told when the speaker has gone, and waits for the next words; the text stays.
 async function watch(reason) {
-  session.offset = 0;
   if (reason !== undefined) {
-    say(`${reason ? `The server says: ${reason}.` : "The connection was lost."} Trying again…`);
+    say(`${serverSays(reason)} Trying again…`);
     await new Promise((done) => setTimeout(done, 3000));
   }
+  session.offset = 0;
   try {
     await line.open();
-    text.clear();
-    measures.clear();
-    say("Watching", "live");
-  } catch { /* `closed` tries again */ }
+  } catch (error) {
+    watch(error.message === "The server does not answer." ? "" : error.message);
+  }
 }
 
 // ---- display ----
@@ -458,23 +591,31 @@ $("theme").addEventListener("click", () => {
 });
 $("controls").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (session.phase === "idle") session.restart();
+  if (session.phase === "idle") session.start();
   else session.ended();
 });
 $("pause").addEventListener("click", () => session.toggle());
-$("restart").addEventListener("click", () => session.restart());
+$("restart").addEventListener("click", () => session.start());
 $("share").addEventListener("click", share);
 $("copy").addEventListener("click", async () => {
   $("link").select();
   try {
     await navigator.clipboard.writeText($("link").value);
-    say("The link is copied.");
+    note("The link is copied.");
   } catch {
-    say("Copy the marked link.");
+    note("Copy the marked link.");
   }
 });
 for (const button of document.querySelectorAll("[data-export]")) {
   button.addEventListener("click", () => exportAs(button.dataset.export));
+}
+setInterval(() => session.tick(), 1000);
+if (!view) {  // a reload keeps the text, as long as the tab is there
+  try {
+    const kept = sessionStorage.getItem("simulst.text");
+    if (kept) text.restore(kept);
+    addEventListener("pagehide", () => sessionStorage.setItem("simulst.text", text.kept));
+  } catch { /* a browser that keeps nothing */ }
 }
 if (view) {
   document.body.classList.add("viewer");

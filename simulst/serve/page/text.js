@@ -5,7 +5,9 @@ const seconds = (ms) => `${(Math.max(0, ms) / 1000).toFixed(1)} s`;
 const clock = (ms) => `${Math.floor(ms / 60000)}:${String(Math.floor(ms / 1000) % 60).padStart(2, "0")}`;
 
 export class Text {
-  words = [];  // {text, delay, behind, spoken, span}; ms; delay and spoken from the beginning of all streams
+  // {text, delay, behind, spoken, begins, span}; ms; delay and spoken from the beginning of all streams; begins: the
+  // language, in the first word of a paragraph
+  words = [];
 
   constructor(box, tip, follow, empty) {
     Object.assign(this, { box, tip, follow, empty });
@@ -60,7 +62,8 @@ export class Text {
       const space = bare.length - bare.trimStart().length;
       span.textContent = bare.slice(space);
       this.unstable.before(bare.slice(0, space), span);
-      const word = { text, delay: delay + this.offset, behind, spoken: null, span };
+      const begins = this.paragraph.querySelectorAll(".word").length === 1 ? this.box.lang : undefined;
+      const word = { text, delay: delay + this.offset, behind, spoken: null, begins, span };
       this.words.push(word);
       this.spans.set(span, word);
     }
@@ -74,10 +77,32 @@ export class Text {
 
   lag(word) { return word.spoken ? word.delay + word.behind - word.spoken[1] : null; }
 
+  // With the grey words: they are what is known so far.
   get plain() {
-    return [...this.box.querySelectorAll("p")]
-      .map((paragraph) => [...paragraph.childNodes].filter((node) => node !== this.unstable).map((node) => node.textContent).join("").trim())
-      .filter(Boolean).join("\n\n");
+    return [...this.box.querySelectorAll("p")].map((one) => one.textContent.trim()).filter(Boolean).join("\n\n");
+  }
+
+  // For files of subtitles. heard: ms of the stream; by then the grey words were there.
+  forSubtitles(heard) {
+    const final = this.words.map(({ text, delay, spoken }) => ({ text, delay_ms: delay, spoken }));
+    const last = final.at(-1);
+    const delay_ms = Math.max(last?.delay_ms ?? 0, this.offset + heard), end = Math.max(last?.spoken?.[1] ?? 0, delay_ms);
+    const grey = this.unstable.isConnected ? this.unstable.textContent.match(/\s*\S{1,150}/g) ?? [] : [];
+    return [...final, ...grey.map((text) => ({ text, delay_ms, spoken: final.every((word) => word.spoken) ? [end, end] : null }))];
+  }
+
+  // What a reload of the page keeps.
+  get kept() {
+    const words = this.words.map(({ text, delay, behind, spoken, begins }) => ({ text, delay, behind, spoken, begins }));
+    return JSON.stringify(words);
+  }
+
+  restore(kept) {
+    for (const { text, delay, behind, spoken, begins } of JSON.parse(kept)) {
+      if (begins !== undefined) this.begin(begins, 0);
+      this.add([[text, delay, behind]], [], "");
+      this.words.at(-1).spoken = spoken;
+    }
   }
 
   atEnd() { return this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40; }
