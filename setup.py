@@ -30,7 +30,8 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "espnet": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio", "numba", "rapidfuzz"],
+        "espnet": ["espnet", "torch", "torchaudio", "sentencepiece", "kaldiio", "rapidfuzz"],
+        "fast": ["numba"],
         "recipes": ["espeakng-loader"],
         "parallel": ["dask", "dask-jobqueue", "distributed"],
         "serve": ["websockets"],

@@ -1,11 +1,12 @@
-"""The choice of a beam search's step: the best continuations of its hypotheses, in one compiled loop."""
+"""The choice of a beam search's step: the best continuations of its hypotheses, in one loop."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from simulst.kernels.compiler import build, compiled
 
 
 class Continuations(NamedTuple):
@@ -48,16 +49,16 @@ def best_continuations(
     by_ctc, ended_by_ctc: (n, k) and (n,) CTC prefix scores of the candidates, and of <eos>; None: not used.
     keeps_width: others take the places of those that end.
     """
+    build(__name__)
     if by_ctc is None or ended_by_ctc is None:
         by_ctc, ended_by_ctc = np.zeros(candidates.shape), np.zeros(len(candidates))
     scores = by_ctc, ended_by_ctc, ctc_weight, length_bonus * (tokens.shape[1] + 1)
     return Continuations(*_best(tokens, attention, candidates, log_p, end, *scores, eos, beam, keeps_width))
 
 
-@njit(
+@compiled(
     "Tuple((i8[::1], b1[::1], i8[:,::1], f8[:,::1], f8[::1]))"
     "(i8[:,:], f8[:,:], i8[:,:], f8[:,:], f8[:], f8[:,:], f8[:], f8, f8, i8, i8, b1)",
-    cache=True,
 )
 def _best(
     tokens: np.ndarray,

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 
 from simulst.errors import SimulstError
+from simulst.kernels.compiler import build, compiled
 
 NO_NUMBERS = (  # what is said of scores
     "scores are not numbers (NaN); the checkpoint or the audio is broken, or the model's numbers are too large for "
@@ -80,6 +80,7 @@ class CTCPrefixScorer:
 
     def __init__(self, log_probs: torch.Tensor, blank: int = 0) -> None:
         """Raises SimulstError as `append` does."""
+        build(__name__)
         self.frames, self._blank = 0, blank
         self._posteriors = np.empty((log_probs.shape[1], 0))  # (V, room): those of a token lie side by side
         self._silence = np.empty(0)  # (room,) log p(blank)
@@ -167,7 +168,7 @@ class CTCPrefixScorer:
 # ---- compiled loops; posteriors are (V, room), silence is (room,), and the first T frames of them count ----
 
 
-@njit(cache=True)
+@compiled()
 def _add(a: float, b: float) -> float:
     """log(e^a + e^b)."""
     if a < b:
@@ -175,7 +176,7 @@ def _add(a: float, b: float) -> float:
     return a if b == -np.inf else a + math.log1p(math.exp(b - a))
 
 
-@njit(cache=True)
+@compiled()
 def _weights(phi: np.ndarray, weights: np.ndarray) -> float:
     """Write Φ without its logarithm, in units of the largest, of which the logarithm is returned."""
     most = -np.inf
@@ -186,7 +187,7 @@ def _weights(phi: np.ndarray, weights: np.ndarray) -> float:
     return most
 
 
-@njit(cache=True, fastmath={"reassoc", "nsz", "contract"})  # so several products are summed at once
+@compiled(fastmath={"reassoc", "nsz", "contract"})  # so several products are summed at once
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
     total = 0.0
     for t in range(len(a)):
@@ -194,7 +195,7 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
     return total
 
 
-@njit(cache=True)
+@compiled()
 def _sum(phi: np.ndarray, most: float, weights: np.ndarray, p: np.ndarray) -> float:
     """log Σ_t Φ_{t-1} p_t, for phi (T + 1,) and p (T,). most, weights: of phi, see `_weights`."""
     total = _dot(weights, p)
@@ -207,14 +208,14 @@ def _sum(phi: np.ndarray, most: float, weights: np.ndarray, p: np.ndarray) -> fl
     return total
 
 
-@njit(cache=True)
+@compiled()
 def _of_token(posteriors: np.ndarray, token: int, first: int, last: int) -> np.ndarray:
     if not 0 <= token < len(posteriors):
         raise IndexError("a token outside of the CTC layer's vocabulary")  # compiled code does not check indices
     return posteriors[token, first:last]
 
 
-@njit(cache=True)
+@compiled()
 def _follow(
     forward: np.ndarray,
     rows: np.ndarray,
@@ -268,11 +269,7 @@ def _follow(
     return gained
 
 
-# These have signatures, so they are compiled (or loaded from the cache) when the module is imported. Otherwise they
-# would be compiled in the first step of a search, which may be timed.
-
-
-@njit("f8[:,::1](i8[:,:], f8[:,:,::1], i8[:,:], f8[:,::1], i8)", cache=True)
+@compiled("f8[:,::1](i8[:,:], f8[:,:,::1], i8[:,:], f8[:,::1], i8)")
 def _score(
     tokens: np.ndarray, forward: np.ndarray, candidates: np.ndarray, posteriors: np.ndarray, blank: int
 ) -> np.ndarray:
@@ -291,10 +288,9 @@ def _score(
     return scores
 
 
-@njit(
+@compiled(
     "Tuple((i8[:,::1], f8[::1], f8[:,:,::1], f8[:,:,::1]))"
     "(i8[:,:], f8[:,:,::1], f8[:,:,::1], i8[::1], i8[:], f8[:,::1], f8[::1], i8)",
-    cache=True,
 )
 def _extend(
     tokens: np.ndarray,
@@ -324,9 +320,8 @@ def _extend(
     return longer, score, followed, ends
 
 
-@njit(
+@compiled(
     "Tuple((f8[:,:,::1], f8[::1]))(f8[:,:,::1], i8[:,:], f8[:,:,::1], f8[:,::1], f8[::1], i8, i8)",
-    cache=True,
 )
 def _follow_all(
     forward: np.ndarray,

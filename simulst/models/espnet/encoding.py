@@ -100,7 +100,7 @@ class EncodeAll(Batchable):
 
     @property
     def together(self) -> Hashable:
-        return self.model, self.reduced.shape
+        return (self.model, self.reduced.shape) if self.model.batches else None
 
     @property
     def most(self) -> int:
@@ -169,7 +169,7 @@ class EncodeBlocks(Batchable):
 
     @property
     def together(self) -> Hashable:
-        return self.model
+        return self.model if self.model.batches else None
 
     @property
     def size(self) -> float:

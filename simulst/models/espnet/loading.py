@@ -21,7 +21,7 @@ from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.full_context_encoder import FullContextEncoder
 from simulst.models.espnet.network.lagging import Lagging, lagging_of
-from simulst.models.espnet.network.linear import check_precision
+from simulst.models.espnet.network.linear import Linear, check_precision, depends_on_rows, joined
 from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.options import ESPnetOptions
 from simulst.models.espnet.vocabulary import Vocabulary, read_vocabulary, trained_languages
@@ -106,6 +106,7 @@ def _assemble(experiment: Experiment, options: ESPnetOptions) -> ESPnet:
         ctc_layer=_ctc_layer(config, weights, vocabulary, encoder.width, options),
         window=options.window,
         device=torch.device(options.device),
+        batches=not depends_on_rows(options.precision, torch.device(options.device)),
         search=experiment.search(),
     )
 
@@ -147,7 +148,7 @@ def _decoder(
 
 def _ctc_layer(
     config: dict[str, Any], weights: Weights, vocabulary: Vocabulary, width: int, options: ESPnetOptions
-) -> torch.nn.Module | None:
+) -> Linear | None:
     # In an ST model, `ctc` predicts the source language and `st_ctc` the target. In an ASR model, `ctc` is the one.
     name = "st_ctc.ctc_lo." if "src_token_list" in config else "ctc.ctc_lo."
     if name + "weight" not in weights:
@@ -156,7 +157,7 @@ def _ctc_layer(
         if share:
             raise SimulstError(f"the weights lack '{name}weight', but the model was trained with CTC; give them all.")
         return None
-    return _filled(torch.nn.Linear(width, len(vocabulary)), weights, name).to(options.device)
+    return joined("float32", _filled(torch.nn.Linear(width, len(vocabulary)), weights, name).to(options.device))
 
 
 def _is_blockwise(config: dict[str, Any]) -> bool:

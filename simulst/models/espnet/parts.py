@@ -22,6 +22,7 @@ from simulst.hypotheses import Tokens
 from simulst.models.espnet.network.blockwise_encoder import BlockwiseEncoder, EncoderState, Piece
 from simulst.models.espnet.network.decoder import CachedDecoder
 from simulst.models.espnet.network.full_context_encoder import FullContextEncoder, ReducedPrefixes, Reduction
+from simulst.models.espnet.network.linear import Linear
 from simulst.models.espnet.network.recurrent_decoder import RecurrentDecoder
 from simulst.models.espnet.vocabulary import Vocabulary
 from simulst.search import LENGTH_RATIO, TOKENS_PER_SECOND, JointBeamSearch
@@ -40,6 +41,7 @@ class Parts:
     ctc_layer: predicts the output text from encoder frames (t, width); None: the model has no such layer.
     window: seconds of speech that the decoder sees; 0: all of it.
     device: the torch device.
+    batches: whether several streams' frames may be encoded in one batch.
     search: used if a decoding configuration names none. It holds the search's weights that were chosen on dev, if any.
     """
 
@@ -54,9 +56,10 @@ class Parts:
         normalize: Normalize,
         encoder: BlockwiseEncoder | FullContextEncoder,
         decoder: CachedDecoder | RecurrentDecoder,
-        ctc_layer: torch.nn.Module | None,
+        ctc_layer: Linear | None,
         window: float,
         device: torch.device,
+        batches: bool,
         search: JointBeamSearch,
     ) -> None:
         self.path = path
@@ -65,6 +68,7 @@ class Parts:
         self.search = replace(search, max_length_ratio=max(LENGTH_RATIO, TOKENS_PER_SECOND * seconds))
         self.vocabulary = vocabulary
         self.languages = languages
+        self.batches = batches
         self.features = features
         self.encoder = encoder
         self.decoder = decoder

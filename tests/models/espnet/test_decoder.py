@@ -21,11 +21,11 @@ logging.disable(logging.NOTSET)
 from espnet.nets.pytorch_backend.transformer.embedding import ScaledPositionalEncoding  # noqa: E402
 
 from simulst.errors import SimulstError  # noqa: E402
+from simulst.kernels.compiled_attention import Compiled  # noqa: E402
+from simulst.kernels.compiled_products import PANEL  # noqa: E402
 from simulst.models.espnet.network import decoder as decoder_module  # noqa: E402
-from simulst.models.espnet.network.attention import Compiled  # noqa: E402
 from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.models.espnet.network.lagging import Lagging  # noqa: E402
-from simulst.models.espnet.network.products import PANEL  # noqa: E402
 from simulst.search.beam import NextTokens, Read  # noqa: E402
 
 WIDTH, SIZE, SOS = 16, 20, 19

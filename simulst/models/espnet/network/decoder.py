@@ -8,7 +8,7 @@ the beam is re-ordered without moving keys or values.
 The keys and values of a token are computed when it is read. They do not change if the memory grows later. ESPnet's
 states behave the same way.
 
-On the processor, in float32 and int8, what is between the products is compiled too (see compiled_attention.py).
+On the processor, in float32 and int8, what is between the products is compiled too, if it can be (see simulst/kernels).
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from simulst.errors import SimulstError
-from simulst.models.espnet.network.attention import ByTorch, Compiled, Memory, PanelMemory, Search, Slots
-from simulst.models.espnet.network.compiled_attention import normed
-from simulst.models.espnet.network.linear import check_precision, dtype_of, joined
+from simulst.kernels.attention import ByTorch, Memory, Search, Slots, compiled_attention
+from simulst.models.espnet.network.linear import check_precision, depends_on_rows, dtype_of, joined
 from simulst.search.beam import Read
 
 if TYPE_CHECKING:
@@ -106,16 +105,18 @@ class CachedDecoder:
         embedding, self._encoding = decoder.embed
         dtype = dtype_of(precision)
         self.lagging = lagging
+        self._batches = not depends_on_rows(precision, embedding.weight.device)
         self._embedding = embedding.weight.detach().to(dtype, copy=True)
         self._positions = self._embedding[:0]
-        self._compiled = _is_compiled(self._embedding)
+        on_processor = self._embedding.device.type == "cpu" and dtype == torch.float32
+        self._kernels = compiled_attention() if on_processor else None
 
         def product(*layers: torch.nn.Linear) -> Callable[..., Rows]:
             linear = joined(precision, *layers)
-            return linear.rows if self._compiled else linear
+            return linear.rows if self._kernels else linear
 
         def norm(module: torch.nn.LayerNorm) -> Callable[[Rows], Rows]:
-            return _norm(module, dtype, self._compiled)
+            return _norm(module, dtype, self._kernels)
 
         self._layers = [_layer(layer, product, norm) for layer in decoder.decoders]
         self._after_norm = norm(decoder.after_norm) if decoder.normalize_before else _identity
@@ -130,10 +131,10 @@ class CachedDecoder:
         """How many layers have source attention, and how many heads each of them has."""
         return self._empty.shape[0], self._empty.shape[2]
 
-    def memory(self) -> Memory | PanelMemory:
+    def memory(self) -> Any:
         """A memory without frames."""
-        if self._compiled:
-            return PanelMemory(self._project, *self.attentions, self._empty.shape[4])
+        if self._kernels:
+            return self._kernels.PanelMemory(self._project, *self.attentions, self._empty.shape[4])
         return Memory(self._project, self._empty)
 
     def start(self) -> DecoderState:
@@ -169,8 +170,8 @@ class CachedDecoder:
         return log_p, states[0]
 
     def together(self, tokens: int, state: DecoderState, memory: Any) -> Hashable:
-        """All reads with these weights."""
-        return self
+        """All reads with these weights, if products don't depend on the rows beside."""
+        return self if self._batches else None
 
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[DecoderState]]:
@@ -198,7 +199,7 @@ class CachedDecoder:
                 weights = self._embedding.new_empty(layers, len(places), heads, frames, dtype=torch.float32)
             searches.append(Search(first, rows, starts, state.slots, slot, places, memory, seen, weights))
         x = self._embed(torch.cat([read.tokens for read in reads]), positions)
-        attend = (Compiled if self._compiled else ByTorch)(searches, heads)
+        attend = (self._kernels.Compiled if self._kernels else ByTorch)(searches, heads)
         for number, layer in enumerate(self._layers):
             found = attend.to_tokens(number, layer.self_in(layer.before[0](x)))
             x = layer.after[0](layer.self_out(found, add=x))
@@ -206,7 +207,7 @@ class CachedDecoder:
             x = layer.after[1](layer.source_out(found, add=x))
             x = layer.after[2](layer.down(layer.up(layer.before[2](x), relu=True), add=x))
         scores = self._output(self._after_norm(x if len(ends) == len(x) else x[ends]))
-        scores = torch.from_numpy(scores) if self._compiled else scores
+        scores = torch.from_numpy(scores) if self._kernels else scores
         states = [DecoderState(search.slots, search.places, search.weights) for search in searches]
         return torch.log_softmax(scores, -1, dtype=torch.float32), states
 
@@ -225,7 +226,7 @@ class CachedDecoder:
             self._encoding.extend_pe(self._embedding.new_zeros(1, 2 * max(positions) + 2, dtype=torch.float32))
             self._positions = self._encoding.pe[0].to(self._embedding)
         scale = self._encoding.xscale
-        if self._compiled:
+        if self._kernels:
             return self._embedding.numpy()[tokens.numpy()] * np.float32(scale) + self._positions.numpy()[positions]
         encodings = self._positions[torch.tensor(positions, device=self._embedding.device)]
         return torch.add(encodings, functional.embedding(tokens, self._embedding), alpha=scale)
@@ -251,20 +252,16 @@ def _layer(
     )
 
 
-def _is_compiled(weight: Tensor) -> bool:
-    return weight.device.type == "cpu" and weight.dtype == torch.float32
-
-
 def _identity(x: Rows) -> Rows:
     return x
 
 
-def _norm(norm: torch.nn.LayerNorm, dtype: torch.dtype, compiled: bool) -> Callable[[Rows], Rows]:
+def _norm(norm: torch.nn.LayerNorm, dtype: torch.dtype, kernels: Any) -> Callable[[Rows], Rows]:
     shape, eps = norm.normalized_shape, norm.eps
     weight, bias = (part.detach().to(dtype, copy=True) for part in (norm.weight, norm.bias))
-    if compiled:
+    if kernels:
         arrays = weight.numpy(), bias.numpy()
-        return lambda x: normed(x, *arrays, eps)
+        return lambda x: kernels.normed(x, *arrays, eps)
     return lambda x: functional.layer_norm(x, shape, weight, bias, eps)
 
 

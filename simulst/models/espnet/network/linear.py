@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import platform
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simulst.errors import SimulstError
-from simulst.models.espnet.network.products import Product
+from simulst.kernels.products import Product, product
+
+logger = logging.getLogger(__name__)
 
 PRECISIONS = ("float32", "int8", "bfloat16", "float16")
 HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -19,7 +23,7 @@ HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 class Linear:
     """A linear layer, (..., inputs) → (..., outputs), with its weights laid out for fast inference.
 
-    On a CPU, float32 and int8 are computed by our own products (see products.py), and bfloat16 by oneDNN, whose
+    On a CPU, float32 and int8 are computed by our own products (see simulst/kernels), and bfloat16 by oneDNN, whose
     weights are reordered once, with the operators that torch.compile uses.
 
     weight: (outputs, inputs).
@@ -30,11 +34,12 @@ class Linear:
     def __init__(self, weight: Tensor, bias: Tensor, precision: str = "float32") -> None:
         self._dtype = dtype_of(precision)
         self._weight, self._bias = weight.detach().to(self._dtype), bias.detach().to(self._dtype)
-        self._product, self._packed = None, False
+        self._packed = False
+        self._product: Product | None = None
         if weight.device.type != "cpu":
             return
         if self._dtype == torch.float32:
-            self._product = Product(self._weight.numpy(), self._bias.numpy(), precision == "int8")
+            self._product = product(self._weight.numpy(), self._bias.numpy(), precision == "int8")
             self._weight = self._weight[:0]
         elif self._dtype == torch.bfloat16 and _has_bfloat16():
             self._packed = True
@@ -77,7 +82,24 @@ def joined(precision: str, *layers: torch.nn.Linear) -> Linear:
 
 
 def _has_bfloat16() -> bool:
+    """Whether oneDNN can compute in bfloat16 on this processor, maybe in float32 with conversions."""
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def depends_on_rows(precision: str, device: torch.device) -> bool:
+    """Whether a row of a product may have other bits beside other rows, on a processor.
+
+    If so, calls are answered one by one, so that words don't depend on the streams beside. On a GPU, all precisions are
+    so, but there batches are what makes it fast.
+    """
+    return device.type == "cpu" and precision in HALVES
+
+
+def _is_fast(precision: str) -> bool:
+    """Whether the processor multiplies bfloat16 itself. For float16 there is no fast way here."""
+    if precision != "bfloat16" or not _has_bfloat16():
+        return False
+    return platform.machine() not in ("x86_64", "AMD64") or torch.cpu._is_avx512_bf16_supported()
 
 
 def dtype_of(precision: str) -> torch.dtype:
@@ -91,3 +113,8 @@ def check_precision(precision: str, device: Any) -> None:
         raise SimulstError(f"precision: '{precision}' is not known; use {', '.join(PRECISIONS)}.")
     if precision == "int8" and torch.device(device).type != "cpu":
         raise SimulstError("precision: int8 runs on the CPU only; use bfloat16 or float16.")
+    if precision in HALVES and torch.device(device).type == "cpu" and not _is_fast(precision):
+        logger.warning(
+            "precision: this processor has no arithmetic for %s, which is slower than float32; give float32 or int8.",
+            precision,
+        )

@@ -10,16 +10,22 @@ All numbers are float32. The searches of a call are an array of `Record`s.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from llvmlite import ir
-from numba import carray, from_dtype, njit, prange, set_num_threads, types
+from numba import carray, from_dtype, prange, set_num_threads, types
 from numba.extending import intrinsic
+from torch import Tensor
 
-from simulst.models.espnet.network.products import MOST_THREADS
-from simulst.models.espnet.network.tiles import AHEAD, PANEL, ROWS, add_floats
+from simulst.kernels.attention import Search
+from simulst.kernels.compiled_products import MOST_THREADS
+from simulst.kernels.compiler import compiled
+from simulst.kernels.tiles import AHEAD, PANEL, ROWS, add_floats
 
+WORTH_MULTIPLICATIONS = 2**19  # from which on threads share the attention of many searches
 SUMS = {"reassoc", "contract", "nsz"}  # what the compiler may do to sums: they need no order
 
 
@@ -79,7 +85,7 @@ _integers_at = _pointer(types.int64, ir.IntType(64))
 _bytes_at = _pointer(types.uint8, ir.IntType(8))
 
 
-@njit("void(i8, i8, i8, f4[:,::1], i8, i8)", cache=True, nogil=True)
+@compiled("void(i8, i8, i8, f4[:,::1], i8, i8)")
 def _tile(inputs: int, stride: int, panel: int, sums: np.ndarray, rows: int, steps: int) -> None:
     """As a function, since LLVM's code of a tile may stand only once in a module."""
     for row in range(rows):
@@ -88,7 +94,7 @@ def _tile(inputs: int, stride: int, panel: int, sums: np.ndarray, rows: int, ste
     add_floats(inputs, stride, panel, sums.ctypes.data, 4 * PANEL, panel + AHEAD, 4 * PANEL, steps, rows)
 
 
-@njit("f4[:,::1](f4[:,::1], f4[::1], f4[::1], f4)", cache=True, nogil=True, fastmath=SUMS)
+@compiled("f4[:,::1](f4[:,::1], f4[::1], f4[::1], f4)", fastmath=SUMS)
 def normed(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> np.ndarray:
     """Layer norm of rows (m, width)."""
     many, width = x.shape
@@ -107,7 +113,7 @@ def normed(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> n
     return y
 
 
-@njit("f4(f4[::1])", cache=True, nogil=True, fastmath=SUMS)
+@compiled("f4(f4[::1])", fastmath=SUMS)
 def _sum(numbers: np.ndarray) -> np.float32:
     total = np.float32(0)
     for i in range(len(numbers)):
@@ -115,7 +121,7 @@ def _sum(numbers: np.ndarray) -> np.float32:
     return total
 
 
-@njit("f4(f4[::1], f4[::1])", cache=True, nogil=True)
+@compiled("f4(f4[::1], f4[::1])")
 def _largest(numbers: np.ndarray, lanes: np.ndarray) -> np.float32:
     """The largest number. lanes: room for the largest of every 16th, as the compiler makes vectors only of these."""
     lanes[:] = -np.inf
@@ -132,7 +138,7 @@ def _largest(numbers: np.ndarray, lanes: np.ndarray) -> np.float32:
     return largest
 
 
-@njit("f4(f4[::1], f4, f4[::1])", cache=True, nogil=True)
+@compiled("f4(f4[::1], f4, f4[::1])")
 def _exponentials(scores: np.ndarray, largest: np.float32, powers: np.ndarray) -> np.float32:
     """Replace scores by exp(score - largest), and return their sum. powers: room of the same size.
 
@@ -164,7 +170,7 @@ def _exponentials(scores: np.ndarray, largest: np.float32, powers: np.ndarray) -
     return _sum(scores)
 
 
-@njit(_attending, cache=True, nogil=True, fastmath=SUMS)
+@compiled(_attending, fastmath=SUMS)
 def _to_tokens(qkv: np.ndarray, searches: np.ndarray, layer: int, heads: int, found: np.ndarray) -> None:
     width = qkv.shape[1] // 3
     size = width // heads
@@ -202,7 +208,7 @@ def _to_tokens(qkv: np.ndarray, searches: np.ndarray, layer: int, heads: int, fo
                         out[k] += weight * value[k]
 
 
-@njit(_attending, cache=True, nogil=True)
+@compiled(_attending)
 def _to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, heads: int, found: np.ndarray) -> None:
     width = queries.shape[1]
     size = width // heads
@@ -249,7 +255,7 @@ def _to_frames(queries: np.ndarray, searches: np.ndarray, layer: int, heads: int
                             out[j] = sums[r, left + j]
 
 
-@njit(types.void(types.boolean, *_attending.args, types.int64), cache=True, nogil=True, parallel=True)
+@compiled(types.void(types.boolean, *_attending.args, types.int64), parallel=True)
 def _shared(
     frames: bool, rows: np.ndarray, searches: np.ndarray, layer: int, heads: int, found: np.ndarray, threads: int
 ) -> None:
@@ -290,7 +296,7 @@ def _attend(
     return found
 
 
-@njit("void(f4[:,::1], f4[:,:,:,:,::1], f4[:,:,:,::1], i8, i8)", cache=True, nogil=True)
+@compiled("void(f4[:,::1], f4[:,:,:,:,::1], f4[:,:,:,::1], i8, i8)")
 def place(projected: np.ndarray, keys: np.ndarray, values: np.ndarray, used: int, size: int) -> None:
     """Write keys and values of new frames behind those that are there.
 
@@ -313,3 +319,81 @@ def place(projected: np.ndarray, keys: np.ndarray, values: np.ndarray, used: int
                 for k in range(size):
                     panel = head // beside * panels + k // PANEL
                     values[layer, panel, place, left + k % PANEL] = projected[t, start + k]
+
+
+class PanelMemory:
+    """As `Memory`, for compiled attention.
+
+    keys, values: see `place`.
+    addresses: of both.
+    """
+
+    def __init__(self, project: Callable[[Tensor], Tensor], layers: int, heads: int, size: int) -> None:
+        self._project, self._size, self._used = project, size, 0
+        panels = -(-heads // max(1, PANEL // size)) * -(-size // PANEL)
+        self.keys = np.zeros((layers, heads, 0, size, PANEL), np.float32)
+        self.values = np.zeros((layers, panels, 0, PANEL), np.float32)
+        self.addresses = 0, 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def room(self) -> int:
+        return self.values.shape[2]
+
+    def append(self, frames: Any) -> None:
+        """More encoder frames, a tensor (t, width)."""
+        count = self._used + len(frames)
+        if count == self._used:
+            return
+        if count > self.room:
+            more = -(-2 * count // PANEL) * PANEL - self.room
+            self.keys = np.pad(self.keys, ((0, 0), (0, 0), (0, more // PANEL), (0, 0), (0, 0)))
+            self.values = np.pad(self.values, ((0, 0), (0, 0), (0, more), (0, 0)))
+            self.addresses = self.keys.ctypes.data, self.values.ctypes.data
+        projected = self._project(frames.detach().float()).numpy()
+        place(projected, self.keys, self.values, self._used, self._size)
+        self._used = count
+
+
+class Compiled:
+    """Attention of the rows of all searches, compiled."""
+
+    def __init__(self, searches: Sequence[Search], heads: int) -> None:
+        self._heads, self._searches = heads, searches  # addresses are valid as long as their owners live
+        self._table = table = np.array([self._row(search) for search in searches], RECORD)
+        width = heads * searches[0].slots.data.shape[-1]
+        tokens, frames = (width * int(table["rows"] @ table[seen]) for seen in ("length", "frames"))
+        self._threads = self.threads(tokens), self.threads(frames)
+
+    @staticmethod
+    def threads(multiplications: int) -> int:
+        """How many threads share the attention of all searches."""
+        return torch.get_num_threads() if multiplications >= WORTH_MULTIPLICATIONS else 1
+
+    @staticmethod
+    def _row(search: Search) -> Record:
+        data, memory = search.slots.data, search.memory
+        return Record(
+            first=search.first,
+            rows=search.rows,
+            starts=search.starts,
+            pool=data.data_ptr(),
+            capacity=data.shape[3],
+            slot=search.slot,
+            places=search.places.data_ptr(),
+            length=search.places.shape[1],
+            keys=memory.addresses[0],
+            values=memory.addresses[1],
+            room=memory.room,
+            frames=len(memory),
+            seen=0 if search.seen is None else search.seen.data_ptr(),
+            weights=0 if search.weights is None else search.weights.data_ptr(),
+        )
+
+    def to_tokens(self, layer: int, qkv: np.ndarray) -> np.ndarray:
+        return attend_to_tokens(qkv, self._table, layer, self._heads, self._threads[0])
+
+    def to_frames(self, layer: int, queries: np.ndarray) -> np.ndarray:
+        return attend_to_frames(queries, self._table, layer, self._heads, self._threads[1])

@@ -1,26 +1,22 @@
-"""What a decoder's rows attend to: the tokens of their hypotheses, and encoder frames.
+"""Attention of a decoder's few rows, to the tokens of their hypotheses and to encoder frames: the contract.
 
-On the processor, in float32 and int8, attention is compiled (`Compiled`); elsewhere torch computes it, search by search
-(`ByTorch`).
+`ByTorch` computes it search by search, on any device. `compiled_attention` has the same for the processor, in float32.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from simulst.models.espnet.network.compiled_attention import RECORD, Record, attend_to_frames, attend_to_tokens, place
-from simulst.models.espnet.network.linear import Linear
-from simulst.models.espnet.network.tiles import PANEL
+from simulst.kernels.compiler import build, tell
 
-WORTH_MULTIPLICATIONS = 2**19  # from which on threads share the attention of many searches
 LEAST_SLOTS = 64  # the least capacity of a pool of tokens; smaller pools would be copied too often
 
 
@@ -56,7 +52,7 @@ class Slots:
 class Memory:
     """The encoder frames that the decoder attends to, projected once to the keys and values of all layers."""
 
-    def __init__(self, project: Linear, empty: Tensor) -> None:
+    def __init__(self, project: Callable[[Tensor], Tensor], empty: Tensor) -> None:
         self._project = project
         self._slots = Slots(empty)
 
@@ -81,42 +77,6 @@ class Memory:
     def keys_values(self) -> Tensor:
         """The filled part, (layers, 2, heads, T, d_k); a view."""
         return self._slots.data[:, :, :, : self._slots.used]
-
-
-class PanelMemory:
-    """As `Memory`, for compiled attention.
-
-    keys, values: see `place`.
-    addresses: of both.
-    """
-
-    def __init__(self, project: Linear, layers: int, heads: int, size: int) -> None:
-        self._project, self._size, self._used = project, size, 0
-        panels = -(-heads // max(1, PANEL // size)) * -(-size // PANEL)
-        self.keys = np.zeros((layers, heads, 0, size, PANEL), np.float32)
-        self.values = np.zeros((layers, panels, 0, PANEL), np.float32)
-        self.addresses = 0, 0
-
-    def __len__(self) -> int:
-        return self._used
-
-    @property
-    def room(self) -> int:
-        return self.values.shape[2]
-
-    def append(self, frames: Any) -> None:
-        """More encoder frames, a tensor (t, width)."""
-        count = self._used + len(frames)
-        if count == self._used:
-            return
-        if count > self.room:
-            more = -(-2 * count // PANEL) * PANEL - self.room
-            self.keys = np.pad(self.keys, ((0, 0), (0, 0), (0, more // PANEL), (0, 0), (0, 0)))
-            self.values = np.pad(self.values, ((0, 0), (0, 0), (0, more), (0, 0)))
-            self.addresses = self.keys.ctypes.data, self.values.ctypes.data
-        projected = self._project.rows(np.ascontiguousarray(frames.detach().float().numpy()))
-        place(projected, self.keys, self.values, self._used, self._size)
-        self._used = count
 
 
 @dataclass(frozen=True)
@@ -144,50 +104,8 @@ class Search:
     weights: Tensor | None
 
 
-class Compiled:
-    """Attention of the rows of all searches, compiled."""
-
-    def __init__(self, searches: Sequence[Search], heads: int) -> None:
-        self._heads, self._searches = heads, searches  # addresses are valid as long as their owners live
-        self._table = table = np.array([self._row(search) for search in searches], RECORD)
-        width = heads * searches[0].slots.data.shape[-1]
-        tokens, frames = (width * int(table["rows"] @ table[seen]) for seen in ("length", "frames"))
-        self._threads = self.threads(tokens), self.threads(frames)
-
-    @staticmethod
-    def threads(multiplications: int) -> int:
-        """How many threads share the attention of all searches."""
-        return torch.get_num_threads() if multiplications >= WORTH_MULTIPLICATIONS else 1
-
-    @staticmethod
-    def _row(search: Search) -> Record:
-        data, memory = search.slots.data, search.memory
-        return Record(
-            first=search.first,
-            rows=search.rows,
-            starts=search.starts,
-            pool=data.data_ptr(),
-            capacity=data.shape[3],
-            slot=search.slot,
-            places=search.places.data_ptr(),
-            length=search.places.shape[1],
-            keys=memory.addresses[0],
-            values=memory.addresses[1],
-            room=memory.room,
-            frames=len(memory),
-            seen=0 if search.seen is None else search.seen.data_ptr(),
-            weights=0 if search.weights is None else search.weights.data_ptr(),
-        )
-
-    def to_tokens(self, layer: int, qkv: np.ndarray) -> np.ndarray:
-        return attend_to_tokens(qkv, self._table, layer, self._heads, self._threads[0])
-
-    def to_frames(self, layer: int, queries: np.ndarray) -> np.ndarray:
-        return attend_to_frames(queries, self._table, layer, self._heads, self._threads[1])
-
-
 class ByTorch:
-    """As `Compiled`, by torch's functions."""
+    """Attention of the rows of all searches, by torch's functions."""
 
     def __init__(self, searches: Sequence[Search], heads: int) -> None:
         self._heads, self._searches, self._sizes = heads, searches, [search.rows for search in searches]
@@ -200,6 +118,7 @@ class ByTorch:
         return mask.triu_(1) if search.starts else mask.scatter_(1, search.places, 0)
 
     def to_tokens(self, layer: int, qkv: Tensor) -> Tensor:
+        """Add keys and values to the pools, and attend to what each row sees: (m, 3 * width) → (m, width)."""
         found = []
         qkv = qkv.unflatten(1, (3, self._heads, -1)).permute(1, 2, 0, 3)
         queries, more = qkv[0].split(self._sizes, 1), qkv[1:].split(self._sizes, 2)
@@ -210,6 +129,7 @@ class ByTorch:
         return torch.cat(found) if len(found) > 1 else found[0]
 
     def to_frames(self, layer: int, queries: Tensor) -> Tensor:
+        """Source attention of queries: (m, width) → (m, width)."""
         found = []
         queries = queries.unflatten(1, (self._heads, -1)).transpose(0, 1)
         for search, query in zip(self._searches, queries.split(self._sizes, 1), strict=True):
@@ -231,3 +151,42 @@ def _weights(query: Tensor, key: Tensor) -> Tensor:
     """Queries (heads, n, d_k), keys (heads, T, d_k) → attention weights (n, heads, T) float32."""
     scores = query @ key.transpose(1, 2) / math.sqrt(query.shape[-1])
     return torch.softmax(scores, -1, dtype=torch.float32).transpose(0, 1)
+
+
+@functools.cache
+def compiled_attention() -> Any:
+    """The module with `Compiled`, which is as `ByTorch` for arrays, `PanelMemory` and `normed`; None: use torch."""
+    kernels = build("simulst.kernels.compiled_attention")
+    if kernels and not _agrees(kernels):
+        tell("attention compiled for this processor does not agree with torch's; torch computes it, which is slower.")
+        return None
+    return kernels
+
+
+@torch.inference_mode()
+def _agrees(kernels: Any) -> bool:
+    """For a prefix of three tokens, and two hypotheses of two; with more frames than a panel has."""
+    heads, size, frames = 2, 8, 150
+    width, ones = heads * size, torch.ones(heads * size)
+    random = torch.Generator().manual_seed(0)
+    weight, x, qkv, queries, seen = (
+        torch.randn(shape, generator=random)
+        for shape in ((width, 2 * width), (frames, width), (5, 3 * width), (5, width), (3, frames))
+    )
+    empty = torch.zeros(1, 2, heads, 0, size)
+    normed = kernels.normed(queries.numpy(), ones.numpy(), ones.numpy(), 1e-5)
+    found = [[functional.layer_norm(queries, [width], ones, ones)], [torch.from_numpy(normed)]]
+    memories = Memory(lambda x: x @ weight, empty), kernels.PanelMemory(lambda x: x @ weight, 1, heads, size)
+    for results, memory, by_torch in zip(found, memories, (True, False), strict=True):
+        memory.append(x)
+        weights = [torch.empty(1, rows, heads, frames) for rows in (1, 2)]
+        new, old = Slots(empty).moved(empty, 3), Slots(empty).moved(torch.ones(1, 2, heads, 2, size), 2)
+        searches = [
+            Search(0, 3, True, new, new.take(3), torch.arange(3)[None], memory, seen > 0, weights[0]),
+            Search(3, 2, False, old, old.take(2), torch.tensor([[0, 2], [1, 3]]), memory, None, weights[1]),
+        ]
+        attend = ByTorch(searches, heads) if by_torch else kernels.Compiled(searches, heads)
+        rows = (qkv, queries) if by_torch else (qkv.numpy(), queries.numpy())
+        results += [torch.as_tensor(attend.to_tokens(0, rows[0])), torch.as_tensor(attend.to_frames(0, rows[1]))]
+        results += weights[1:]
+    return all(torch.allclose(ours, other, atol=1e-5) for ours, other in zip(*found, strict=True))
