@@ -12,6 +12,8 @@ thread, time is the thread's processor time, which other work on the machine cha
 Each part of the time is printed with its floor. The floor is the number of operations / the best rate of our matrix
 products on this machine, or the number of bytes / the rate of a plain sum over as many bytes, whichever is longer. For
 CTC scores the bytes are those of the posteriors and the forward variables. The last line is JSON.
+
+--kernels also times simulst in the same turns without compiled attention, without compiled products, and without both.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import click
 import numpy as np
@@ -42,9 +45,11 @@ from simulst.commands.common import run_command
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
+from simulst.kernels.by_torch import ByTorch
 from simulst.machine.processor import processor
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
+from simulst.models.espnet.network import decoder, linear
 from simulst.models.espnet.network.linear import PRECISIONS, Linear, dtype_of
 from simulst.opening import Opening
 from simulst.search import BWBS
@@ -109,6 +114,7 @@ class Clock:
     "--experiment", default=ROOT / "egs/mini/exp/en-de/st", type=click.Path(path_type=Path), show_default=True
 )
 @click.option("--data", default=ROOT / "egs/mini/data/en-de/tst-COMMON", type=click.Path(path_type=Path))
+@click.option("--kernels", is_flag=True, help="Also time simulst without compiled kernels.")
 @click.option("--json", "only_json", is_flag=True, help="Print the JSON alone.")
 def main(
     size: str,
@@ -120,6 +126,7 @@ def main(
     precision: str,
     experiment: Path,
     data: Path,
+    kernels: bool,
     only_json: bool,
 ) -> None:
     """Decode with both systems in turns and compare."""
@@ -140,6 +147,8 @@ def main(
             utterances = list(speech(data, seconds))
         theirs = espnet(their_clock, experiment, checkpoint, beam, ctc_weight)
         ours = simulst(our_clock, experiment, checkpoint, precision, threads)
+        others = without_kernels(experiment, checkpoint, precision, threads) if kernels else {}
+        without = dict.fromkeys(others, math.inf)
         options = BWBS(beam, ctc_weight, repetition=True)  # as ESPnet has it
         # Warm up with one second of audio: compiled code and buffers.
         first = utterances[0][1][: 2 * SAMPLE_RATE]
@@ -148,6 +157,11 @@ def main(
         same = {}
         bests: list[tuple[float, dict[str, float], dict[str, int]]] = [(math.inf, {}, {})] * 2
         for _ in range(rounds):
+            for name, other_model in others.items():
+                started = now()
+                for _, samples in utterances:
+                    decode(other_model, samples, options)
+                without[name] = min(without[name], now() - started)
             totals = [0.0, 0.0]
             for clock in (our_clock, their_clock):
                 clock.seconds.clear()
@@ -182,6 +196,7 @@ def main(
         "speedup_end_to_end": their_total / our_total,
         "rtf": our_total / audio,
         "rtf_espnet": their_total / audio,
+        "rtf_without_compiled": {name: seconds / audio for name, seconds in without.items()},
         "same_hypotheses": all(same.values()),
         "same_share": sum(same.values()) / len(same),
         "decoder_steps": {"ours": our_calls["decoder"], "espnet": their_calls["decoder"]},
@@ -230,6 +245,18 @@ def simulst(clock: Clock, experiment: Path, checkpoint: str, precision: str, thr
     for method in ("append", "score", "extend", "advance", "force"):
         clock.watch(CTCPrefixScorer, method, "ctc scores")
     return model
+
+
+def without_kernels(experiment: Path, checkpoint: str, precision: str, threads: int) -> dict[str, Any]:
+    """The same model with torch in the place of what is compiled. CTC scores and the search stay compiled."""
+    by_torch = {"attention": (decoder, "compiled_attention", lambda: None), "products": (linear, "product", ByTorch)}
+    found = {}
+    for name, parts in (("attention", ["attention"]), ("products", ["products"]), ("both", list(by_torch))):
+        with contextlib.ExitStack() as patches:
+            for part in parts:
+                patches.enter_context(patch.object(*by_torch[part]))
+            found[name] = load_model(experiment, checkpoint=checkpoint, precision=precision, threads=threads)
+    return found
 
 
 def espnet(clock: Clock, experiment: Path, checkpoint: str, beam: int, ctc_weight: float, device: str = "cpu") -> Any:
@@ -361,6 +388,13 @@ def report(result: dict[str, Any]) -> None:
         print(f"{name:<12} " + " ".join(f"{'–' if cell is None else format(cell, '.4f'):>8}" for cell in cells))
     print(f"{'all':<12} {result['rtf']:>8.4f} {result['rtf_espnet']:>8.4f}")
     print(f"search {result['speedup_search']:.1f} times, end to end {result['speedup_end_to_end']:.1f} times as fast")
+    for name, rtf in result["rtf_without_compiled"].items():
+        ratios = result["rtf_espnet"] / rtf, rtf / result["rtf"]
+        print(
+            "without compiled {}: RTF {:.4f}, {:.1f} times ESPnet's speed, {:.2f} times our time".format(
+                name, rtf, *ratios
+            )
+        )
     print(f"same hypotheses: {100 * result['same_share']:.1f} % of utterances")
 
 
