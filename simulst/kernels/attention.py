@@ -186,7 +186,7 @@ def _agrees(kernels: Any) -> bool:
             Search(3, 2, False, old, old.take(2), torch.tensor([[0, 2], [1, 3]]), memory, None, weights[1]),
         ]
         attend = ByTorch(searches, heads) if by_torch else kernels.Compiled(searches, heads)
-        rows = (qkv, queries) if by_torch else (qkv.numpy(), queries.numpy())
+        rows: Any = (qkv, queries) if by_torch else (qkv.numpy(), queries.numpy())
         results += [torch.as_tensor(attend.to_tokens(0, rows[0])), torch.as_tensor(attend.to_frames(0, rows[1]))]
         results += weights[1:]
     return all(torch.allclose(ours, other, atol=1e-5) for ours, other in zip(*found, strict=True))

@@ -25,7 +25,7 @@ _told: set[str] = set()
 _lock = threading.RLock()
 
 
-def compiled(signature: str | None = None, **options: Any) -> Callable[[F], F]:
+def compiled(signature: Any = None, **options: Any) -> Callable[[F], F]:
     """Mark a function for `build`.
 
     signature: numba's; None: that of the first call.
