@@ -38,7 +38,7 @@ setup(
         "simuleval": ["simuleval"],
         "simulstream": ["simulstream"],
         "longform": ["OmniSTEval>=0.1.10", "simulstream", "mweralign"],
-        "plot": ["matplotlib", "plotly"],
+        "plot": ["matplotlib"],
         "vad": ["silero-vad", "torch"],
         "hub": ["huggingface_hub"],
         "huggingface": ["accelerate", "huggingface_hub", "sentencepiece", "torch", "transformers"],

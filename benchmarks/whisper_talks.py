@@ -49,12 +49,13 @@ from simulst.measure.longform import (
     GAPS,
     Gap,
     Sentence,
-    compare_recordings,
+    Sentences,
     read_gaps,
     read_segmentation,
-    score_recordings,
     words_in_gaps,
 )
+from simulst.measure.score import Asked, compare
+from simulst.measure.score import score as score_log
 from simulst.models import load_model
 from simulst.models.huggingface.from_ctranslate2 import convert_whisper
 from simulst.runs import instance_of
@@ -308,11 +309,16 @@ def decode(folder: Path, recordings: Recordings, systems: list[System]) -> Itera
         yield name, sorted((i for i in log if i.name in names), key=lambda i: i.index)
 
 
+def asked_of(talks: Path) -> Asked:
+    """The sentences of talks."""
+    return Asked(Sentences(talks / "talks.yaml", talks / "talks.en"))
+
+
 def score(log: list[Instance], recordings: Recordings) -> dict[str, Any]:
     """The figures of one system on one set."""
     found: dict[str, Any] = {"RTF": real_time_factor(log)}
     if talks := recordings.talks:
-        scores = score_recordings(log, talks / "talks.yaml", talks / "talks.en", "en", bootstrap=1000)
+        scores = score_log(log, "en", bootstrap=1000, asked=asked_of(talks))
         found = {name: scores[name] for name in SHOWN}
     for kind, (words, minutes) in words_in_gaps(log, recordings.gaps, recordings.settle).items():
         found[f"in {kind}"] = words / minutes
@@ -389,7 +395,7 @@ def print_tests(logs: dict[str, list[Instance]], talks: Path) -> None:
     for peer, theirs in logs.items():
         for name, ours in logs.items() if re.match("whisper_streaming|SimulStreaming", peer) else ():
             if not re.match("whisper_streaming|SimulStreaming", name):
-                test = compare_recordings(theirs, ours, talks / "talks.yaml", talks / "talks.en", "en")
+                test = compare(theirs, ours, "en", asked=asked_of(talks))
                 said = f"BLEU {test['BLEU_difference']:+.1f} (p = {test['BLEU_p']:.3f}, paired randomisation)"
                 print(f"{name} against {peer}: {said}")
 

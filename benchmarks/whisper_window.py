@@ -19,7 +19,7 @@ from simulst.config import Decoding
 from simulst.data.datadir import read_data_dir
 from simulst.log.instance import Instance
 from simulst.machine.processor import processor
-from simulst.measure.score import compare, score_instances
+from simulst.measure import compare, score
 from simulst.models import load_model
 from simulst.policy.commit import All, LocalAgreement
 from simulst.policy.read import Chunk, Offline
@@ -57,7 +57,7 @@ def main() -> None:
         for utterance in tqdm(utterances, desc=language):
             for window, model in models.items():
                 logs[window] += decode_utterance(model, (language, "en"), utterance, len(logs[window]), [decoding])
-    rows = {window: score_instances(log, bootstrap=1000) for window, log in logs.items()}
+    rows = {window: score(log, bootstrap=1000) for window, log in logs.items()}
     for window, log in logs.items():
         row = rows[window]
         row["BLEU_p"] = compare(logs["full 30 s"], log)["BLEU_p"]

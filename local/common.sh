@@ -31,7 +31,11 @@ decode() {
 }
 
 # Scores the runs in the folder $2 again, from their logs alone. $1: the pair; $3...: further options.
-score() { simulst runs score --target-lang "${1#*-}" "${@:3}" "$2"; }
+score() {
+    local metric own=()
+    for metric in ${metrics:-}; do own+=(--metric "$metric"); done
+    simulst runs score --target-lang "${1#*-}" "${own[@]}" "${@:3}" "$2"
+}
 
 # Writes the section $1 of the results from the runs in the folder $2. $3...: further options of `simulst results write`.
 write_results() {

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,15 @@ from simulst.config import parse_decoding
 from simulst.data.context import with_backgrounds
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
-from simulst.measure.score import term_scores
+from simulst.measure import Texts
+from simulst.measure.score import term_scores as scores_of_terms
 from simulst.streams import open_stream
 
 TABLE = "recording\ttext\tterms\nu0\tUna charla.\thaz=beam search; CTC\nu1\t\t\n"
+
+
+def term_scores(terms: list[list[str]], predictions: list[str], references: list[str], unit: str) -> dict[str, Any]:
+    return scores_of_terms(Texts(tuple(predictions), tuple(references), "en", unit, terms=tuple(terms)))
 
 
 def table(folder: Path, content: str) -> Path:

@@ -155,11 +155,12 @@ decode_split() {
 runs_of() { echo "$prefix/decode/$2"; }
 
 say_more() { # as the other systems, with the tables of prefix pairs and of the predictor
-    local name scored
+    local name scored of_pairs=()
     if [ "$2" = "${tests%% *}" ]; then
         test_findings "$(runs_of "$1" "$2")"
         if [ -e "$prefix/$2/scores.json" ]; then scored=$prefix/$2; else scored=$prefix/predictor; fi
-        more+=(--curve "${tested[@]}" --predictor "$scored")
-        for name in "${filters[@]}"; do more+=(--pairs "$prefix/pairs/$name"); done
+        for name in "${filters[@]}"; do of_pairs+=(--pairs "$prefix/pairs/$name"); done
+        simulst prefix tables "${of_pairs[@]}" --predictor "$scored" --out "$prefix/tables.json"
+        more+=(--curve "${tested[@]}" --table "$prefix/tables.json")
     fi
 }

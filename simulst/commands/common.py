@@ -16,7 +16,7 @@ import click
 from simulst.errors import SimulstError
 
 if TYPE_CHECKING:
-    from simulst.runs.comet import Judged
+    from simulst.measure import Asked
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -113,7 +113,10 @@ comet_option = click.option(
 sources_option = click.option(
     "--sources",
     type=PATH,
-    help="For --comet: transcript, a line for each sentence, or a data directory's text.LANG.",
+    help="Transcript, for COMET and metrics of your own: a line for each sentence, or a data directory's text.LANG.",
+)
+metric_option = click.option(
+    "--metric", "metrics", multiple=True, metavar="MODULE:NAME", help="A metric of your own (repeatable)."
 )
 values_option = click.option(
     "--set", "values", multiple=True, metavar="NAME=VALUE", help="Stands for $NAME in the sweep (repeatable)."
@@ -180,21 +183,24 @@ def named_files(values: Iterable[str], wrong: str) -> dict[str, Path]:
     return files
 
 
-def check_together(segmentation: Path | None, references: Path | None) -> None:
-    """Raises SimulstError: one of two options that belong together is missing."""
+def asked_by(
+    segmentation: Path | None,
+    references: Path | None,
+    comet: tuple[str, ...] = (),
+    sources: Path | None = None,
+    metrics: tuple[str, ...] = (),
+    context: Path | None = None,
+) -> Asked:
+    """What options ask for. Raises SimulstError: of two that belong together one is missing; as `find_metrics`."""
+    from simulst.measure import Asked, Comet, Sentences
+    from simulst.measure.metric import find_metrics
+
     if (segmentation is None) != (references is None):
         raise SimulstError("give --segmentation and --references together.")
-
-
-def judged_by(
-    comet: tuple[str, ...], sources: Path | None, segmentation: Path | None, references: Path | None
-) -> Judged | None:
-    """What --comet asks for; None: nothing. Raises SimulstError: --comet or --sources is missing."""
-    from simulst.runs.comet import Judged
-
-    if (not comet) != (sources is None):
+    if comet and sources is None:
         raise SimulstError("give --comet and --sources together.")
-    return None if sources is None else Judged(comet, sources, segmentation, references)
+    sentences = Sentences(segmentation, references) if segmentation and references else None
+    return Asked(sentences, sources, find_metrics(metrics), Comet(comet) if comet else None, context)
 
 
 class Group(click.Group):

@@ -70,7 +70,7 @@ def sweep(decodings: str, values: tuple[str, ...], out: Path, share: bool, **opt
     They share encoder outputs and searches. OUT gets a folder for each configuration. A table of scores is printed.
     """
     from simulst.config import load_sweep, parse_values
-    from simulst.results.runs import runs_table
+    from simulst.show.table import runs_table
 
     folders = [(out / decoding.label, decoding) for decoding in load_sweep(decodings, parse_values(values))]
     _decode(folders, share=share, **options)
@@ -101,9 +101,10 @@ def _decode(
     from simulst.data.datadir import drawn, read_data_dir, shorter_than
     from simulst.languages import code_of
     from simulst.machine.cluster import Cluster
-    from simulst.measure.quality import tokenizer_for
+    from simulst.measure.by_sacrebleu import tokenizer_for
+    from simulst.measure.file import recordings_scores
     from simulst.models import parse_options
-    from simulst.runs import Task, recordings_scores, run, score_run
+    from simulst.runs import Task, run, score_run
 
     # Both fail now, not after decoding, if scoring lacks a package or a language has no such code.
     tokenizer_for(target_lang)
@@ -129,6 +130,6 @@ def _decode(
 
 
 def _print_scores(scores: dict[str, Any]) -> None:
-    from simulst.measure.score import format_scores
+    from simulst.show.scores import format_scores
 
     click.echo(format_scores(scores))

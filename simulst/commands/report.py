@@ -10,9 +10,8 @@ import click
 from simulst.commands.common import (
     PATH,
     Words,
-    check_together,
+    asked_by,
     comet_option,
-    judged_by,
     moved_option,
     references_option,
     segmentation_option,
@@ -33,7 +32,7 @@ from simulst.commands.common import (
 @click.option(
     "--x", "latencies", multiple=True, default=("AL", "LAAL"), show_default=True, help="Latency metric (repeatable)."
 )
-@click.option("--y", "quality", default="BLEU", show_default=True, help="Quality: BLEU, chrF or COMET.")
+@click.option("--y", "quality", default="BLEU", show_default=True, help="Quality: BLEU, chrF, COMET, or your own.")
 @click.option("--title", default="", help="Title of the picture.")
 def plot(
     runs: tuple[Path, ...], pictures: tuple[Path, ...], latencies: tuple[str, ...], quality: str, title: str
@@ -59,7 +58,8 @@ def table(runs: tuple[Path, ...]) -> None:
 
     RUNS are finished runs, or folders of them. The figures are those of their scores.json.
     """
-    from simulst.results.runs import find_runs, runs_table
+    from simulst.results.runs import find_runs
+    from simulst.show.table import runs_table
 
     click.echo(runs_table(find_runs(runs)))
 
@@ -113,7 +113,7 @@ class _Choose(click.Command):
 @click.command(cls=_Choose)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option("--metric", default="LAAL", show_default=True, help="Lag in scores.json, such as LongYAAL or LAAL_CA.")
-@click.option("--quality", default="BLEU", show_default=True, help="What the best has most of: BLEU, chrF or COMET.")
+@click.option("--quality", default="BLEU", show_default=True, help="What decides: BLEU, chrF, COMET, or your own.")
 @click.option(
     "--regimes",
     type=Words(),
@@ -144,21 +144,19 @@ def choose(
     With --comet, COMET scores the runs first; with --quality COMET, the first such model decides.
     """
     from simulst.results.choose import choose as choose_runs
-    from simulst.results.choose import report, write_choices
-    from simulst.results.regime import parse_regime
+    from simulst.results.choose import parse_regime, report, write_choices
     from simulst.results.runs import find_runs
+    from simulst.runs.score import add_comet
 
     wanted = [parse_regime(regime) for regime in regimes]
-    check_together(segmentation, references)
+    asked = asked_by(segmentation, references, comet, sources)
     folders = find_runs(runs)
-    if (judged := judged_by(comet, sources, segmentation, references)) is not None:
-        from simulst.runs.comet import score_by_comet
-
-        score_by_comet(folders, judged)
-    found = choose_runs(folders, metric, wanted, segmentation, references, quality)
-    click.echo(report(found, metric, quality))
+    if asked.comet is not None:
+        add_comet(folders, asked)
+    found = choose_runs(folders, metric, wanted, quality, asked)
+    click.echo(report(found))
     if out is not None:
-        write_choices(out, found, metric, quality, segmentation, references)
+        write_choices(out, found, asked)
 
 
 @click.command()

@@ -44,8 +44,6 @@ def results() -> None:
     type=PATH,
     help="Runs of one training to test findings on, a folder or a pattern; repeat it for other seeds [default: RUNS].",
 )
-@click.option("--pairs", multiple=True, type=PATH, help="Folder of one filter's prefix pairs (repeatable).")
-@click.option("--predictor", type=PATH, help="Folder of the boundary predictor.")
 @click.option("--table", "tables", multiple=True, type=PATH, help="File with more tables (JSON; repeatable).")
 @click.option("--published", multiple=True, type=PATH, help="File of others' figures for the curve (YAML; repeatable).")
 @click.option("--text", type=PATH, help="File to show as it is.")
@@ -63,8 +61,6 @@ def write(
     equal_texts: bool,
     findings: tuple[Path, ...],
     trainings: tuple[Path, ...],
-    pairs: tuple[Path, ...],
-    predictor: Path | None,
     tables: tuple[Path, ...],
     published: tuple[Path, ...],
     text: Path | None,
@@ -82,7 +78,7 @@ def write(
 
     check_name(recipe, "recipe")
     check_name(section, "section")
-    sources = Sources(runs, tests, equal_texts, pairs, predictor, tables, text, published)
+    sources = Sources(runs, tests, equal_texts, tables, text, published)
     found = collect(sources, title or section, made_by, latencies if curve else ())
     if findings:
         if len(runs) > 1 and not trainings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,9 +11,9 @@ import click
 from simulst.commands.common import (
     PATH,
     Group,
-    check_together,
+    asked_by,
     comet_option,
-    judged_by,
+    metric_option,
     references_option,
     segmentation_option,
     sources_option,
@@ -36,6 +37,7 @@ from simulst.commands.common import (
 @click.option("--against", type=PATH, help="Another log: a paired test of the difference.")
 @segmentation_option
 @references_option
+@metric_option
 @comet_option
 @sources_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -48,6 +50,7 @@ def score(
     against: Path | None,
     segmentation: Path | None,
     references: Path | None,
+    metrics: tuple[str, ...],
     comet: tuple[str, ...],
     sources: Path | None,
     as_json: bool,
@@ -56,45 +59,29 @@ def score(
 
     LOG is the file or the folder that holds it. The file may be a pipe, or compressed with gzip.
 
-    OmniSTEval scores whole recordings, with --segmentation and --references. In a run's folder, these scores replace
-    those of scores.json.
+    OmniSTEval scores whole recordings, with --segmentation and --references. These scores, COMET and metrics of your
+    own go to scores.json if LOG is a run's folder.
     """
     from simulst.languages import unit_of
-    from simulst.measure.comet import comet_summary, keep, read_kept, score_segments
-    from simulst.measure.score import compare, format_scores, score_instances
-    from simulst.runs import CONFIG, LOG, read_run_log, write_scores
-    from simulst.runs.comet import comet_difference
+    from simulst.measure import compare
+    from simulst.measure import score as score_log
+    from simulst.measure.comet import read_kept
+    from simulst.measure.file import write_scores
+    from simulst.runs import CONFIG, read_run_log
+    from simulst.show.scores import format_scores
 
     unit = unit or unit_of(target_lang)
-    check_together(segmentation, references)
-    judged = judged_by(comet, sources, segmentation, references)
+    asked = asked_by(segmentation, references, comet, sources, metrics)
     instances = read_run_log(log, unit)
-    baseline = None if against is None else read_run_log(against, unit)
-    if segmentation is not None and references is not None:
-        from simulst.measure.longform import compare_recordings, score_recordings
-
-        whole = segmentation, references, target_lang, unit
-        scores = score_recordings(instances, *whole, bootstrap, log, source_lang)
-        if (log / CONFIG).is_file():
-            scores = write_scores(log, scores)
-        if baseline is not None and against is not None:
-            scores["against"] = compare_recordings(baseline, instances, *whole, (against, log))
-    else:
-        scores = score_instances(instances, target_lang, unit, bootstrap, log, source_lang)
-        if baseline is not None and against is not None:
-            scores["against"] = compare(baseline, instances, language=target_lang, unit=unit, paths=(against, log))
-    if judged is not None:
-        segments = judged.segments(instances, target_lang, unit, log)
-        folder = log if (log / CONFIG).is_file() else None
-        known = read_kept([folder] if folder else [])
-        found = judged.scores(segments, known)
-        scores.update(comet_summary(found, bootstrap))
-        if folder:
-            keep(folder, folder / LOG, segments, found)
-            scores = {**scores, **write_scores(folder, {k: v for k, v in scores.items() if k != "against"})}
-        if baseline is not None and against is not None:
-            others = judged.segments(baseline, target_lang, unit, against)
-            scores["against"] |= comet_difference(score_segments(comet[0], others, known), found[comet[0]])
+    is_run = (log / CONFIG).is_file()
+    if asked.comet is not None and is_run:
+        asked = replace(asked, comet=replace(asked.comet, known=read_kept([log]), folder=log))
+    scores = score_log(instances, target_lang, unit, bootstrap, log, source_lang, asked)
+    if is_run and (asked.sentences or asked.comet or asked.metrics):
+        scores = write_scores(log, scores)
+    if against is not None:
+        baseline = read_run_log(against, unit)
+        scores["against"] = compare(baseline, instances, target_lang, unit=unit, paths=(against, log), asked=asked)
     click.echo(json.dumps(scores, ensure_ascii=False) if as_json else format_scores(scores))
 
 
@@ -108,12 +95,16 @@ def runs() -> None:
 @target_lang_option
 @segmentation_option
 @references_option
+@metric_option
+@click.option("--sources", type=PATH, help="Transcript, for metrics that want it.")
 @click.option("--context", type=PATH, help="Table of terms whose recall is scored.")
 def score_runs(
     folders: tuple[Path, ...],
     target_lang: str,
     segmentation: Path | None,
     references: Path | None,
+    metrics: tuple[str, ...],
+    sources: Path | None,
     context: Path | None,
 ) -> None:
     """Score runs, and write each one's scores.json.
@@ -123,12 +114,12 @@ def score_runs(
     from tqdm import tqdm
 
     from simulst.errors import SimulstError
-    from simulst.runs import LOG, read_run_config, score_run
+    from simulst.log import LOG
+    from simulst.runs import read_run_config, score_run
 
-    check_together(segmentation, references)
+    asked = asked_by(segmentation, references, (), sources, metrics, context)
     logs = sorted({log for folder in folders for log in folder.rglob(LOG)})
     if not logs:
         raise SimulstError(f"no {LOG} below {', '.join(map(str, folders))}; run the decoding stage first.")
     for log in tqdm(logs, unit="run"):
-        unit = read_run_config(log.parent).task.unit or None
-        score_run(log.parent, target_lang, unit, segmentation=segmentation, references=references, context=context)
+        score_run(log.parent, target_lang, read_run_config(log.parent).task.unit or None, asked=asked)

@@ -12,12 +12,12 @@ from pydantic import Field
 from simulst.errors import SimulstError
 from simulst.files.yaml import read_yaml
 from simulst.languages import code_of
-from simulst.measure.latency import METRICS
+from simulst.measure.metric import lags_of
 from simulst.options import build_options
 from simulst.results.section import Kind
 
 Text = Annotated[str, Field(min_length=1)]
-LAGS = tuple(f"{name}{suffix}" for name in METRICS if name not in ("AP", "AL_steps") for suffix in ("", "_CA"))
+LAGS = tuple(metric.key for metric in lags_of("sentences") if metric.unit == "ms" and "AL_steps" not in metric.key)
 """Latency metrics in ms that every log has."""
 
 

@@ -16,12 +16,14 @@ import numpy as np
 
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
+from simulst.log import LOG
 from simulst.log.instance import Instance, check_units
 from simulst.measure.latency import computation_ms, instance_latency
+from simulst.measure.metric import KNOWN
 from simulst.measure.quality import bleu_of_statistics, sentence_statistics
 from simulst.measure.score import warn_of_recordings
 from simulst.results.runs import find_runs
-from simulst.runs import CONFIG, LOG, RunConfig, read_run_config, read_run_log
+from simulst.runs import CONFIG, RunConfig, read_run_config, read_run_log
 
 SEED = 12345
 BLOCK = 1000  # resamples at once, which bounds memory: 21 MB for 2641 sentences
@@ -145,9 +147,9 @@ def _table(run: Run, log: Sequence[Instance], lags: Sequence[str]) -> np.ndarray
     columns.append([ms or 0.0 for ms in computed])
     columns.append([0.0 if ms is None else i.source_length for ms, i in zip(computed, log, strict=True)])
     for name in lags:
-        aware = name.endswith("_CA")
-        rows = [instance_latency(instance, run.unit, aware) for instance in log]
-        columns.append([row[name.removesuffix("_CA")] if row else 0.0 for row in rows])
+        plain = KNOWN[name].plain
+        rows = [instance_latency(instance, run.unit, bool(plain)) for instance in log]
+        columns.append([row[plain or name] if row else 0.0 for row in rows])
         columns.append([1.0 if row else 0.0 for row in rows])
     return np.array(columns, dtype=np.float64).T
 

@@ -101,14 +101,12 @@ def difference(log: Path, again: Path) -> Iterator[str]:
 
 
 def scores_of(log: Path, system: System, development: Path, bootstrap: int = 1000) -> dict[str, Any]:
-    """The scores of a simulstream log. Raises SimulstError: as `score_recordings`."""
-    from simulst.measure.longform import score_recordings
+    """The scores of a simulstream log. Raises SimulstError: as `score`."""
+    from simulst.measure import Asked, Sentences, score
 
-    unit, files = system.counted, (development / SEGMENTATION, development / f"{system.target_lang}.{REFERENCES}")
-    instances = read_log(log, unit)
-    return score_recordings(
-        instances, *files, system.target_lang, unit, bootstrap, log, source_language=system.source_lang
-    )
+    unit, language = system.counted, system.target_lang
+    asked = Asked(Sentences(development / SEGMENTATION, development / f"{language}.{REFERENCES}"))
+    return score(read_log(log, unit), language, unit, bootstrap, log, system.source_lang, asked)
 
 
 def check_scores(folder: Path, name: str, system: System) -> Iterator[str]:

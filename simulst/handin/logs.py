@@ -14,8 +14,8 @@ from simulst.handin.check import AGENT_LOG, LOG, RECORDINGS, SCORES, scores_of
 from simulst.handin.image import Image
 from simulst.handin.interface import free_port, run_inference, run_simuleval
 from simulst.handin.system import System
+from simulst.log import LOG as RUN_LOG
 from simulst.log import read_log
-from simulst.runs import LOG as RUN_LOG
 
 logger = logging.getLogger(__name__)
 

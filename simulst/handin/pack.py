@@ -34,8 +34,8 @@ from simulst.handin.logs import write_logs
 from simulst.handin.needs import Needs, needs_of, needs_of_verify
 from simulst.handin.system import Placer, System, processor_of, read_choice, yaml_text
 from simulst.handin.verify import REQUIREMENTS, SUMS
+from simulst.log import LOG as RUN_LOG
 from simulst.log import read_log
-from simulst.runs import LOG as RUN_LOG
 
 SERVER = {"hostname": "0.0.0.0", "port": 8080, "pool_size": 2, "ttl": 600}
 """Inside the image. verify serves on loopback."""

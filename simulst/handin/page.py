@@ -10,8 +10,7 @@ import simulst
 from simulst.handin.image import AGENT_PORT, PORT, Image
 from simulst.handin.system import System, yaml_text
 from simulst.machine.processor import processor
-
-FIGURES = ("BLEU", "chrF", "LongYAAL", "LongYAAL_CA", "StreamLAAL", "RTF")
+from simulst.measure.metric import metrics_in
 
 
 def readme(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], image: Image, contact: str) -> str:
@@ -78,13 +77,10 @@ def card(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], fo
 
 
 def _table(names: Sequence[str], systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]]) -> list[str]:
-    rows = ["| System | Regime (ms) | " + " | ".join(FIGURES) + " |", "|---|---|" + "---:|" * len(FIGURES)]
+    metrics = [m for m in metrics_in(scores[name] for name in names).values() if m.column and m.key in scores[names[0]]]
+    rows = [f"| System | Regime (ms) | {' | '.join(m.name for m in metrics)} |", "|---|---|" + "---:|" * len(metrics)]
     for name in names:
         low, high = systems[name].regime
-        cells = [scores[name].get(key) for key in FIGURES]
-        shown = [
-            "–" if cell is None else f"{cell:.{2 if key == 'RTF' else 1}f}"
-            for key, cell in zip(FIGURES, cells, strict=True)
-        ]
-        rows.append(f"| `{name}` | {low:g}–{high:g} | " + " | ".join(shown) + " |")
+        shown = " | ".join(metric.text(scores[name].get(metric.key)) for metric in metrics)
+        rows.append(f"| `{name}` | {low:g}–{high:g} | {shown} |")
     return rows

@@ -20,7 +20,7 @@ from simulst.files.yaml import read_yaml
 from simulst.languages import unit_of
 from simulst.models.registry import files_of_model, files_of_part
 from simulst.options import read_fields
-from simulst.results.regime import Regime
+from simulst.results.choose import Regime
 
 LINKED = 1 << 20  # bytes; smaller files, such as code, are edited in place
 PROCESSOR = "simulst.serve.simulstream.StreamProcessor"

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from simulst.log.read import read_log
+from simulst.log.read import LOG, read_log
 
-__all__ = ["read_log"]
+__all__ = ["LOG", "read_log"]

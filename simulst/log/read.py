@@ -20,6 +20,8 @@ from simulst.log.simulstream import read_simulstream
 
 logger = logging.getLogger(__name__)
 
+LOG = "instances.log"
+"""A run's log, in its folder."""
 END = "</s>"
 """The end of a sentence that SimulEval 1.0 wrote after each prediction, with a delay of its own."""
 _WITH_ENDS = {"word": re.compile(rf"{END}|(?:(?!{END})\S)+"), "char": re.compile(rf"{END}|[^ ]")}
@@ -44,7 +46,7 @@ def read_log(path: str | Path, unit: str = "word", utterances: int = 0) -> list[
     """
     path = Path(path)
     if path.is_dir():
-        path = path / "instances.log"
+        path = path / LOG
     # Not splitlines(): the text may hold U+2028 and similar separators.
     lines = _read_text(path).split("\n")
     if _is_simulstream(lines):

@@ -14,18 +14,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import Field
 
 import simulst
-from simulst.data.segmentation import read_lines
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_file, write_atomically
-from simulst.measure.quality import SEED, Difference, Quality, exchange_interval
+from simulst.log import LOG
+from simulst.measure.metric import Texts
 from simulst.options import read_json_fields
 
 INSTALLED = Path(simulst.__file__).parents[1] / ".venv-scoring" / "bin" / "comet-score"
@@ -74,17 +73,63 @@ Known = dict[str, dict[Segment, float]]
 """Model → segment → score. A model that is a file is told apart by the digest of the file, too."""
 
 
-def segments_of(predictions: Sequence[tuple[str, str | None]], sources: Path) -> list[Segment]:
-    """Predictions and references with what was said.
+@dataclass(frozen=True)
+class Comet:
+    """COMET's models, and what they have scored so far.
 
-    sources: a transcript, a line for each prediction. Raises SimulstError: it can't be read, or has other lines.
+    models: names on the Hugging Face hub, such as Unbabel/XCOMET-XL, or checkpoints (.ckpt). The first one's score is
+        COMET in scores.json.
+    folder: of a run, where the scores of its segments are kept; None: nowhere.
     """
-    lines = [_line(text) for text in read_lines(sources)]
-    if len(lines) != len(predictions):
-        raise SimulstError(f"{sources}: {len(lines)} lines, but {len(predictions)} segments; give a line for each.")
+
+    models: tuple[str, ...]
+    known: Known = field(default_factory=dict)
+    folder: Path | None = None
+
+    def scores(self, segments: Sequence[Segment]) -> dict[str, list[float]]:
+        """Model → a score for each segment. Each model is loaded once, if at all. Raises as `score_segments`."""
+        return {model: score_segments(model, segments, self.known) for model in self.models}
+
+    def summary(self, texts: Texts, bootstrap: int = 1000) -> dict[str, Any]:
+        """What scores.json holds: the first model's as COMET; of several models, all by their names, too."""
+        from simulst.measure.quality import mean_score
+
+        segments = segments_of(texts)
+        scores, rows = self.scores(segments), {}
+        for model, values in scores.items():
+            found = mean_score(values, bootstrap)
+            low, high = (None if value is None else round(value, 4) for value in (found.low, found.high))
+            rows[model] = {"score": round(found.score, 4), "low": low, "high": high}
+        if self.folder is not None:
+            _keep(self.folder, segments, scores)
+        first = rows[self.models[0]]
+        summary = {
+            "COMET": first["score"],
+            "COMET_low": first["low"],
+            "COMET_high": first["high"],
+            "COMET_model": self.models[0],
+        }
+        return summary if len(rows) == 1 else {**summary, "COMET_models": rows}
+
+
+def _keep(folder: Path, segments: Sequence[Segment], scores: Mapping[str, Sequence[float]]) -> None:
+    """Write the scores of a run's segments. Those of other models stay if they are of the same texts."""
+    texts = [(segment.source, segment.prediction, segment.reference) for segment in segments]
+    earlier = _read(folder)
+    models = earlier.models if earlier is not None and earlier.segments == texts else {}
+    models = {**models, **{_key(model): list(values) for model, values in scores.items()}}
+    content = asdict(_Kept(digest_of_file(folder / LOG), models, texts))
+    write_atomically(folder / KEPT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def segments_of(texts: Texts) -> list[Segment]:
+    """Texts as COMET's models judge them. Raises SimulstError: nobody knows what was said."""
+    if not texts.sources:
+        raise SimulstError("COMET's models judge a translation by what was said; give the transcript (--sources).")
+    references = texts.references or (None,) * len(texts.predictions)
     return [
-        Segment(source, _line(prediction), None if reference is None else _line(reference))
-        for source, (prediction, reference) in zip(lines, predictions, strict=True)
+        Segment(_line(source), _line(prediction), None if reference is None else _line(reference))
+        for source, prediction, reference in zip(texts.sources, texts.predictions, references, strict=True)
     ]
 
 
@@ -113,79 +158,12 @@ def read_kept(folders: Iterable[Path]) -> Known:
     return known
 
 
-def keep(folder: Path, log: Path, segments: Sequence[Segment], scores: Mapping[str, Sequence[float]]) -> None:
-    """Write the scores of a run's segments. Those of other models stay if they are of the same texts.
-
-    log: the log that the segments are of. scores: model → a score for each segment.
-    """
-    texts = [(segment.source, segment.prediction, segment.reference) for segment in segments]
-    earlier = _read(folder)
-    models = earlier.models if earlier is not None and earlier.segments == texts else {}
-    models = {**models, **{_key(model): list(values) for model, values in scores.items()}}
-    content = asdict(_Kept(digest_of_file(log), models, texts))
-    write_atomically(folder / KEPT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-
-
-def kept_scores(folder: Path, log: Path, model: str) -> tuple[list[Segment], list[float]] | None:
+def kept_scores(folder: Path, model: str) -> tuple[list[Segment], list[float]] | None:
     """A run's segments and their scores by a model; None if it has none of this log."""
     content = _read(folder)
-    if content is None or _key(model) not in content.models or content.log != digest_of_file(log):
+    if content is None or _key(model) not in content.models or content.log != digest_of_file(folder / LOG):
         return None
     return [Segment(*texts) for texts in content.segments], content.models[_key(model)]
-
-
-def mean_score(scores: Sequence[float], bootstrap: int = 1000) -> Quality:
-    """The mean of segments' scores, with the 95 % interval of resampled segments (none if `bootstrap` is 0)."""
-    values = np.array(scores)
-    mean = float(values.mean())
-    if bootstrap <= 1 or len(values) == 1:
-        return Quality(mean, "")
-    rng = np.random.default_rng(SEED)
-    shares = np.full(len(values), 1 / len(values))
-    means = [rng.multinomial(len(values), shares) @ values / len(values) for _ in range(bootstrap)]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return Quality(mean, "", float(low), float(high))
-
-
-def mean_difference(baseline: Sequence[float], system: Sequence[float], samples: int = 10_000) -> Difference:
-    """The test of `paired_significance` (randomisation, two-sided) for the mean of segments' scores.
-
-    Raises SimulstError: there is one segment only.
-    """
-    from scipy.stats import permutation_test  # here, as it takes half a second
-
-    one, other = np.array(baseline), np.array(system)
-    if len(one) == 1:
-        raise SimulstError("a paired test needs several sentences, but there is one; compare longer logs.")
-    test = permutation_test(
-        (one, other),
-        lambda first, second, axis=-1: (second - first).mean(axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=samples,
-        batch=100,
-        rng=np.random.default_rng(SEED),
-    )
-    return Difference(
-        float(one.mean()), float(other.mean()), *exchange_interval(test, len(one)), float(test.pvalue), ""
-    )
-
-
-def comet_summary(scores: Mapping[str, Sequence[float]], bootstrap: int = 1000) -> dict[str, Any]:
-    """What scores.json holds: the first model's as COMET, with its interval; of several models, all by their names."""
-    rows = {}
-    for model, values in scores.items():
-        found = mean_score(values, bootstrap)
-        low, high = (None if value is None else round(value, 4) for value in (found.low, found.high))
-        rows[model] = {"score": round(found.score, 4), "low": low, "high": high}
-    first = next(iter(rows))
-    summary = {
-        "COMET": rows[first]["score"],
-        "COMET_low": rows[first]["low"],
-        "COMET_high": rows[first]["high"],
-        "COMET_model": first,
-    }
-    return summary if len(rows) == 1 else {**summary, "COMET_models": rows}
 
 
 def _line(text: str) -> str:

@@ -11,14 +11,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from simulst.log.instance import SAME_MS, Instance
-
-METRICS = ("AL", "AL_original", "AL_steps", "LAAL", "AP", "DAL")
-"""Keys of `instance_latency`; `corpus_latency` has each of them with the suffix _CA too, and RTF.
-
-AL_steps_CA is None."""
-
-LONG_METRICS = ("LongYAAL", "LongLAAL", "StreamLAAL")
-"""Those of whole recordings (longform.py), each also with the suffix _CA."""
+from simulst.measure.metric import lags_of
 
 
 def average_lagging(times: Sequence[float], source_length: float, target_length: int) -> float:
@@ -91,8 +84,9 @@ def reference_length(instance: Instance, unit: str) -> int:
 
 
 def instance_latency(instance: Instance, unit: str, computation_aware: bool = False) -> dict[str, float | None] | None:
-    """All METRICS of one utterance. None if it wrote nothing, or if elapsed times are needed but were not logged.
+    """All lags of one utterance, by their keys.
 
+    None if it wrote nothing, or if elapsed times are needed but were not logged.
     AL_steps is None if the log does not count the tokens of steps and reference, and with `computation_aware`.
     """
     times = instance.elapsed if computation_aware else instance.delays
@@ -135,17 +129,16 @@ def real_time_factor(instances: Sequence[Instance]) -> float | None:
 
 
 def corpus_latency(instances: Sequence[Instance], unit: str) -> dict[str, float | None]:
-    """The mean of each of METRICS over utterances, the same with the suffix _CA for elapsed times, and RTF.
+    """The mean of each lag over utterances, plain and with the elapsed times (_CA), and RTF.
 
     AL, LAAL, AP and DAL equal those of SimulEval 1.1.4's scorers, and the _CA ones those of its scorers with
     computation_aware=True. (With that flag, SimulEval's command line also changes the plain ones: SimulEval issue 44.)
-    Utterances that wrote nothing are skipped. A mean over no utterances is None.
+    Utterances that wrote nothing are skipped. A mean over no utterances is None; AL_steps_CA is None.
     """
+    rows = {aware: [row for i in instances if (row := instance_latency(i, unit, aware))] for aware in (False, True)}
     means: dict[str, float | None] = {}
-    for suffix, computation_aware in (("", False), ("_CA", True)):
-        rows = [row for i in instances if (row := instance_latency(i, unit, computation_aware))]
-        for metric in METRICS:
-            known = [value for row in rows if (value := row[metric]) is not None]
-            means[metric + suffix] = fmean(known) if known else None
-    means["RTF"] = real_time_factor(instances)
-    return means
+    for metric in lags_of("sentences"):
+        values = [row[metric.plain or metric.key] for row in rows[bool(metric.plain)]]
+        known = [value for value in values if value is not None]
+        means[metric.key] = fmean(known) if known else None
+    return {**means, "RTF": real_time_factor(instances)}

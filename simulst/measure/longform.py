@@ -25,76 +25,98 @@ from simulst.audio.name import recording_name
 from simulst.data.segmentation import Sentence, read_lines, read_segmentation
 from simulst.errors import SimulstError
 from simulst.files.lock import digest
-from simulst.languages import code_of, unit_of
+from simulst.languages import code_of
 from simulst.log.instance import Instance, check_units
 from simulst.log.simuleval import check_milliseconds
 from simulst.measure.latency import real_time_factor
-from simulst.measure.score import compare_texts, error_rates_if_recognised, quality_of, rounded, term_scores
+from simulst.measure.metric import Texts, rounded
 
 logger = logging.getLogger(__name__)
 
 GAPS = "gaps.tsv"
 
 
-def score_recordings(
-    instances: Sequence[Instance],
-    segmentation: Path,
-    references: Path,
-    language: str = "en",
-    unit: str | None = None,
-    bootstrap: int = 0,
-    path: str | Path = "the log",
-    source_language: str = "",
-) -> dict[str, Any]:
-    """Quality and latency of a log whose entries are whole recordings.
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences of whole recordings.
 
     segmentation: a YAML list of {wav, offset, duration} (seconds), as MuST-C has it; recordings are found by the names
         of their files without folder and suffix. references: a line for each of its segments.
-    language, unit, bootstrap, path, source_language: as in `score_instances`.
-    Returns: BLEU, chrF, error rates and term recall as `score_instances` does; LongYAAL, LongLAAL (OmniSTEval's),
-        StreamLAAL (simulstream's, with the words cut by mwerSegmenter), each also with _CA (ms; None if nothing was
-        written, or no elapsed times were logged): with the computation of each step alone, whatever the log adds up;
-        RTF; recordings; sentences; empty, how many sentences were given no word; missing and extra, by how many units
-        sentences are shorter or longer than their references, in % of all these; length_ratio; unit; test_set, a digest
-        of the sentences; and if the segmentation has a `gaps.tsv` beside it, invented, how many units a minute were
-        written in its gaps, where nobody speaks.
-    Raises SimulstError: what `read_segmentation` raises, recordings that only the log or only the segmentation has,
-        predictions that don't match their delays, OmniSTEval or simulstream missing.
+    """
+
+    segmentation: Path
+    references: Path
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Recordings that are cut into sentences.
+
+    of: the sentences, as the user gave them. ordered: the instances, as the segmentation names them. units: their
+    units, OmniSTEval's. sentences, lines: the segments, and their references as OmniSTEval reads them. found: what was
+    written for each, OmniSTEval's. unit: "word" or "char".
+    """
+
+    of: Sentences
+    ordered: list[Instance]
+    units: list[list[Any]]
+    sentences: list[Sentence]
+    lines: list[str]
+    found: list[Any]
+    unit: str
+
+    def written(self, language: str) -> Texts:
+        """The texts of the sentences."""
+        terms = {instance.recording: instance.terms for instance in self.ordered}
+        return Texts(
+            tuple(found.prediction for found in self.found),
+            tuple(self.lines),
+            language,
+            self.unit,
+            names=tuple(range(len(self.lines))),
+            terms=tuple(terms[sentence.recording] for sentence in self.sentences),
+        )
+
+
+def figures_of(cut: Cut) -> dict[str, Any]:
+    """Lags of recordings, and what is counted.
+
+    Returns: LongYAAL, LongLAAL (OmniSTEval's), StreamLAAL (simulstream's, with the words cut by mwerSegmenter), each
+        also with _CA (ms; None if nothing was written, or no elapsed times were logged): with the computation of each
+        step alone, whatever the log adds up; RTF; recordings; sentences; empty, how many sentences were given no word;
+        missing and extra, by how many units sentences are shorter or longer than their references, in % of all these;
+        length_ratio; unit; test_set, a digest of the sentences; and if the segmentation has a `gaps.tsv` beside it,
+        invented, how many units a minute were written in its gaps, where nobody speaks.
     """
     from omnisteval.scoring import evaluate_instances
 
-    unit = unit or unit_of(language)
-    cut = _cut(instances, segmentation, references, language, unit, path)
     # Quality is sacreBLEU's, as OmniSTEval's is, but with intervals.
     lags, _, _ = evaluate_instances(cut.found, compute_quality=False, fix_emission_ca_flag=True)
-    stream_laal = _stream_laal(cut.texts, cut.sentences, unit)
-    ordered, sentences, found, lines = cut.ordered, cut.sentences, cut.found, cut.lines
-    words = sum(len(instance.delays) for instance in ordered)
-    wanted = [_count(line, unit) for line in lines]
-    more = [_count(f.prediction, unit) - count for f, count in zip(found, wanted, strict=True)]
-    all_wanted = sum(wanted)
-    predictions = [f.prediction for f in found]
-    terms = {instance.recording: instance.terms for instance in ordered}
+    plain, aware = _stream_laal(cut.units, cut.sentences, cut.unit)
+    wanted = [_count(line, cut.unit) for line in cut.lines]
+    more = [_count(f.prediction, cut.unit) - count for f, count in zip(cut.found, wanted, strict=True)]
+    total = sum(wanted)
+
+    def share(units: float, percent: int = 1) -> float | None:
+        return rounded(percent * units / total) if total else None
+
     return {
-        **quality_of(predictions, lines, language, bootstrap),
-        **error_rates_if_recognised(predictions, lines, source_language, language),
         "LongYAAL": rounded(lags.get("long_yaal")),
         "LongLAAL": rounded(lags.get("long_laal")),
-        "StreamLAAL": rounded(stream_laal[0]),
+        "StreamLAAL": rounded(plain),
         "LongYAAL_CA": rounded(lags.get("ca_long_yaal")),
         "LongLAAL_CA": rounded(lags.get("ca_long_laal")),
-        "StreamLAAL_CA": rounded(stream_laal[1]),
-        "RTF": rounded(real_time_factor(ordered), 4),
-        "recordings": len(ordered),
-        "sentences": len(sentences),
-        "empty": sum(not f.prediction.strip() for f in found),
-        "missing": rounded(100 * sum(max(0, -count) for count in more) / all_wanted) if all_wanted else None,
-        "extra": rounded(100 * sum(max(0, count) for count in more) / all_wanted) if all_wanted else None,
-        "length_ratio": rounded(words / all_wanted) if all_wanted else None,
-        "unit": unit,
-        "test_set": digest(map(str, sorted((s.recording, s.offset, s.duration, s.text) for s in sentences))),
-        **term_scores([terms[sentence.recording] for sentence in sentences], predictions, lines, unit),
-        **_invented(ordered, segmentation.with_name(GAPS)),
+        "StreamLAAL_CA": rounded(aware),
+        "RTF": rounded(real_time_factor(cut.ordered), 4),
+        "recordings": len(cut.ordered),
+        "sentences": len(cut.sentences),
+        "empty": sum(not f.prediction.strip() for f in cut.found),
+        "missing": share(sum(max(0, -count) for count in more), 100),
+        "extra": share(sum(max(0, count) for count in more), 100),
+        "length_ratio": share(sum(len(instance.delays) for instance in cut.ordered)),
+        "unit": cut.unit,
+        "test_set": digest(map(str, sorted((s.recording, s.offset, s.duration, s.text) for s in cut.sentences))),
+        **_invented(cut.ordered, cut.of.segmentation.with_name(GAPS)),
     }
 
 
@@ -152,80 +174,32 @@ def words_in_gaps(
     return found
 
 
-def compare_recordings(
-    baseline: Sequence[Instance],
-    system: Sequence[Instance],
-    segmentation: Path,
-    references: Path,
-    language: str = "en",
-    unit: str | None = None,
-    paths: tuple[str | Path, str | Path] = ("the baseline", "the system"),
-) -> dict[str, Any]:
-    """Is `system` better than `baseline`? The paired test of `compare`, on the sentences that the segmentation names.
+def cut_recordings(instances: Sequence[Instance], of: Sentences, language: str, unit: str, path: str | Path) -> Cut:
+    """Cut recordings into sentences. path: names the log in errors.
 
-    Arguments and errors are those of `score_recordings` and `compare`.
+    Raises SimulstError: what `read_segmentation` raises, recordings that only the log or only the segmentation has,
+        predictions that don't match their delays, OmniSTEval or simulstream missing.
     """
-    unit = unit or unit_of(language)
-    one, other = (
-        _cut(instances, segmentation, references, language, unit, path)
-        for instances, path in zip((baseline, system), paths, strict=True)
-    )
-    first, second = ([found.prediction for found in cut.found] for cut in (one, other))
-    return compare_texts(first, second, one.lines, language)
-
-
-def sentences_of_recordings(
-    instances: Sequence[Instance],
-    segmentation: Path,
-    references: Path,
-    language: str = "en",
-    unit: str | None = None,
-    path: str | Path = "the log",
-) -> list[tuple[str, str | None]]:
-    """What was written for each sentence of recordings, and its reference. Arguments: those of `score_recordings`."""
-    cut = _cut(instances, segmentation, references, language, unit or unit_of(language), path)
-    return [(found.prediction, line) for found, line in zip(cut.found, cut.lines, strict=True)]
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """Recordings that are cut into sentences.
-
-    ordered: the instances, as the segmentation names them. texts: their units, OmniSTEval's. sentences: the segments.
-    lines: their references, in characters without spaces. found: what was written for each, OmniSTEval's.
-    """
-
-    ordered: list[Instance]
-    texts: list[list[Any]]
-    sentences: list[Sentence]
-    lines: list[str]
-    found: list[Any]
-
-
-def _cut(
-    instances: Sequence[Instance], segmentation: Path, references: Path, language: str, unit: str, path: str | Path
-) -> _Cut:
-    """Cut recordings into sentences. Arguments and errors are those of `score_recordings`."""
     _check_installed()
     from omnisteval.alignment import Word, process_alignment
     from omnisteval.data import Instance as Scored
     from omnisteval.tokenization import tokenize_words
 
     check_units(instances, unit, path)
-    sentences = read_segmentation(segmentation, references)
-    ordered = _in_order(instances, sentences, path, segmentation)
+    sentences = read_segmentation(of.segmentation, of.references)
+    ordered = _in_order(instances, sentences, path, of.segmentation)
     by_character = unit == "char"
-    texts = [_words(instance, unit) for instance in ordered]
+    units = [_words(instance, unit) for instance in ordered]
     lines = [sentence.text.replace(" ", "") if by_character else sentence.text for sentence in sentences]
     right: dict[str, list[Any]] = {instance.recording: [] for instance in ordered}
     ends: dict[str, float] = {}
     for number, (sentence, line) in enumerate(zip(sentences, lines, strict=True)):
-        units = list(line.lower()) if by_character else line.lower().split()
-        right[sentence.recording] += [Word(text, number) for text in units]
+        wanted = list(line.lower()) if by_character else line.lower().split()
+        right[sentence.recording] += [Word(text, number) for text in wanted]
         ends[sentence.recording] = max(ends.get(sentence.recording, 0.0), 1000 * (sentence.offset + sentence.duration))
     spoken = None if by_character else code_of(language)
     given: list[list[Any]] = [[] for _ in sentences]
-    pairs = list(zip(tokenize_words(list(right.values()), spoken), tokenize_words(texts, spoken), strict=True))
+    pairs = list(zip(tokenize_words(list(right.values()), spoken), tokenize_words(units, spoken), strict=True))
     for reference, written in tqdm(pairs, unit="recording", desc="cutting into sentences", disable=None):
         for word in process_alignment(*_align(reference, written, by_character), by_character):
             if word.main:
@@ -246,7 +220,7 @@ def _cut(
                 time_to_recording_end=ends[sentence.recording] - offset if words else None,
             )
         )
-    return _Cut(ordered, texts, sentences, lines, found)
+    return Cut(of, ordered, units, sentences, lines, found, unit)
 
 
 def _align(reference: Sequence[Any], written: Sequence[Any], by_character: bool) -> tuple[list[Any], list[Any]]:

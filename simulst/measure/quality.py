@@ -1,21 +1,22 @@
-"""Quality: BLEU and chrF with intervals and paired tests, computed by sacreBLEU; WER and CER, computed by jiwer."""
+"""Quality with its interval and its paired test, of corpora (by sacreBLEU) and of segments; WER and CER, by jiwer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics import CHRF, TER
+from sacrebleu.metrics.base import Metric as Corpus
 from sacrebleu.significance import PairedTest
 
 from simulst.data.text import lower_without_punctuation
-from simulst.errors import SimulstError
-from simulst.languages import CHINESE, code_of, unit_of
+from simulst.errors import SimulstError, reason_of
+from simulst.languages import unit_of
+from simulst.measure.by_sacrebleu import bleu_for
+from simulst.measure.metric import Metric, Texts
 
 SEED = 12345  # sacreBLEU's
 BATCH = 100  # exchanges that are computed at once; bounds the memory
@@ -23,7 +24,7 @@ BATCH = 100  # exchanges that are computed at once; bounds the memory
 
 @dataclass(frozen=True)
 class Quality:
-    """A corpus score, 0 to 100, with sacreBLEU's signature.
+    """The score of a corpus. signature: sacreBLEU's; empty for means of segments.
 
     low, high: the 95 % interval; None if it was not asked for.
     """
@@ -36,7 +37,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two systems' corpus scores, 0 to 100, and the p-value of the hypothesis that they are equally good.
+    """Two systems' scores, and the p-value of the hypothesis that they are equally good.
 
     low, high: the 95 % interval of system - baseline.
     """
@@ -49,45 +50,61 @@ class Difference:
     signature: str
 
 
-@cache
-def tokenizer_for(language: str) -> str:
-    """sacreBLEU's tokenizer for a target language: 13a, zh for Chinese, ja-mecab for Japanese.
-
-    For other languages without spaces it is char.
-
-    Raises SimulstError: there is no such language; MeCab or its IPA dictionary is missing for Japanese. (With char,
-        BLEU would be about twice as high.)
-    """
-    if unit_of(language) == "word":
-        return "13a"
-    if code_of(language) in CHINESE:
-        return "zh"
-    if code_of(language) != "ja":
-        return "char"
-    try:
-        BLEU(tokenize="ja-mecab")
-    except (RuntimeError, AssertionError) as error:
-        raise SimulstError(
-            "Japanese BLEU needs MeCab with the IPA dictionary; pip install 'sacrebleu[ja]', or run tools/install.sh."
-        ) from error
-    return "ja-mecab"
-
-
 def bleu(predictions: Sequence[str], references: Sequence[str], language: str = "en", bootstrap: int = 0) -> Quality:
-    """Corpus BLEU, with one reference for each prediction.
+    """Corpus BLEU. Arguments and errors are those of `corpus_score`; language: as `tokenizer_for` takes it."""
+    return corpus_score(bleu_for(language), predictions, references, bootstrap)
 
-    language: the target language, which determines the tokenizer.
-    bootstrap: how many resamples to draw for the 95 % interval; 0: no interval. A single sentence has no interval,
-        because all resamples are the same.
 
-    Raises SimulstError: no sentences; not as many predictions as references; the errors of `tokenizer_for`.
+def judge(metric: Metric, texts: Texts, bootstrap: int = 0) -> Quality:
+    """The score of texts. bootstrap: how many resamples to draw for the 95 % interval; 0: no interval.
+
+    Raises SimulstError: as `corpus_score`, `segment_scores`.
     """
-    return _score(BLEU(tokenize=tokenizer_for(language)), predictions, references, bootstrap)
+    if metric.corpus is None:
+        return mean_score(segment_scores(metric, texts), bootstrap)
+    return corpus_score(metric.corpus(texts.language), texts.predictions, texts.references, bootstrap)
 
 
-def chrf(predictions: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> Quality:
-    """Corpus chrF2. Arguments and errors are those of `bleu`."""
-    return _score(CHRF(), predictions, references, bootstrap)
+def paired(metric: Metric, baseline: Texts, system: Texts, samples: int = 10_000) -> Difference:
+    """A paired randomisation test of two systems on the same sentences, and its interval.
+
+    The test is two-sided (approximate randomisation; Riezler and Maxwell, 2005). The systems' texts of each sentence
+    are exchanged at random; p is how often this makes a difference as large as the one observed. For few sentences all
+    exchanges are tried. sacreBLEU's bootstrap test is not used: its p is that of a one-sided test. The 95 % interval is
+    the observed difference minus those that exchanges make, without their extremes on either side. So it is of the same
+    test: 0 lies outside if and only if p is below 0.05.
+
+    samples: how many exchanges to try.
+
+    Raises SimulstError: as `judge`; there is one sentence only.
+    """
+    if metric.corpus is None:
+        return mean_difference(segment_scores(metric, baseline), segment_scores(metric, system), samples)
+    for texts in (baseline, system):
+        _check_lengths(texts.predictions, texts.references)
+    _check_several(len(system.references))
+    of_corpus = metric.corpus(system.language)
+    return _difference(of_corpus, baseline.predictions, system.predictions, system.references, samples)
+
+
+def segment_scores(metric: Metric, texts: Texts) -> list[float]:
+    """The score of each sentence by a metric of one's own.
+
+    Raises SimulstError: its code fails, or does not give a finite number for each sentence.
+    """
+    assert metric.segments is not None
+    try:
+        scores = [float(value) for value in metric.segments(texts)]
+    except SimulstError:
+        raise
+    except Exception as error:  # of any kind, as it is the user's code that runs
+        raise SimulstError(f"{metric.path or metric.key}: cannot score these texts ({reason_of(error)}).") from error
+    if len(scores) != len(texts.predictions) or not all(map(math.isfinite, scores)):
+        raise SimulstError(
+            f"{metric.path or metric.key}: gives {len(scores)} scores of {len(texts.predictions)} sentences, or some "
+            "that are no numbers; give one for each."
+        )
+    return scores
 
 
 def error_rates(
@@ -118,39 +135,6 @@ def error_rates(
     return 100 * float(jiwer.wer(right, texts)) if by_word else None, 100 * float(jiwer.cer(right, texts))
 
 
-def paired_significance(
-    baseline: Sequence[str],
-    system: Sequence[str],
-    references: Sequence[str],
-    language: str = "en",
-    samples: int = 10_000,
-) -> dict[str, Difference]:
-    """BLEU and chrF of two systems on the same sentences: a paired randomisation test, and its interval.
-
-    The test is two-sided (approximate randomisation; Riezler and Maxwell, 2005). The systems' texts of each sentence
-    are exchanged at random; p is how often this makes a difference as large as the one observed. For few sentences all
-    exchanges are tried. sacreBLEU's bootstrap test is not used: its p is that of a one-sided test. The 95 % interval is
-    the observed difference minus those that exchanges make, without their extremes on either side. So it is of the same
-    test: 0 lies outside if and only if p is below 0.05.
-
-    baseline: predictions of the first system.
-    system: predictions of the second system.
-    references: one reference for each sentence.
-    language: the target language, which determines BLEU's tokenizer.
-    samples: how many exchanges to try.
-    Returns: the difference for each of "BLEU" and "chrF".
-
-    Raises SimulstError: no sentences or only one; not as many predictions as references; the errors of
-        `tokenizer_for`.
-    """
-    _check_lengths(baseline, references)
-    _check_lengths(system, references)
-    if len(references) == 1:
-        raise SimulstError("a paired test needs several sentences, but there is one; compare longer logs.")
-    metrics: dict[str, Metric] = {"BLEU": BLEU(tokenize=tokenizer_for(language)), "chrF": CHRF()}
-    return {name: _difference(metric, baseline, system, references, samples) for name, metric in metrics.items()}
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's correction (1979): p-values that may each be compared with the level of the whole family."""
     adjusted = [0.0] * len(p_values)
@@ -162,10 +146,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _difference(
-    metric: Metric, baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int
+    metric: Corpus, baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int
 ) -> Difference:
-    from scipy.stats import permutation_test  # here, as it takes half a second
-
     count = len(references)
     one, other = (  # what corpus scores need to know of each sentence: counts, (count, columns)
         np.array(metric._extract_corpus_statistics(texts, [references]), dtype=np.float64)
@@ -185,8 +167,24 @@ def _difference(
         return between(one.sum(0) + exchanged, other.sum(0) - exchanged)
 
     numbers = np.arange(count)
-    test = permutation_test(
-        (numbers, numbers + count),
+    test = _permuted((numbers, numbers + count), difference, samples)
+    of_baseline, of_system = (float(metric.corpus_score(texts, [references]).score) for texts in (baseline, system))
+    return Difference(of_baseline, of_system, *_interval(test, count), float(test.pvalue), str(metric.get_signature()))
+
+
+def mean_difference(baseline: Sequence[float], system: Sequence[float], samples: int = 10_000) -> Difference:
+    """The test of `paired` for the mean of segments' scores. Raises SimulstError: there is one segment only."""
+    one, other = np.array(baseline), np.array(system)
+    _check_several(len(one))
+    test = _permuted((one, other), lambda first, second, axis=-1: (second - first).mean(axis=axis), samples)
+    return Difference(float(one.mean()), float(other.mean()), *_interval(test, len(one)), float(test.pvalue), "")
+
+
+def _permuted(pairs: tuple[np.ndarray, np.ndarray], difference: Callable[..., np.ndarray], samples: int) -> Any:
+    from scipy.stats import permutation_test  # here, as it takes half a second
+
+    return permutation_test(
+        pairs,
         difference,
         permutation_type="samples",
         vectorized=True,
@@ -194,12 +192,9 @@ def _difference(
         batch=BATCH,
         rng=np.random.default_rng(SEED),
     )
-    low, high = exchange_interval(test, count)
-    of_baseline, of_system = (float(metric.corpus_score(texts, [references]).score) for texts in (baseline, system))
-    return Difference(of_baseline, of_system, low, high, float(test.pvalue), str(metric.get_signature()))
 
 
-def exchange_interval(test: Any, count: int) -> tuple[float, float]:
+def _interval(test: Any, count: int) -> tuple[float, float]:
     """The 95 % interval of a difference that SciPy's permutation test of `count` pairs observed.
 
     0 lies outside of it if and only if p < 0.05.
@@ -212,97 +207,14 @@ def exchange_interval(test: Any, count: int) -> tuple[float, float]:
     return float(test.statistic - made[-1 - rare]), float(test.statistic - made[rare])
 
 
-@dataclass(frozen=True)
-class Pairwise:
-    """Differences in one metric of each system to each of some systems, and the p-values of the paired test.
-
-    chosen: the numbers of these systems. difference, p: (chosen, systems): the system's score minus the chosen one's.
-    """
-
-    chosen: tuple[int, ...]
-    difference: np.ndarray
-    p: np.ndarray
-
-
-def pairwise_significance(
-    systems: Sequence[Sequence[str]],
-    references: Sequence[str],
-    chosen: Sequence[int],
-    language: str = "en",
-    samples: int = 10_000,
-) -> dict[str, Pairwise]:
-    """The test of `paired_significance` for many pairs, which share their random exchanges.
-
-    systems: the predictions of each. chosen: the numbers of those that all are compared with.
-    Returns: "BLEU" and "chrF". An entry of p is NaN for a system and itself.
-
-    Raises SimulstError: as `paired_significance`.
-    """
-    for texts in systems:
-        _check_lengths(texts, references)
-    count = len(references)
-    if count == 1:
-        raise SimulstError("a paired test needs several sentences, but there is one; compare longer logs.")
-    drawn = count > math.log2(samples)
-    if drawn:
-        exchanges = np.random.default_rng(SEED).integers(0, 2, (samples, count)).astype(np.float32)
-    else:  # all there are
-        exchanges = (np.arange(2**count)[:, None] >> np.arange(count) & 1).astype(np.float32)
-    found = {}
-    metrics: tuple[tuple[str, Metric, Any], ...] = (
-        ("BLEU", BLEU(tokenize=tokenizer_for(language)), bleu_of_statistics),
-        ("chrF", CHRF(), chrf_of_statistics),
-    )
-    for name, metric, score in metrics:
-        tables = [np.array(metric._extract_corpus_statistics(texts, [references]), np.float32) for texts in systems]
-        sums = [table.sum(0, dtype=np.float64) for table in tables]
-        parts = [(exchanges @ table).astype(np.float64) for table in tables]  # of the sentences that are exchanged
-        difference = np.array([[float(score(sums[b]) - score(sums[a])) for b in range(len(sums))] for a in chosen])
-        p = np.full(difference.shape, np.nan)
-        for row, a in enumerate(chosen):
-            for b in range(len(sums)):
-                if b in chosen[:row]:  # the same pair, the other way round
-                    p[row, b] = p[chosen.index(b), a]
-                elif a != b:
-                    moved = parts[b] - parts[a]
-                    made = score(sums[b] - moved) - score(sums[a] + moved)
-                    p[row, b] = _two_sided(made, difference[row, b], drawn)
-        found[name] = Pairwise(tuple(chosen), difference, p)
-    return found
-
-
-def _two_sided(made: np.ndarray, observed: float, drawn: bool) -> float:
-    """p of an observed difference among those that exchanges made, as SciPy's permutation test has it.
-
-    drawn: whether the exchanges were drawn at random; then the observed texts count as one of them.
-    """
-    near = 1e-9 * max(1.0, abs(observed))  # equal but for rounding
-    shares = [
-        (np.sum(side) + drawn) / (len(made) + drawn) for side in (made >= observed - near, made <= observed + near)
-    ]
-    return float(min(1.0, 2 * min(shares)))
-
-
-def chrf_of_statistics(sums: np.ndarray) -> np.ndarray:
-    """chrF2 of many sets of sentences at once, as `chrf` gives it.
-
-    sums: (..., 18), for each order of n-grams those of the prediction, of the reference, and matches.
-    Returns: (...,), 0 to 100.
-    """
-    predicted, reference, matches = (sums[..., start::3] for start in range(3))
-    known = (predicted > 0) & (reference > 0)
-    orders = np.maximum(1, known.sum(axis=-1))
-    precision, recall = (
-        np.where(known, matches / np.maximum(1, total), 0.0).sum(axis=-1) / orders for total in (predicted, reference)
-    )
-    total = CHRF.BETA**2 * precision + recall
-    return 100 * (1 + CHRF.BETA**2) * precision * recall / np.where(total > 0, total, 1.0)
-
-
-def sentence_chrf(predictions: Sequence[str], references: Sequence[str]) -> np.ndarray:
+def sentence_chrf(predictions: Sequence[str], references: Sequence[str]) -> list[float]:
     """chrF2 of each sentence, 0 to 100. Raises SimulstError: as `bleu`."""
     _check_lengths(predictions, references)
-    return chrf_of_statistics(np.array(CHRF()._extract_corpus_statistics(predictions, [references]), np.float64))
+    metric = CHRF()
+    return [
+        float(metric.corpus_score([prediction], [[reference]]).score)
+        for prediction, reference in zip(predictions, references, strict=True)
+    ]
 
 
 def sentence_statistics(predictions: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:
@@ -315,7 +227,7 @@ def sentence_statistics(predictions: Sequence[str], references: Sequence[str], l
     Raises SimulstError: as `bleu`.
     """
     _check_lengths(predictions, references)
-    metric = BLEU(tokenize=tokenizer_for(language))
+    metric = bleu_for(language)
     rows = []
     for prediction, reference in zip(predictions, references, strict=True):
         score = metric.corpus_score([prediction], [[reference]])
@@ -340,7 +252,14 @@ def bleu_of_statistics(sums: np.ndarray) -> np.ndarray:
         return np.where(scored, 100 * np.exp(precision + brevity), 0.0)
 
 
-def _score(metric: Metric, predictions: Sequence[str], references: Sequence[str], bootstrap: int) -> Quality:
+def corpus_score(metric: Corpus, predictions: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> Quality:
+    """A score of sacreBLEU's, with one reference for each prediction.
+
+    bootstrap: how many resamples to draw for the 95 % interval; 0: no interval. A single sentence has no interval,
+        because all resamples are the same.
+
+    Raises SimulstError: no sentences; not as many predictions as references.
+    """
     _check_lengths(predictions, references)
     if bootstrap <= 1 or len(references) == 1:
         score = metric.corpus_score(predictions, [references]).score
@@ -351,7 +270,9 @@ def _score(metric: Metric, predictions: Sequence[str], references: Sequence[str]
     [(name, signature)] = signatures.items()
     [result] = results[name]
     low, high = float(result.mean - result.ci), float(result.mean + result.ci)
-    return Quality(float(result.score), str(signature), max(0.0, low), min(100.0, high))
+    if not isinstance(metric, TER):  # which may be above 100
+        high = min(100.0, high)
+    return Quality(float(result.score), str(signature), max(0.0, low), high)
 
 
 def _run(test: PairedTest) -> tuple[dict[str, Any], dict[str, list[Any]]]:
@@ -364,3 +285,21 @@ def _check_lengths(predictions: Sequence[str], references: Sequence[str]) -> Non
         raise SimulstError(
             f"{len(predictions)} predictions and {len(references)} references; give one reference for each prediction."
         )
+
+
+def _check_several(count: int) -> None:
+    if count == 1:
+        raise SimulstError("a paired test needs several sentences, but there is one; compare longer logs.")
+
+
+def mean_score(scores: Sequence[float], bootstrap: int = 1000) -> Quality:
+    """The mean of segments' scores, with the 95 % interval of resampled segments (none if `bootstrap` is 0)."""
+    values = np.array(scores)
+    mean = float(values.mean())
+    if bootstrap <= 1 or len(values) == 1:
+        return Quality(mean, "")
+    rng = np.random.default_rng(SEED)
+    shares = np.full(len(values), 1 / len(values))
+    means = [rng.multinomial(len(values), shares) @ values / len(values) for _ in range(bootstrap)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Quality(mean, "", float(low), float(high))

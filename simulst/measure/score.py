@@ -1,21 +1,29 @@
-"""The scores of a log, ready for JSON, and the comparison of two logs."""
+"""`score`: a log's quality and latency, ready for JSON; `compare`: the test of two logs."""
 
 from __future__ import annotations
 
 import logging
-import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import regex
 
+from simulst.background import NOTHING, known_of, read_backgrounds
+from simulst.data.datadir import read_table
+from simulst.data.segmentation import read_lines
 from simulst.errors import SimulstError
 from simulst.languages import code_of, unit_of
 from simulst.log.instance import Instance, check_units, digest_of_test_set
-from simulst.measure.latency import LONG_METRICS, METRICS, corpus_latency
+from simulst.measure.comet import Comet, segments_of
+from simulst.measure.latency import corpus_latency
+from simulst.measure.longform import Sentences, cut_recordings, figures_of
+from simulst.measure.metric import BUILT_IN, KNOWN, OWN, Metric, Texts, description, rounded
+
+if TYPE_CHECKING:
+    from simulst.measure.quality import Difference  # it imports sacreBLEU, which takes a while
 
 logger = logging.getLogger(__name__)
 
@@ -24,15 +32,37 @@ LONG_MS = 120_000  # no sentence takes as long, ms
 LONG_MEDIAN_MS = 30_000  # half of a corpus's sentences are never as long, but single ones may be: up to 70 s in MuST-C
 
 
-def score_instances(
+@dataclass(frozen=True)
+class Asked:
+    """What is scored beside the usual, and what is known of the data.
+
+    sentences: of a log whose entries are whole recordings.
+    sources: transcript for metrics that want it: a line for each sentence in the order of the log (for recordings, for
+        each segment), or a data directory's text.LANG.
+    metrics: of one's own. comet: models, which need sources.
+    context: a table whose terms' recall is scored; None: those of the log.
+    """
+
+    sentences: Sentences | None = None
+    sources: Path | None = None
+    metrics: tuple[Metric, ...] = ()
+    comet: Comet | None = None
+    context: Path | None = None
+
+
+USUAL = Asked()
+
+
+def score(
     instances: Sequence[Instance],
     language: str = "en",
     unit: str | None = None,
     bootstrap: int = 0,
     path: str | Path = "the log",
     source_language: str = "",
+    asked: Asked = USUAL,
 ) -> dict[str, Any]:
-    """Quality and latency of one log.
+    """Quality and latency of one log, whose entries are single sentences or whole recordings.
 
     instances: the log.
     language: the target language. It determines BLEU's tokenizer and the default unit.
@@ -42,49 +72,120 @@ def score_instances(
     source_language: if it is the target language, the log is one of recognition, and has error rates too.
 
     If there are no references (None, or all empty), latency uses the lengths of the predictions, as in SimulEval.
-    Returns: plain values, 3 decimals (RTF 4). BLEU, BLEU_signature, chrF, chrF_signature, with `bootstrap` also
-        *_low and *_high (None without references, or for one sentence); for recognition WER and CER (%, None if the
-        references have no words; WER also if the language has no spaces); METRICS and METRICS with _CA (ms; AP has no
-        unit), RTF, as in `corpus_latency` (None if nothing was written, or no elapsed times were logged); sentences;
-        empty, how many of them have an empty prediction; with terms in the log, terms and term_recall (`term_scores`);
-        length_ratio, predicted / reference units (None without
-        references); unit; test_set (`digest_of_test_set`).
+    Returns: plain values by the keys of `simulst.measure.metric.BUILT_IN`, None where there is nothing to measure, and
+
+        <key>_low, _high, _signature    of quality: the 95 % interval, with `bootstrap`; sacreBLEU's signature
+        sentences, empty                how many there are, and how many got no word
+        unit, test_set                  of lags; a digest of what was translated
+        terms                           how many stand in the references, with terms in the log or the context
+        recordings                      how many; these have lags of their own (OmniSTEval's and simulstream's)
+        COMET_model, COMET_models       with COMET
+        metrics                         what metrics of one's own are
+
     Raises SimulstError: no instances, an unknown unit or language, predictions that don't match their delays,
-        references that some instances have and others lack.
+        references that some instances have and others lack; for recordings, what `read_segmentation` raises,
+        recordings that only the log or only the segmentation has, OmniSTEval or simulstream missing; what the metrics
+        raise.
     """
+    from simulst.measure.quality import error_rates
+
     unit = unit or unit_of(language)
+    if asked.context is not None:
+        instances = _with_terms(instances, asked.context, source_language, language)
+    if asked.sentences is None:
+        texts = _of_sentences(instances, language, unit, path, asked.sources)
+        figures = _figures(instances, texts, path, bootstrap)
+    else:
+        cut = cut_recordings(instances, asked.sentences, language, unit, path)
+        texts, figures = _with_sources(cut.written(language), asked.sources, path), figures_of(cut)
+    scores = _quality(texts, asked.metrics, bootstrap)
+    if source_language and code_of(source_language) == code_of(language):
+        rates = error_rates(texts.predictions, texts.references, language) if texts.references else (None, None)
+        scores |= dict(zip(("WER", "CER"), map(rounded, rates), strict=True))
+    scores |= {**figures, **term_scores(texts)}
+    if asked.comet is not None:
+        scores |= asked.comet.summary(texts, bootstrap)
+    return scores
+
+
+def texts_of(
+    instances: Sequence[Instance],
+    language: str,
+    unit: str | None = None,
+    path: str | Path = "the log",
+    asked: Asked = USUAL,
+) -> Texts:
+    """What was written for each sentence of a log, and its reference. Arguments and errors: those of `score`."""
+    unit = unit or unit_of(language)
+    if asked.sentences is None:
+        return _of_sentences(instances, language, unit, path, asked.sources)
+    cut = cut_recordings(instances, asked.sentences, language, unit, path)
+    return _with_sources(cut.written(language), asked.sources, path)
+
+
+def _of_sentences(
+    instances: Sequence[Instance], language: str, unit: str, path: str | Path, sources: Path | None
+) -> Texts:
+    """Of a log whose entries are sentences, in the order of their indices."""
     if unit not in ("word", "char"):
         raise SimulstError(f"unit {unit!r} is not known; choose word or char.")
     if not instances:
         raise SimulstError(f"{path}: no sentences to score.")
     check_units(instances, unit, path)
+    ordered = sorted(instances, key=lambda instance: instance.index)
+    texts = Texts(
+        tuple(instance.prediction for instance in ordered),
+        tuple(_references(ordered, path)),
+        language,
+        unit,
+        names=tuple(instance.index for instance in ordered),
+        terms=tuple(instance.terms for instance in ordered),
+    )
+    if sources is None or not sources.name.startswith("text."):
+        return _with_sources(texts, sources, path)
+    lines = read_table(sources, allow_empty=True)
+    if lacking := [instance.name for instance in ordered if instance.name not in lines]:
+        raise SimulstError(
+            f"{sources}: has no line of {lacking[0]}, which {path} has; give these sentences' transcript."
+        )
+    return replace(texts, sources=tuple(lines[instance.name] for instance in ordered))
+
+
+def _with_sources(texts: Texts, sources: Path | None, path: str | Path) -> Texts:
+    if sources is None:
+        return texts
+    lines = read_lines(sources)
+    if len(lines) != len(texts.predictions):
+        raise SimulstError(
+            f"{sources}: {len(lines)} lines, but {len(texts.predictions)} segments; give a line for each."
+        )
+    return replace(texts, sources=tuple(lines))
+
+
+def _figures(instances: Sequence[Instance], texts: Texts, path: str | Path, bootstrap: int) -> dict[str, Any]:
+    """Of a log whose entries are sentences: lags, and what is counted."""
+    unit = texts.unit
     if unknown := [i.index for i in instances if not i.source_length]:
         raise SimulstError(
             f"{path}, index {unknown[0]}: has no source_length, which lags need; add it, in ms, or score "
             "whole recordings, with --segmentation and --references."
         )
     warn_of_recordings(instances, path)
-    references = _references(instances, path)
-    if not references:
+    if not texts.references:
         logger.warning("%s: has no references; no BLEU and chrF, and lags use the lengths of the predictions.", path)
         instances = [replace(i, reference=None) for i in instances]
     elif bootstrap > 1 and len(instances) == 1:
         logger.warning("%s: one sentence has no 95 %% interval.", path)
     # Count the reference like the prediction. (SimulEval's |Y*| counts empty texts and spaces differently.)
-    reference_units = sum(len(replace(i, prediction=i.reference or "").units(unit)) for i in instances)
-    prediction_units = sum(len(i.units(unit)) for i in instances)
-    latency = corpus_latency(instances, unit)
-    predictions = [i.prediction for i in instances]
+    wanted = sum(len(replace(i, prediction=i.reference or "").units(unit)) for i in instances)
+    written = sum(len(i.units(unit)) for i in instances)
     return {
-        **quality_of(predictions, references, language, bootstrap),
-        **error_rates_if_recognised(predictions, references, source_language, language),
-        **{name: rounded(value, 4 if name == "RTF" else 3) for name, value in latency.items()},
+        **{key: rounded(value, KNOWN[key].kept) for key, value in corpus_latency(instances, unit).items()},
         "sentences": len(instances),
         "empty": sum(not i.delays for i in instances),
-        "length_ratio": rounded(prediction_units / reference_units) if reference_units else None,
+        "length_ratio": rounded(written / wanted) if wanted else None,
         "unit": unit,
         "test_set": digest_of_test_set(instances),
-        **term_scores([i.terms for i in instances], predictions, [i.reference or "" for i in instances], unit),
     }
 
 
@@ -102,30 +203,55 @@ def warn_of_recordings(instances: Sequence[Instance], path: str | Path) -> None:
         )
 
 
-def term_scores(
-    terms: Sequence[Sequence[str]], predictions: Sequence[str], references: Sequence[str], unit: str
-) -> dict[str, Any]:
-    """How many of the terms that stand in the references stand in the predictions; nothing without terms.
+def _with_terms(instances: Sequence[Instance], context: Path, source: str, target: str) -> list[Instance]:
+    """The instances with the terms that a table has for them. Raises SimulstError: a broken table."""
+    known = read_backgrounds(context)
+    found = []
+    for instance in instances:
+        own = known_of(known, (instance.name, instance.recording)) or NOTHING
+        found.append(replace(instance, terms=list(own.between(source, target).target_terms)))
+    return found
 
-    terms: those of each sentence.
+
+def term_scores(texts: Texts) -> dict[str, Any]:
+    """How many of the terms that stand in the references stand in the predictions; nothing without terms.
 
     A sentence that has a term twice must write it twice. Upper and lower case are one. Returns: terms, their number in
     the references; term_recall, the share that was written (None if there are none).
     """
-    if not any(terms):
+    if not any(texts.terms):
         return {}
     wanted = found = 0
-    for own, prediction, reference in zip(terms, predictions, references, strict=True):
+    references = texts.references or ("",) * len(texts.predictions)
+    for own, prediction, reference in zip(texts.terms, texts.predictions, references, strict=True):
         for term in {term.lower() for term in own}:
             # A letter beside it is part of another word, but not where words have no spaces. re's \w lacks the vowel
             # signs of Hindi and other languages.
             escaped = regex.escape(term)
-            whole = rf"(?<!{_LETTER}){escaped}(?!{_LETTER})" if unit == "word" else escaped
+            whole = rf"(?<!{_LETTER}){escaped}(?!{_LETTER})" if texts.unit == "word" else escaped
             pattern = regex.compile(whole, regex.IGNORECASE)
             times = len(pattern.findall(reference))
             wanted += times
             found += min(times, len(pattern.findall(prediction)))
     return {"terms": wanted, "term_recall": rounded(found / wanted) if wanted else None}
+
+
+def _quality(texts: Texts, own: Sequence[Metric], bootstrap: int) -> dict[str, Any]:
+    """BLEU, chrF and metrics of one's own, with intervals and signatures. None: there are no references."""
+    from simulst.measure.quality import judge
+
+    scores: dict[str, Any] = {}
+    for metric in (*BUILT_IN, *own):
+        if metric.corpus is None and metric.segments is None:
+            continue
+        found = judge(metric, texts, bootstrap) if texts.references or metric.segments else None
+        scores[metric.key] = rounded(found.score, metric.kept) if found else None
+        if bootstrap > 1:
+            scores[f"{metric.key}_low"] = rounded(found.low, metric.kept) if found else None
+            scores[f"{metric.key}_high"] = rounded(found.high, metric.kept) if found else None
+        if metric.corpus is not None:
+            scores[f"{metric.key}_signature"] = found.signature if found else None
+    return {**scores, OWN: {metric.key: description(metric) for metric in own}} if own else scores
 
 
 def compare(
@@ -135,114 +261,57 @@ def compare(
     samples: int = 10_000,
     unit: str | None = None,
     paths: tuple[str | Path, str | Path] = ("the baseline", "the system"),
+    asked: Asked = USUAL,
 ) -> dict[str, Any]:
     """Is `system` better than `baseline`? A paired test on the sentences of two logs.
 
-    baseline: the log of the baseline.
-    system: the log of the system.
-    language: the target language, which determines BLEU's tokenizer.
-    samples: as in `paired_significance`.
-    unit: as in `score_instances`.
+    language, unit, asked: as in `score`.
+    samples: as in `paired`.
     paths: the names of both logs in messages.
-    Returns: for BLEU and chrF *_baseline, *_system, *_difference (system - baseline), the 95 % interval of it (*_low,
-        *_high), *_p and *_signature; sentences.
+    Returns: for BLEU, chrF, metrics of one's own and COMET *_baseline, *_system, *_difference (system - baseline), the
+        95 % interval of it (*_low, *_high), *_p and sacreBLEU's *_signature; sentences.
 
     Raises SimulstError: a log that is empty, has one sentence only, or has no references; logs with different indices
-        or references; predictions that do not match their delays.
+        or references; predictions that do not match their delays; what the metrics raise.
     """
-    for instances, path in zip((baseline, system), paths, strict=True):
-        check_units(instances, unit or unit_of(language), path)
-    first, second = ({i.index: i for i in instances} for instances in (baseline, system))
-    if unpaired := sorted(first.keys() ^ second.keys()):
-        where = "baseline" if unpaired[0] in first else "system"
+    from simulst.measure.quality import mean_difference, paired
+
+    first, second = (
+        texts_of(instances, language, unit, path, asked)
+        for instances, path in zip((baseline, system), paths, strict=True)
+    )
+    if unpaired := sorted({*first.names} ^ {*second.names}):
+        where = "baseline" if unpaired[0] in first.names else "system"
         raise SimulstError(
             f"{len(unpaired)} sentences are in one log only (index {unpaired[0]} only in the {where}'s); "
             f"compare runs over the same data."
         )
-    for index in sorted(first):
-        if first[index].reference != second[index].reference:
-            raise SimulstError(f"index {index}: the logs have different references; compare runs over the same data.")
-    references = _references([first[index] for index in sorted(first)], paths[0])
-    if first and not references:
-        raise SimulstError(f"{paths[0]}: has no references; BLEU and chrF need them, so compare logs that have them.")
-    return compare_texts(
-        [first[index].prediction for index in sorted(first)],
-        [second[index].prediction for index in sorted(first)],
-        references,
-        language,
-        samples,
-    )
-
-
-def compare_texts(
-    baseline: Sequence[str],
-    system: Sequence[str],
-    references: Sequence[str],
-    language: str = "en",
-    samples: int = 10_000,
-) -> dict[str, Any]:
-    """What `compare` returns, of the texts of two systems. Errors are those of `paired_significance`."""
-    from simulst.measure.quality import paired_significance
-
+    for path, texts in zip(paths, (first, second), strict=True):
+        if not texts.references:
+            raise SimulstError(f"{path}: has no references; BLEU and chrF need them, so compare logs that have them.")
+    for name, reference, same in zip(first.names, first.references, second.references, strict=True):
+        if reference != same:
+            raise SimulstError(f"index {name}: the logs have different references; compare runs over the same data.")
     result: dict[str, Any] = {}
-    for metric, difference in paired_significance(baseline, system, references, language, samples).items():
-        result[f"{metric}_baseline"] = rounded(difference.baseline)
-        result[f"{metric}_system"] = rounded(difference.system)
-        result[f"{metric}_difference"] = rounded(difference.system - difference.baseline)
-        result[f"{metric}_low"], result[f"{metric}_high"] = rounded(difference.low), rounded(difference.high)
-        result[f"{metric}_p"] = round(difference.p, 4)
-        result[f"{metric}_signature"] = difference.signature
-    result["sentences"] = len(references)
-    return result
+    for metric in (*BUILT_IN, *asked.metrics):
+        if metric.corpus is not None or metric.segments is not None:
+            result |= difference_scores(metric, paired(metric, first, second, samples))
+    if asked.comet is not None:
+        model = replace(asked.comet, models=asked.comet.models[:1])
+        one, other = (next(iter(model.scores(segments_of(texts)).values())) for texts in (first, second))
+        result |= difference_scores(KNOWN["COMET"], mean_difference(one, other, samples))
+    return {**result, "sentences": len(first.predictions)}
 
 
-def format_scores(scores: dict[str, Any]) -> str:
-    """The result of `score_instances` as a readable table. It may hold that of `compare` as "against"."""
-    lines = []
-    for name in ("BLEU", "chrF"):
-        low, high = scores.get(f"{name}_low"), scores.get(f"{name}_high")
-        interval = "" if low is None else f"  95 %: {low:.2f} to {high:.2f}"
-        lines.append(f"{name:<12}{_cell(scores[name], 2)}{interval}")
-    if scores.get("COMET") is not None:
-        one = {
-            key: scores.get(name) for key, name in (("score", "COMET"), ("low", "COMET_low"), ("high", "COMET_high"))
-        }
-        for model, found in scores.get("COMET_models", {scores["COMET_model"]: one}).items():
-            bounds = "" if found["low"] is None else f"  95 %: {found['low']:.4f} to {found['high']:.4f}"
-            lines.append(f"{'COMET':<12}{_cell(found['score'], 4)}{bounds}  {model}")
-    lines += [f"{name:<12}{_cell(scores[name], 2)} %" for name in ("WER", "CER") if scores.get(name) is not None]
-    lines.append(f"{'':<12}{'plain':>10}{'with computation':>18}")
-    for name in (name for name in (*METRICS, *LONG_METRICS) if name in scores):
-        digits = 3 if name == "AP" else 1
-        lines.append(f"{name:<12}{_cell(scores[name], digits)}{_cell(scores[f'{name}_CA'], digits):>18}")
-    slow = "  above 1: it can't keep up with speech on this machine" if (scores["RTF"] or 0) > 1 else ""
-    lines.append(f"{'RTF':<12}{_cell(scores['RTF'], 3)}{slow}")
-    lines.append(f"{'length ratio':<12}{_cell(scores['length_ratio'], 3)}")
-    lines += [f"{name:<12}{_cell(scores[name], 2)} %" for name in ("missing", "extra") if scores.get(name) is not None]
-    if scores.get("invented") is not None:
-        lines.append(f"{'invented':<12}{_cell(scores['invented'], 2)} a minute where nobody speaks")
-    if "terms" in scores:
-        lines.append(
-            f"{'term recall':<12}{_cell(scores['term_recall'], 3)}  of {scores['terms']} terms in the references"
-        )
-    recordings = f"{scores['recordings']} recordings, " if "recordings" in scores else ""
-    lines.append(
-        f"{recordings}{scores['sentences']} sentences, {scores['empty']} with an empty prediction; "
-        f"lags in ms, counted by the {scores['unit']}."
-    )
-    if "against" in scores:
-        for name, digits in (("BLEU", 2), ("chrF", 2), ("COMET", 4)):
-            if f"{name}_p" not in scores["against"]:
-                continue
-            keys = ("difference", "baseline", "low", "high", "p")
-            difference, baseline, low, high, p = (scores["against"][f"{name}_{key}"] for key in keys)
-            interval = f"95 %: {low:+.{digits}f} to {high:+.{digits}f}"
-            lines.append(
-                f"{name}: {difference:+.{digits}f} against {baseline:.{digits}f} ({interval}, p = {p:.3f}, paired "
-                "randomisation)"
-            )
-    lines += [f"{name}: {scores[f'{name}_signature']}" for name in ("BLEU", "chrF") if scores[f"{name}_signature"]]
-    return "\n".join(lines)
+def difference_scores(metric: Metric, found: Difference) -> dict[str, Any]:
+    """The test of two systems by a metric, with the keys of `compare`."""
+    values = (found.baseline, found.system, found.system - found.baseline, found.low, found.high)
+    names = ("baseline", "system", "difference", "low", "high")
+    rows: dict[str, Any] = {
+        f"{metric.key}_{name}": rounded(value, metric.kept) for name, value in zip(names, values, strict=True)
+    }
+    rows[f"{metric.key}_p"] = round(found.p, 4)
+    return {**rows, f"{metric.key}_signature": found.signature} if found.signature else rows
 
 
 def _references(instances: Sequence[Instance], path: str | Path) -> list[str]:
@@ -261,43 +330,3 @@ def _references(instances: Sequence[Instance], path: str | Path) -> list[str]:
     if empty := [i.index for i in instances if not (i.reference or "").strip()]:
         logger.warning("%s: empty references: %d, first of index %d.", path, len(empty), empty[0])
     return known
-
-
-def quality_of(predictions: Sequence[str], references: Sequence[str], language: str, bootstrap: int) -> dict[str, Any]:
-    """BLEU and chrF as `score_instances` gives them."""
-    from simulst.measure.quality import bleu, chrf
-
-    scores: dict[str, Any] = {}
-    for name in ("BLEU", "chrF"):
-        quality = None
-        if references and name == "BLEU":
-            quality = bleu(predictions, references, language, bootstrap)
-        elif references:
-            quality = chrf(predictions, references, bootstrap)
-        scores[name] = rounded(quality.score) if quality else None
-        if bootstrap > 1:
-            scores[f"{name}_low"] = rounded(quality.low) if quality else None
-            scores[f"{name}_high"] = rounded(quality.high) if quality else None
-        scores[f"{name}_signature"] = quality.signature if quality else None
-    return scores
-
-
-def error_rates_if_recognised(
-    predictions: Sequence[str], references: Sequence[str], source_language: str, language: str
-) -> dict[str, Any]:
-    """WER and CER as `score_instances` gives them; nothing if the languages differ, or the source's is not known."""
-    from simulst.measure.quality import error_rates
-
-    if not source_language or code_of(source_language) != code_of(language):
-        return {}
-    rates = error_rates(predictions, references, language) if references else (None, None)
-    return dict(zip(("WER", "CER"), map(rounded, rates), strict=True))
-
-
-def rounded(value: float | None, digits: int = 3) -> float | None:
-    """For JSON, which knows no NaN either."""
-    return None if value is None or math.isnan(value) else round(float(value), digits)
-
-
-def _cell(value: float | None, digits: int) -> str:
-    return f"{'-' if value is None else f'{value:.{digits}f}':>10}"

@@ -8,7 +8,7 @@ runs on a test set looks better than it is.
 from __future__ import annotations
 
 import logging
-import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +17,11 @@ import yaml
 
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
-from simulst.results.difference import compare_runs
-from simulst.results.regime import Regime
-from simulst.results.runs import COLUMNS, ScoredRun, check_metric, check_quality, check_same_data, load_runs
-from simulst.runs import LOG
-from simulst.runs.comet import compare_by_comet
+from simulst.log import LOG
+from simulst.measure.metric import Metric, check_quality
+from simulst.measure.score import USUAL, Asked
+from simulst.results.runs import ScoredRun, check_lag, check_same_data, load_runs, metrics_of
+from simulst.runs import compare_runs
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +29,36 @@ CHANCE = 0.05  # from this p-value on, a difference may be chance
 
 
 @dataclass(frozen=True)
+class Regime:
+    """Lags above `low` and up to `high`, in ms: the limit between two regimes belongs to the lower one.
+
+    From 0 on, lags of 0 and less (AL can be negative) are in it, too.
+    """
+
+    low: float
+    high: float
+
+    def holds(self, lag: float) -> bool:
+        """Whether a lag, in ms, lies in the regime."""
+        return (self.low == 0 or lag > self.low) and lag <= self.high
+
+    def __str__(self) -> str:
+        return f"above {self.low:g}, up to {self.high:g} ms" if self.low else f"up to {self.high:g} ms"
+
+
+def parse_regime(text: str) -> Regime:
+    """A regime that is written as LOW-HIGH, in ms. Raises SimulstError: it is written otherwise, or is empty."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)", text)
+    if not found or not float(found[1]) < float(found[2]):
+        raise SimulstError(f"'{text}' is no regime; write the lowest and the highest lag in ms, such as 0-2000.")
+    return Regime(float(found[1]), float(found[2]))
+
+
+@dataclass(frozen=True)
 class Choice:
     """What was found for one regime.
 
+    lag, quality: by which runs lie in it, and are better.
     runs: those in the regime, best first. Empty: no run lies there.
     p: of the paired test between the first two; None if there is no second, or no test. why: why not.
     interval: the 95 % interval of their difference in quality.
@@ -39,6 +66,8 @@ class Choice:
     """
 
     regime: Regime
+    lag: Metric
+    quality: Metric
     runs: tuple[ScoredRun, ...]
     p: float | None = None
     interval: tuple[float, float] | None = None
@@ -47,60 +76,53 @@ class Choice:
 
 
 def choose(
-    folders: Sequence[Path],
-    metric: str,
-    regimes: Sequence[Regime],
-    segmentation: Path | None = None,
-    references: Path | None = None,
-    quality: str = "BLEU",
+    folders: Sequence[Path], lag: str, regimes: Sequence[Regime], quality: str = "BLEU", asked: Asked = USUAL
 ) -> list[Choice]:
     """The best run of each regime.
 
     folders: of scored runs. Offline runs are left out, as are runs without this quality or without a lag.
-    metric: a lag in scores.json, in ms.
-    segmentation, references: as in `score_recordings`, for the test between runs over whole recordings.
-    quality: BLEU, chrF or COMET.
+    lag: a key of scores.json, in ms. quality: the key of another one.
+    asked: the sentences of whole recordings, and the transcript, for the test.
 
-    Raises SimulstError: there is no such quality; the metric is not among the scores, or not in ms; no run can be
+    Raises SimulstError: there is no such quality; the lag is not among the scores, or not in ms; no run can be
         compared; the runs are of different data.
     """
-    check_quality(quality)
-    if metric.startswith("AP"):
-        raise SimulstError(f"--metric {metric}: a share, and a regime is in ms; choose another lag, such as LAAL.")
     runs = [run for run in load_runs(folders) if not run.offline]
-    for run in runs:
-        check_metric(run, metric)
-    scored = [run for run in runs if run.scores.get(quality) is not None and run.scores[metric] is not None]
+    of_quality = check_quality(metrics_of(runs), quality)
+    lags = [check_lag(run, lag) for run in runs]
+    scored = [run for run in runs if run.scores.get(quality) is not None and run.scores[lag] is not None]
     for run in runs:
         if run not in scored:
-            logger.warning("%s: has no %s or no %s; left out.", run.folder, quality, metric)
+            logger.warning("%s: has no %s or no %s; left out.", run.folder, quality, lag)
     if not scored:
         remedy = "score the runs with --comet" if quality == "COMET" else "decode a sweep"
         others = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
         raise SimulstError(
-            f"{folders[0]}{others}: no run has both {quality} and {metric}, apart from offline ones; {remedy}."
+            f"{folders[0]}{others}: no run has both {quality} and {lag}, apart from offline ones; {remedy}."
         )
+    if lags[0].unit != "ms":
+        raise SimulstError(f"--metric {lag}: a share, and a regime is in ms; choose another lag, such as LAAL.")
     check_same_data(scored)
     if quality == "COMET" and len(models := {str(run.scores.get("COMET_model")) for run in scored}) > 1:
         raise SimulstError(
             f"{scored[0].folder} and others: have COMET by several models ({', '.join(sorted(models))}); score all "
             "runs with the same --comet."
         )
-    if segmentation is not None and not any("recordings" in run.scores for run in scored):
+    if asked.sentences is not None and not any("recordings" in run.scores for run in scored):
         raise SimulstError(
-            f"{segmentation}: the runs are not of whole recordings; leave out --segmentation and --references."
+            f"{asked.sentences.segmentation}: the runs are not of whole recordings; leave out --segmentation and "
+            "--references."
         )
     found = []
     for regime in regimes:
         inside = sorted(
-            (run for run in scored if regime.holds(run.scores[metric])),
-            key=lambda run: (-run.scores[quality], run.scores[metric], run.name),
+            (run for run in scored if regime.holds(run.scores[lag])),
+            key=lambda run: (of_quality.rank(run.scores[quality]), run.scores[lag], run.name),
         )
-        choice = Choice(regime, tuple(inside))
+        choice = Choice(regime, lags[0], of_quality, tuple(inside))
         if len(inside) > 1:
             try:
-                two = inside[1].folder, inside[0].folder
-                test = compare_by_comet(*two) if quality == "COMET" else compare_runs(*two, segmentation, references)
+                test = compare_runs(inside[1].folder, inside[0].folder, quality, asked)
                 interval = float(test[f"{quality}_low"]), float(test[f"{quality}_high"])
                 choice = replace(
                     choice, p=float(test[f"{quality}_p"]), interval=interval, sentences=int(test["sentences"])
@@ -111,44 +133,38 @@ def choose(
     return found
 
 
-def report(choices: Sequence[Choice], metric: str, quality: str = "BLEU") -> str:
+def report(choices: Sequence[Choice]) -> str:
     """What `choose` found, to be read by a person."""
     blocks = []
     lower: ScoredRun | None = None  # the best of the regimes before
     for choice in choices:
+        lag, quality = choice.lag.key, choice.quality
         if not choice.runs:
-            blocks.append(f"{metric} {choice.regime}: no configuration lies there.")
+            blocks.append(f"{lag} {choice.regime}: no configuration lies there.")
             continue
         best = choice.runs[0]
         count = f"best of {len(choice.runs)}" if len(choice.runs) > 1 else "the only one there"
-        lines = [f"{metric} {choice.regime}: {best.name} ({count})", f"  {_figures(best, metric, quality)}"]
+        lines = [f"{lag} {choice.regime}: {best.name} ({count})", f"  {_figures(best, choice)}"]
         if len(choice.runs) > 1:
             second = choice.runs[1]
-            margin = best.scores[quality] - second.scores[quality]
-            low, high = choice.interval or (math.nan, math.nan)
-            digits = COLUMNS[quality][1]
-            interval = "" if math.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]"
-            shown = f"{margin:.{digits}f} {quality}{interval}"
-            lines.append(f"  {shown} more than the next, {second.name}: {_figures(second, metric, quality)}")
+            margin = abs(best.scores[quality.key] - second.scores[quality.key])
+            interval = f" {quality.interval_text(*choice.interval, True)}" if choice.interval else ""
+            more = "more" if quality.better == "higher" else "less"
+            shown = f"{quality.text(margin)} {quality.key}{interval}"
+            lines.append(f"  {shown} {more} than the next, {second.name}: {_figures(second, choice)}")
             lines.append(f"  {_verdict(choice)}")
         if (best.scores.get("RTF") or 0) > 1:
             lines.append("  it can't keep up with speech on the machine that decoded it: its RTF is above 1")
-        if lower is not None and lower.scores[quality] >= best.scores[quality]:
-            lines.append(f"  {lower.name}, of a lower regime, has as much {quality} at a smaller lag")
-        elif lower is None or best.scores[quality] > lower.scores[quality]:
+        if lower is not None and quality.rank(lower.scores[quality.key]) <= quality.rank(best.scores[quality.key]):
+            good = f"as much {quality.key}" if quality.better == "higher" else f"as little {quality.key}"
+            lines.append(f"  {lower.name}, of a lower regime, has {good} at a smaller lag")
+        else:
             lower = best
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
 
-def write_choices(
-    out: Path,
-    choices: Sequence[Choice],
-    metric: str,
-    quality: str,
-    segmentation: Path | None = None,
-    references: Path | None = None,
-) -> list[Path]:
+def write_choices(out: Path, choices: Sequence[Choice], asked: Asked = USUAL) -> list[Path]:
     """Write what was chosen for each regime as `out/<low>-<high>.yaml`, to decode and hand in by it.
 
         regime, metric, quality             such as [0, 2000], LongYAAL, BLEU
@@ -174,8 +190,8 @@ def write_choices(
         config, task = best.config, best.config.task
         content = {
             "regime": [choice.regime.low, choice.regime.high],
-            "metric": metric,
-            "quality": quality,
+            "metric": choice.lag.key,
+            "quality": choice.quality.key,
             "run": str(best.folder.resolve()),
             "log": str((best.folder / LOG).resolve()),
             "model": _place_of(task.model, best.folder),
@@ -186,8 +202,8 @@ def write_choices(
             "unit": task.unit,
             "decoding": config.decoding,
             "scores": best.scores,
-            "segmentation": str(segmentation.resolve()) if segmentation else None,
-            "references": str(references.resolve()) if references else None,
+            "segmentation": str(asked.sentences.segmentation.resolve()) if asked.sentences else None,
+            "references": str(asked.sentences.references.resolve()) if asked.sentences else None,
             "runs": len(choice.runs),
             "next": {
                 "run": str(others[0].folder.resolve()),
@@ -225,13 +241,13 @@ def _verdict(choice: Choice) -> str:
     return f"the difference may be chance ({test}); prefer the one with the smaller lag or RTF, or test on more data"
 
 
-def _figures(run: ScoredRun, metric: str, quality: str) -> str:
-    low, high = run.scores.get(f"{quality}_low"), run.scores.get(f"{quality}_high")
-    digits = COLUMNS[quality][1]
-    interval = "" if low is None or high is None else f" [{low:.{digits}f}, {high:.{digits}f}]"
-    aware = run.scores.get(f"{metric}_CA")
-    computed = "" if aware is None else f", {aware:.0f} ms with computation"
-    score = f"{quality} {run.scores[quality]:.{digits}f}"
-    speed = run.scores.get("RTF")
-    cost = "" if speed is None else f", RTF {speed:.3f}"
-    return f"{score}{interval} at {run.scores[metric]:.0f} ms{computed}{cost}"
+def _figures(run: ScoredRun, choice: Choice) -> str:
+    lag, quality, scores = choice.lag, choice.quality, run.scores
+    metrics = metrics_of([run])
+    low, high = scores.get(f"{quality.key}_low"), scores.get(f"{quality.key}_high")
+    interval = "" if low is None or high is None else f" {quality.interval_text(low, high)}"
+    aware = next((scores.get(key) for key, metric in metrics.items() if metric.plain == lag.key), None)
+    computed = "" if aware is None else f", {lag.text(aware)} ms with computation"
+    cost = "" if scores.get("RTF") is None else f", RTF {metrics['RTF'].text(scores['RTF'])}"
+    figure = f"{quality.key} {quality.text(scores[quality.key])}"
+    return f"{figure}{interval} at {lag.text(scores[lag.key])} ms{computed}{cost}"

@@ -10,28 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.options import read_fields, read_json_fields
-from simulst.prefix.pairs import COUNTS
-from simulst.results.difference import Comparison, compare_runs, comparisons_of, equal_texts_table
+from simulst.measure.quality import holm
+from simulst.options import read_fields
 from simulst.results.published import read_published
-from simulst.results.runs import (
-    PairCounts,
-    PredictorScores,
-    ScoredRun,
-    Table,
-    check_metric,
-    check_same_data,
-    find_runs,
-    load_runs,
-    pairs_table,
-    predictor_table,
-)
-from simulst.results.section import Run, Section
-from simulst.runs import SCORES
+from simulst.results.runs import ScoredRun, check_lag, check_same_data, find_runs, load_runs
+from simulst.results.section import Comparison, Run, Section, Table
+from simulst.runs import compare_runs, read_run_log
 
 logger = logging.getLogger(__name__)
-
-TRAIN = "run the recipe's stage train first"
 
 
 @dataclass(frozen=True)
@@ -41,7 +27,6 @@ class Sources:
     folders: hold scored runs, at any depth.
     tests: two runs each, whose difference is tested: their folders, whole or below one of `folders`.
     equal_texts: whether to count the equal texts of each two offline runs.
-    pairs: folders of prefix pairs, one for each filter. predictor: folder of the boundary predictor.
     tables: files of tables in JSON. text: a file whose text is shown.
     published: files of what others have published, to draw beside the runs.
     """
@@ -49,8 +34,6 @@ class Sources:
     folders: tuple[Path, ...] = ()
     tests: tuple[tuple[str, str], ...] = ()
     equal_texts: bool = False
-    pairs: tuple[Path, ...] = ()
-    predictor: Path | None = None
     tables: tuple[Path, ...] = ()
     text: Path | None = None
     published: tuple[Path, ...] = ()
@@ -69,15 +52,10 @@ def collect(sources: Sources, title: str, command: str, curve: Sequence[str] = (
         check_same_data(group)
     for run in runs:
         for metric in curve:
-            check_metric(run, metric)
+            check_lag(run, metric)
     tables = []
     if sources.equal_texts:
-        tables.append(equal_texts_table(folders))
-    if sources.pairs:
-        files = {folder.name: folder / "train" / COUNTS for folder in sources.pairs}
-        tables.append(pairs_table({name: read_json_fields(PairCounts, file, TRAIN) for name, file in files.items()}))
-    if sources.predictor:
-        tables.append(predictor_table(read_json_fields(PredictorScores, sources.predictor / SCORES, TRAIN)))
+        tables.append(equal_texts_table(runs))
     for file in sources.tables:
         tables += _read_tables(file)
     return Section(
@@ -138,6 +116,39 @@ def _comparisons(sources: Sources) -> list[Comparison]:
                 *names,
             )
     return comparisons_of(found)
+
+
+def comparisons_of(found: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Comparison]:
+    """What `compare_runs` found, with corrected p. found: the baseline's name, the system's, and what was found."""
+    metrics = ("BLEU", "chrF")
+    corrected = iter(holm([one[f"{metric}_p"] for _, _, one in found for metric in metrics]))
+    comparisons = []
+    for baseline, system, one in found:
+        for metric in metrics:
+            difference, low, high = (one[f"{metric}_{key}"] for key in ("difference", "low", "high"))
+            comparisons.append(
+                Comparison(baseline, system, metric, difference, low, high, next(corrected), one["sentences"])
+            )
+    return comparisons
+
+
+def equal_texts_table(scored: Sequence[ScoredRun]) -> Table:
+    """How many texts of each two offline runs are equal, case and spaces included.
+
+    Raises SimulstError: fewer than two of the runs are offline; they are of different utterances.
+    """
+    runs = [run for run in scored if run.offline]
+    if len(runs) < 2:
+        raise SimulstError(f"{scored[0].folder.parent}: has not two offline runs, so no texts can be compared.")
+    texts = [{i.name or str(i.index): i.prediction for i in read_run_log(run.folder)} for run in runs]
+    for run, those in zip(runs, texts, strict=True):
+        if those.keys() != texts[0].keys():
+            raise SimulstError(f"{run.folder}: is of other utterances than {runs[0].folder}; decode the same ones.")
+    rows: list[tuple[str | int, ...]] = [
+        (run.name, *(sum(others[name] == those[name] for name in those) for others in texts))
+        for run, those in zip(runs, texts, strict=True)
+    ]
+    return Table((f"Equal texts of {len(texts[0])}", *(run.name for run in runs)), tuple(rows))
 
 
 def _read_tables(file: Path) -> list[Table]:

@@ -11,25 +11,16 @@ systems:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from simulst.errors import SimulstError
 from simulst.files.yaml import read_yaml
+from simulst.measure.metric import KNOWN
 from simulst.options import read_fields
-from simulst.results.runs import COLUMNS, Row, scores_table
+from simulst.results.section import Published
 
 REMEDY = "give a file as those in conf/published"
-
-
-@dataclass(frozen=True)
-class Published(Row):
-    """A point of a published curve. about, source, data: as in the file."""
-
-    about: str = ""
-    source: str = ""
-    data: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,22 +44,10 @@ def read_published(path: Path) -> list[Published]:
     for one in file.systems:
         for point in one.points:
             scores = {key: figure for key, figure in point.items() if key != "value"}
-            if unknown := next((key for key in scores if key not in COLUMNS), None):
-                raise SimulstError(f"{path}: '{unknown}' is no score; choose from {', '.join(COLUMNS)}.")
+            if unknown := next((key for key in scores if key not in KNOWN), None):
+                raise SimulstError(f"{path}: '{unknown}' is no score; choose from {', '.join(KNOWN)}.")
             value = point.get("value")
             name = one.system if value is None else f"{one.system}, {value:g}"
             line = f"{one.system} (published)"
             found.append(Published(name, line, value, "", scores, one.about, one.source, file.data))
     return found
-
-
-def published_parts(points: Sequence[Published]) -> list[str]:
-    """A table of published points, and where they come from, as paragraphs in Markdown."""
-    if not points:
-        return []
-    shown = {key for point in points for key in point.scores}
-    systems = dict.fromkeys((point.curve.removesuffix(" (published)"), point.about, point.source) for point in points)
-    data = ", ".join(dict.fromkeys(point.data for point in points))
-    lines = [f"* {name}: {about} ({source})" for name, about, source in systems]
-    table = scores_table(points, [key for key in COLUMNS if key in shown], "Published")
-    return [f"Published figures of others, on {data}:", table, "\n".join(lines)]

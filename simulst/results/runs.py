@@ -1,4 +1,4 @@
-"""Find finished runs, and tables of their scores in Markdown."""
+"""Finished runs: find them, and read their scores."""
 
 from __future__ import annotations
 
@@ -6,56 +6,18 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from simulst.errors import SimulstError
-from simulst.measure.latency import LONG_METRICS, METRICS
-from simulst.options import option_names
-from simulst.runs import LOG, SCORES, RunConfig, read_run_config, read_scores
-from simulst.runs.scores import is_number, is_of_log
+from simulst.log import LOG
+from simulst.measure.file import SCORES, is_of_log, read_scores
+from simulst.measure.metric import Metric, metrics_in
+from simulst.runs import RunConfig, read_run_config
 
 logger = logging.getLogger(__name__)
-
-COLUMNS = {
-    "BLEU": ("BLEU", 1),
-    "chrF": ("chrF", 1),
-    "COMET": ("COMET", 3),
-    "WER": ("WER", 1),
-    "CER": ("CER", 1),
-    "AL": ("AL", 0),
-    "AL_original": ("AL_original", 0),
-    "AL_steps": ("AL_steps", 0),
-    "LAAL": ("LAAL", 0),
-    "AP": ("AP", 2),
-    "DAL": ("DAL", 0),
-    "AL_CA": ("AL_CA", 0),
-    "LAAL_CA": ("LAAL_CA", 0),
-    "LongYAAL": ("LongYAAL", 0),
-    "LongLAAL": ("LongLAAL", 0),
-    "StreamLAAL": ("StreamLAAL", 0),
-    "LongYAAL_CA": ("LongYAAL_CA", 0),
-    "term_recall": ("Terms", 3),
-    "RTF": ("RTF", 3),
-    "length_ratio": ("Length", 2),
-    "missing": ("Missing", 1),
-    "extra": ("Extra", 1),
-    "invented": ("Invented", 1),
-}
-"""Key of scores.json → heading and decimals. Runs of sentences and runs of recordings have different lags. Recognition
-alone has error rates (%). Recordings alone have the missing and extra units of their sentences (%), and the units a
-minute that were written where nobody speaks."""
-QUALITIES = ("BLEU", "chrF", "COMET")
-"""Qualities that runs can be chosen and drawn by: higher is better."""
-PAPER_B = ("AL_original", "AL_steps")
-"""Lags of Nguyen et al. 2021 (equations 5 and 6). Only tables with runs of that paper's READ show them."""
-
-
-Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
@@ -98,30 +60,6 @@ class ScoredRun(Row):
     def place(self) -> str:
         """What messages call it."""
         return str(self.folder)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Figures that are not of runs, such as how many prefix pairs there are.
-
-    rows: texts and numbers below `head`; None is shown as a dash.
-    digits: decimals of numbers that are no integers.
-    """
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    digits: int = 3
-
-    def markdown(self) -> str:
-        """The table in Markdown."""
-        return markdown(self.cells())
-
-    def cells(self) -> list[list[str]]:
-        """Its cells, line by line, the head first."""
-        return [list(self.head), *(list(map(self._cell, row)) for row in self.rows)]
-
-    def _cell(self, value: Cell) -> str:
-        return _number(value, self.digits) if value is None or isinstance(value, float) else str(value)
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
@@ -205,7 +143,7 @@ def load_runs(folders: Sequence[Path]) -> list[ScoredRun]:
 
 
 def _scores_of(folder: Path) -> dict[str, Any]:
-    scores = read_scores(folder / SCORES)
+    scores = read_scores(folder)
     if (folder / LOG).is_file() and not is_of_log(scores, folder):
         raise SimulstError(f"{folder}: its {SCORES} is of another {LOG}; score it again by simulst runs score.")
     return scores
@@ -255,38 +193,28 @@ def _system_of(config: RunConfig) -> tuple[Any, ...]:
     return config.weights or task.model, task.options, task.source_language, task.target_language
 
 
-def check_quality(quality: str) -> None:
-    """Raise SimulstError if there is no such quality. A run without it may have written nothing."""
-    if quality not in QUALITIES:
-        raise SimulstError(f"'{quality}' is no quality to compare runs by; choose from {', '.join(QUALITIES)}.")
+def metrics_of(rows: Iterable[Row]) -> dict[str, Metric]:
+    """All metrics by their keys, in the order of tables, with those of one's own that these rows have."""
+    return metrics_in(row.scores for row in rows)
 
 
-def check_metric(run: ScoredRun, metric: str) -> None:
-    """Raise SimulstError if a run's scores do not have this metric of latency. None is a score, too.
+def check_lag(run: ScoredRun, key: str) -> Metric:
+    """The lag of this key, of which a run has a score (None is one, too). Raises SimulstError: it has not.
 
-    A metric of whole recordings comes from another kind of run, or from another way to score it.
+    A lag of whole recordings comes from another kind of run, or from another way to score it.
     """
-    known = [name + computed for computed in ("", "_CA") for name in (*METRICS, *LONG_METRICS)]
-    if metric not in known or metric not in run.scores or not is_number(run.scores[metric] or 0.0):
-        have = [key for key in known if key in run.scores and not key.startswith(PAPER_B)]
-        if metric.removesuffix("_CA") in LONG_METRICS and "recordings" not in run.scores:
+    metrics = metrics_of([run])
+    metric = metrics.get(key)
+    if metric is None or metric.kind != "lag" or key not in run.scores:
+        have = ", ".join(k for k, one in metrics.items() if one.kind == "lag" and not one.read and k in run.scores)
+        if metric is not None and metric.of == "recordings" and "recordings" not in run.scores:
             raise SimulstError(
-                f"{run.folder}: its scores have no '{metric}', as they are of single sentences; decode whole "
+                f"{run.folder}: its scores have no '{key}', as they are of single sentences; decode whole "
                 "recordings and score the run by 'simulst score RUN --segmentation S.yaml --references R', or choose "
-                f"from {', '.join(have)}, ..."
+                f"from {have}, ..."
             )
-        raise SimulstError(f"{run.folder}: its scores have no '{metric}'; choose from {', '.join(have)}, ...")
-
-
-def runs_table(folders: Sequence[Path]) -> str:
-    """A Markdown table with one run per line: latencies in ms, BLEU and chrF with their 95 % intervals.
-
-    Warns of runs that can't keep up with speech. Raises SimulstError: as `load_runs` and `check_same_data`.
-    """
-    runs = load_runs(folders)
-    check_same_data(runs)
-    warn_of_slow(runs)
-    return rows_table(runs)
+        raise SimulstError(f"{run.folder}: its scores have no '{key}'; choose from {have}, ...")
+    return metric
 
 
 def warn_of_slow(runs: Sequence[Row]) -> None:
@@ -300,95 +228,6 @@ def warn_of_slow(runs: Sequence[Row]) -> None:
             first.name,
             first.scores["RTF"],
         )
-
-
-def rows_table(rows: Sequence[Row]) -> str:
-    """The same of rows that are loaded."""
-    return scores_table(rows, shown_scores(rows))
-
-
-def shown_scores(rows: Sequence[Row]) -> list[str]:
-    """The scores of which a table of these rows has columns: a row has them."""
-    shown = {"BLEU", *(key for row in rows for key in row.scores)}
-    if not any(row.read == "wait_stride" for row in rows):
-        shown -= {*PAPER_B}
-    return [key for key in COLUMNS if key in shown]
-
-
-def scores_table(rows: Sequence[Row], keys: Sequence[str], what: str = "Configuration") -> str:
-    """A Markdown table of these scores. keys: of `COLUMNS`. what: heads the column of the names."""
-    return markdown(score_cells(rows, keys, what))
-
-
-def score_cells(rows: Sequence[Row], keys: Sequence[str], what: str = "Configuration") -> list[list[str]]:
-    """The same table's cells, line by line, the head first."""
-    head, *lines = [[what], *([row.name] for row in rows)]
-    for key in keys:
-        heading, digits = COLUMNS[key]
-        with_interval = key in ("BLEU", "chrF")
-        head += [heading, "95 %"] if with_interval else [heading]
-        for line, row in zip(lines, rows, strict=True):
-            line.append(_number(row.scores.get(key), digits))
-            if with_interval:
-                low, high = row.scores.get(f"{key}_low"), row.scores.get(f"{key}_high")
-                line.append("–" if low is None or high is None else f"[{low:.1f}, {high:.1f}]")
-    return [head, *lines]
-
-
-@dataclass(frozen=True)
-class PairCounts:
-    """How many prefix pairs there were, and what became of them (`simulst.prefix.pairs.write_pairs`)."""
-
-    pairs: Annotated[int, Field(ge=1)]
-    kept: int
-    filtered: int = 0
-
-
-@dataclass(frozen=True)
-class Measures:
-    """How well boundaries are found."""
-
-    accuracy: float | None
-    precision: float | None
-    recall: float | None
-    f1: float | None
-
-
-@dataclass(frozen=True)
-class PredictorScores:
-    """A boundary predictor's, of each output and of each piece by threshold (`simulst.prefix.training`)."""
-
-    frames: Measures
-    pieces: dict[str, Measures]
-
-
-def pairs_table(counts: Mapping[str, PairCounts]) -> Table:
-    """How many prefix pairs each maxratio leaves (NAIST at IWSLT 2022, Table 4). counts: by the filter's name."""
-    rows = [(name, one.kept, one.filtered, round(100 * one.filtered / one.pairs)) for name, one in counts.items()]
-    return Table(("Filter", "Pairs", "Left out", "%"), tuple(rows))
-
-
-def predictor_table(scores: PredictorScores) -> Table:
-    """A boundary predictor on held-out prefixes (NAIST at IWSLT 2022, Table 3), of each output and of each piece."""
-    names = option_names(Measures)
-    named = {"outputs, λ 0.5": scores.frames} | {f"pieces, λ {name}": row for name, row in scores.pieces.items()}
-    rows = [(name, *(getattr(row, key) for key in names)) for name, row in named.items()]
-    return Table(("Boundaries", *(name.capitalize() for name in names)), tuple(rows))
-
-
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table. The first row is its head. All columns except the first hold numbers."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = []
-    for first, *others in [rows[0], rule, *rows[1:]]:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def _natural(text: str) -> list[tuple[int, float, str]]:

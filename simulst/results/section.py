@@ -17,11 +17,11 @@ A section is what one stage decodes on one test set. `simulst results write` wri
           "date": "2026-11-26", "commit": "…", "processor": "…"    of the decoding; null if unknown
         }, …
       ],
-      "comparisons": […],                                paired tests of two runs: `report.difference.Comparison`
-      "findings": […],                                   verdicts, effects, intervals, p: `findings.Decided`
-      "tables": […],                                     figures that are not of runs: `report.table.Table`
+      "comparisons": […],                                paired tests of two runs: `Comparison`
+      "findings": […],                                   verdicts, effects, intervals, p: `Decided`
+      "tables": […],                                     figures that are not of runs: `Table`
       "text": "",                                        shown as it is
-      "published": […]                                   points of others' curves: `report.published.Published`
+      "published": […]                                   points of others' curves: `Published`
     }
 
 Figures of a page that was taken over are rounded as the page had them, and its "p < 0.001" is 0 here. Their dates and
@@ -38,11 +38,9 @@ from typing import Any, Literal
 
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
+from simulst.measure.file import check_numbers
 from simulst.options import read_json_fields
-from simulst.results.difference import Comparison
-from simulst.results.published import Published
-from simulst.results.runs import Row, Table
-from simulst.runs.scores import NUMBERS, is_number
+from simulst.results.runs import Row
 
 Kind = Literal[
     "quality",
@@ -57,6 +55,8 @@ Kind = Literal[
 ]
 """What a finding compares (`simulst.findings.compare`)."""
 Verdict = Literal["holds", "does not hold", "not decided", "runs missing", "for other languages"]
+
+Cell = str | int | float | None
 
 REMEDY = "write it again by simulst results write, or take it back from git"
 
@@ -73,6 +73,56 @@ class Run(Row):
     date: str | None = None
     commit: str | None = None
     processor: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures that are not of runs, such as how many prefix pairs there are.
+
+    rows: texts and numbers below `head`; None is shown as a dash.
+    digits: decimals of numbers that are no integers.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    digits: int = 3
+
+    def cells(self) -> list[list[str]]:
+        """Its cells, line by line, the head first."""
+        return [list(self.head), *(list(map(self._cell, row)) for row in self.rows)]
+
+    def _cell(self, value: Cell) -> str:
+        if value is None:
+            return "–"
+        return f"{value:.{self.digits}f}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A paired test of two runs in one metric.
+
+    baseline, system: their names. metric: BLEU or chrF.
+    difference, low, high: the system minus the baseline, with its 95 % interval.
+    p: two-sided, corrected for all tests of the section by Holm's method. sentences: how many were compared.
+    """
+
+    baseline: str
+    system: str
+    metric: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    sentences: int
+
+
+@dataclass(frozen=True)
+class Published(Row):
+    """A point of a published curve. about, source, data: as in the file."""
+
+    about: str = ""
+    source: str = ""
+    data: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,9 +206,7 @@ def read_section(path: Path) -> Section:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SimulstError(f"{path}: two runs are called {twice}; {REMEDY}.")
     for run in section.runs:
-        for key in NUMBERS:
-            if not is_number(value := run.scores.get(key) or 0.0):
-                raise SimulstError(f"{path}: the {key} of {run.name} is {value!r:.40}, not a number; {REMEDY}.")
+        check_numbers(run.scores, f"{path}, {run.name}", REMEDY)
     return section
 
 

@@ -1,29 +1,25 @@
-"""Runs: decode a data directory under one or many configurations, and keep the results.
+"""Runs: decode a data directory under one or many configurations, keep the results, and score them.
 
-config.py has config.yaml, scores.py has scores.json, folder.py the folder with both; decode.py fills it.
+config.py has config.yaml, folder.py the folder with it and the log; decode.py fills it; score.py scores it.
 """
 
 from __future__ import annotations
 
 from simulst.runs.config import CONFIG, RunConfig, read_run_config
 from simulst.runs.decode import decode_utterance, instance_of, run
-from simulst.runs.scores import LOG, SCORES, read_run_log, read_scores, recordings_scores, score_run, write_scores
+from simulst.runs.score import compare_runs, read_run_log, score_run
 from simulst.runs.task import Task, model_of
 
 __all__ = [
     "CONFIG",
-    "LOG",
-    "SCORES",
     "RunConfig",
     "Task",
+    "compare_runs",
     "decode_utterance",
     "instance_of",
     "model_of",
     "read_run_config",
     "read_run_log",
-    "read_scores",
-    "recordings_scores",
     "run",
     "score_run",
-    "write_scores",
 ]

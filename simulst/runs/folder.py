@@ -15,10 +15,11 @@ from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.files.folder import sha256_of, unwritable, write_atomically
 from simulst.files.lock import digest
+from simulst.log import LOG
 from simulst.log.instance import Instance
 from simulst.log.simuleval import read_unfinished
+from simulst.measure.file import SCORES
 from simulst.runs.config import AGAIN, CONFIG, RunConfig, check_same, new_run_config, read_run_config, write_run_config
-from simulst.runs.scores import LOG, SCORES
 from simulst.runs.task import Task
 
 

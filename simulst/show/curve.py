@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from simulst.errors import SimulstError
-from simulst.results.runs import Row, check_metric, check_quality, check_same_data, load_runs, warn_of_slow
+from simulst.measure.metric import check_quality
+from simulst.results.runs import Row, check_lag, check_same_data, load_runs, metrics_of, warn_of_slow
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def draw_curve(
     out: picture to write: .png, .svg or .pdf.
     latencies: keys of scores.json.
     title: of the picture.
-    quality: BLEU, chrF or COMET, which has no intervals.
+    quality: a key of scores.json, such as BLEU or that of a metric of one's own.
 
     Raises SimulstError: the suffix is another one; there is no such quality; a run lacks a metric; there is nothing to
         draw; the runs are of different data; matplotlib is missing.
@@ -55,11 +56,11 @@ def draw_curve(
     _kind(out)
     if not latencies:
         raise SimulstError(f"{out}: no latency metric to draw over; name one, such as AL.")
-    check_quality(quality)
     runs = load_runs(folders)
+    check_quality(metrics_of(runs), quality)
     check_same_data(runs)
     for run, metric in itertools.product(runs, latencies):
-        check_metric(run, metric)
+        check_lag(run, metric)
     warn_of_slow(runs)
     draw_rows(runs, out, latencies, title, quality)
 
@@ -114,6 +115,7 @@ def _draw(
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(5.0 * len(latencies) + 0.4, 4.6), layout="constrained")
         canvas = FigureCanvasAgg(figure)
+        metrics = metrics_of(itertools.chain(offline, *lines.values()))
         colours = colours_of(len(lines))
         crowded = len(lines) > len(COLOURS)
         panels = figure.subplots(1, len(latencies), sharey=True, squeeze=False)[0]
@@ -124,12 +126,12 @@ def _draw(
                 panel.axhline(
                     run.scores[quality], color="0.35", linestyle=dash, linewidth=1.2, label=_in_legend(run.name)
                 )
-            panel.set_xlabel(metric if metric.startswith(("AP", "RTF")) else f"{metric} (ms)")
+            panel.set_xlabel(metrics[metric].axis)
             panel.grid(color="0.92", linewidth=0.8)
             panel.set_axisbelow(True)
             panel.margins(x=0.1, y=0.08)
         barred = any(f"{quality}_low" in run.scores for runs in lines.values() for run in runs)
-        panels[0].set_ylabel(f"{quality} (bars: 95 %)" if barred else quality)
+        panels[0].set_ylabel(metrics[quality].axis + (" (bars: 95 %)" if barred else ""))
         handles, labels = panels[0].get_legend_handles_labels()
         widest = 0.5 + 0.075 * max(map(len, labels))  # inches
         columns = min(len(labels), max(1, int(figure.get_figwidth() / widest)))

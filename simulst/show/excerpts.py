@@ -17,12 +17,13 @@ from pathlib import Path
 
 from simulst.errors import SimulstError
 from simulst.files.yaml import read_yaml
+from simulst.measure.metric import KNOWN
 from simulst.options import build_options
-from simulst.results.runs import scores_table
 from simulst.results.section import Run, read_section
 from simulst.show.curve import draw_rows
+from simulst.show.table import scores_table
 
-COLUMNS = ("BLEU", "LAAL", "RTF")
+COLUMNS = [KNOWN[key] for key in ("BLEU", "LAAL", "RTF")]
 _ROWS = re.compile(r"(<!-- rows: (\S+) ([^>]+) -->\n).*?(<!-- end rows -->)", flags=re.DOTALL)
 
 

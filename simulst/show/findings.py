@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from simulst.findings.compare import AT
 from simulst.findings.verdict import LEVEL
-from simulst.results.difference import p_text
 from simulst.results.section import Decided
+from simulst.show.table import p_text
 
 WIDTH = 118
 DIGITS = {"quality": 1, "lag": 0, "cost": 0, "length": 2}

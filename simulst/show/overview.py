@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from simulst.errors import SimulstError
 from simulst.findings.declared import Finding
-from simulst.results.runs import markdown
 from simulst.results.section import Decided
+from simulst.show.table import markdown
 
 SHORT = {"holds": "yes", "does not hold": "no", "inconclusive": "?", "can't be tested": "–"}
 AWAITED = "…"

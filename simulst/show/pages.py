@@ -22,15 +22,15 @@ from simulst.files.folder import write_atomically
 from simulst.files.lock import locked
 from simulst.files.yaml import read_yaml
 from simulst.findings import load_findings
+from simulst.measure.metric import Metric
 from simulst.options import build_options
-from simulst.results.difference import comparisons_text
-from simulst.results.published import published_parts
-from simulst.results.runs import COLUMNS, Row, rows_table, scores_table
+from simulst.results.runs import Row, metrics_of
 from simulst.results.section import Section, check_name, read_sections, write_section
 from simulst.show.curve import draw_rows
 from simulst.show.excerpts import draw_front, pages_with_rows
 from simulst.show.findings import findings_page
 from simulst.show.overview import Column, overview
+from simulst.show.table import comparisons_text, markdown, published_parts, rows_table, scores_table
 
 T = TypeVar("T")
 
@@ -89,6 +89,7 @@ class Recipe:
     sections: Mapping[str, tuple[Entry, Section]]
     readme: Readme | None = None
     rows: tuple[Row, ...] = ()
+    columns: tuple[Metric, ...] = ()
 
 
 def read_recipe(root: Path, name: str) -> Recipe:
@@ -126,15 +127,16 @@ def read_recipe(root: Path, name: str) -> Recipe:
         return recipe
     readme = _part(Readme, page.readme, path, "readme")
     _named(sections, readme.curve, path)
-    if wrong := [column for column in readme.columns if column not in COLUMNS]:
-        raise SimulstError(f"{path}: there is no score '{wrong[0]}'; choose columns from {', '.join(COLUMNS)}.")
     rows = []
     for shown in (_part(Shown, one, path, "a row of readme") for one in readme.rows):
         runs = {run.name: run for run in _named(sections, shown.section, path).runs}
         if shown.run not in runs:
             raise SimulstError(f"{path}: {shown.section} has no run '{shown.run}'; name one of {', '.join(runs)}.")
         rows.append(replace(runs[shown.run], name=shown.name))
-    return replace(recipe, readme=readme, rows=tuple(rows))
+    metrics = metrics_of(rows)
+    if wrong := [column for column in readme.columns if column not in metrics]:
+        raise SimulstError(f"{path}: there is no score '{wrong[0]}'; choose columns from {', '.join(metrics)}.")
+    return replace(recipe, readme=readme, rows=tuple(rows), columns=tuple(metrics[column] for column in readme.columns))
 
 
 def _part(cls: type[T], values: Any, path: Path, what: str) -> T:
@@ -173,7 +175,7 @@ def section_parts(section: Section, picture: str, notes: str = "") -> list[str]:
     if section.runs:
         parts.append(rows_table(section.runs))
     parts += published_parts(section.published)
-    parts += [table.markdown() for table in section.tables]
+    parts += [markdown(table.cells()) for table in section.tables]
     if section.comparisons:
         parts.append(comparisons_text(section.comparisons))
     if section.findings:
@@ -210,7 +212,7 @@ def readme_block(recipe: Recipe) -> str:
     return "\n\n".join(
         [
             f"![Quality over latency](../../results/{recipe.name}/{recipe.readme.curve}.svg)",
-            scores_table(recipe.rows, recipe.readme.columns, "System"),
+            scores_table(recipe.rows, recipe.columns, "System"),
             f"[All results]({RESULTS}), with their commands; [what the columns mean](../../docs/metrics.md).",
         ]
     )

@@ -112,7 +112,7 @@ def test_the_documentations_own(tmp_path: Path) -> None:
         (finding(b=None), "the finding X1 needs the option 'b'"),
         (finding(seeds=True), "the finding X1 has no option 'seeds'; it has id, section"),
         (finding(margin="big"), "option 'margin'"),
-        (finding(lag="AP"), "'lag' of X1 is 'AP'; choose from AL, AL_CA"),
+        (finding(lag="AP"), "'lag' of X1 is 'AP'; choose from AL, AL_original"),
         (finding(direction="same"), "give it a margin above 0"),
         (finding(languages=["xx-no"]), "xx-no"),
         (finding(up_to=1000), "X1 has 'up_to', which belongs to quality_at_lag and cost_at_lag"),

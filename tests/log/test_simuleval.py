@@ -14,7 +14,7 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance, check_units
 from simulst.log.simuleval import read_unfinished
-from simulst.measure.score import score_instances
+from simulst.measure import score
 
 ONE = Instance(
     index=0,
@@ -171,7 +171,7 @@ def test_lines_of_omnisteval(tmp_path: Path) -> None:
     first, second = read_log(write(tmp_path, one, {**other, "prediction": "a dog"}))
     assert (first.index, second.index, second.prediction, first.source_length) == (0, 1, "a dog", 0)
     with pytest.raises(SimulstError, match="index 0: has no source_length, which lags need"):
-        score_instances([first, second])
+        score([first, second])
     with pytest.raises(SimulstError, match="line 2: has an index, but lines before it have none"):
         read_log(write(tmp_path, one, SIMULEVAL))
     with pytest.raises(SimulstError, match=r"line 2: not an entry of an instances\.log, it has no 'index'"):
@@ -238,7 +238,7 @@ def test_ends_of_sentences_are_no_words(
 def test_any_value_is_refused_or_gives_scores_that_json_knows(tmp_path: Path, key: str, value: Any) -> None:
     try:
         path = write(tmp_path, {**SIMULEVAL, key: value}, replace(ONE, index=1))
-        scores = score_instances(read_log(path), path=path)
+        scores = score(read_log(path), path=path)
     except SimulstError as error:
         assert str(error).startswith(str(tmp_path)) and "\n" not in str(error)
     else:

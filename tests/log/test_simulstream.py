@@ -15,7 +15,7 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.log.simulstream import read_simulstream
-from simulst.measure.score import score_instances
+from simulst.measure import score
 
 NAME = {"id": 1, "metadata": {"wav_name": "/audio/talk.wav"}}
 
@@ -47,7 +47,7 @@ def test_times(tmp_path: Path) -> None:
     assert instance.elapsed == [1250, 3750, 4500]
     assert instance.chunk_elapsed == [1250, 3250, 3750]
     assert (instance.source_length, instance.compute_ms) == (3500, 1000)
-    assert score_instances([instance])["RTF"] == pytest.approx(1 / 3.5, abs=1e-4)
+    assert score([instance])["RTF"] == pytest.approx(1 / 3.5, abs=1e-4)
     assert Instance(**json.loads(instance.to_json())) == instance
 
 

@@ -25,10 +25,10 @@ from hypothesis import strategies as st
 from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
-from simulst.measure.comet import KEPT, Segment, mean_difference, mean_score, score_segments
-from simulst.runs import score_run
-from simulst.runs.comet import compare_by_comet
-from simulst.runs.scores import write_scores
+from simulst.measure.comet import KEPT, Segment, score_segments
+from simulst.measure.file import write_scores
+from simulst.measure.quality import mean_difference, mean_score
+from simulst.runs import compare_runs, score_run
 
 SCORING = Path(__file__).parents[2] / ".venv-scoring" / "bin"
 SOURCES = ["hola mundo", "adios", "que tal estas", "muy bien", "gracias", "hasta luego"]
@@ -148,14 +148,14 @@ def test_scores_are_kept_by_text(asked: Path, tmp_path: Path) -> None:
         ["model", [[SOURCES[1]], ["farewell"]], True]
     ]
     assert "LA-2_1500 (best of 2)" in said and "paired randomisation over 6 sentences" in said
-    test = compare_by_comet(one, tmp_path / "runs" / "two")
+    test = compare_runs(one, tmp_path / "runs" / "two", "COMET")
     assert test["COMET_difference"] == pytest.approx((8 - 3) / 4 / 6, abs=1e-4)
     assert test["COMET_p"] == 1.0, "one sentence differs, so each exchange is as extreme"
     against = ("--against", tmp_path / "runs" / "two", *command[:4], "--sources", sources, "--json")
     assert json.loads(simulst("score", one, *against))["against"]["COMET_difference"] == -test["COMET_difference"]
     log.write_text(text.replace("how you are", "are you how"))
     with pytest.raises(SimulstError, match="one: has no scores of single segments by model"):
-        compare_by_comet(one, tmp_path / "runs" / "two")
+        compare_runs(one, tmp_path / "runs" / "two", "COMET")
 
 
 def test_sources_of_a_data_directory(asked: Path, tmp_path: Path) -> None:

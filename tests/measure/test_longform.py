@@ -28,17 +28,9 @@ from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
 from simulst.log.simulstream import write_simulstream
-from simulst.measure.longform import (
-    Gap,
-    _align,
-    _stream_laal,
-    _words,
-    read_gaps,
-    score_recordings,
-    sentences_of_recordings,
-    words_in_gaps,
-)
-from simulst.measure.score import score_instances
+from simulst.measure import Asked, Sentences, score
+from simulst.measure.longform import Gap, _align, _stream_laal, _words, read_gaps, words_in_gaps
+from simulst.measure.score import texts_of
 from simulst.runs import score_run
 
 pytest.importorskip("omnisteval")
@@ -49,6 +41,12 @@ from original_scores import close, omnisteval_scores, simulstream_scores
 WORDS = ["the", "cat", "sat", "on", "mat", "and", "dog,", "who", "was", "old.", "slept", "by", "it", "all", "day"]
 CHINESE = ["你好", "，", "我用 iPhone", " 打", "电话", "。", "世界 is", " big", "吗", "？"]
 TALKS = ("first", "second")
+
+
+def score_recordings(
+    log: list[Instance], segmentation: Path, references: Path, language: str = "en", **more: Any
+) -> dict[str, Any]:
+    return score(log, language, asked=Asked(Sentences(segmentation, references)), **more)
 
 
 class Talks:
@@ -202,9 +200,9 @@ def test_other_programs_write_nothing_into_ours(talks: Talks) -> None:
     code = """
 import logging, pathlib, sys
 from simulst.log import read_log
-from simulst.measure.longform import score_recordings
-log, segmentation, references = map(pathlib.Path, sys.argv[1:])
-score_recordings(read_log(log), segmentation, references, "de")
+from simulst.measure import Asked, Sentences, score
+log, *files = map(pathlib.Path, sys.argv[1:])
+score(read_log(log), "de", asked=Asked(Sentences(*files)))
 assert not logging.getLogger().handlers, logging.getLogger().handlers
 """
     arguments = [sys.executable, "-c", code, str(talks.ours), str(talks.segmentation), str(talks.references)]
@@ -296,7 +294,8 @@ def test_command_writes_scores_for_tables_and_curves(talks: Talks) -> None:
     assert result.exit_code == 0, result.output
     assert "LongYAAL" in result.output and "2 recordings, 8 sentences" in result.output
     scores = json.loads((run / "scores.json").read_text())
-    assert score_run(run, "de", None, 50, talks.segmentation, talks.references) == scores
+    asked = Asked(Sentences(talks.segmentation, talks.references))
+    assert score_run(run, "de", None, 50, asked) == scores
     assert scores["BLEU_low"] < scores["BLEU"] < scores["BLEU_high"]
     table = CliRunner().invoke(main, ["table", str(run)]).output
     assert "LongYAAL" in table and " AL " not in table
@@ -415,7 +414,7 @@ def test_choice_over_recordings(talks: Talks) -> None:
             "task": {"target_language": "de"},
         }
         (run / "config.yaml").write_text(yaml.safe_dump(config))
-        score_run(run, "de", None, 0, talks.segmentation, talks.references)
+        score_run(run, "de", None, 0, Asked(Sentences(talks.segmentation, talks.references)))
     files = ["--segmentation", str(talks.segmentation), "--references", str(talks.references)]
     command = ["choose", str(talks.folder / "sweep"), "--metric", "LongYAAL", "--regimes", "0-9000", *files]
     said = CliRunner().invoke(main, command).stdout
@@ -431,9 +430,10 @@ def test_choice_over_recordings(talks: Talks) -> None:
 
 def test_segments_for_comet(talks: Talks) -> None:
     """Those of OmniSTEval, with their references."""
-    found = sentences_of_recordings(read_log(talks.ours), talks.segmentation, talks.references, "de")
-    assert [line for _, line in found] == talks.references.read_text().splitlines()
-    written = " ".join(prediction for prediction, _ in found).split()
+    asked = Asked(Sentences(talks.segmentation, talks.references))
+    found = texts_of(read_log(talks.ours), "de", asked=asked)
+    assert list(found.references) == talks.references.read_text().splitlines()
+    written = " ".join(found.predictions).split()
     assert written == [word for instance in read_log(talks.ours) for word in instance.prediction.split()]
 
 
@@ -460,7 +460,7 @@ def test_whole_recordings_without_segmentation_are_told(
     talks: Talks, caplog: pytest.LogCaptureFixture, seconds: tuple[int, ...], told: bool
 ) -> None:
     one = read_log(talks.ours)[0]
-    score_instances([replace(one, index=i, source_length=1000.0 * s) for i, s in enumerate(seconds)], path="x.log")
+    score([replace(one, index=i, source_length=1000.0 * s) for i, s in enumerate(seconds)], path="x.log")
     assert ("x.log: the entries seem to be whole recordings: the longest takes" in caplog.text) is told
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,16 +15,17 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
 from simulst.errors import SimulstError
+from simulst.measure.by_sacrebleu import tokenizer_for
+from simulst.measure.metric import KNOWN, Texts
 from simulst.measure.quality import (
+    Difference,
+    Quality,
     bleu,
-    chrf,
-    chrf_of_statistics,
     error_rates,
     holm,
-    paired_significance,
-    pairwise_significance,
+    judge,
+    paired,
     sentence_chrf,
-    tokenizer_for,
 )
 
 RNG = random.Random(1)
@@ -51,6 +53,21 @@ REFERENCES = [" ".join(RNG.choices(VOCABULARY, k=RNG.randint(6, 14))) + "." for 
 def damaged(share: float, seed: int) -> list[str]:
     rng = random.Random(seed)
     return [" ".join(rng.choice(VOCABULARY) if rng.random() < share else w for w in r.split()) for r in REFERENCES]
+
+
+def texts(predictions: Sequence[str], references: Sequence[str]) -> Texts:
+    return Texts(tuple(predictions), tuple(references), "en", "word")
+
+
+def chrf(predictions: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> Quality:
+    return judge(KNOWN["chrF"], texts(predictions, references), bootstrap)
+
+
+def paired_significance(
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int = 10_000
+) -> dict[str, Difference]:
+    one, other = texts(baseline, references), texts(system, references)
+    return {name: paired(KNOWN[name], one, other, samples) for name in ("BLEU", "chrF")}
 
 
 GOOD, BAD = damaged(0.1, 2), damaged(0.5, 3)
@@ -144,7 +161,7 @@ def test_the_interval_of_a_difference_says_what_p_says() -> None:
     verdicts = set()
     slices = [(first, last) for first in range(0, 15, 7) for last in (first + 5, first + 7, first + 12)]
     for system, (first, last) in itertools.product((GOOD, [*BAD[:3], *GOOD[3:5], *BAD[5:]]), slices):
-        bad, good, references = (texts[first:last] for texts in (BAD, system, REFERENCES))
+        bad, good, references = (lines[first:last] for lines in (BAD, system, REFERENCES))
         found = paired_significance(bad, good, references, samples=200)
         turned = paired_significance(good, bad, references, samples=200)
         for name, one in found.items():
@@ -160,7 +177,7 @@ def test_the_interval_of_a_difference_says_what_p_says() -> None:
 def test_p_is_the_share_of_exchanges_with_such_a_difference() -> None:
     """All exchanges of the texts of a few sentences, each scored by sacreBLEU's public functions."""
     for first, last in ((0, 6), (20, 27)):
-        bad, good, references = (texts[first:last] for texts in (BAD, GOOD, REFERENCES))
+        bad, good, references = (lines[first:last] for lines in (BAD, GOOD, REFERENCES))
         found = paired_significance(bad, good, references)
         for name, score in (("BLEU", bleu), ("chrF", chrf)):
             differences = []
@@ -175,7 +192,7 @@ def test_p_is_the_share_of_exchanges_with_such_a_difference() -> None:
 
 def test_p_of_more_sentences_is_an_estimate_of_that_share() -> None:
     """Of 14 sentences, not all 16 384 exchanges are tried."""
-    bad, good, references = ([*texts[20:27], *texts[:7]] for texts in (BAD, GOOD, REFERENCES))
+    bad, good, references = ([*lines[20:27], *lines[:7]] for lines in (BAD, GOOD, REFERENCES))
     every = paired_significance(bad, good, references, samples=2**14)
     some = paired_significance(bad, good, references, samples=2000)
     for name, difference in every.items():
@@ -251,33 +268,9 @@ def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
     assert [adjusted[k] for k in np.argsort(p_values)] == sorted(adjusted)
 
 
-def test_many_pairs_at_once_are_the_test_of_each_pair() -> None:
-    """Few sentences: all exchanges are tried, so that p is the same to the last digit."""
-    systems, references = [texts[:7] for texts in (GOOD, BAD, damaged(0.3, 4))], REFERENCES[:7]
-    found = pairwise_significance(systems, references, [0, 2])
-    for row, a in enumerate((0, 2)):
-        for b in range(3):
-            alone = paired_significance(systems[a], systems[b], references)
-            for metric, one in alone.items():
-                assert found[metric].difference[row, b] == pytest.approx(one.system - one.baseline, abs=1e-6)
-                p = found[metric].p[row, b]
-                assert np.isnan(p) if a == b else p == pytest.approx(one.p, abs=1e-12), (metric, a, b)
-
-
-def test_many_pairs_of_many_sentences() -> None:
-    found = pairwise_significance([GOOD, BAD, damaged(0.12, 5)], REFERENCES, [0], samples=2000)
-    for metric, one in found.items():
-        assert one.p[0, 1] < 0.01 and one.difference[0, 1] < 0
-        alone = paired_significance(GOOD, damaged(0.12, 5), REFERENCES, samples=2000)[metric]
-        assert one.p[0, 2] == pytest.approx(alone.p, abs=0.06)
-
-
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.text("ab c", max_size=9), st.text("ab c", max_size=9)), min_size=1, max_size=4))
-def test_chrf_of_sums_and_of_sentences(pairs: list[tuple[str, str]]) -> None:
-    texts, references = ([*side] for side in zip(*pairs, strict=True))
-    metric = CHRF()
-    sums = np.array(metric._extract_corpus_statistics(texts, [references]), dtype=np.float64).sum(0)
-    assert chrf_of_statistics(sums) == pytest.approx(metric.corpus_score(texts, [references]).score, abs=1e-9)
-    each = [metric.sentence_score(text, [reference]).score for text, reference in pairs]
-    assert sentence_chrf(texts, references).tolist() == pytest.approx(each, abs=1e-9)
+def test_chrf_of_sentences(pairs: list[tuple[str, str]]) -> None:
+    written, references = ([*side] for side in zip(*pairs, strict=True))
+    each = [CHRF().sentence_score(text, [reference]).score for text, reference in pairs]
+    assert sentence_chrf(written, references) == pytest.approx(each, abs=1e-9)

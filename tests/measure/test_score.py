@@ -15,7 +15,8 @@ from simuleval.evaluator.scorers.latency_scorer import ALScorer, APScorer, DALSc
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
-from simulst.measure.score import compare, format_scores, score_instances
+from simulst.measure import compare, score
+from simulst.show.scores import format_scores
 
 TEXTS = ["the cat sees the big dog", "it was a small house under the tree", "the dog runs quickly and it sees a cat"]
 
@@ -33,7 +34,7 @@ def log(texts: list[str], references: list[str] = TEXTS, compute: float | None =
 
 
 def test_scores_of_a_perfect_log() -> None:
-    scores = score_instances(log(TEXTS))
+    scores = score(log(TEXTS))
     assert scores["BLEU"] == pytest.approx(100) and scores["chrF"] == pytest.approx(100)
     # A word a second on an ideal step of a second: each word lags 1000 ms, 1200 with the computation.
     for name in ("AL", "AL_original", "LAAL", "DAL"):
@@ -49,32 +50,32 @@ def test_scores_of_a_perfect_log() -> None:
 
 def test_bleu_is_sacrebleus_and_bootstrap_adds_intervals() -> None:
     texts = ["the cat sees a big dog", "it was a house under the tree", "the dog runs and it sees the cat"]
-    scores = score_instances(log(texts), bootstrap=100)
+    scores = score(log(texts), bootstrap=100)
     assert scores["BLEU"] == round(sacrebleu.corpus_bleu(texts, [TEXTS]).score, 3)
     assert scores["BLEU_low"] <= scores["BLEU"] <= scores["BLEU_high"]
     assert scores["chrF_low"] <= scores["chrF"] <= scores["chrF_high"]
-    assert "BLEU_low" not in score_instances(log(texts))
+    assert "BLEU_low" not in score(log(texts))
 
 
 def test_recognition_has_error_rates() -> None:
     texts = ["The cat sees a big dog.", TEXTS[1], TEXTS[2]]
-    scores = score_instances(log(texts), "en", source_language="en-GB")
+    scores = score(log(texts), "en", source_language="en-GB")
     assert scores["WER"] == round(100 / 23, 3) and 0 < scores["CER"] < scores["WER"]
     assert f"WER{scores['WER']:>19.2f} %" in format_scores(scores)
-    assert "WER" not in score_instances(log(texts), "en", source_language="de")
-    unknown = score_instances([replace(i, reference=None) for i in log(texts)], "en", source_language="en")
-    assert unknown["WER"] is unknown["CER"] is None and "WER" not in format_scores(unknown)
+    assert "WER" not in score(log(texts), "en", source_language="de")
+    unknown = score([replace(i, reference=None) for i in log(texts)], "en", source_language="en")
+    assert unknown["WER"] is unknown["CER"] is None and "WER                  - %" in format_scores(unknown)
 
 
 def test_empty_predictions_are_counted() -> None:
-    scores = score_instances(log([TEXTS[0], "", TEXTS[2]]))
+    scores = score(log([TEXTS[0], "", TEXTS[2]]))
     assert (scores["sentences"], scores["empty"]) == (3, 1)
     assert scores["AL"] == 1000.0
     assert scores["length_ratio"] == round(15 / 23, 3)
 
 
 def test_all_empty_is_none_not_nan() -> None:
-    scores = score_instances(log(["", "", ""]), bootstrap=10)
+    scores = score(log(["", "", ""]), bootstrap=10)
     assert scores["empty"] == 3
     assert scores["BLEU"] == 0
     assert scores["AL"] is scores["DAL_CA"] is scores["RTF"] is None
@@ -83,7 +84,7 @@ def test_all_empty_is_none_not_nan() -> None:
 
 
 def test_no_elapsed_times() -> None:
-    scores = score_instances(log(TEXTS, compute=None))
+    scores = score(log(TEXTS, compute=None))
     assert scores["AL"] == 1000.0
     assert scores["AL_CA"] is scores["AP_CA"] is scores["RTF"] is None
 
@@ -92,7 +93,7 @@ def test_no_elapsed_times() -> None:
 def test_no_references(reference: str | None, caplog: pytest.LogCaptureFixture) -> None:
     """Without references, lags use the lengths of the predictions, as SimulEval's scorers do with null."""
     instances = [replace(instance, reference=reference) for instance in log(TEXTS)]
-    scores = score_instances(instances, bootstrap=10, path="x.log")
+    scores = score(instances, bootstrap=10, path="x.log")
     assert scores["BLEU"] is scores["BLEU_low"] is scores["chrF_signature"] is scores["length_ratio"] is None
     assert scores["AL"] == scores["LAAL"] == scores["AL_original"] == 1000.0
     logs = {i.index: LogInstance(replace(i, reference=None).to_json(), "word") for i in instances}
@@ -105,13 +106,13 @@ def test_no_references(reference: str | None, caplog: pytest.LogCaptureFixture) 
 def test_some_references_are_refused_and_empty_ones_counted(caplog: pytest.LogCaptureFixture) -> None:
     instances = log(TEXTS)
     with pytest.raises(SimulstError, match=r"x\.log, index 1: has no reference \(null\), like 1 of 3 sentences"):
-        score_instances([instances[0], replace(instances[1], reference=None), instances[2]], path="x.log")
-    score_instances([instances[0], replace(instances[1], reference=""), instances[2]], path="x.log")
+        score([instances[0], replace(instances[1], reference=None), instances[2]], path="x.log")
+    score([instances[0], replace(instances[1], reference=""), instances[2]], path="x.log")
     assert "x.log: empty references: 1, first of index 1" in caplog.text
 
 
 def test_one_sentence_has_no_interval(caplog: pytest.LogCaptureFixture) -> None:
-    scores = score_instances(log(TEXTS)[:1], bootstrap=1000)
+    scores = score(log(TEXTS)[:1], bootstrap=1000)
     assert scores["BLEU"] == pytest.approx(100) and scores["BLEU_low"] is scores["BLEU_high"] is None
     assert "one sentence has no 95 % interval" in caplog.text
     assert "95 %" not in format_scores(scores)
@@ -119,7 +120,7 @@ def test_one_sentence_has_no_interval(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_characters() -> None:
     instance = Instance(0, "我去学校", [1000, 2000, 3000, 4000], [], 4, "我去 学校", ["a.wav"], 4000)
-    scores = score_instances([instance], language="zh")
+    scores = score([instance], language="zh")
     assert scores["unit"] == "char"
     assert scores["length_ratio"] == 1.0
     # SimulEval counts the inner space of the reference: |Y*| = 5, ideal step 800, lags 1000, 1200, 1400, 1600.
@@ -138,13 +139,13 @@ def test_characters() -> None:
 )
 def test_bad_logs(instances: list[Instance], unit: str | None, message: str) -> None:
     with pytest.raises(SimulstError, match=message):
-        score_instances(instances, unit=unit)
+        score(instances, unit=unit)
 
 
 def test_from_a_log_file(tmp_path) -> None:
     path = tmp_path / "instances.log"
     path.write_text("".join(instance.to_json() + "\n" for instance in log(TEXTS)), encoding="utf-8")
-    assert score_instances(read_log(path)) == score_instances(log(TEXTS))
+    assert score(read_log(path)) == score(log(TEXTS))
 
 
 def test_compare_pairs_by_index() -> None:
@@ -184,12 +185,12 @@ def test_compare_checks_both_logs() -> None:
 
 
 def test_table_shows_everything() -> None:
-    table = format_scores(score_instances(log(TEXTS), bootstrap=10))
+    table = format_scores(score(log(TEXTS), bootstrap=10))
     for piece in ("BLEU", "95 %", "chrF", "AL_steps", "1200.0", "RTF", "3 sentences, 0 with an empty", "tok:13a"):
         assert piece in table
     assert max(len(line) for line in table.splitlines()) < 120
     assert "against" not in table
-    scores = score_instances(log(TEXTS), bootstrap=10)
+    scores = score(log(TEXTS), bootstrap=10)
     scores["against"] = compare(log([TEXTS[0], "another", TEXTS[2]], TEXTS), log(TEXTS), samples=20)
     table = format_scores(scores)
     assert f"BLEU: {scores['BLEU'] - scores['against']['BLEU_baseline']:+.2f} against" in table

@@ -15,10 +15,9 @@ from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
-from simulst.results.choose import choose, report, write_choices
-from simulst.results.difference import compare_runs
-from simulst.results.regime import Regime, parse_regime
-from simulst.runs import score_run
+from simulst.measure import Asked, Sentences
+from simulst.results.choose import Regime, choose, parse_regime, report, write_choices
+from simulst.runs import compare_runs, score_run
 
 REFERENCES = ["the cat sat on the mat", "an old dog slept by it all day", "who was on the mat", "the dog saw a cat"] * 5
 BOTH = [Regime(0, 2000), Regime(2000, 4000)]
@@ -58,7 +57,7 @@ def sweep(tmp_path: Path) -> list[Path]:
 def test_choices_are_written_and_old_ones_removed(sweep: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "chosen"
     found = choose(sweep, "LAAL", [*BOTH, Regime(8000, 9000)])
-    write_choices(out, found, "LAAL", "BLEU")
+    write_choices(out, found)
     assert sorted(path.name for path in out.iterdir()) == ["0-2000.yaml", "2000-4000.yaml"]
     low = yaml.safe_load((out / "0-2000.yaml").read_text())
     best = found[0]
@@ -76,7 +75,7 @@ def test_a_model_that_is_not_found_from_here_is_told(sweep: list[Path], tmp_path
     content = yaml.safe_load(config.read_text())
     config.write_text(yaml.safe_dump({**content, "task": {**content["task"], "model": "models/elsewhere"}}))
     with pytest.raises(SimulstError, match="models/elsewhere is not there, seen from this folder; choose where"):
-        write_choices(tmp_path / "chosen", choose(sweep[:1], "LAAL", BOTH[:1]), "LAAL", "BLEU")
+        write_choices(tmp_path / "chosen", choose(sweep[:1], "LAAL", BOTH[:1]))
 
 
 def test_the_best_of_each_regime(sweep: list[Path]) -> None:
@@ -116,7 +115,7 @@ def test_other_qualities(sweep: list[Path], caplog: pytest.LogCaptureFixture) ->
     [low] = choose(sweep, "LAAL", BOTH[:1], quality="chrF")
     test = compare_runs(sweep[0], sweep[1])
     assert low.p == test["chrF_p"] and low.interval == (test["chrF_low"], test["chrF_high"])
-    assert f"{scores(sweep[1])['chrF'] - scores(sweep[0])['chrF']:.1f} chrF [" in report([low], "LAAL", "chrF")
+    assert f"{scores(sweep[1])['chrF'] - scores(sweep[0])['chrF']:.1f} chrF [" in report([low])
     with pytest.raises(SimulstError, match=r"no run has both COMET and LAAL.*; score the runs with --comet"):
         choose(sweep, "LAAL", BOTH, quality="COMET")
     for folder, comet in zip(sweep[:3], (0.75, 0.5, 0.8), strict=True):
@@ -124,7 +123,7 @@ def test_other_qualities(sweep: list[Path], caplog: pytest.LogCaptureFixture) ->
     low, high = choose(sweep, "LAAL", BOTH, quality="COMET")
     assert [run.name for run in low.runs] == ["LA-2_500ms", "LA-2_700ms"]
     assert [run.name for run in high.runs] == ["LA-2_1000ms"] and "2000: has no COMET or no LAAL" in caplog.text
-    said = report([low, high], "LAAL", "COMET")
+    said = report([low, high])
     assert "COMET 0.750 at" in said and "0.250 COMET more than the next" in said
     assert "no test of the difference: " in said and "has no scores of single segments" in said
     wrong = CliRunner().invoke(main, ["choose", str(sweep[0]), "--quality", "TER"])
@@ -137,7 +136,7 @@ def test_slow_and_beaten(tmp_path: Path) -> None:
     (runs[1] / "scores.json").write_text(
         json.dumps({**scores(runs[1]), "RTF": 1.25, "BLEU_low": 3.04, "BLEU_high": 70})
     )
-    said = report(choose(runs, "LAAL", BOTH), "LAAL")
+    said = report(choose(runs, "LAAL", BOTH))
     assert "RTF 1.250\n" in said and "it can't keep up with speech" in said
     assert "LA-2_500ms, of a lower regime, has as much BLEU at a smaller lag" in said
     assert "[3.0, 70.0] at" in said
@@ -154,14 +153,12 @@ def test_whole_recordings_need_their_sentences(sweep: list[Path]) -> None:
         (folder / "scores.json").write_text(json.dumps({**scores(folder), "recordings": 2, "LongYAAL": 1500.0}))
     [choice] = choose(sweep, "LongYAAL", BOTH[:1])
     assert len(choice.runs) == 4 and choice.p is None
-    assert "no test of the difference: the runs are of whole recordings, so it needs --segm" in report(
-        [choice], "LongYAAL"
-    )
+    assert "no test of the difference: the runs are of whole recordings, so it needs --segm" in report([choice])
 
 
 def test_files_and_metrics_that_do_not_belong(sweep: list[Path]) -> None:
     with pytest.raises(SimulstError, match=r"talks\.yaml: the runs are not of whole recordings; leave out --segm"):
-        choose(sweep, "LAAL", BOTH, Path("talks.yaml"), Path("talks.en"))
+        choose(sweep, "LAAL", BOTH, asked=Asked(Sentences(Path("talks.yaml"), Path("talks.en"))))
     with pytest.raises(SimulstError, match="have no 'BLEU'; choose from"):
         choose(sweep, "BLEU", BOTH)
     with pytest.raises(SimulstError, match="no 'LongYAAL_CA', as they are of single sentences; decode whole"):

@@ -66,23 +66,14 @@ def test_without_publishing_only_the_experiments_change(root: Path) -> None:
 
 
 def test_more_than_runs(root: Path) -> None:
-    """A test of two runs, equal texts, prefix pairs, the predictor, other tables and a text."""
+    """A test of two runs, another table and a text."""
     exp = root / "egs/mine/exp"
-    for name in ("all", "maxratio30"):
-        (exp / "pairs" / name / "train").mkdir(parents=True)
-        (exp / "pairs" / name / "train/pairs.json").write_text('{"pairs": 40, "kept": 9, "filtered": 31}')
-    row = {"accuracy": 0.75, "precision": 0.5, "recall": None, "f1": 1.0}
-    (exp / "predictor").mkdir()
-    (exp / "predictor/scores.json").write_text(json.dumps({"frames": row, "pieces": {"0.5": row}}))
     (exp / "counts.json").write_text('[{"head": ["Pair", "Lines"], "rows": [["en-de", 600]]}]')
     (exp / "choice.txt").write_text("LAAL 0 to 2000 ms: good\n")
-    pairs = [part for name in ("all", "maxratio30") for part in ("--pairs", exp / "pairs" / name)]
-    more = ("--predictor", exp / "predictor", "--table", exp / "counts.json", "--text", exp / "choice.txt")
-    publish(root, *pairs, *more, "--test", "bad", "good", "--test", "bad", "nowhere")
+    more = ("--table", exp / "counts.json", "--text", exp / "choice.txt")
+    publish(root, *more, "--test", "bad", "good", "--test", "bad", "nowhere")
     page = (root / "egs/mine/RESULTS.md").read_text()
     for line in (
-        "| maxratio30 |     9 |       31 | 78 |",
-        "| pieces, λ 0.5  |    0.750 |     0.500 |      – | 1.000 |",
         "| en-de |   600 |",
         "```\nLAAL 0 to 2000 ms: good\n```",
         "`good` against `bad`: BLEU +",

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from simulst.errors import SimulstError
-from simulst.results.published import published_parts, read_published
+from simulst.results.published import read_published
+from simulst.show.table import published_parts
 
 FILES = sorted((Path(__file__).parents[2] / "conf/published").glob("*.yaml"))
 POINT = {"value": 640, "BLEU": 22.4, "LongYAAL": 1810}

@@ -1,129 +1,20 @@
-"""Tables of runs."""
+"""Finished runs: found, named, sorted, refused."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from scored_runs import SCORES, chunk, make_run, offline
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.results.runs import (
-    Measures,
-    PairCounts,
-    PredictorScores,
-    find_runs,
-    load_runs,
-    pairs_table,
-    predictor_table,
-    runs_table,
-)
+from simulst.results.runs import find_runs, load_runs
 from simulst.show.curve import draw_curve
-
-SCORES = {
-    "BLEU": 24.26,
-    "BLEU_low": 22.04,
-    "BLEU_high": 26.06,
-    "chrF": 48.3,
-    "chrF_low": 45.67,
-    "chrF_high": 51,
-    "AL": 1234.567,
-    "LAAL": 1300.0,
-    "AP": 0.7512,
-    "DAL": 1500.4,
-    "AL_CA": 2000.0,
-    "RTF": 0.1234,
-    "length_ratio": 1.016,
-}
-
-TABLE = """
-| Configuration       | BLEU |         95 % | chrF |         95 % |   AL | LAAL |   AP |  DAL | AL_CA |   RTF | Length |
-| ------------------- | ---: | -----------: | ---: | -----------: | ---: | ---: | ---: | ---: | ----: | ----: | -----: |
-| offline             | 25.0 | [22.0, 26.1] | 48.3 | [45.7, 51.0] | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |
-| LA-2_500ms          | 24.3 |            – | 48.3 | [45.7, 51.0] |   -7 | 1300 | 0.75 | 1500 |     – |     – |   1.02 |
-| LA-2_1000ms         | 24.3 | [22.0, 26.1] | 48.3 | [45.7, 51.0] | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |
-| LA-2_500ms-wait2000 | 24.3 | [22.0, 26.1] | 48.3 | [45.7, 51.0] | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |
-| hold-6_1000ms       | 24.3 | [22.0, 26.1] | 48.3 | [45.7, 51.0] | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |
-| hold-10_1000ms      | 24.3 | [22.0, 26.1] | 48.3 | [45.7, 51.0] | 1235 | 1300 | 0.75 | 1500 |  2000 | 0.123 |   1.02 |
-"""
-
-
-def make_run(
-    folder: Path, read: dict[str, Any], commit: dict[str, Any], stop: dict[str, Any] | None = None, **scores: Any
-) -> Path:
-    stop = stop or {"type": "end_of_sentence"}
-    decoding = parse_decoding({"read": read, "stop": stop, "commit": commit}, "test")
-    folder.mkdir(parents=True)
-    curve = {"strategy": decoding.strategy, "curve": list(decoding.curve)}
-    config = {"label": decoding.label, **curve, "decoding": decoding.raw}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    (folder / "scores.json").write_text(json.dumps({**SCORES, **scores}))
-    return folder
-
-
-def chunk(folder: Path, ms: float, n: int = 2, wait: float = 0.0, kind: str = "local_agreement", **scores: Any) -> Path:
-    read = {"type": "chunk", "ms": ms, **({"initial_wait_ms": wait} if wait else {})}
-    return make_run(folder, read, {"type": kind, "n": n}, **scores)
-
-
-def offline(folder: Path, **scores: Any) -> Path:
-    return make_run(folder, {"type": "offline"}, {"type": "all"}, **scores)
-
-
-def test_table(tmp_path: Path) -> None:
-    folders = [
-        chunk(tmp_path / "1", 1000, kind="hold", n=10),
-        chunk(tmp_path / "2", 1000),
-        chunk(tmp_path / "3", 500, AL=-7.4, AL_CA=None, RTF=None, BLEU_low=None, BLEU_high=None),
-        chunk(tmp_path / "4", 500, wait=2000),
-        chunk(tmp_path / "5", 1000, kind="hold", n=6),
-        offline(tmp_path / "6", BLEU=25.0),
-    ]
-    assert runs_table(folders) == TABLE.strip()
-
-
-def test_recognition_has_two_columns_more(tmp_path: Path) -> None:
-    table = runs_table([offline(tmp_path / "1", WER=12.34, CER=5.67), chunk(tmp_path / "2", 500, WER=None, CER=None)])
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
-    assert [[row[3], *row[5:7]] for row in rows[:1] + rows[2:]] == [
-        ["chrF", "WER", "CER"],
-        ["48.3", "12.3", "5.7"],
-        ["48.3", "–", "–"],
-    ]
-
-
-def test_the_lags_of_paper_b_stand_beside_its_schedule(tmp_path: Path) -> None:
-    """Its table has them for offline runs, too; tables without its READ do not have them."""
-    lags = {"AL_original": 111.1, "AL_steps": 222.2}
-    plain = [offline(tmp_path / "1", **lags), chunk(tmp_path / "2", 500, **lags)]
-    assert "111" not in runs_table(plain) and "AL_steps" not in runs_table(plain)
-    read, stop = {"type": "wait_stride", "k": 100, "s": 10}, {"type": "max_tokens", "n": 2}
-    schedule = make_run(tmp_path / "3", read, {"type": "all"}, stop, **{**lags, "AL_steps": 333.3})
-    rows = [[cell.strip() for cell in line.split("|")] for line in runs_table([plain[0], schedule]).splitlines()]
-    place = rows[0].index("AL")
-    assert [row[place : place + 3] for row in rows[:1] + rows[2:]] == [
-        ["AL", "AL_original", "AL_steps"],
-        ["1235", "111", "222"],
-        ["1235", "111", "333"],
-    ]
-
-
-def test_tables_of_prefix_alignment() -> None:
-    counts = {"all": PairCounts(pairs=40, kept=40), "maxratio20": PairCounts(pairs=40, filtered=31, kept=9)}
-    assert pairs_table(counts).markdown().splitlines()[2:] == [
-        "| all        |    40 |        0 |  0 |",
-        "| maxratio20 |     9 |       31 | 78 |",
-    ]
-    row = Measures(accuracy=0.75, precision=1 / 3, recall=0.0, f1=1.0)
-    table = predictor_table(PredictorScores(row, {"0.5": replace(row, f1=0.5)})).markdown().splitlines()
-    assert table[2:] == [
-        "| outputs, λ 0.5 |    0.750 |     0.333 |  0.000 | 1.000 |",
-        "| pieces, λ 0.5  |    0.750 |     0.333 |  0.000 | 0.500 |",
-    ]
+from simulst.show.table import runs_table
 
 
 def test_curves_that_are_called_after_their_read(tmp_path: Path) -> None:
@@ -257,9 +148,3 @@ def test_runs_that_do_not_belong_together(tmp_path: Path) -> None:
     (runs[0] / "scores.json").write_text(json.dumps({**SCORES, "log": "0123456789abcdef"}))
     with pytest.raises(SimulstError, match=r"a: its scores\.json is of another instances\.log; score it again"):
         load_runs(runs)
-
-
-def test_runs_that_are_too_slow_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    runs = [chunk(tmp_path / "a", 500), chunk(tmp_path / "b", 1000, RTF=1.25, LAAL_CA=1700)]
-    assert "| LAAL_CA |" in runs_table(runs)
-    assert "1 of 2 runs can't keep up with speech" in caplog.text and "first LA-2_1000ms, 1.25" in caplog.text

@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
-from simulst.results.difference import Comparison
-from simulst.results.runs import Table
-from simulst.results.section import Decided, Run, Section, check_name, read_section, to_json, write_section
+from simulst.results.section import (
+    Comparison,
+    Decided,
+    Run,
+    Section,
+    Table,
+    check_name,
+    read_section,
+    to_json,
+    write_section,
+)
 
 texts, figures = st.text(), st.floats(allow_nan=False, allow_infinity=False)
 cells = st.none() | st.integers(-(10**9), 10**9) | figures | texts
@@ -96,7 +104,7 @@ def test_two_runs_of_one_name(tmp_path: Path) -> None:
 def test_scores_that_are_no_numbers(tmp_path: Path, value: object) -> None:
     section = Section("t", "c", runs=(replace(RUN, scores={"BLEU": value}),))
     (tmp_path / "s.json").write_text(to_json(section))
-    with pytest.raises(SimulstError, match=r"s\.json: the BLEU of LA-2_500ms is .*, not a number; write it again"):
+    with pytest.raises(SimulstError, match=r"s\.json, LA-2_500ms: BLEU is .*, which is no number; write it again"):
         read_section(tmp_path / "s.json")
 
 

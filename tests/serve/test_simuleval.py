@@ -23,7 +23,7 @@ from simulst.data.simuleval_files import export_for_simuleval
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
-from simulst.measure.score import score_instances
+from simulst.measure import score
 from simulst.opening import Opening
 from simulst.runs import decode_utterance
 
@@ -136,7 +136,7 @@ def test_scores_are_simulevals(simuleval: SimulEval, tmp_path: Path) -> None:
     # With --computation-aware, SimulEval 1.1.4 makes even its plain columns computation-aware: hence two runs.
     for options, suffix in (((), ""), (("--computation-aware",), "_CA")):
         out = simuleval(*options)
-        theirs, mine = scores_tsv(out), score_instances(read_log(out))
+        theirs, mine = scores_tsv(out), score(read_log(out))
         assert theirs["BLEU"] > 0
         for name in ("BLEU", *(metric + suffix for metric in ("AL", "LAAL", "AP", "DAL"))):
             assert mine[name] == pytest.approx(theirs[name], abs=1.1e-3), name
@@ -149,7 +149,7 @@ def test_characters(simuleval: SimulEval, tmp_path: Path) -> None:
     expected = ours(utterances, tmp_path / "conf.yaml", "char", "zh", vocabulary="chars")
     log = read_log(out)
     assert [(i.prediction, i.delays) for i in log] == [(i.prediction, i.delays) for i in expected]
-    theirs, scores = scores_tsv(out), score_instances(log, language="zh")
+    theirs, scores = scores_tsv(out), score(log, language="zh")
     for name in ("BLEU", "AL", "LAAL", "AP", "DAL"):
         assert scores[name] == pytest.approx(theirs[name], abs=1.1e-3), name
 

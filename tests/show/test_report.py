@@ -22,12 +22,13 @@ from simulst.config import load_sweep
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
-from simulst.results.runs import find_runs, runs_table
+from simulst.results.runs import find_runs
 from simulst.runs import Task, read_run_config, run, score_run
 from simulst.show.report.content import Part, report_of
 from simulst.show.report.trace import open_traces
 from simulst.show.report.utterances import Shown
 from simulst.show.report.write import embedded
+from simulst.show.table import runs_table
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)> <!--"
 COMMITTED = Path(__file__).parents[2] / "results/mini"
@@ -97,20 +98,6 @@ def test_the_table_is_that_of_simulst_table(decoded: Path) -> None:
     kinds = {axis.key: axis.kind for axis in part.axes}
     assert kinds["BLEU"] == "quality" and kinds["LAAL_CA"] == "lag" and kinds["RTF"] == "other"
     assert (part.x, part.y) == ("LAAL", "BLEU") and set(part.points[0].scores) >= {"BLEU_low", "LAAL", "RTF"}
-
-
-def test_rows_are_tested_against_each_row(tmp_path: Path) -> None:
-    """p is corrected for all comparisons with one row, and a row is not compared with itself."""
-    for name, wrong in (("good", 0.1), ("bad", 0.6), ("worse", 0.7)):
-        score_run(write_run(tmp_path, name, references(), wrong), "de", bootstrap=0)
-    part = part_of(tmp_path)
-    bleu = next(test for test in part.tests if test.metric == "BLEU")
-    names = [point.name for point in part.points]
-    good, bad = names.index("good"), names.index("bad")
-    assert bleu.rows == (0, 1, 2) and bleu.p[good][good] is None
-    assert (bleu.p[good][bad] or 0) < 0.01 and bleu.difference[good][bad] == -bleu.difference[bad][good]
-    assert all((bleu.p[row][k] or 1) <= 1 for row in range(3) for k in range(3))
-    assert "Holm" in part.tests_note
 
 
 def test_the_decisions_of_an_utterance(decoded: Path) -> None:
@@ -184,8 +171,8 @@ def test_runs_without_logs_have_all_but_texts(tmp_path: Path) -> None:
         score_run(place, "de", bootstrap=0)
         (place / "instances.log").unlink()
     part = part_of(tmp_path)
-    assert len(part.points) == 2 and part.tests == () and part.utterances is None
-    assert "no such log" in part.tests_note and part.utterances_note.startswith("one has no instances.log")
+    assert len(part.points) == 2 and part.utterances is None
+    assert part.utterances_note.startswith("one has no instances.log")
 
 
 def test_results_alone() -> None:
@@ -197,7 +184,6 @@ def test_results_alone() -> None:
     assert len(part.points) > 30 and part.points[0].cells[0] == "offline" and part.findings
     assert {"holds", "does not hold"} <= {finding.verdict for finding in part.findings}
     assert part.utterances is None and "folders of the runs" in part.utterances_note
-    assert part.tests == () and "keep no texts" in part.tests_note
     assert any(part.tables for part in found.parts) and any(part.comparisons for part in found.parts)
 
 
@@ -236,9 +222,10 @@ def score_run_of(folder: Path) -> Path:
 
 def test_no_text_ends_the_script_that_holds_it(made: Path) -> None:
     text = made.read_text()
-    assert text.count("<script") == text.count("</script") == 3  # plotly.js, the data, report.js
+    assert text.count("<script") == text.count("</script") == 2  # the data, report.js
     assert json.loads(embedded({"x": HOSTILE + "\u2028"})) == {"x": HOSTILE + "\u2028"}
     assert "<" not in embedded(HOSTILE) and f"<title>{HOSTILE[:3]}" not in text
+    assert len(text) < 500_000
     assert re.search(r"(src|href)=\"(?!data:)", text.partition("<script>")[0]) is None  # nothing is fetched
 
 
@@ -255,8 +242,9 @@ def opened() -> Iterator[Any]:
         yield chromium
 
 
-def shown_curves(page: Any) -> list[str]:
-    return page.evaluate("document.getElementById('plot').data.map((trace) => trace.name)")
+def drawn(page: Any) -> list[str]:
+    """The runs that are drawn."""
+    return page.locator("#plot .point").evaluate_all("(points) => points.map((one) => one.dataset.name)")
 
 
 def test_the_page_in_a_browser(made: Path, opened: Any) -> None:
@@ -264,20 +252,21 @@ def test_the_page_in_a_browser(made: Path, opened: Any) -> None:
     with page_at(opened, made.as_uri(), viewport={"width": 1280, "height": 900}) as page:
         assert page.title() == HOSTILE and page.locator("h1").text_content() == HOSTILE
         assert page.locator("img").count() == 0
-        assert shown_curves(page) == ["offline", "LA-2_N4"]
+        assert drawn(page) == ["offline", "LA-2_N4_250ms", "LA-2_N4_500ms"]
+        page.locator("#plot .point[data-name=LA-2_N4_500ms]").hover()
+        told = page.locator("#tip").text_content() or ""
+        assert told.startswith("LA-2_N4_500ms\nBLEU: ") and "LAAL (ms): " in told and "local_agreement" in told
+        page.locator("#plot .point[data-name=LA-2_N4_500ms]").click()
+        assert page.locator("#table .marked th").all_text_contents() == ["LA-2_N4_500ms"]
         page.get_by_role("button", name="LA-2_N4", exact=True).click()
-        assert shown_curves(page) == ["offline"]
+        assert drawn(page) == ["offline"]
         page.get_by_role("button", name="Show all").click()
         page.get_by_label("Right").select_option("RTF")
         page.get_by_label("Up").select_option("chrF")
-        layout = page.evaluate(
-            "(({xaxis, yaxis}) => [xaxis.title.text, yaxis.title.text])(document.getElementById('plot').layout)"
-        )
-        assert layout == ["RTF", "chrF"] and len(shown_curves(page)) == 2
-        page.get_by_label("Compare with").select_option("offline")
-        assert page.locator("#table thead th").all_text_contents()[:3] == ["Configuration", "Δ chrF", "p"]
+        named = page.locator("#plot text").all_text_contents()
+        assert {"RTF", "chrF"} <= {*named} and len(drawn(page)) == 3
         page.locator("#table thead").get_by_role("button", name="BLEU", exact=True).click()
-        values = [float(text) for text in page.locator("#table tbody tr td:nth-child(4)").all_text_contents()]
+        values = [float(text) for text in page.locator("#table tbody tr td:nth-child(2)").all_text_contents()]
         assert values == sorted(values, reverse=True)
         page.locator("#lists button[data-name=u0]").first.click()
         assert page.locator("#utterance h3").text_content() == "u0"
@@ -323,13 +312,3 @@ def test_several_test_sets_on_one_page(tmp_path: Path, opened: Any) -> None:
 def test_data_of_a_page_is_what_the_module_says(made: Path) -> None:
     data = json.loads(re.search(r'id="data">(.*?)</script>', made.read_text(), re.DOTALL)[1])  # type: ignore[index]
     assert set(data["parts"][0]) == set(Part.__dataclass_fields__)
-
-
-def test_many_rows_are_tested_against_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, wrong in (("a", 0.6), ("b", 0.1), ("c", 0.3)):
-        score_run(write_run(tmp_path, name, references(12), wrong), "de", bootstrap=0)
-    monkeypatch.setattr("simulst.show.report.content.EACH_WITH_EACH", 2)
-    monkeypatch.setattr("simulst.show.report.content.BEST", 2)
-    part = part_of(tmp_path)
-    assert [part.points[row].name for row in part.tests[0].rows] == ["b", "c"]
-    assert "all are compared with the 2 of highest BLEU only" in part.tests_note

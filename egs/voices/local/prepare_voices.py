@@ -28,7 +28,7 @@ from simulst.commands.common import PATH, force_option, run_command
 from simulst.errors import SimulstError
 from simulst.files.folder import written_whole
 from simulst.files.lock import digest
-from simulst.results.runs import Table
+from simulst.results.section import Table
 from sources import CHECKSUMS, fetch_games, fetch_words
 from splits import ALIKE, DEV, SPLITS, TST, split
 from truecase import Truecaser, shared_words, without_accents

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from simulst.errors import SimulstError
-from simulst.measure.latency import LONG_METRICS, METRICS
-from simulst.measure.quality import holm, pairwise_significance
+from simulst.measure.metric import Metric
 from simulst.results.collect import Sources, collect
-from simulst.results.difference import comparisons_text
-from simulst.results.published import Published
-from simulst.results.runs import (
-    COLUMNS,
-    QUALITIES,
-    Row,
-    ScoredRun,
-    check_same_data,
-    find_runs,
-    load_runs,
-    score_cells,
-    shown_scores,
-    warn_of_slow,
-)
+from simulst.results.runs import Row, ScoredRun, check_same_data, find_runs, load_runs, metrics_of, warn_of_slow
 from simulst.results.section import Decided, Section, read_section
-from simulst.runs import read_run_log
 from simulst.show.findings import figures_text, sides_text
 from simulst.show.pages import decoded
 from simulst.show.report.utterances import Shown, Utterances, show_utterances
-
-logger = logging.getLogger(__name__)
-
-EACH_WITH_EACH = 30  # runs of which each is compared with each; of more, only with the best, which takes less time
-BEST = 5
-EXCHANGES = 10_000  # of each test; fewer can't make p so small that it passes the correction for a hundred rows
-LAGS = tuple(name + end for name in (*METRICS, *LONG_METRICS) for end in ("", "_CA"))
+from simulst.show.table import comparisons_text, score_cells, shown_metrics
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A score that can be drawn. name: with its unit. kind: "quality", "lag" or "other"."""
+    """A score that can be drawn. name: with its unit. kind: as in `Metric`."""
 
     key: str
     name: str
@@ -66,20 +46,6 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Tests:
-    """Paired tests in one metric. rows: the numbers of the rows that all are compared with.
-
-    difference, p: (rows, all rows): each row's score minus that of the row it is compared with; p is corrected for all
-        comparisons with that row, by Holm's method, and None for a row and itself.
-    """
-
-    metric: str
-    rows: tuple[int, ...]
-    difference: tuple[tuple[float, ...], ...]
-    p: tuple[tuple[float | None, ...], ...]
-
-
-@dataclass(frozen=True)
 class Finding:
     """A finding with its verdict. place: where in the paper. figures, runs, reason: as on pages, maybe empty."""
 
@@ -98,7 +64,7 @@ class Part:
     """One test set of an experiment.
 
     facts: sentences about the data, and when and where it was decoded. x, y: the axes at first.
-    head: of the table. tests: none for results without texts; tests_note then says why.
+    head: of the table. comparisons: what tests of two runs found.
     utterances: None without runs' folders; utterances_note then says so.
     tables: further ones, each with its head first.
     """
@@ -111,8 +77,6 @@ class Part:
     y: str
     head: tuple[str, ...]
     points: tuple[Point, ...]
-    tests: tuple[Tests, ...]
-    tests_note: str
     comparisons: tuple[str, ...]
     utterances: Utterances | None
     utterances_note: str
@@ -170,11 +134,13 @@ def _check_same_runs(section: Section, written: Section, fault: str) -> None:
     """Raise SimulstError unless both are of the same runs: names, models, and scores, but for times of computation."""
     runs, others = ({run.name: run for run in each.runs} for each in (section, written))
     differ = [f"has no {name}" for name in runs.keys() ^ others.keys()]
+    metrics = metrics_of(written.runs)
+    keys = ["sentences", *(key for key, one in metrics.items() if one.kind != "other" and not one.plain)]
     for name in runs.keys() & others.keys():
         one, other = runs[name], others[name]
         if one.weights and other.weights and one.weights != other.weights:
             differ.append(f"{name} has another model's weights")
-        for key in ("sentences", "BLEU", "chrF", *METRICS, *LONG_METRICS):
+        for key in keys:
             known, found = other.scores.get(key), one.scores.get(key)
             digits = len(str(known).rstrip("0").partition(".")[2])  # the file's figures may be rounded
             if known is not None and found is not None and abs(known - found) > 0.501 * 10**-digits:
@@ -186,25 +152,26 @@ def _check_same_runs(section: Section, written: Section, fault: str) -> None:
 
 
 def _part(section: Section, rows: Sequence[Row], runs: Sequence[ScoredRun], shown: Shown | None = None) -> Part:
-    keys = shown_scores(rows)
-    head, *lines = score_cells(rows, keys) if rows else [[]]
+    head, *lines = score_cells(rows, shown_metrics(rows)) if rows else [[]]
+    metrics = list(metrics_of([*rows, *section.published]).values())
     points = [
         Point(
             row.name,
             row.curve,
             row.value,
             "offline" if row.offline else "online",
-            _numbers(row),
+            _numbers(row, metrics),
             tuple(cells),
+            _configuration(row),
         )
         for row, cells in zip(rows, lines, strict=True)
     ]
     points += [
-        Point(p.name, p.curve, p.value, "published", _numbers(p), (), f"{p.about} ({p.source}), on {p.data}")
+        Point(p.name, p.curve, p.value, "published", _numbers(p, metrics), (), f"{p.about} ({p.source}), on {p.data}")
         for p in section.published
     ]
-    axes = _axes(points)
-    tests, tests_note = _tests(runs) if runs else ((), "Results keep no texts, so rows can't be tested here.")
+    present = {key for point in points for key in point.scores}
+    axes = tuple(Axis(m.key, m.axis, m.kind, m.digits) for m in metrics if m.key in present)
     utterances, utterances_note = None, "Give the folders of the runs, too, to see their utterances."
     if runs and shown is not None:
         utterances, utterances_note = show_utterances(runs, shown)
@@ -213,11 +180,9 @@ def _part(section: Section, rows: Sequence[Row], runs: Sequence[ScoredRun], show
         tuple(_facts(section, rows, runs)),
         section.command,
         axes,
-        *_first_axes(axes, section, points),
+        *_first_axes(axes, section),
         tuple(head),
         tuple(points),
-        tests,
-        tests_note if rows else "",
         tuple(comparisons_text(section.comparisons).replace("`", "").split("\n\n")) if section.comparisons else (),
         utterances,
         utterances_note if rows else "",
@@ -227,32 +192,24 @@ def _part(section: Section, rows: Sequence[Row], runs: Sequence[ScoredRun], show
     )
 
 
-def _numbers(row: Row | Published) -> dict[str, float]:
+def _numbers(row: Row, metrics: Sequence[Metric]) -> dict[str, float]:
     """The scores that can be drawn, and the ends of their intervals."""
-    keys = [*COLUMNS, *LAGS, *(f"{name}_{end}" for name in QUALITIES for end in ("low", "high"))]
-    return {key: row.scores[key] for key in dict.fromkeys(keys) if row.scores.get(key) is not None}
+    keys = [f"{metric.key}{end}" for metric in metrics for end in ("", "_low", "_high")]
+    return {key: row.scores[key] for key in keys if row.scores.get(key) is not None}
 
 
-def _axes(points: Sequence[Point]) -> tuple[Axis, ...]:
-    present = {key for point in points for key in point.scores}
-    axes = []
-    for key in dict.fromkeys([*COLUMNS, *LAGS]):
-        if key not in present:
-            continue
-        name, digits = COLUMNS.get(key, (key, 2 if key.startswith("AP") else 0))
-        kind = "quality" if key in QUALITIES else "lag" if key in LAGS else "other"
-        in_ms = kind == "lag" and not key.startswith("AP")
-        percent = key in ("WER", "CER", "missing", "extra")
-        axes.append(Axis(key, f"{name} (ms)" if in_ms else f"{name} (%)" if percent else name, kind, digits))
-    return tuple(axes)
+def _configuration(row: Row) -> str:
+    """READ, STOP, COMMIT and what else a run was decoded by, a line for each; empty if it is unknown."""
+    decoding = row.config.decoding if isinstance(row, ScoredRun) else getattr(row, "configuration", None)
+    return yaml.safe_dump(decoding, default_flow_style=None, sort_keys=False).strip() if decoding else ""
 
 
-def _first_axes(axes: Sequence[Axis], section: Section, points: Sequence[Point]) -> tuple[str, str]:
+def _first_axes(axes: Sequence[Axis], section: Section) -> tuple[str, str]:
     """The lag of the section's curve, or else what is usual, and the first quality that there is."""
     keys = [axis.key for axis in axes]
-    lags = [*section.curve[-1:], "LongYAAL", "LAAL", *keys]
-    x = next((key for key in lags if key in keys), "")
-    return x, next((key for key in (*QUALITIES, *keys) if key in keys and key != x), x)
+    x = next((key for key in (*section.curve[-1:], "LongYAAL", "LAAL", *keys) if key in keys), "")
+    qualities = [axis.key for axis in axes if axis.kind == "quality"]
+    return x, next((key for key in (*qualities, *keys) if key != x), x)
 
 
 def _facts(section: Section, rows: Sequence[Row], runs: Sequence[ScoredRun]) -> list[str]:
@@ -267,42 +224,6 @@ def _facts(section: Section, rows: Sequence[Row], runs: Sequence[ScoredRun]) -> 
         facts.append(", ".join([*("→".join(pair) for pair in pairs), *models]) + ".")
     facts.append(decoded(section))
     return [fact for fact in facts if fact.strip(".")]
-
-
-def _tests(runs: Sequence[ScoredRun]) -> tuple[tuple[Tests, ...], str]:
-    """Tests of the rows with each other, or why there are none."""
-    if any("recordings" in run.scores for run in runs):
-        return (), "These are whole recordings; simulst choose tests them, with their segmentation."
-    if len(runs) < 2:
-        return (), ""
-    note = f"Paired randomisation, {EXCHANGES} exchanges; p is corrected for all comparisons with the row (Holm)."
-    chosen = list(range(len(runs)))
-    if len(runs) > EACH_WITH_EACH:
-        chosen = sorted(sorted(chosen, key=lambda n: -(runs[n].scores.get("BLEU") or 0))[:BEST])
-        note += f" With so many rows, all are compared with the {BEST} of highest BLEU only."
-    unit, language = str(runs[0].scores.get("unit") or "word"), runs[0].config.task.target_language
-    try:
-        logs = [sorted(read_run_log(run.folder, unit), key=lambda i: i.index) for run in runs]
-        references = [instance.reference or "" for instance in logs[0]]
-        if not any(references):
-            return (), "There are no references, so rows can't be tested."
-        if any([i.reference or "" for i in log] != references for log in logs):
-            return (), "The logs have not the same sentences, so rows can't be tested."
-        found = pairwise_significance(
-            [[i.prediction for i in log] for log in logs], references, chosen, language or "en", EXCHANGES
-        )
-    except SimulstError as error:
-        return (), f"Rows can't be tested: {error}"
-    tests = []
-    for metric, one in found.items():
-        rows_of_p = []
-        for number, row in zip(one.chosen, one.p.tolist(), strict=True):
-            others = [k for k in range(len(runs)) if k != number]
-            corrected = dict(zip(others, holm([row[k] for k in others]), strict=True))
-            rows_of_p.append(tuple(round(corrected[k], 4) if k in corrected else None for k in range(len(runs))))
-        difference = tuple(tuple(round(value, 3) for value in row) for row in one.difference.tolist())
-        tests.append(Tests(metric, one.chosen, difference, tuple(rows_of_p)))
-    return tuple(tests), note
 
 
 def _finding(one: Decided) -> Finding:

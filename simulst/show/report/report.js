@@ -9,7 +9,15 @@ const COLOURS = {
   light: ["#0072b2", "#d55e00", "#009e73", "#b0568a", "#a87500", "#2f94c9", "#444444"],
   dark: ["#56b4e9", "#f08a45", "#2cc498", "#dd8fba", "#e6b43c", "#9fd0f2", "#c8ccd2"],
 };
-const MARKERS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x"];
+const MARKERS = [
+  "M-4.5 0 a4.5 4.5 0 1 0 9 0 a4.5 4.5 0 1 0 -9 0",
+  "M-4 -4 h8 v8 h-8 z",
+  "M0 -5 l5 8.5 h-10 z",
+  "M0 -5.5 l5.5 5.5 l-5.5 5.5 l-5.5 -5.5 z",
+  "M0 5 l5 -8.5 h-10 z",
+  "M-1.8 -5 h3.6 v3.2 h3.2 v3.6 h-3.2 v3.2 h-3.6 v-3.2 h-3.2 v-3.6 h3.2 z",
+];
+const DASHES = { online: null, offline: "6 4", published: "2 3" };
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const narrow = matchMedia("(max-width: 40rem)");
 
@@ -44,7 +52,6 @@ function choices(select, pairs, chosen) {
 }
 
 const minus = (text) => text.replace("-", "−");
-const signed = (value, digits) => minus((value > 0 ? "+" : "") + value.toFixed(digits));
 const seconds = (ms, digits = 2) => (ms / 1000).toFixed(digits);
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -67,107 +74,104 @@ function colourOf(curve, count) {
   return `hsl(${hue} ${mode === "dark" ? "65% 68%" : `75% ${hue > 40 && hue < 200 ? 34 : 44}%`})`;
 }
 
-function look(curve, count) {
-  return {
-    colour: colourOf(curve, count),
-    symbol: MARKERS[curve.number % MARKERS.length],
-    dash: { online: "solid", offline: "dash", published: "dot" }[curve.kind],
-  };
-}
-
-function hover(point, x, y) {
+function about(point, x, y) {
   const line = (axis) => {
-    const [low, high] = ["low", "high"].map((end) => point.scores[`${axis.key}_${end}`]);
+    const [value, low, high] = ["", "_low", "_high"].map((end) => point.scores[axis.key + end]);
     const interval = low === undefined || high === undefined ? "" : ` [${low.toFixed(axis.digits)}, ${high.toFixed(axis.digits)}]`;
-    return point.scores[axis.key] === undefined ? null : `${axis.name}: ${point.scores[axis.key].toFixed(axis.digits)}${interval}`;
+    return value === undefined ? null : `${axis.name}: ${value.toFixed(axis.digits)}${interval}`;
   };
   const rtf = part.axes.find((axis) => axis.key === "RTF");
-  const lines = [line(y), line(x), rtf && rtf !== x && rtf !== y ? line(rtf) : null, point.about || null];
-  return [point.name, ...lines.filter((text) => text !== null)].map(escaped).join("<br>");
+  const axes = [...new Set([y, x, rtf])].filter((axis) => axis);
+  return [point.name, ...axes.map(line), point.about].filter((text) => text).join("\n");
 }
 
-// Plotly reads some tags in texts; a label may hold none.
-const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+// Round numbers between low and high, about so many.
+function ticks(low, high, count) {
+  const rough = (high - low) / count || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((digit) => digit * power).find((one) => one >= rough);
+  const found = [];
+  for (let k = Math.ceil(low / step); k * step <= high; k += 1) found.push(Number((k * step).toPrecision(9)));
+  return found;
+}
+
+// The place of a value between pixels. values: all that are drawn; they get room on either side.
+function scaleOf(values, from, to) {
+  const [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
+  const room = (high - low) * 0.06 || 1;
+  const scale = (value) => from + ((value - low + room) / (high - low + 2 * room)) * (to - from);
+  return Object.assign(scale, { ticks: (count) => ticks(low - room, high + room, count) });
+}
 
 function draw() {
   const x = part.axes.find((axis) => axis.key === $("x").value);
   const y = part.axes.find((axis) => axis.key === $("y").value);
   const curves = curvesOf();
-  const known = (point) => point.scores[x.key] !== undefined && point.scores[y.key] !== undefined;
-  const asLines = x.kind === "lag"; // what waits for the end is a level there
-  const shapes = [];
-  const traces = [];
-  const xs = part.points.filter((point) => known(point) && !(asLines && point.kind === "offline")).map((p) => p.scores[x.key]);
-  const ends = xs.length ? [Math.min(...xs), Math.max(...xs)] : [0, 1];
-  const margin = (ends[1] - ends[0]) * 0.06 || 1;
-  for (const curve of curves) {
-    if (hidden.has(curve.name)) continue;
-    const { colour, symbol, dash } = look(curve, curves.length);
-    const points = curve.points.filter((point) => (asLines && curve.kind === "offline" ? point.scores[y.key] !== undefined : known(point)));
-    if (!points.length) continue;
-    const level = asLines && curve.kind === "offline";
-    const px = level ? [ends[0] - margin, (ends[0] + ends[1]) / 2, ends[1] + margin] : points.map((point) => point.scores[x.key]);
-    const py = level ? px.map(() => points[0].scores[y.key]) : points.map((point) => point.scores[y.key]);
-    const bars = points.map((point) => [point.scores[`${y.key}_low`], point.scores[`${y.key}_high`]]);
-    const barred = !level && bars.some(([low, high]) => low !== undefined && high !== undefined);
-    traces.push({
-      type: "scatter",
-      mode: level ? "lines" : "lines+markers",
-      name: escaped(curve.name),
-      x: px,
-      y: py,
-      text: level ? px.map(() => hover(points[0], x, y)) : points.map((point) => hover(point, x, y)),
-      hoverinfo: "text",
-      customdata: level ? px.map(() => points[0].name) : points.map((point) => point.name),
-      line: { color: colour, width: 2, dash },
-      marker: { color: colour, size: 9, symbol, line: { color: style("--card"), width: 1 } },
-      error_y: barred
-        ? {
-            type: "data",
-            array: bars.map(([, high], i) => (high === undefined ? 0 : Math.max(0, high - py[i]))),
-            arrayminus: bars.map(([low], i) => (low === undefined ? 0 : Math.max(0, py[i] - low))),
-            color: colour,
-            thickness: 1,
-            width: 3,
-          }
-        : { visible: false },
+  const plot = $("plot");
+  const [wide, high] = printing ? [640, 400] : [plot.clientWidth || 700, plot.clientHeight || 480];
+  const isLevel = (point) => x.kind === "lag" && point.kind === "offline"; // what waits for the end is a level there
+  const drawable = (point) => point.scores[y.key] !== undefined && (isLevel(point) || point.scores[x.key] !== undefined);
+  const shown = curves
+    .filter((curve) => !hidden.has(curve.name))
+    .map((curve) => ({ ...curve, points: curve.points.filter(drawable) }))
+    .filter((curve) => curve.points.length);
+  const points = shown.flatMap((curve) => curve.points);
+  const ends = points.flatMap((point) => ["", "_low", "_high"].map((end) => point.scores[y.key + end]));
+  const across = scaleOf(points.filter((point) => !isLevel(point)).map((point) => point.scores[x.key]), 56, wide - 12);
+  const up = scaleOf(ends.filter((value) => value !== undefined), high - 44, 12);
+  const parts = [];
+  const text = (content, attributes) => parts.push(drawn("text", attributes, minus(content)));
+  const rule = (x1, x2, y1, y2, attributes) => parts.push(drawn("line", { x1, x2, y1, y2, ...attributes }));
+  for (const value of across.ticks(wide / 90)) {
+    rule(across(value), across(value), 12, high - 44, { stroke: style("--line") });
+    text(String(value), { x: across(value), y: high - 26, "text-anchor": "middle" });
+  }
+  for (const value of up.ticks(high / 70)) {
+    rule(56, wide - 12, up(value), up(value), { stroke: style("--line") });
+    text(String(value), { x: 50, y: up(value) + 4, "text-anchor": "end" });
+  }
+  text(x.name, { x: (56 + wide) / 2, y: high - 6, "text-anchor": "middle" });
+  text(y.name, { transform: `translate(12 ${high / 2}) rotate(-90)`, "text-anchor": "middle" });
+  const marks = [];
+  for (const curve of shown) {
+    const stroke = colourOf(curve, curves.length);
+    const line = { stroke, "stroke-width": 2, "stroke-dasharray": DASHES[curve.kind] };
+    const mark = (point, shape) => marks.push(fill(shape, { class: "point", "data-name": point.name, onpointerenter: (event) => tell(event, about(point, x, y)), onpointerleave: () => tell(null), onclick: () => markRow(point.name) }, []));
+    if (curve.points.some(isLevel)) {
+      const level = up(curve.points[0].scores[y.key]);
+      rule(56, wide - 12, level, level, line);
+      mark(curve.points[0], drawn("line", { x1: 56, x2: wide - 12, y1: level, y2: level, stroke: "transparent", "stroke-width": 12 }));
+      continue;
+    }
+    const places = curve.points.map((point) => [across(point.scores[x.key]), up(point.scores[y.key])]);
+    parts.push(drawn("polyline", { points: places.join(" "), fill: "none", ...line }));
+    curve.points.forEach((point, i) => {
+      const [px, py] = places[i];
+      const [low, top] = ["_low", "_high"].map((end) => point.scores[y.key + end]);
+      if (low !== undefined && top !== undefined) rule(px, px, up(low), up(top), { stroke, "stroke-opacity": 0.4 });
+      mark(point, drawn("path", { d: MARKERS[curve.number % MARKERS.length], transform: `translate(${px} ${py})`, fill: stroke, stroke: style("--card") }));
     });
   }
-  const axis = (title) => ({
-    title: { text: title, standoff: 10 },
-    gridcolor: style("--line"),
-    linecolor: style("--line"),
-    zeroline: false,
-    automargin: true,
-    fixedrange: narrow.matches,
-  });
-  const layout = {
-    xaxis: { ...axis(escaped(x.name)), ...(asLines && xs.length ? { range: [ends[0] - margin, ends[1] + margin] } : {}) },
-    yaxis: axis(escaped(y.name)),
-    shapes,
-    showlegend: false,
-    hovermode: "closest",
-    hoverlabel: { bgcolor: style("--card"), bordercolor: style("--line"), font: { color: style("--ink") }, align: "left" },
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: style("--soft") },
-    margin: { l: 48, r: 16, t: 10, b: 44 },
-    ...(printing ? { width: 640, height: 400 } : {}),
-  };
-  const plot = $("plot");
-  Plotly.react(plot, traces, layout, { displayModeBar: false, responsive: true });
-  plot.setAttribute("aria-label", `${y.name} over ${x.name}; the table below has the figures`);
-  if (!plot.listens) {
-    plot.on("plotly_click", (event) => markRow(event.points[0].customdata));
-    plot.listens = true;
-  }
+  const picture = drawn("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `${y.name} over ${x.name}; the table below has the figures` }, ...parts, ...marks);
+  plot.replaceChildren(picture);
+  tell(null);
+}
+
+// Shows a text beside the mouse; null: none.
+function tell(event, text) {
+  const tip = $("tip");
+  tip.hidden = event === null;
+  if (event === null) return;
+  tip.textContent = text;
+  const frame = $("plot").getBoundingClientRect();
+  const left = Math.min(event.clientX - frame.left + 14, frame.width - tip.offsetWidth - 4);
+  fill(tip, { style: `left: ${Math.max(0, left)}px; top: ${event.clientY - frame.top + 14}px` }, []);
 }
 
 function showCurves() {
   const curves = curvesOf();
   const buttons = curves.map((curve) => {
-    const { colour, dash } = look(curve, curves.length);
-    const strokes = { solid: null, dash: "5 3", dot: "1.5 3" };
+    const stroke = colourOf(curve, curves.length);
     return element(
       "button",
       {
@@ -182,7 +186,7 @@ function showCurves() {
       drawn(
         "svg",
         { width: 24, height: 10, "aria-hidden": "true" },
-        drawn("line", { x1: 0, x2: 24, y1: 5, y2: 5, stroke: colour, "stroke-width": 2.5, "stroke-dasharray": strokes[dash] }),
+        drawn("line", { x1: 0, x2: 24, y1: 5, y2: 5, stroke, "stroke-width": 2.5, "stroke-dasharray": DASHES[curve.kind] }),
       ),
       curve.name,
     );
@@ -215,66 +219,24 @@ function number(text) {
   return found ? Number(found[0]) : NaN;
 }
 
-function tested() {
-  const against = $("against").value;
-  const tests = part.tests.find((one) => one.metric === $("y").value) || part.tests[0];
-  return against === "" || !tests ? null : { tests, row: tests.rows.indexOf(Number(against)), against: Number(against) };
-}
-
 function showTable() {
-  const points = part.points.filter((point) => point.cells.length);
-  const test = tested();
-  const lines = points.map((point, place) => {
-    const cells = [...point.cells];
-    if (test) {
-      const p = test.tests.p[test.row][place];
-      const difference = test.tests.difference[test.row][place];
-      cells.splice(1, 0, p === null ? "" : signed(difference, 1), p === null ? "" : p < 0.001 ? "< 0.001" : p.toFixed(3));
-      return { point, cells, kind: p === null ? "" : p >= 0.05 ? "chance" : difference > 0 ? "better" : "worse", same: p === null };
-    }
-    return { point, cells, kind: "", same: false };
-  });
-  const head = [...part.head];
-  if (test) head.splice(1, 0, `Δ ${test.tests.metric}`, "p");
-  if (order.column >= 0 && order.column < head.length) {
-    const key = (line) => number(line.cells[order.column].replace("−", "-").replace(/^<.*/, "0"));
-    const compare = (a, b) => (order.column ? key(a) - key(b) : a.cells[0].localeCompare(b.cells[0], undefined, { numeric: true }));
+  const lines = part.points.filter((point) => point.cells.length);
+  if (order.column >= 0) {
+    const key = (line) => number(line.cells[order.column]);
+    const compare = (a, b) => (order.column ? key(a) - key(b) : a.name.localeCompare(b.name, undefined, { numeric: true }));
     const known = (line) => !order.column || !Number.isNaN(key(line));
     lines.sort((a, b) => known(b) - known(a) || (known(a) ? compare(a, b) * (order.down ? -1 : 1) : 0));
   }
-  const mark = { better: " ▲", worse: " ▼", chance: "" };
-  $("table").replaceChildren(
+  const head = part.head.map((text, column) =>
     element(
-      "thead",
-      {},
-      element(
-        "tr",
-        {},
-        ...head.map((text, column) =>
-          element(
-            "th",
-            { scope: "col", "aria-sort": order.column === column ? (order.down ? "descending" : "ascending") : null },
-            element("button", { type: "button", onclick: () => sortBy(column) }, text),
-          ),
-        ),
-      ),
-    ),
-    element(
-      "tbody",
-      {},
-      ...lines.map(({ point, cells, kind, same }) =>
-        element(
-          "tr",
-          { "data-name": point.name, class: same ? "marked" : null },
-          ...cells.map((text, column) => {
-            if (!column) return element("th", { scope: "row", title: text }, text);
-            const marked = test && column <= 2;
-            return element("td", { class: marked ? kind : null }, minus(text), marked && column === 1 ? mark[kind] || "" : "");
-          }),
-        ),
-      ),
+      "th",
+      { scope: "col", "aria-sort": order.column === column ? (order.down ? "descending" : "ascending") : null },
+      element("button", { type: "button", onclick: () => sortBy(column) }, text),
     ),
   );
+  const row = ({ name, cells: [first, ...others] }) =>
+    element("tr", { "data-name": name }, element("th", { scope: "row", title: first }, first), ...others.map((text) => element("td", {}, minus(text))));
+  $("table").replaceChildren(element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...lines.map(row)));
 }
 
 function sortBy(column) {
@@ -347,13 +309,13 @@ function showUtterance(utterance) {
   tell("Written", ...(words.length ? words : ["(nothing)"]));
   if (utterance.reference !== null) tell("Reference", utterance.reference);
   if (utterance.offline !== null) tell("Offline", utterance.offline);
-  const about = [`${utterance.seconds.toFixed(1)} s`];
-  if (utterance.quality !== null) about.push(`chrF ${utterance.quality.toFixed(1)}`);
-  if (utterance.lag !== null) about.push(`LAAL ${seconds(utterance.lag)} s`);
+  const known = [`${utterance.seconds.toFixed(1)} s`];
+  if (utterance.quality !== null) known.push(`chrF ${utterance.quality.toFixed(1)}`);
+  if (utterance.lag !== null) known.push(`LAAL ${seconds(utterance.lag)} s`);
   const notes = utterance.notes.map((note) => element("p", { class: "soft" }, note));
   $("utterance").replaceChildren(
     element("h3", {}, utterance.name),
-    element("p", { class: "soft" }, about.join(" · ")),
+    element("p", { class: "soft" }, known.join(" · ")),
     ...notes,
     ...(sound ? [element("div", { class: "bar" }, sound)] : []),
     keyOf(utterance),
@@ -628,10 +590,6 @@ function show(number) {
   $("rows").hidden = !rows;
   choices($("x"), axes, part.x);
   choices($("y"), axes, part.y);
-  const tests = part.tests[0];
-  $("testing").hidden = !tests;
-  choices($("against"), [["", "no row"], ...(tests ? tests.rows.map((row) => [String(row), part.points[row].name]) : [])], "");
-  $("tests-note").textContent = part.tests_note;
   $("comparisons").replaceChildren(...part.comparisons.map((text) => element("p", { style: "margin: 1rem 0 0" }, minus(text))));
   showTable();
   if (axes.length > 1) {
@@ -667,11 +625,10 @@ choices($("part"), report.parts.map((one, number) => [number, one.title]), 0);
 $("choose-part").hidden = report.parts.length < 2;
 $("part").addEventListener("change", () => show(Number($("part").value)));
 $("x").addEventListener("change", draw);
-$("y").addEventListener("change", () => {
-  draw();
-  showTable();
+$("y").addEventListener("change", draw);
+addEventListener("resize", () => {
+  if (!$("curve").hidden) draw();
 });
-$("against").addEventListener("change", showTable);
 dark.addEventListener("change", again);
 narrow.addEventListener("change", again);
 addEventListener("beforeprint", () => {

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from simulst.errors import SimulstError
+from simulst.log import LOG
 from simulst.log.instance import Instance
 from simulst.measure.latency import instance_latency
 from simulst.measure.quality import sentence_chrf
 from simulst.results.runs import ScoredRun
-from simulst.runs import LOG, read_run_log
+from simulst.runs import read_run_log
 from simulst.show.report.trace import Decision, Trace, open_traces
 from simulst.words import split
 
@@ -130,7 +131,7 @@ def _name(instance: Instance) -> str:
 
 
 def _qualities(log: Sequence[Instance]) -> list[float | None]:
-    found = sentence_chrf([i.prediction for i in log], [i.reference or "" for i in log]).tolist()
+    found = sentence_chrf([i.prediction for i in log], [i.reference or "" for i in log])
     return [round(value, 1) if i.reference else None for i, value in zip(log, found, strict=True)]
 
 

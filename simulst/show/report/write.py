@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import html
-import importlib.util
 import json
 import string
 from dataclasses import asdict
 from pathlib import Path
 
-from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
 from simulst.show.report.content import Report
 
@@ -17,11 +15,10 @@ HERE = Path(__file__).parent
 
 
 def write_report(out: Path, report: Report) -> None:
-    """Write the page. A file that is there is replaced. Raises SimulstError: plotly is missing; it can't be written."""
+    """Write the page. A file that is there is replaced. Raises SimulstError: it can't be written."""
     page = string.Template((HERE / "report.html").read_text(encoding="utf-8"))
     text = page.substitute(
         title=html.escape(report.title),
-        plotly=plotly_script(),
         data=embedded(asdict(report)),
         script=(HERE / "report.js").read_text(encoding="utf-8"),
     )
@@ -33,13 +30,3 @@ def embedded(value: object) -> str:
     """JSON that may stand in a script element: no text in it can end the element or begin a comment."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def plotly_script() -> str:
-    """plotly.js, which the Python package carries. Raises SimulstError: it is missing."""
-    found = importlib.util.find_spec("plotly")
-    for place in (found.submodule_search_locations or []) if found else []:
-        file = Path(place) / "package_data" / "plotly.min.js"
-        if file.is_file():
-            return file.read_text(encoding="utf-8")
-    raise SimulstError("reports need plotly, which carries plotly.js; pip install plotly, or run tools/install.sh.")

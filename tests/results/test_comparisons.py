@@ -10,8 +10,10 @@ import pytest
 import yaml
 
 from simulst.errors import SimulstError
-from simulst.results.difference import compare_runs, comparisons_of, comparisons_text, equal_texts_table
-from simulst.runs import score_run
+from simulst.results.collect import comparisons_of, equal_texts_table
+from simulst.results.runs import load_runs
+from simulst.runs import compare_runs, score_run
+from simulst.show.table import comparisons_text
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def test_equal_texts(tmp_path: Path) -> None:
     }
     folders = [offline_run(tmp_path / name, rows) for name, rows in texts.items()]
     folders.append(offline_run(tmp_path / "d", texts["a"], "chunk"))
-    table = equal_texts_table(folders)
+    table = equal_texts_table(load_runs(folders))
     assert table.head == ("Equal texts of 3", "a/run", "b/run", "c/run")
     assert table.rows == (("a/run", 3, 2, 2), ("b/run", 2, 3, 1), ("c/run", 2, 1, 3))
 
@@ -73,6 +75,6 @@ def test_equal_texts(tmp_path: Path) -> None:
 def test_texts_that_cannot_be_compared(tmp_path: Path) -> None:
     one, two = offline_run(tmp_path / "a", ["der Hund"]), offline_run(tmp_path / "b", ["der Hund", "die Katze"])
     with pytest.raises(SimulstError, match=r"b/run: is of other utterances than .*a/run"):
-        equal_texts_table([one, two])
+        equal_texts_table(load_runs([one, two]))
     with pytest.raises(SimulstError, match="has not two offline runs"):
-        equal_texts_table([one, offline_run(tmp_path / "c", ["der Hund"], "chunk")])
+        equal_texts_table(load_runs([one, offline_run(tmp_path / "c", ["der Hund"], "chunk")]))
