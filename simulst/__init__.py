@@ -2,6 +2,7 @@
 
 __version__ = "0.1.0"
 
-from simulst.machine.threads import sleep_while_waiting
+from simulst.machine.threads import add_alike_in_numpy, sleep_while_waiting
 
 sleep_while_waiting()
+add_alike_in_numpy()

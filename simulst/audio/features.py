@@ -1,8 +1,8 @@
 """Log-mel features that do not depend on how the audio is cut into pieces.
 
 They equal those of ESPnet's DefaultFrontend: frame i covers the samples around i * hop, the audio is mirrored at both
-ends, and mel energies are in natural logarithm. A frame depends only on the audio and on its own number, so there is no
-state to keep between pieces of audio.
+ends, and mel energies are in natural logarithm. A frame depends only on the audio and on its own number, to the last bit,
+so there is no state to keep between pieces of audio.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from simulst.audio.mel import MelBands, power_spectrum
 from simulst.errors import SimulstError
 
 Normalize = Callable[[torch.Tensor], torch.Tensor]
@@ -51,17 +52,17 @@ class LogMel:
         if window is not None and not hasattr(torch, f"{window}_window"):
             raise SimulstError(f"frontend: torch has no window '{window}'.")
         make = getattr(torch, f"{window}_window") if window else torch.ones
-        self._window = make(self.win_length).to(mel)
-        self._mel = mel
-        self._filters = mel.repeat_interleave(2, 0)  # for the squares of real and imaginary parts, side by side
         self._half = n_fft // 2
-        # A window shorter than n_fft is centred in it.
-        self._reach = (n_fft - self.win_length) // 2 + self.win_length - self._half
+        self._before = (n_fft - self.win_length) // 2  # a window shorter than n_fft is centred in it
+        self._reach = self._before + self.win_length - self._half
+        self._window = make(self.win_length).numpy()
+        self._bands = MelBands(mel.detach().float().cpu().numpy().T)
+        self._like = mel[:0]
 
     @property
     def dims(self) -> int:
         """Features per frame."""
-        return self._mel.shape[1]
+        return self._bands.count
 
     def count(self, samples: int, final: bool) -> int:
         """The number of frames that the first `samples` samples determine.
@@ -96,20 +97,12 @@ class LogMel:
         Returns: (frames, mels).
         """
         if last <= first:
-            return self._mel.new_zeros(0, self.dims)
-        begin = first * self.hop - self._half - start
-        samples = self._around(audio, begin, begin + (last - 1 - first) * self.hop + self.n_fft, start)
-        spectrum = torch.stft(
-            torch.tensor(samples).to(self._mel),
-            self.n_fft,
-            self.hop,
-            self.win_length,
-            self._window,
-            center=False,
-            return_complex=True,
-        )
-        squares = torch.view_as_real(spectrum.T).flatten(1).square()
-        return (squares @ self._filters).clamp(min=FLOOR).log()
+            return self._like.new_zeros(0, self.dims)
+        begin = first * self.hop - self._half + self._before - start
+        samples = self._around(audio, begin, begin + (last - 1 - first) * self.hop + self.win_length, start)
+        pieces = np.lib.stride_tricks.sliding_window_view(samples, self.win_length)[:: self.hop] * self._window
+        energies = self._bands(power_spectrum(pieces, self.n_fft)).T
+        return torch.from_numpy(np.log(np.maximum(energies, FLOOR, order="C"))).to(self._like)
 
     def _around(self, audio: np.ndarray, begin: int, stop: int, start: int) -> np.ndarray:
         """The samples audio[begin:stop], which may reach beyond both ends of the whole audio. start: as in `frames`."""

@@ -24,7 +24,7 @@ from simulst.files.code import files_of_modules
 from simulst.files.folder import digest_of_files, sha256_of
 from simulst.files.lock import digest
 from simulst.files.yaml import load_yaml
-from simulst.machine.threads import available_cores
+from simulst.machine.threads import add_alike_in_mkl, available_cores
 from simulst.models.base import Family
 from simulst.options import build_options
 from simulst.options import option_names as names_of
@@ -32,7 +32,7 @@ from simulst.session import Model
 
 
 def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
-    """Load a model.
+    """Load a model, whose words do not depend on the number of threads (see docs/models.md).
 
     path: a model folder, or the import path of your own class.
     cores: how many processors the model may use if its options name no number of threads. 0: all that are available.
@@ -40,6 +40,7 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
 
     Raises SimulstError: no such folder; no family recognises it; an unknown option; broken files.
     """
+    add_alike_in_mkl()
     family = _family(path)
     if family is not None:
         checked: Any = build_options(family.options, options, str(path), "the model")

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import librosa
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from simulst.audio.features import LogMel
+from simulst.audio.mel import mel_filters
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.calls import Batchable, Steps
 from simulst.errors import SimulstError
@@ -94,8 +94,8 @@ class BoundaryPredictor(nn.Module):
         if tau < 1 or tau % SUBSAMPLING:
             raise SimulstError(f"boundary predictor: tau is {tau} frames; give a multiple of {SUBSAMPLING}.")
         self.tau, self.sizes = tau, sizes
-        mel = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=N_FFT, n_mels=sizes.mels)
-        self._log_mel = LogMel(torch.from_numpy(mel.T.copy()), N_FFT, WINDOW, FRAME)
+        filters = mel_filters(sizes.mels, N_FFT, SAMPLE_RATE)
+        self._log_mel = LogMel(torch.from_numpy(filters.T.copy()), N_FFT, WINDOW, FRAME)
         # `forward` pads them in time, on the left.
         self.first = nn.Conv2d(1, sizes.channels, 3, stride=2, padding=(0, 1))
         self.second = nn.Conv2d(sizes.channels, sizes.channels, 3, stride=2, padding=(0, 1))

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simulst.audio.mel import MelBands
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.background import Background
 from simulst.errors import SimulstError, first_line
@@ -228,7 +229,7 @@ class Whisper(Architecture):
     def inputs(self, windows: Sequence[np.ndarray]) -> dict[str, Tensor]:
         """Log-mel features of the longest window and `padding_seconds`: less than 30 s."""
         count = self._count(max(window.size for window in windows))
-        features = [log_mel(window, count, self._filters) for window in windows]
+        features = [log_mel(window, count, self._bands) for window in windows]
         return {"input_features": torch.from_numpy(np.stack(features))}
 
     def prepare(self) -> None:
@@ -279,15 +280,15 @@ class Whisper(Architecture):
 
     @cached_property
     def _silence(self) -> Tensor:
-        return self._encode(torch.full((1, self._filters.shape[0], 2 * self._states), SILENCE))[0]
+        return self._encode(torch.full((1, self._bands.count, 2 * self._states), SILENCE))[0]
 
     @cached_property
     def _silence_projected(self) -> Pairs:
         return self._projected(self._silence, silence=0)
 
     @cached_property
-    def _filters(self) -> np.ndarray:
-        return np.ascontiguousarray(np.asarray(self.extractor.mel_filters, np.float32).T)
+    def _bands(self) -> MelBands:
+        return MelBands(np.asarray(self.extractor.mel_filters, np.float32).T)
 
     @property
     def _states(self) -> int:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from simulst.audio.mel import MelBands, mel_filters
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.calls import Batchable, Threaded, Turns
 from simulst.errors import SimulstError
@@ -73,7 +74,6 @@ class Network:
 
     def __init__(self, path: Path, options: WhisperOptions, cores: int = 0) -> None:
         import ctranslate2
-        import librosa
         from tokenizers import Tokenizer
 
         self.path, self._options = path, options
@@ -112,7 +112,7 @@ class Network:
             weakref.finalize(self, self.turn.end)
         self._config.check(path)
         # Here, not at the first window: no utterance is charged for it.
-        self._filters = librosa.filters.mel(sr=SAMPLE_RATE, n_fft=FFT, n_mels=self._model.n_mels).astype(np.float32)
+        self._bands = MelBands(mel_filters(self._model.n_mels, FFT, SAMPLE_RATE))
         frames = WINDOW_SECONDS * SAMPLE_RATE // FRAME
         self._silence = self._encode(np.full((1, self._model.n_mels, frames), SILENCE, np.float32))
 
@@ -125,7 +125,7 @@ class Network:
         import ctranslate2
 
         frames = self.frames(windows[0].size)
-        encoded = self._encode(np.stack([log_mel(samples, frames, self._filters) for samples in windows]))
+        encoded = self._encode(np.stack([log_mel(samples, frames, self._bands) for samples in windows]))
         begin = encoded.shape[1]
         # If there are as many states as mels, CTranslate2 takes the array for features.
         end = max(begin + round(self._options.silence_seconds / STATE_SECONDS), self._model.n_mels + 1)
