@@ -39,7 +39,8 @@ for name, folder in folders.items():
     if extractor:
         keep("features of " + name, *(value.numpy() for value in extractor([audio]).values()))
 torch.set_num_threads(threads)
-keep("whisper's features", *(log_mel(audio[:n], n // 160, MelBands(mel_filters(80, 400, 16000))) for n in (9600, 48000)))
+bands = MelBands(mel_filters(80, 400, 16000))
+keep("whisper's features", *(log_mel(audio[:n], n // 160, bands) for n in (9600, 48000)))
 log_mels = LogMel(torch.from_numpy(mel_filters(80, 512, 16000).T), 512, 400, 160)
 keep("log-mel", *(log_mels.frames(audio, 0, 0, n).numpy() for n in (10, 300)))
 keep("pitch", pitch_features(audio, 0, 0, 300, 160))
