@@ -1,7 +1,7 @@
 """Log-mel features that do not depend on how the audio is cut into pieces.
 
 They equal those of ESPnet's DefaultFrontend: frame i covers the samples around i * hop, the audio is mirrored at both
-ends, and mel energies are in natural logarithm. A frame depends only on the audio and on its own number, to the last bit,
+ends, and mel energies are in natural logarithm. To the last bit, a frame depends only on the audio and on its number,
 so there is no state to keep between pieces of audio.
 """
 
