@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from simulst.errors import SimulstError
-from simulst.languages import unit_of
 from simulst.log import LOG
 from simulst.log.instance import Instance, check_units
 from simulst.measure.latency import computation_ms, instance_latency
@@ -23,7 +22,7 @@ from simulst.measure.metric import KNOWN
 from simulst.measure.quality import bleu_of_statistics, sentence_statistics
 from simulst.measure.score import warn_of_recordings
 from simulst.results.runs import find_runs
-from simulst.runs import CONFIG, RunConfig, read_run_config, read_run_log
+from simulst.runs import CONFIG, read_run_config, read_run_log
 
 SEED = 12345
 BLOCK = 1000  # resamples at once, which bounds memory: 21 MB for 2641 sentences
@@ -31,10 +30,7 @@ BLOCK = 1000  # resamples at once, which bounds memory: 21 MB for 2641 sentences
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. path: its folder from the root on, with the label as the last part.
-
-    broken: what is wrong with its config.yaml; then the folder's name stands for the label, and the rest is empty.
-    """
+    """A finished run. path: its folder from the root on, with the label as the last part."""
 
     folder: Path
     path: str
@@ -42,7 +38,6 @@ class Run:
     language: str = ""
     unit: str = ""
     weights: str = ""
-    broken: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,37 +57,27 @@ class Figures:
 
 
 def find_training(folder: Path) -> list[Run]:
-    """The finished runs of one training, at any depth below a folder, those with a broken config.yaml, too.
+    """The finished runs of one training, at any depth below a folder.
 
     folder: a path with shell wildcards names several folders.
-    Raises SimulstError: there is none.
+    Raises SimulstError: there is none; a config.yaml is broken, or names no language.
     """
     runs = []
     for place in find_runs([folder] if folder.exists() else sorted(glob(str(folder))) or [folder]):
         if not (place / LOG).is_file():  # other scores, such as a boundary predictor's
             continue
+        config = read_run_config(place)
         try:
-            config, unit = _read_config(place)
+            unit = config.task.latency_unit
         except SimulstError as error:
-            runs.append(Run(place, place.resolve().as_posix(), place.name, broken=str(error).rstrip(".")))
-            continue
+            raise SimulstError(f"{place / CONFIG}: {error}") from None
         path = (place.resolve().parent / config.label).as_posix()
         runs.append(Run(place, path, config.label, config.task.target_language, unit, config.weights))
-    if all(run.broken for run in runs):
-        reason = (
-            f"{runs[0].broken}." if runs else "give a folder in which simulst evaluate or sweep has finished a run."
+    if not runs:
+        raise SimulstError(
+            f"{folder}: has no finished run; give a folder in which simulst evaluate or sweep has finished a run."
         )
-        raise SimulstError(f"{folder}: has no finished run: {reason}")
     return runs
-
-
-def _read_config(place: Path) -> tuple[RunConfig, str]:
-    """What a run's config.yaml says, and the unit of its texts. Raises SimulstError: what is wrong in the file."""
-    config = read_run_config(place)
-    try:
-        return config, config.task.unit or unit_of(config.task.target_language)
-    except SimulstError as error:
-        raise SimulstError(f"{place / CONFIG}: {error}") from None
 
 
 def figures_of(runs: Sequence[Run], lags: Sequence[str], samples: int) -> list[Figures]:

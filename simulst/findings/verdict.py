@@ -127,11 +127,11 @@ def decide(findings: Sequence[Finding], trainings: Sequence[Path], samples: int 
         label; the runs are of different test sets; a log is broken.
     """
     found = [find_training(folder) for folder in trainings]
-    languages = {run.language for runs in found for run in runs if not run.broken}
+    languages = {run.language for runs in found for run in runs}
     asked = [finding for finding in findings if any(map(finding.is_for, languages))]
     sides = {f.id: [(_matching(f, f.a, runs), _matching(f, f.b, runs)) for runs in found] for f in asked}
     named = [run for pairs in sides.values() for pair in pairs for side in pair for run in side.values()]
-    used = {run.folder: run for run in named if not run.broken}
+    used = {run.folder: run for run in named}
     _check_weights([[run for run in runs if run.folder in used] for runs in found])
     lags = sorted({finding.lag for finding in asked})
     figures = dict(zip(used, figures_of(list(used.values()), lags, samples), strict=True))
@@ -149,7 +149,7 @@ def _matching(finding: Finding, patterns: Sequence[str], runs: Sequence[Run]) ->
     """The runs that a side of a finding names. Raises SimulstError: two of them have the same label."""
     matched: Side = {}
     for run in runs:
-        if (run.broken or finding.is_for(run.language)) and any(_matches(run, pattern) for pattern in patterns):
+        if finding.is_for(run.language) and any(_matches(run, pattern) for pattern in patterns):
             if run.label in matched:
                 raise SimulstError(
                     f"{matched[run.label].folder} and {run.folder} are both called {run.label}; give --runs folders "
@@ -199,8 +199,6 @@ def _outcome(finding: Finding, pairs: Sequence[tuple[Side, Side]], figures: Mapp
         runs = ", ".join(f"`{pattern}`" for pattern in lacking)
         count = len(pairs) - len(whole)
         return replace(outcome, reason=f"runs are missing in {count} of {len(pairs)} trainings: {runs}")
-    if broken := [run.broken for pair in whole for side in pair for run in side.values() if run.broken]:
-        return replace(outcome, reason=broken[0])
     differing = {label for a, b in whole for label in (a.keys() ^ {*labels_a}) | (b.keys() ^ {*labels_b})}
     if differing:
         return replace(outcome, reason=f"the trainings have different runs ({', '.join(sorted(differing))})")

@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import AfterValidator
 
 import simulst
 from simulst.background import NOTHING
@@ -27,6 +28,16 @@ from simulst.runs.task import Task
 
 CONFIG = "config.yaml"
 AGAIN = "give another --out, or use --force to decode again."
+
+
+def _with_read(decoding: dict[str, Any]) -> dict[str, Any]:
+    """A decoding configuration whose READ tables can look at. Raises ValueError: it is another."""
+    read = decoding.get("read")
+    if not (isinstance(read, dict) and isinstance(read.get("type"), str)):
+        raise ValueError("its read has no type")
+    if not isinstance(read.get("initial_wait_ms", 0), int | float):
+        raise ValueError("its initial_wait_ms is no number")
+    return decoding
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class RunConfig:
     Runs of older versions did not record all of this: what is missing is empty.
     """
 
-    decoding: dict[str, Any]
+    decoding: Annotated[dict[str, Any], AfterValidator(_with_read)]
     label: str
     strategy: str
     curve: tuple[str, float | None]
@@ -117,7 +128,6 @@ def read_run_config(folder: Path) -> RunConfig:
             **content,
             "task": {**unknown, **task} if isinstance(task, dict) else task,
         }
-    read_fields(_Config, content, where, remedy)
     return read_fields(RunConfig, content, where, remedy)
 
 
@@ -128,14 +138,6 @@ def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
         was["task"]["model"] = new.task.model  # one model's path can be written in several ways
     for name in ("date", "commit", "processor"):
         del wanted[name]
-    if not old.date:  # by a version that formed the digests of models in another way
-        for path in [path for path in was["files"] if Path(path).is_dir()]:
-            was["files"][path] = new.files.get(path)
-        if old.weights and old.weights != new.weights:
-            raise SimulstError(
-                f"{folder}: holds a run of an earlier version of simulst, whose digest of the model can't be compared; "
-                f"if the model is the same, delete it by sed -i '/^weights:/d' {folder / CONFIG}, else {AGAIN}"
-            )
     for key in ("files", "code"):  # of which an older version recorded only some
         wanted[key] = {name: wanted[key].get(name) for name in was[key]}
     for key, value in wanted.items():
@@ -153,25 +155,6 @@ def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
                 which = f" (changed: {', '.join(changed)})" if changed else ""
                 raise SimulstError(f"{folder}: holds a run of {what} under the same name{which}; {AGAIN}")
             raise SimulstError(f"{folder}: holds a run whose '{key}' is {was[key]!r}, not {value!r}; {AGAIN}")
-
-
-@dataclass
-class _Read:
-    """READ in a run's config.yaml, as far as tables look at it."""
-
-    type: str
-    initial_wait_ms: float = 0.0
-
-
-@dataclass
-class _Decoding:
-    read: _Read
-
-
-@dataclass
-class _Config:
-    label: str
-    decoding: _Decoding
 
 
 @functools.cache

@@ -324,25 +324,18 @@ def test_models_in_folders_and_other_languages(tmp_path: Path) -> None:
         decide([replace(finding, languages=())], [tmp_path], 100)
 
 
-def test_a_run_without_its_config_decides_nothing(tmp_path: Path) -> None:
-    for label, wrong in (("a", 0.1), ("b", 0.9), ("other", 0.5)):
-        write_run(tmp_path, label, references(9), wrong)
-    (tmp_path / "other/config.yaml").write_text("label: [")
-    every = replace(BETTER, kind="quality_at_lag", b=("[bo]*",))
-    one, all_of_them = decide([BETTER, replace(every, id="all")], [tmp_path], 1000)
-    assert one.verdict == "holds", "it names other runs"
-    assert all_of_them.verdict == "not decided" and "other/config.yaml" in all_of_them.reason
-    shutil.rmtree(tmp_path / "other")
-    write_run(tmp_path, "other", references(9), language="xx")
-    assert "other/config.yaml: 'xx' is not" in decide([replace(every, id="all")], [tmp_path], 100)[0].reason
+def test_runs_that_cannot_be_read(tmp_path: Path) -> None:
+    """A config.yaml that is broken, or names no language, is told, and so is a folder without a run."""
     for label in "ab":
-        (tmp_path / label / "config.yaml").write_text("label: [")
-    with pytest.raises(SimulstError, match=r"has no finished run: .*a/config\.yaml"):
-        decide([BETTER], [tmp_path], 1000)
-    shutil.rmtree(tmp_path / "a")
-    shutil.rmtree(tmp_path / "b")
-    (tmp_path / "other/instances.log").unlink()
-    with pytest.raises(SimulstError, match="has no finished run: give a folder"):
+        write_run(tmp_path, label, references(9))
+    config = tmp_path / "b/config.yaml"
+    for content, said in (("label: [", r"b/config\.yaml: not the"), (None, r"b/config\.yaml: 'xx' is not")):
+        config.write_text(content or (tmp_path / "a/config.yaml").read_text().replace(": de\n", ": xx\n"))
+        with pytest.raises(SimulstError, match=said):
+            decide([BETTER], [tmp_path], 1000)
+    for label in "ab":
+        (tmp_path / label / "instances.log").unlink()
+    with pytest.raises(SimulstError, match="has no finished run; give a folder"):
         decide([BETTER], [tmp_path], 1000)
 
 

@@ -81,25 +81,6 @@ def test_old_configurations(tmp_path: Path) -> None:
     check_same(tmp_path, found, replace(now, curve=found.curve))
 
 
-def test_digests_of_models_by_an_earlier_version(tmp_path: Path) -> None:
-    """They were formed otherwise. Without them the run goes on; a file's digest is as it was, and compared."""
-    guide, predictor = tmp_path / "guide", tmp_path / "predictor.pth"
-    guide.mkdir()
-    decoding, task = parse_decoding(LA2, "test"), Task("model", "es", "en")
-    now = new_run_config(decoding, task, "new", [Utterance("a", Path("a.wav"), "A.")])
-    now = replace(now, files={str(guide): "new", str(predictor): "p"})
-    old = replace(now, weights="old", files={str(guide): "old", str(predictor): "p"}, date="")
-    with pytest.raises(SimulstError) as error:
-        check_same(tmp_path, old, now)
-    assert f"sed -i '/^weights:/d' {tmp_path / CONFIG}, else give another --out" in str(error.value)
-    check_same(tmp_path, replace(old, weights=""), now)
-    check_same(tmp_path, replace(now, files={}, code={"mine": "c"}), replace(now, code={"mine": "c", "helper": "h"}))
-    with pytest.raises(SimulstError, match="another predictor or guide"):
-        check_same(tmp_path, replace(old, weights="", files={**old.files, str(predictor): "other"}), now)
-    with pytest.raises(SimulstError, match="another predictor or guide"):
-        check_same(tmp_path, replace(old, weights="new", date="2026-11-26"), now)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
