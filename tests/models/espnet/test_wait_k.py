@@ -91,7 +91,7 @@ def steps_of(model: Model, audio: np.ndarray) -> list[int]:
 
 
 def open_session(model: Model, meter: Meter | None = None) -> Session:
-    return model.session(Opening(*(("es", "en") if isinstance(model, Whisper) else ("en", "de")), meter))
+    return model.session(Opening(*(("es", "en") if isinstance(model, Whisper) else ("en", "de")), meter or Meter()))
 
 
 def run(model: Model, audio: np.ndarray, options: Any, memo: Memo | None = None) -> list[tuple[float, Tokens]]:
