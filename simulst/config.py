@@ -15,7 +15,6 @@ sweep is run (`--set NAME=VALUE`).
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import itertools
 import math
 import sys
@@ -27,16 +26,17 @@ from typing import Any
 
 import yaml
 
-from simulst.errors import SimulstError, reason_of, remedy_of
+from simulst.errors import SimulstError
 from simulst.files.code import files_of_modules
 from simulst.files.yaml import load_yaml, read_yaml
+from simulst.find import find_options, modules_of, names
 from simulst.needs import Need
 from simulst.options import build_options
 from simulst.policy.base import Options
-from simulst.policy.commit import Commit
-from simulst.policy.late import Late, Wait
-from simulst.policy.read import Read
-from simulst.policy.segment import Segmentation, Whole
+from simulst.policy.commit import Commit, LocalAgreement
+from simulst.policy.late import Late, Skip, Wait
+from simulst.policy.read import Chunk, Read
+from simulst.policy.segment import Pause, Segmentation, Whole
 from simulst.policy.stop import EndOfSentence, Stop
 from simulst.policy.types import COMMIT, LATE, READ, SEGMENT, STOP
 from simulst.search import BWBS, IBWBS, BeamSearch, JointBeamSearch, SearchOptions
@@ -120,10 +120,10 @@ class Decoding:
 
     @property
     def code(self) -> dict[str, Path]:
-        """Module → file, of the user's own policies (`raw` has their import paths) and of what these import."""
-        names = {name.rpartition(".")[0] for name in _types(self.raw) if "." in name}
-        # An option of such a policy may have a `type` that is no import path.
-        return files_of_modules(sorted(name for name in names if name in sys.modules))
+        """Module → file, of the user's own policies (`raw` has their names) and of what these import."""
+        modules = {module for name in _types(self.raw) for module in modules_of(name, *TYPES)}
+        # An option of such a policy may have a `type` that is no policy.
+        return files_of_modules(sorted(module for module in modules if module in sys.modules))
 
     def check(self, search: SearchOptions, gives: frozenset[Need]) -> None:
         """Check that the model's session gives everything that the policies and the search need.
@@ -301,7 +301,7 @@ def parse_decoding(raw: Any, where: str) -> Decoding:
             raise SimulstError(f"{where}: unknown key '{key}'; valid keys are {', '.join(TYPES)}.")
     for key in NEEDED:
         if key not in raw:
-            raise SimulstError(f"{where}: the key '{key}' is missing; choose a type from {', '.join(TYPES[key])}.")
+            raise SimulstError(f"{where}: the key '{key}' is missing; choose a type from {_known(key)}.")
     parts = {key: _build(key, raw[key], where) for key in TYPES if key in raw}
     try:
         return Decoding(**parts, raw={key: raw[key] for key in TYPES if key in raw})
@@ -320,8 +320,7 @@ def _types(raw: Any) -> Iterator[str]:
 def _build(key: str, raw: Any, where: str) -> Any:
     """Build one part of a configuration."""
     if not isinstance(raw, dict) or "type" not in raw:
-        types = ", ".join(TYPES[key])
-        raise SimulstError(f"{where}: '{key}' must be a mapping with a 'type' ({types}); found {raw!r}.")
+        raise SimulstError(f"{where}: '{key}' must be a mapping with a 'type' ({_known(key)}); found {raw!r}.")
     cls = _find_class(key, str(raw["type"]), where)
     what = f"'{key}' of type '{raw['type']}'"
     hints = typing.get_type_hints(cls)
@@ -358,47 +357,28 @@ def _is_tuple(hint: Any) -> bool:
     return typing.get_origin(hint) is tuple
 
 
-def _find_class(key: str, name: str, where: str) -> type:
-    if name in TYPES[key]:
-        return TYPES[key][name]
-    module, _, attribute = name.rpartition(".")
-    if not module:
-        raise SimulstError(
-            f"{where}: '{key}' has no type '{name}'; choose from {', '.join(TYPES[key])}, "
-            "or name your own class as package.module.Class."
-        )
-    try:
-        cls = getattr(importlib.import_module(module), attribute)
-    except SimulstError as error:
-        raise SimulstError(f"{where}: '{key}': '{name}': {error}") from error
-    except Exception as error:  # of any kind, as importing runs the user's code
-        raise SimulstError(
-            f"{where}: '{key}': cannot import '{name}' ({reason_of(error)}); {remedy_of(error)}."
-        ) from error
-    kind = KINDS[key]
-    if not (isinstance(cls, type) and issubclass(cls, kind) and _is_decorated(cls)):
-        raise SimulstError(
-            f"{where}: '{key}': '{name}' is not a dataclass derived from {kind.__module__}.{kind.__qualname__}; "
-            "see docs/policy.md."
-        )
-    if missing := ["label"] * (not hasattr(cls, "template")) or sorted(getattr(cls, "__abstractmethods__", ())):
-        raise SimulstError(f"{where}: '{key}': '{name}' has no '{missing[0]}'; write it, see docs/policy.md.")
+def _known(key: str) -> str:
+    return ", ".join(names(key, TYPES[key]))
+
+
+def _find_class(key: str, name: str, where: str) -> type[Options]:
+    cls: type[Options] = find_options(key, name, TYPES[key], KINDS[key], where, "docs/policy.md")
+    if not hasattr(cls, "template"):
+        raise SimulstError(f"{where}: the {key} '{name}' has no 'label'; write it, see docs/policy.md.")
     return cls
 
 
-def _is_decorated(cls: type) -> bool:
-    """Whether a class is a dataclass, and not only derived from one, with options of its own that are no fields."""
-    own = vars(cls).get("__annotations__", {})
-    return dataclasses.is_dataclass(cls) and own.keys() <= cls.__dataclass_fields__.keys()
-
-
-LIVE = parse_decoding(
-    {
+# Built without the door: what packages offer may be wrong, and this is needed for everything.
+LIVE = Decoding(
+    Chunk(1000),
+    LocalAgreement(2, whole_words=True),
+    segment=Pause(0.5),
+    late=Skip(),
+    raw={
         "read": {"type": "chunk", "ms": 1000},
         "commit": {"type": "local_agreement", "n": 2, "whole_words": True},
         "segment": {"type": "pause", "seconds": 0.5},
         "late": {"type": "skip"},
     },
-    "the configuration for live use",
 )
 """For a stream of any length and any model, if nobody has given a configuration. conf/decode/live.yaml is the same."""

@@ -19,13 +19,6 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip().rstrip(".:")
 
 
-def remedy_of(error: BaseException) -> str:
-    """What to do if code that a user brought can't be imported. It may have been written for an earlier version."""
-    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "simulst":
-        return "CHANGELOG.md says where it is now"
-    return "check the path, and PYTHONPATH"
-
-
 def reason_of(error: BaseException) -> str:
     """What is wrong in code that a user brought, in one line: kind, message, and the last line of that code."""
     said = " ".join(f"{type(error).__name__}: {error}".rstrip(": ").split())

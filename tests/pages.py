@@ -28,7 +28,7 @@ class Block:
     @property
     def file(self) -> str:
         """The file that the block is: the name in a comment that is its first line; or empty."""
-        named = re.match(r"# (\S+\.(?:py|yaml))\n", self.text)
+        named = re.match(r"# (\S+\.(?:py|yaml|toml))\n", self.text)
         return named[1] if named else ""
 
 

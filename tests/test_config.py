@@ -157,12 +157,12 @@ def test_several_stops_at_once(tmp_path: Path) -> None:
 def test_files_of_every_part() -> None:
     parts = {"read": {"type": "boundary", "threshold": 0.5, "predictor": "p.pth"}}
     parts |= {"stop": {"type": "ctc_guide", "model": "guide", "threshold": 0}}
-    parts |= {"commit": {"type": f"{Called.__module__}.Called", "name": "own", "whole_words": True}}
+    parts |= {"commit": {"type": f"{Called.__module__}:Called", "name": "own", "whole_words": True}}
     assert parse_decoding(parts, "here").files == ("p.pth", "guide", "own.pth")
 
 
 def test_users_own_class(tmp_path: Path) -> None:
-    decoding = load_decoding(write(tmp_path, READ + f"commit: {{type: {__name__}.FirstTokens, count: 4}}"))
+    decoding = load_decoding(write(tmp_path, READ + f"commit: {{type: {__name__}:FirstTokens, count: 4}}"))
     assert decoding.commit.__class__.__name__ == "FirstTokens"
     assert decoding.commit.count == 4  # type: ignore[attr-defined]
     assert decoding.label == "first_1000ms"
@@ -184,11 +184,11 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: local_agreement", ["'commit'", "'type'", TYPES, "local_agreement"]),
         (READ + "commit: {n: 2}", ["'commit'", "'type'", TYPES]),
         (READ + "commit:", ["'commit'", "'type'", TYPES]),
-        (READ + "commit: {type: la}", ["'commit'", "'la'", TYPES, "package.module.Class"]),
-        (READ + "commit: {type: 2}", ["'commit'", "'2'", TYPES]),
-        (READ + COMMIT + "search: {type: greedy}", ["'search'", "'greedy'", "beam"]),
+        (READ + "commit: {type: la}", ["no commit 'la'", TYPES, "module:Name"]),
+        (READ + "commit: {type: 2}", ["no commit '2'", TYPES]),
+        (READ + COMMIT + "search: {type: greedy}", ["no search 'greedy'", "beam"]),
         (READ + COMMIT + "stop: {type: any_of, of: []}", ["stop: any_of names no STOP"]),
-        (READ + COMMIT + "stop: {type: any_of, of: [{type: eos}]}", ["'stop'", "'eos'", "end_of_sentence"]),
+        (READ + COMMIT + "stop: {type: any_of, of: [{type: eos}]}", ["no stop 'eos'", "end_of_sentence"]),
         (
             READ + COMMIT + "stop: {type: any_of, of: {type: ctc}}",
             ["'stop' of type 'any_of'", "'of'", "Input should be a list"],
@@ -198,8 +198,8 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + "commit: {type: all, whole_words: 1}", ["'commit'", "'whole_words'", "valid boolean"]),
         (READ + "commit: {type: all, last_word: true, whole_words: true}", ["commit: ", "remove one of them"]),
         (READ + COMMIT + "segment: {type: pause}", ["'segment'", "'pause'", "needs the option 'seconds'"]),
-        (READ + COMMIT + "segment: {type: pauses}", ["'segment'", "none, pause"]),
-        (READ + COMMIT + "stop: {type: eos}", ["'stop'", "'eos'", "end_of_sentence, max_tokens, max_words, ctc"]),
+        (READ + COMMIT + "segment: {type: pauses}", ["no segment 'pauses'", "none, pause"]),
+        (READ + COMMIT + "stop: {type: eos}", ["no stop 'eos'", "end_of_sentence, max_tokens, max_words, ctc"]),
         (READ + "commit: {type: hold, m: 2}", ["'commit'", "'hold'", "'m'", "it has n, whole_words."]),
         (READ + "commit: {type: all, n: 2}", ["'commit'", "'all'", "'n'", "it has last_word, whole_words."]),
         (READ + "commit: {type: hold}", ["'commit'", "'hold'", "needs the option 'n'"]),
@@ -231,11 +231,11 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (COMMIT + "read: {type: wait_stride, k: 100}", ["'wait_stride'", "needs the option 's'"]),
         (COMMIT + "read: {type: boundary, threshold: 0.5}", ["'boundary'", "needs the option 'predictor'"]),
         (COMMIT + "read: {type: boundary, threshold: 1.5, predictor: p}", ["read: threshold is 1.5", "0 to 1"]),
-        (READ + "commit: {type: no_such_package.Class}", ["'commit'", "'no_such_package.Class'", "check the path"]),
-        (READ + "commit: {type: simulst.policy.commit.Nope}", ["'commit'", "Nope", "check the path"]),
-        (READ + "commit: {type: ..x}", ["'commit'", "'..x'", "check the path"]),
-        (READ + COMMIT + f"stop: {{type: {__name__}.Named, most: {{a: 1}}}}", ["'stop'", "can't be hashed", "frozen"]),
-        (READ + f"commit: {{type: {__name__}.NoDataclass}}", ["'commit'", "NoDataclass", "not a dataclass"]),
+        (READ + "commit: {type: no_such_package:Class}", ["commit 'no_such_package:Class'", "check the path"]),
+        (READ + "commit: {type: simulst.policy.commit:Nope}", ["commit has no Nope", "check the path"]),
+        (READ + "commit: {type: majority.Majority}", ["written with a colon, as 'majority:Majority'"]),
+        (READ + COMMIT + f"stop: {{type: {__name__}:Named, most: {{a: 1}}}}", ["'stop'", "can't be hashed", "frozen"]),
+        (READ + f"commit: {{type: {__name__}:NoDataclass}}", ["commit", "NoDataclass", "not a dataclass"]),
         (READ + "commit: {type: all", ["not valid YAML"]),
     ],
 )
@@ -314,7 +314,7 @@ def test_one_configuration_is_a_sweep(tmp_path: Path) -> None:
         ("- 5", ["must be a mapping", "read, stop, commit, search", "5"]),
         (COMMIT + "read: []", ["'read' is an empty list"]),
         (COMMIT + "read: [{type: chunk, ms: 5}, {type: chunk, ms: 5.0}]", ["two configurations", "'all_5ms'"]),
-        (COMMIT + "read: [{type: chunk, ms: 5}, {type: chunck, ms: 6}]", ["'read'", "'chunck'", "chunk, block, "]),
+        (COMMIT + "read: [{type: chunk, ms: 5}, {type: chunck, ms: 6}]", ["no read 'chunck'", "chunk, block, "]),
         (READ + COMMIT + "steps: [{type: all}]", ["'steps'", "read, stop, commit, search"]),
         ("commit: [{type: all}, {type: all}]\nread: {type: offline}", ["two configurations", "'offline'"]),
         (f"read: {{type: chunk, ms: {MANY}, initial_wait_ms: {MANY}}}\n" + COMMIT, ["40000 configurations", "10000"]),
@@ -356,7 +356,7 @@ def test_as_many_are_counted_as_are_built(grids: list[dict[str, list[int]]], n: 
 @pytest.mark.parametrize("name", ["../../evil", "a/b", "/tmp/evil", ".hidden", "two\nlines", "x" * 250])
 def test_a_label_leads_nowhere(name: str) -> None:
     """Of any part, also of your own: it names a folder below --out."""
-    own = {"type": f"{Called.__module__}.Called", "name": name}
+    own = {"type": f"{Called.__module__}:Called", "name": name}
     inside = {"read": {"type": "offline", "name": f"a{name}"}, "commit": {"type": "all"}}
     for changed in ({"commit": own}, *([] if name == ".hidden" else [inside])):
         with pytest.raises(SimulstError, match=r"its label '.*' (can't name a folder|is longer than 200 bytes)"):

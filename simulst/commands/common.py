@@ -127,7 +127,7 @@ jobs_option = click.option(
 
 
 model_folder_option = click.option(
-    "--model", required=True, type=click.Path(), help="Model folder, or your package.module:Class."
+    "--model", required=True, type=click.Path(), help="Model folder or file, or the name of a class (module:Name)."
 )
 context_options = together(
     model_option,

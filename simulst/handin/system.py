@@ -17,6 +17,7 @@ from simulst.errors import SimulstError
 from simulst.files.code import files_of_modules
 from simulst.files.folder import unwritable
 from simulst.files.yaml import read_yaml
+from simulst.find import GROUP, modules_of, offered, offers_in
 from simulst.languages import unit_of
 from simulst.models.registry import files_of_model, files_of_part
 from simulst.options import read_fields
@@ -108,15 +109,15 @@ class Placer:
         self.programs: list[Path] = []
 
     def model(self, path: str, options: dict[str, Any]) -> str:
-        """The path of a model inside the folder; of one's own class its import path, as before.
+        """The path of a model inside the folder; of one's own class `module:Name`.
 
         Raises SimulstError: a part of it is not named by a relative path; what `files_of_model` raises.
         """
         files = files_of_model(path, options)
         if not Path(path).exists():  # one's own class
-            for name, file in files_of_modules([path.partition(":")[0]]).items():
+            for name, file in files_of_modules(modules_of(path, "model")).items():
                 self.module(name, file)
-            return path
+            return next((entry.value for entry in offered("model").get(path, ())), path)
         key = os.path.abspath(path)
         if key not in self._models:
             code = _modules(files)  # of a cascade, whose recogniser or policy may be a class of one's own
@@ -172,9 +173,19 @@ class Placer:
         return self._models[key]
 
     def module(self, name: str, file: Path) -> None:
-        """A module of one's own, where Python finds it under its name."""
+        """A module of one's own, where Python finds it under its name, and by what its package offers."""
         place = Path("own", *name.split("."))
-        self.file(file, place / file.name if file.name == "__init__.py" else place.with_suffix(".py"))
+        place = place / file.name if file.name == "__init__.py" else place.with_suffix(".py")
+        if (self._root / place).exists():
+            return
+        self.file(file, place)
+        for package, version, line in offers_in(name):
+            known = self._root / "own" / f"{package.replace('-', '_')}-{version}.dist-info"
+            known.mkdir(exist_ok=True)
+            (known / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+            entries = known / "entry_points.txt"
+            before = entries.read_text() if entries.exists() else f"[{GROUP}]\n"
+            entries.write_text(f"{before}{line}\n")
 
     def file(self, source: Path, inside: Path) -> None:
         """One file. Raises SimulstError: it can't be written."""

@@ -6,13 +6,13 @@ my_module:TER` computes it; scores.json then describes it, so that whatever show
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from simulst.errors import SimulstError, reason_of, remedy_of
+from simulst.errors import SimulstError
+from simulst.find import find
 from simulst.options import read_fields
 
 Kind = Literal["quality", "lag", "other"]
@@ -54,7 +54,7 @@ class Metric:
     read: READ's type without which tables do not show it. column: whether tables show it at all.
     corpus: how it is computed, by a metric of sacreBLEU's for the target language; then it has intervals and tests.
     segments: or else a function from the texts to the score of each sentence; their mean is the score.
-    path: module:Name of a metric of one's own.
+    path: the name by which a metric of one's own is found (simulst/find.py).
 
     Raises SimulstError: no key, no direction, or another word than these.
     """
@@ -200,13 +200,13 @@ def description(metric: Metric) -> dict[str, Any]:
 
 
 def find_metrics(paths: Iterable[str]) -> tuple[Metric, ...]:
-    """Metrics of one's own. paths: module:Name of each.
+    """Metrics of one's own. paths: module:Name of each, or the name by which a package offers it.
 
     Raises SimulstError: it can't be imported; it is no metric, or does not say how it is computed; its key is taken.
     """
     found: dict[str, Metric] = {}
     for path in paths:
-        metric = _found(path)
+        metric = find("metric", path, {}, "--metric")
         if not isinstance(metric, Metric) or (metric.corpus is None) == (metric.segments is None):
             raise SimulstError(
                 f"{path}: not a metric that can be computed; write a simulst.measure.Metric with corpus or segments."
@@ -215,18 +215,6 @@ def find_metrics(paths: Iterable[str]) -> tuple[Metric, ...]:
             raise SimulstError(f"{path}: there is another metric {metric.key}; give it another key.")
         found[metric.key] = replace(metric, path=path)
     return tuple(found.values())
-
-
-def _found(path: str) -> Any:
-    module, _, name = path.partition(":")
-    if not (module and name):
-        raise SimulstError(f"{path}: no metric; write it as module:Name.")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except SimulstError as error:
-        raise SimulstError(f"{path}: {error}") from error
-    except Exception as error:  # of any kind, as importing runs the user's code
-        raise SimulstError(f"{path}: cannot import the metric ({reason_of(error)}); {remedy_of(error)}.") from error
 
 
 def check_quality(metrics: Mapping[str, Metric], key: str) -> Metric:

@@ -1,4 +1,4 @@
-"""Model families. A folder or file here is one family; registry.py finds them."""
+"""Model families. A package here is one, others are those of installed packages; registry.py finds them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from simulst.models.registry import (
     digest_of_weights,
     files_of_model,
     files_of_part,
+    is_name,
     load_model,
     option_names,
     parse_options,
@@ -17,6 +18,7 @@ __all__ = [
     "digest_of_weights",
     "files_of_model",
     "files_of_part",
+    "is_name",
     "load_model",
     "option_names",
     "parse_options",

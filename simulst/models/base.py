@@ -18,9 +18,9 @@ from simulst.session import Model
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model. Each module or package in simulst/models that has a `family` is one (see registry.py).
+    """A kind of model. Each module or package in simulst/models that has a `family` is one; installed packages offer
+    others (see registry.py).
 
-    name: its name.
     looks_like: a description of its files, for errors.
     recognises: whether a path is a model of this family.
     options: its options, a frozen dataclass.
@@ -29,7 +29,6 @@ class Family:
         Its digest derives from them. Raises SimulstError: one is missing.
     """
 
-    name: str
     looks_like: str
     recognises: Callable[[Path], bool]
     options: type

@@ -1,13 +1,14 @@
-"""The model families. `load_model` asks each of them whether it recognises the path.
+"""The models. `load_model` finds one by its files, or by its name.
 
-A family is a module or package in this folder that has a `family` (`simulst.models.base.Family`). Your own model does
-not have to be in this folder. Write a class with the methods of `simulst.session.Model` and give its import path
-(`--model my_package.my_module:MyModel`). The class is called with the options of `--model-option`, such as a folder of
-weights.
+By files: each family (`simulst.models.base.Family`) says whether it recognises a path. A module or package in this
+folder that has a `family` is one; installed packages offer others. By name: a class with the methods of
+`simulst.session.Model`, as `module:Name` or offered by a package, is called with the options of `--model-option`.
+simulst/find.py finds both.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -19,11 +20,12 @@ from typing import Any
 
 import yaml
 
-from simulst.errors import SimulstError, reason_of, remedy_of
+from simulst.errors import SimulstError, reason_of
 from simulst.files.code import files_of_modules
 from simulst.files.folder import digest_of_files, sha256_of
 from simulst.files.lock import digest
 from simulst.files.yaml import load_yaml
+from simulst.find import find, modules_of, names, offered
 from simulst.machine.threads import add_alike_in_mkl, available_cores
 from simulst.models.base import Family
 from simulst.options import build_options
@@ -34,14 +36,14 @@ from simulst.session import Model
 def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
     """Load a model, whose words do not depend on the number of threads (see docs/models.md).
 
-    path: a model folder, or the import path of your own class.
+    path: a model folder or file, or the name of a class: `module:Name`, or one that an installed package offers.
     cores: how many processors the model may use if its options name no number of threads. 0: all that are available.
     options: the options of the family, such as `device` and `threads`.
 
-    Raises SimulstError: no such folder; no family recognises it; an unknown option; broken files.
+    Raises SimulstError: no such folder; no family recognises it, or several do; an unknown option; broken files.
     """
     add_alike_in_mkl()
-    family = _family(path)
+    _, family = _family(path)
     if family is not None:
         checked: Any = build_options(family.options, options, str(path), "the model")
         return family.load(Path(path), checked, cores or available_cores())
@@ -65,22 +67,24 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
 
 def option_names(path: str | Path) -> list[str]:
     """The names of the options that `load_model` accepts for this path. Raises SimulstError as `load_model` does."""
-    family = _family(path)
+    _, family = _family(path)
     return _parameters(_own(path)) if family is None else names_of(family.options)
 
 
 def files_of_model(path: str | Path, options: Mapping[str, Any]) -> tuple[Path, ...]:
     """The files that a model is made of: all that loading reads, in a fixed order.
 
-    Of your own class they are the files of its module, of the module that the path names, and of your modules that
-    these import. What the code reads is not known.
+    Of your own class they are the files of its module, of the module that its name means, and of your modules that
+    these import; of a package's family, its modules, too. What your class reads is not known.
 
     Raises SimulstError: no such model; wrong options; a missing file.
     """
-    family = _family(path)
+    name, family = _family(path)
     if family is not None:
-        return family.files(Path(path), build_options(family.options, options, str(path), "the model"))
-    modules = dict.fromkeys([str(path).partition(":")[0], _own(path).__module__])
+        checked: Any = build_options(family.options, options, str(path), "the model")
+        own = files_of_modules(modules_of(name, "family")).values()
+        return tuple(dict.fromkeys([*family.files(Path(path), checked), *own]))
+    modules = dict.fromkeys([*modules_of(str(path), "model"), _own(path).__module__])
     return tuple(files_of_modules(modules).values())
 
 
@@ -90,7 +94,13 @@ def digest_of_weights(path: str | Path, options: Mapping[str, Any]) -> str:
     Raises SimulstError: no such model; wrong options; a missing file.
     """
     found = digest_of_files(files_of_model(path, options))
-    return found if _family(path) else digest([found, str(path)])  # a module may have several classes
+    return digest([found, str(path)]) if _family(path)[1] is None else found  # a module may have several classes
+
+
+def is_name(path: str | Path) -> bool:
+    """Whether it is the name of a class, and no path."""
+    name = str(path)
+    return not Path(path).exists() and ((":" in name and "/" not in name) or name in offered("model"))
 
 
 def files_of_part(path: str | Path) -> tuple[Path, ...]:
@@ -119,42 +129,69 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     return options
 
 
+def families() -> dict[str, Family]:
+    """Name → family, of all whose names are clear and that can be imported; sorted. They load their libraries late."""
+    found = {}
+    for name in sorted(names("family", _built_in())):
+        with contextlib.suppress(SimulstError):
+            found[name] = _find_family(name)
+    return found
+
+
 @functools.cache
-def families() -> tuple[Family, ...]:
-    """All families, sorted by name. Their libraries are imported only when a model is loaded."""
-    found = []
-    for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
-        content = importlib.import_module(f"{__package__}.{module.name}")
-        if "family" in vars(content):
-            found.append(content.family)
-    return tuple(sorted(found, key=lambda family: family.name))
+def _built_in() -> dict[str, Family]:
+    modules = pkgutil.iter_modules(sys.modules[__package__].__path__)
+    content = {module.name: vars(importlib.import_module(f"{__package__}.{module.name}")) for module in modules}
+    return {name: members["family"] for name, members in content.items() if "family" in members}
 
 
-def _family(path: str | Path) -> Family | None:
-    """The family that recognises a folder or file; None for an import path."""
-    place = Path(path)
-    for family in families():
-        if family.recognises(place):
-            return family
+def _find_family(name: str) -> Family:
+    found = find("family", name, _built_in(), "")
+    if not isinstance(found, Family):
+        raise SimulstError(f"the family '{name}' is no simulst.models.base.Family; see docs/own_model.md.")
+    return found
+
+
+def _family(path: str | Path) -> tuple[str, Family | None]:
+    """The name of the family that recognises a folder or file, and the family; None for the name of a class."""
+    place, known = Path(path), families()
+    if place.exists() and str(path) in offered("model"):
+        raise SimulstError(f"{path}: here, and a model that a package offers; give the absolute path, or module:Name.")
+    found = [name for name, family in known.items() if family.recognises(place)]
+    # A folder may have a model in the forms of two families of ours.
+    found = [name for name in found if name in _built_in()][:1] + [name for name in found if name not in _built_in()]
+    if len(found) > 1:
+        both = " and ".join(f"'{name}' ({known[name].looks_like})" for name in found)
+        raise SimulstError(f"{path}: recognised by the families {both}; uninstall the package of one of them.")
+    if found:
+        return found[0], known[found[0]]
     if place.is_dir():
-        kinds = ", or ".join(family.looks_like for family in families())
-        raise SimulstError(f"{path}: not a model that simulst knows; give {kinds}.")
-    return None
+        kinds = ", or ".join(family.looks_like for family in known.values())
+        raise SimulstError(f"{path}: not a model that simulst knows; give {kinds}{_lacking(known)}.")
+    return "", None
+
+
+def _lacking(known: Iterable[str]) -> str:
+    """Why families are not among those that are known, to end a sentence."""
+    reasons = ""
+    for name in offered("family").keys() - set(known):
+        try:
+            _find_family(name)
+        except SimulstError as error:
+            reasons += f" ({str(error).rstrip('.')})"
+    return reasons
 
 
 def _own(path: str | Path) -> Any:
-    """The class that an import path names."""
-    module, colon, attribute = str(path).partition(":")
-    if not (colon and module and attribute) or "/" in module:
+    """The class that a name means."""
+    if not is_name(path):
         what = "a file, not a model folder" if Path(path).is_file() else "no such model folder"
+        known = ", ".join(offered("model"))
         raise SimulstError(
-            f"{path}: {what}; fetch or train the model first, or give another "
-            "(or your own class as package.module:Class)."
+            f"{path}: {what}; fetch or train the model first, or give another (or your own class as module:Name"
+            f"{f', or one of {known}' if known else ''}){_lacking(families())}."
         )
-    try:
-        own = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # of any kind, as importing runs the user's code
-        raise SimulstError(f"{path}: cannot import the model ({reason_of(error)}); {remedy_of(error)}.") from error
+    own = find("model", str(path), {}, "")
     session = getattr(own, "session", None)
     try:
         inspect.signature(session).bind(own, None)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from simulst.files.folder import write_atomically
 from simulst.log import LOG
 from simulst.measure.metric import Metric, check_quality
 from simulst.measure.score import USUAL, Asked
+from simulst.models import is_name
 from simulst.results.runs import ScoredRun, check_lag, check_same_data, load_runs, metrics_of
 from simulst.runs import compare_runs
 
@@ -222,10 +223,10 @@ def write_choices(out: Path, choices: Sequence[Choice], asked: Asked = USUAL) ->
 
 
 def _place_of(model: str, run: Path) -> str:
-    """The absolute path of a run's model, or the import path. Raises SimulstError: it is not found from here."""
+    """The absolute path of a run's model, or the name of its class. Raises SimulstError: it is not found from here."""
     if Path(model).exists():
         return str(Path(model).resolve())
-    if ":" not in model:
+    if not is_name(model):
         raise SimulstError(
             f"{run}: its model {model} is not there, seen from this folder; choose where the run was decoded."
         )

@@ -26,7 +26,7 @@ Options = Annotated[
 class Task:
     """Everything about a run except its data and its decoding configuration.
 
-    model: model folder, or package.module:Class.
+    model: model folder or file, or the name of a class (simulst/find.py).
     options: of the model family, as (name, value) pairs, so that tasks can be hashed.
     unit: "word" or "char"; empty: by target language.
     """

@@ -79,7 +79,9 @@ class StreamAgent(SpeechToTextAgent):
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
         """Add simulst's options, named as in `simulst evaluate`. SimulEval has none of these names."""
-        parser.add_argument("--model", required=True, help="Model folder, or your package.module:Class.")
+        parser.add_argument(
+            "--model", required=True, help="Model folder or file, or the name of a class (module:Name)."
+        )
         parser.add_argument("--source-lang", required=True, help="Language spoken, such as es.")
         parser.add_argument("--target-lang", required=True, help="Language written, such as en.")
         parser.add_argument("--decoding", required=True, help="Decoding configuration (YAML).")

@@ -21,12 +21,12 @@ FAKE = table(
     ("--model la2.yaml", "la2.yaml: a file, not a model folder"),
     ("--model data/u0.wav", "data/u0.wav: "),
     ("--model ''", ": "),
-    ("--model fake:Nothing", "fake:Nothing: cannot import the model"),
+    ("--model fake:Nothing", "the model 'fake:Nothing' cannot be imported (fake has no Nothing)"),
     ("--model fake:WORDS", "fake:WORDS: not a model"),
     ("--model fake:FakeSession", "fake:FakeSession: not a model"),
-    ("--model no_such_module:Model", "no_such_module:Model: cannot import the model"),
+    ("--model no_such_module:Model", "the model 'no_such_module:Model' cannot be imported"),
     ("--model json:loads", "json:loads: not a model"),
-    ("--model .x:Model", ".x:Model: cannot import the model"),
+    ("--model .x:Model", "the model '.x:Model' cannot be imported"),
     (
         "--model fake:FakeModel --model-option size=3",
         "fake:FakeModel: the model has no option 'size'; it has vocabulary",
@@ -45,13 +45,17 @@ FAKE = table(
     ),
     (
         "--model own:Broken",
-        "own:Broken: cannot import the model (ZeroDivisionError: division by zero, ... own.py, line 1)",
+        "the model 'own:Broken' cannot be imported (ZeroDivisionError: division by zero, ... own.py, line 1)",
         written("own.py", "1 / 0"),
     ),
-    ("--model own2:Broken", "own2:Broken: cannot import the model (SyntaxError", written("own2.py", "class Broken(")),
+    (
+        "--model own2:Broken",
+        "the model 'own2:Broken' cannot be imported (SyntaxError",
+        written("own2.py", "class Broken("),
+    ),
     (  # written for an earlier version
         "--model own7:Mine",
-        "own7:Mine: cannot import the model (ModuleNotFoundError: ... CHANGELOG.md says where it is now",
+        "the model 'own7:Mine' cannot be imported (ModuleNotFoundError: ... CHANGELOG.md says where it is now",
         written("own7.py", "from simulst.data.audio import read_audio\n"),
     ),
     (

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import packages
 import pytest
 
 pytest.importorskip("simulstream")
@@ -135,23 +136,26 @@ class Mine(FakeModel):
 
 
 def test_own_code(tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy with what it imports and reads; a model with an option that is a file."""
-    code = tmp_path / "code"
-    code.mkdir()
-    for name, text in (("own_policy", POLICY), ("own_helper", "CUT = 1\n"), ("own_model", MODEL)):
-        (code / f"{name}.py").write_text(text)
+    """A policy with what it imports and reads; a model with an option that is a file. A package offers both.
+
+    What the folder needs is found in a process that knows the package by the folder alone.
+    """
+    modules = {"own_policy": POLICY, "own_helper": "CUT = 1\n", "own_model": MODEL}
+    offers = {"commit.mine": "own_policy:Mine", "model.mine": "own_model:Mine", "read.mine": "gone:Mine"}
+    code = packages.install(tmp_path, "own-code", modules, offers, monkeypatch)
     (code / "seed.txt").write_text("7")
     (code / "words.txt").write_text("the\n")
-    monkeypatch.syspath_prepend(code)
     small.write_recordings(tmp_path)
-    decoding = {**small.LA2, "commit": {"type": "own_policy.Mine", "words": str(code / "words.txt")}}
-    choice = small.chosen(tmp_path, "own", "own_model:Mine", "0-90000", {"weights": code / "seed.txt"}, decoding)
+    decoding = {**small.LA2, "commit": {"type": "mine", "words": str(code / "words.txt")}}
+    choice = small.chosen(tmp_path, "own", "mine", "0-90000", {"weights": code / "seed.txt"}, decoding)
     folder = packed(tmp_path, choice)
     content = processor(folder, "es-en_0-90000")
-    assert content["model"] == "own_model:Mine"
+    assert content["model"] == "own_model:Mine" and content["decoding"]["commit"]["type"] == "mine"
     assert (folder / content["model_options"]["weights"]).read_text() == "7"
     assert (folder / content["decoding"]["commit"]["words"]).read_text() == "the\n"
     assert {file.name for file in (folder / "own").iterdir()} >= {"own_policy.py", "own_helper.py", "own_model.py"}
+    offered = set((folder / "own" / "own_code-1.0.dist-info" / "entry_points.txt").read_text().splitlines())
+    assert offered == {"[simulst]", "commit.mine = own_policy:Mine", "model.mine = own_model:Mine"}
 
 
 def test_a_cascade(tmp_path: Path, decoded: list[str]) -> None:

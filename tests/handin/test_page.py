@@ -58,7 +58,6 @@ class NoOptions:
 
 
 TINY = Family(
-    name="tiny",
     looks_like="a tiny model",
     recognises=lambda path: (path / "tiny").is_file(),
     options=NoOptions,
@@ -90,7 +89,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "audio-segments.yaml").write_text(yaml.safe_dump(rows))
     for language in ("en", "de", "it"):
         (folder / f"{language}.txt").write_text("".join(f"{text}\n" for text in small.TEXTS))
-    monkeypatch.setattr(registry, "families", lambda: (TINY,))
+    monkeypatch.setattr(registry, "families", lambda: {"tiny": TINY})
     monkeypatch.setattr(comet, "_ask", lambda model, segments: [0.5 + 0.01 * n for n, _ in enumerate(segments)])
     return root
 

@@ -132,5 +132,5 @@ def test_configurations() -> None:
     skipping = parse_decoding({**raw, "late": {"type": "skip"}}, "here")
     assert (skipping.label, skipping.late.skips) == ("all_skip_1000ms", True)
     assert load_decoding(Path(simulst.__file__).parents[1] / "conf/decode/live.yaml") == LIVE
-    with pytest.raises(SimulstError, match="'late' has no type 'drop'; choose from wait, skip"):
+    with pytest.raises(SimulstError, match="there is no late 'drop'; choose from wait, skip"):
         parse_decoding({**raw, "late": {"type": "drop"}}, "here")

@@ -168,8 +168,8 @@ def test_cascades_that_show_unstable_words(checkout: Path) -> None:
         command = [sys.executable, script, *options, *more]
         printed = subprocess.run(command, capture_output=True, text=True, check=True, env=warm.environment())
         assert printed.stdout == f"{name}\n"
-        settings, recogniser = read_settings(place / f"{name}.yaml")
-        assert settings.unstable == bool(more) and recogniser.model == str(checkout / "m")
+        settings = read_settings(place / f"{name}.yaml")
+        assert settings.unstable == bool(more) and settings.recogniser["model"] == str(checkout / "m")
 
 
 def test_a_translator_in_python_keeps_its_environment(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

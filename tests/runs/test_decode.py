@@ -194,7 +194,7 @@ def test_an_error_in_a_policy_costs_its_utterance_only(
     monkeypatch.syspath_prepend(data.parent)
     monkeypatch.setenv("PYTHONPATH", str(data.parent), prepend=":")
     (data.parent / "la2.yaml").write_text(
-        f"read: {{type: chunk, ms: 500}}\ncommit: {{type: own_policies.Own, how: {how}}}\n"
+        f"read: {{type: chunk, ms: 500}}\ncommit: {{type: own_policies:Own, how: {how}}}\n"
     )
     status, _, error = simulst(*command(data, "out", "--jobs", jobs))
     failed = [name for name in range(COUNT) if DURATIONS[name] >= 2500]
@@ -206,7 +206,7 @@ def test_an_error_in_a_policy_costs_its_utterance_only(
 def test_an_error_when_a_policy_is_opened_is_a_sentence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (data.parent / "own_policies.py").write_text(POLICIES)
     monkeypatch.syspath_prepend(data.parent)
-    (data.parent / "la2.yaml").write_text("read: {type: own_policies.Shut}\ncommit: {type: all}\n")
+    (data.parent / "la2.yaml").write_text("read: {type: own_policies:Shut}\ncommit: {type: all}\n")
     status, _, error = simulst(*command(data, "out"))
     assert status == 1 and "the stream cannot be opened (LookupError: shut, " in sentence(error)
 

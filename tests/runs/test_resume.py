@@ -221,7 +221,7 @@ def test_a_policy_of_the_users_that_changed_is_noticed(data: Path, monkeypatch: 
         "@dataclass(frozen=True)\nclass Mine(All):\n    detector: Any = None\n"
     )
     monkeypatch.syspath_prepend(str(data.parent))
-    text = "read: {type: chunk, ms: 500}\ncommit: {type: mine_alone.Mine, detector: {type: silero.v4}" + more + "}\n"
+    text = "read: {type: chunk, ms: 500}\ncommit: {type: mine_alone:Mine, detector: {type: silero.v4}" + more + "}\n"
     (data.parent / "la2.yaml").write_text(text)
     assert simulst(*command(data, "out"))[0] == 0
     assert simulst(*command(data, "out"))[0] == 0
@@ -239,7 +239,7 @@ def test_what_a_policy_of_the_users_imports_is_noticed(data: Path, monkeypatch: 
         "@dataclass(frozen=True)\nclass Mine(All):\n    pass\n"
     )
     monkeypatch.syspath_prepend(str(data.parent))
-    (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: mine_alone2.Mine}\n")
+    (data.parent / "la2.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: mine_alone2:Mine}\n")
     assert simulst(*command(data, "out"))[0] == 0
     assert simulst(*command(data, "out"))[0] == 0
     helper.write_text("KEPT = 3\n")

@@ -39,7 +39,6 @@ def _files(path: Path, options: CascadeOptions) -> tuple[Path, ...]:
 
 
 family = Family(
-    name="cascade",
     looks_like="a cascade (a YAML file with a recogniser and a translator)",
     recognises=_recognises,
     options=CascadeOptions,

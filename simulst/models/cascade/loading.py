@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from simulst.errors import SimulstError
+from simulst.files.code import files_of_modules
+from simulst.find import find_options, modules_of, names
+from simulst.models.cascade.recognisers import OwnModel, Recogniser
 from simulst.models.cascade.session import Cascade
-from simulst.models.cascade.settings import CascadeOptions, beside, decoding_of, read_settings
+from simulst.models.cascade.settings import CascadeOptions, Settings, read_settings
 from simulst.models.cascade.translators import Opener, Translator
-from simulst.models.registry import files_of_model, files_of_part, load_model
 from simulst.options import build_options
-from simulst.policy.segment import Whole
 
-TRANSLATORS = {
-    "command": "Command",
-    "ctranslate2": "CTranslate2Text",
-    "huggingface": "HuggingFaceText",
-    "llm": "LLM",
-    "server": "Server",
+RECOGNISERS: dict[str, type[Recogniser]] = {"model": OwnModel}
+TRANSLATORS = {  # only the one that is used is imported: some need torch
+    "command": "simulst.models.cascade.command:Command",
+    "ctranslate2": "simulst.models.cascade.ctranslate2:CTranslate2Text",
+    "huggingface": "simulst.models.cascade.huggingface:HuggingFaceText",
+    "llm": "simulst.models.cascade.llm:LLM",
+    "server": "simulst.models.cascade.server:Server",
 }
-"""The class of each type, in the module of that name. Only the one that is used is imported: some need torch."""
 
 
 def load(path: Path, options: CascadeOptions, cores: int) -> Cascade:
     """Raises SimulstError: a file that is not valid; what loading the recogniser and the translator raises."""
-    settings, part = read_settings(path)
-    decoding = decoding_of(path, part)
-    if decoding.segment != Whole():
-        raise SimulstError(f"{path}: a recogniser has no 'segment' of its own; write it in the run's configuration.")
-    recogniser = load_model(part.model, cores, **part.options)
-    return Cascade(recogniser, decoding, load_translator(path, settings.translator, cores), settings)
+    settings = read_settings(path)
+    recogniser = read_recogniser(path, settings)
+    decoding = recogniser.policies(path)
+    model = recogniser.load(path, cores)
+    return Cascade(model, decoding, load_translator(path, settings.translator, cores), settings)
 
 
 def files(path: Path) -> tuple[Path, ...]:
     """The cascade's file and those of its parts. Raises SimulstError: as `load`, or a file is missing."""
-    settings, part = read_settings(path)
-    decoding = decoding_of(path, part)
-    policies = [file for name in decoding.files for file in files_of_part(name)] + list(decoding.code.values())
-    inner = [] if isinstance(part.decoding, dict) else [Path(beside(path, part.decoding))]
-    translator = read_translator(path, settings.translator)
-    whole = (path, *inner, *policies, *files_of_model(part.model, part.options), *translator.files(path))
-    return tuple(dict.fromkeys(whole))
+    settings = read_settings(path)
+    recogniser, translator = read_recogniser(path, settings), read_translator(path, settings.translator)
+    named = modules_of(_type(settings.recogniser, "model"), "recogniser")
+    code = files_of_modules(named + modules_of(_type(settings.translator), "translator"))
+    return tuple(dict.fromkeys([path, *recogniser.files(path), *translator.files(path), *code.values()]))
 
 
 def load_translator(path: Path, raw: dict[str, Any], cores: int) -> Opener:
@@ -52,10 +50,24 @@ def load_translator(path: Path, raw: dict[str, Any], cores: int) -> Opener:
 
 def read_translator(path: Path, raw: dict[str, Any]) -> Translator:
     """From what a cascade's file says. Raises SimulstError: no such type, wrong options."""
-    kind = raw.get("type")
-    if kind not in TRANSLATORS:
-        raise SimulstError(f"{path}: 'translator' has no type '{kind}'; choose from {', '.join(TRANSLATORS)}.")
-    values = {name: value for name, value in raw.items() if name != "type"}
-    options = getattr(importlib.import_module(f"simulst.models.cascade.{kind}"), TRANSLATORS[kind])
-    translator: Translator = build_options(options, values, str(path), f"'translator' of type '{kind}'")
+    translator: Translator = _read("translator", _type(raw), raw, TRANSLATORS, Translator, path)
     return translator
+
+
+def read_recogniser(path: Path, settings: Settings) -> Recogniser:
+    """From what a cascade's file says. Raises SimulstError: no such type, wrong options."""
+    raw = settings.recogniser
+    recogniser: Recogniser = _read("recogniser", _type(raw, "model"), raw, RECOGNISERS, Recogniser, path)
+    return recogniser
+
+
+def _type(raw: Mapping[str, Any], usual: str = "") -> str:
+    return str(raw.get("type", usual))
+
+
+def _read(kind: str, name: str, raw: Mapping[str, Any], built_in: Mapping[str, Any], base: type, path: Path) -> Any:
+    if not name:
+        raise SimulstError(f"{path}: '{kind}' has no 'type'; choose from {', '.join(names(kind, built_in))}.")
+    cls = find_options(kind, name, built_in, base, str(path), "docs/own_model.md")
+    values = {key: value for key, value in raw.items() if key != "type"}
+    return build_options(cls, values, str(path), f"'{kind}' of type '{name}'")

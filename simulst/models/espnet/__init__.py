@@ -33,7 +33,6 @@ def _files(path: Path, options: ESPnetOptions) -> tuple[Path, ...]:
 
 
 family = Family(
-    name="espnet",
     looks_like="an ESPnet experiment (config.yaml with a token_list, weights in *.pth) or the zip that ESPnet packed",
     recognises=_recognises,
     options=ESPnetOptions,

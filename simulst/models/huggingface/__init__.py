@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from simulst.files.code import files_of_modules
+from simulst.find import modules_of
 from simulst.models.base import Family
-from simulst.models.huggingface.folder import files_of_folder, is_hub_name, model_type
+from simulst.models.huggingface.folder import files_of_folder, find_folder, is_hub_name, model_type
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.session import Model
 
@@ -23,11 +25,16 @@ def _load(path: Path, options: HuggingFaceOptions, cores: int) -> Model:
     return load(path, options, cores)
 
 
+def _files(path: Path, options: HuggingFaceOptions) -> tuple[Path, ...]:
+    found = files_of_folder(path, options.trust_remote_code)
+    architecture = options.architecture or str(model_type(find_folder(path)))
+    return (*found, *files_of_modules(modules_of(architecture, "architecture")).values())
+
+
 family = Family(
-    name="huggingface",
     looks_like="a Hugging Face model (config.json with a model_type, model.safetensors) or its name on the hub",
     recognises=_recognises,
     options=HuggingFaceOptions,
     load=_load,
-    files=lambda path, options: files_of_folder(path, options.trust_remote_code),
+    files=_files,
 )

@@ -1,8 +1,8 @@
 """What differs between architectures: the input of the encoder, the tokens before every text, the length of the window.
 
 `Architecture` serves models that take the features of their own extractor, and whose texts begin with a language token
-if they are multilingual (wav2vec 2.0 + mBART-50, Speech2Text, ...). For another architecture, write a subclass and name
-it in `ARCHITECTURES`.
+if they are multilingual (wav2vec 2.0 + mBART-50, Speech2Text, ...). Another one is a subclass, anywhere: see
+docs/huggingface.md.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from simulst.audio.mel import MelBands
 from simulst.audio.units import FRAME, SAMPLE_RATE
 from simulst.background import Background
 from simulst.errors import SimulstError, first_line
+from simulst.find import find, names
 from simulst.hypotheses import Tokens
 from simulst.languages import code_of, unit_of
 from simulst.models.huggingface.decoder import Pairs, Project, sizes_of
@@ -346,3 +347,20 @@ ARCHITECTURES: dict[str, type[Architecture]] = {
     "seamless_m4t_v2": Seamless,
     "canary": Canary,
 }
+"""By the type of model that config.json names; all other types are an `Architecture`."""
+
+
+def find_architecture(kind: str, named: str, where: str) -> type[Architecture]:
+    """The class for a model. kind: its type. named: by the option `architecture`; empty: the class is that of its type.
+
+    Raises SimulstError: there is none of this name, or it is something else; a type that two classes claim.
+    """
+    if not named and kind not in names("architecture", ARCHITECTURES):
+        return Architecture
+    found = find("architecture", named or kind, ARCHITECTURES, where)
+    if not (isinstance(found, type) and issubclass(found, Architecture)):
+        raise SimulstError(
+            f"{where}: the architecture '{named or kind}' is not derived from {Architecture.__module__}.Architecture; "
+            "see docs/huggingface.md."
+        )
+    return found

@@ -41,7 +41,7 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
     Raises SimulstError: a missing or broken file, a model that does not turn speech into text, code that it wants to
     run without being allowed to.
     """
-    from simulst.models.huggingface.architectures import ARCHITECTURES, Architecture
+    from simulst.models.huggingface.architectures import find_architecture
 
     check_device(options.device)
     with quiet():
@@ -50,6 +50,8 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
         import simulst.models.huggingface.relative  # noqa: F401, transformers knows its type then
 
         folder = find_folder(path)
+        # Before the model is read, as the module of one's own may tell the library of its type.
+        architecture = find_architecture(str(model_type(folder)), options.architecture, str(path))
         trust = {"trust_remote_code": options.trust_remote_code}
         model = read_model(
             path,
@@ -66,7 +68,6 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
         extractor = read_part(path, features, lambda: AutoFeatureExtractor.from_pretrained(folder, **trust))
         written = model.get_decoder().config
         tokenizer = read_tokenizer(path, lambda: AutoTokenizer.from_pretrained(folder, **trust), written)
-    architecture = ARCHITECTURES.get(str(model_type(folder)), Architecture)
     return architecture(path, model.eval(), extractor, tokenizer, options)
 
 

@@ -22,6 +22,7 @@ class HuggingFaceOptions:
         the full window.
     other_targets: whether Whisper may be asked for any language by its token. It learns that by fine-tuning only.
     trust_remote_code: whether Python code in the model's folder may be run.
+    architecture: the class that serves the model, such as `my_module:Mine`. Empty: that of the model's type.
     """
 
     device: str = "cpu"
@@ -31,3 +32,4 @@ class HuggingFaceOptions:
     padding_seconds: Annotated[float, Field(ge=0, le=30)] = 2.0
     other_targets: bool = False
     trust_remote_code: bool = False
+    architecture: str = ""

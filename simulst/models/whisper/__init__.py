@@ -20,7 +20,6 @@ from simulst.models.whisper.model import Whisper
 from simulst.models.whisper.network import WhisperOptions
 
 family = Family(
-    name="whisper",
     looks_like="a CTranslate2 Whisper (model.bin, vocabulary.json)",
     recognises=lambda path: (
         (path / "model.bin").is_file() and any((path / name).is_file() for name in (VOCABULARY, VOCABULARY_LINES))

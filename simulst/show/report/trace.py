@@ -20,7 +20,7 @@ from simulst.config import Decoding, parse_decoding
 from simulst.data.datadir import Utterance
 from simulst.errors import SimulstError, sentence_of
 from simulst.log.instance import Instance
-from simulst.models import digest_of_part, digest_of_weights
+from simulst.models import digest_of_part, digest_of_weights, is_name
 from simulst.policy.commit import SharedPrefix
 from simulst.runs import RunConfig, instance_of, model_of
 from simulst.runs.folder import audio_digest
@@ -125,7 +125,7 @@ def open_traces(folder: Path, config: RunConfig) -> Traces:
         return Traces(config, note="The run was told of its recordings by --context, which its folder has not.")
     if not task.model:
         return Traces(config, note="The run does not name its model, so no decisions are shown.")
-    if ":" not in task.model and not Path(task.model).exists():
+    if not is_name(task.model) and not Path(task.model).exists():
         return Traces(config, note=f"The run's model {task.model} is not here, so no decisions are shown.")
     try:
         wrong = _changed(config)

@@ -169,7 +169,7 @@ def test_the_policy_of_a_recogniser(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "heard_helper.py").write_text("CUT = 1\n")
     monkeypatch.chdir(tmp_path)
     Path("own_data.txt").write_text("1")
-    decoding = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "heard_policy.Mine"}}
+    decoding = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "heard_policy:Mine"}}
     recogniser = {"model": str(experiment(tmp_path)), "decoding": decoding}
     path = tmp_path / "cascade.yaml"
     path.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": {"type": "command", "command": "cat"}}))

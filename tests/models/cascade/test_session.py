@@ -323,12 +323,12 @@ def test_bad_files(tmp_path: Path) -> None:
         (
             "type: command",
             "type: babelfish",
-            "'translator' has no type 'babelfish'; choose from command, ctranslate2, huggingface",
+            "there is no translator 'babelfish'; choose from command, ctranslate2, huggingface",
         ),
         ("command: cat", "comand: cat", "has no option 'comand'; it has command, answers, timeout"),
-        ("model: speaker:Speaker", "modell: x", "'recogniser' has no option 'modell'"),
+        ("model: speaker:Speaker", "modell: x", "'recogniser' of type 'model' has no option 'modell'"),
         ("translator:", "translater:", "a cascade has no option 'translater'"),
-        ("type: chunk", "type: chunks", "'read' has no type 'chunks'"),
+        ("type: chunk", "type: chunks", "there is no read 'chunks'"),
         ("speaker:Speaker", "gone", "no such model folder"),
     ):
         assert old in good
