@@ -1,4 +1,4 @@
-"""No circle of imports, of files or of packages.
+"""No circle of imports, of files or of packages; and the core does without the rooms around it.
 
 All imports count, also those in functions and under TYPE_CHECKING. `from a.b import c` is an import of a/b/c.py if
 there is such a file, or else of a/b.py or a/b/__init__.py: a package's __init__ is its face, and stands in the graph
@@ -14,6 +14,8 @@ from pathlib import Path
 import tracked
 
 ROOT = Path(__file__).resolve().parents[1] / "simulst"
+CORE = {"audio", "files", "kernels", "log", "machine", "measure", "models", "policy", "search", "serve", "streams"}
+AROUND = {"commands", "data", "findings", "handin", "prefix", "results", "runs", "show", "training"}
 Graph = Mapping[str, set[str]]
 
 
@@ -89,3 +91,21 @@ def test_no_circle_of_files() -> None:
 def test_no_circle_of_packages() -> None:
     found = circles(imports_of_packages(imports_of_files(), 1))
     assert not found, f"circles of packages:\n{shown(found)}"
+
+
+def room(module: str) -> str:
+    """The folder of a module below simulst; empty: a file beside the folders."""
+    return module.split(".")[1] if module.count(".") > 1 or (ROOT / module.split(".")[-1]).is_dir() else ""
+
+
+def test_the_core_imports_nothing_of_the_rooms_around_it() -> None:
+    files = imports_of_files()
+    rooms = {room(module) for module in files} - {"", "simulst"}
+    assert rooms == CORE | AROUND, "a new room is of the core, or around it"
+    crossing = [
+        f"{module} -> {other}"
+        for module, others in sorted(files.items())
+        for other in sorted(others)
+        if room(module) not in AROUND and room(other) in AROUND and module != "simulst.__main__"
+    ]
+    assert crossing == []

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulst.data.datadir import read_data_dir, read_table, text_file, write_data_dir
+from simulst.data.datadir import read_data_dir, text_file, write_data_dir
 from simulst.errors import SimulstError
 from simulst.files.folder import written_whole
 from simulst.files.lock import digest
-from simulst.languages import language_token
-
-TARGET = "multi"
+from simulst.files.table import read_table
+from simulst.languages import MULTI, language_token
 
 
 def combine_pairs(
@@ -41,7 +40,7 @@ def combine_pairs(
         raise SimulstError(f"pairs {pairs[0]}: one pair of one corpus; give more pairs, or another corpus by --also.")
     [source] = sources
     several = len(pairs) > 1
-    text = f"text.tc.{TARGET if several else pairs[0].partition('-')[2]}"
+    text = f"text.tc.{MULTI if several else pairs[0].partition('-')[2]}"
     tables: dict[str, dict[str, str]] = {}
     for start, pair, folder in _folders(data, pairs, split, also):
         target = pair.partition("-")[2]

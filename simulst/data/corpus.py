@@ -24,10 +24,11 @@ from statistics import median
 
 from simulst.audio.name import apart, file_of
 from simulst.audio.read import whole_seconds
-from simulst.data.datadir import write_table
-from simulst.data.text import PUNCTUATION, has_words, length, lower_without_punctuation, normalise
+from simulst.data.text import PUNCTUATION, has_words, length, normalise
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
+from simulst.files.table import write_table
+from simulst.measure.spoken import lower_without_punctuation
 
 FAULTS = ("bad segment", "no audio", "bad audio", "past end", "empty", "duplicate", "in a test")
 FILTERS = ("too short", "too long", "non-speech", "ratio")

@@ -27,12 +27,12 @@ from simulst.audio.name import SUFFIXES, recording_name
 from simulst.audio.read import as_int16, is_plain_wav, load_audio, write_wav
 from simulst.audio.units import SAMPLE_RATE
 from simulst.background import ALL, Background, read_backgrounds, table_of_backgrounds
-from simulst.data.datadir import write_table
-from simulst.data.segmentation import Sentence, read_lines, read_segmentations
 from simulst.errors import SimulstError
 from simulst.files.folder import sha256_of, write_atomically, written_whole
 from simulst.files.lock import digest
+from simulst.files.table import write_table
 from simulst.languages import unit_of
+from simulst.measure.segmentation import Sentence, read_lines, read_segmentations
 
 logger = logging.getLogger(__name__)
 

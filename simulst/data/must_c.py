@@ -15,17 +15,15 @@ from functools import partial
 from os.path import basename
 from pathlib import Path
 
-import yaml
 from tqdm import tqdm
 
 from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
 from simulst.data.text import has_words, one_line
 from simulst.errors import SimulstError
-from simulst.files.yaml import load_yaml
+from simulst.files.segments import lines_of, read_segments, unreadable
 
 SPLITS = ("train", "dev", "tst-COMMON", "tst-HE")
 RELEASES = {"1.0": "de es fr it nl pt ro ru", "1.2": "ar cs fa tr vi zh", "2 and 3": "de ja zh"}  # targets of English
-BATCH = 500  # segments that are parsed together; parsing all at once takes gigabytes and three times as long
 
 
 def prepare_must_c(
@@ -77,7 +75,7 @@ def version_of(listing: Path) -> str:
         with listing.open("rb") as file:
             head = file.read(4096)
     except OSError as error:
-        raise _unreadable(listing, error) from error
+        raise unreadable(listing, error) from error
     return "2 or 3" if re.search(rb"""[\s{,]["']?rW["']?\s*:""", head) else "1"
 
 
@@ -159,58 +157,7 @@ def read_lines(path: Path) -> list[str]:
     Only a line feed ends a line: MuST-C's sentences contain other separators.
     Raises SimulstError: the file is missing or not UTF-8.
     """
-    return [one_line(line) for line in _read(path)]
-
-
-def read_segments(path: Path) -> tuple[int, Iterator[tuple[int, object]]]:
-    """Read a YAML list of segments, as inline maps or in block style.
-
-    The items are parsed in batches, so that they need not all be in memory.
-
-    Returns: the number of items, and an iterator over line number and item.
-    Raises SimulstError: the file is missing or not UTF-8. The iterator raises: not YAML, or not a list.
-    """
-    lines = _read(path)
-    dashes = (re.match(r" *-(?=[ \r]|$)", line) for line in lines)
-    indents = [len(dash[0]) if dash else 0 for dash in dashes]
-    outer = next(filter(None, indents), 0)
-    starts = [i for i, indent in enumerate(indents) if indent == outer > 0]
-    items = _parse(path, lines, starts)
-    return (len(starts), items) if starts else (0, iter(list(items)))  # list(): raise now if the file is no list
-
-
-def _parse(path: Path, lines: Sequence[str], starts: Sequence[int]) -> Iterator[tuple[int, object]]:
-    firsts = starts[::BATCH] or [0]
-    for n, first in enumerate(firsts):
-        batch = starts[n * BATCH : (n + 1) * BATCH]
-        begin, end = first if n else 0, firsts[n + 1] if n + 1 < len(firsts) else len(lines)
-        try:
-            items = load_yaml("\n".join(lines[begin:end]), fast=True)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = min(begin + (mark.line if mark else 0) + 1, end)
-            problem = getattr(error, "problem", error)
-            raise SimulstError(f"{path}, line {line}: not YAML ({problem}); copy the file again.") from error
-        if items is None and not batch:
-            return
-        if not isinstance(items, list) or len(items) != len(batch):
-            raise SimulstError(
-                f"{path}, line {begin + 1}: no list of segments; lines should be '- {{duration: ..., offset: ...}}'."
-            )
-        yield from zip((start + 1 for start in batch), items, strict=True)
-
-
-def _read(path: Path) -> list[str]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise SimulstError(f"{path}, line {line}: not UTF-8; convert the file.") from error
-    return text.removesuffix("\n").split("\n") if text else []
+    return [one_line(line) for line in lines_of(path)]
 
 
 def _segment(folder: Path, line: int, values: object, source: str, target: str) -> Segment | str:
@@ -236,7 +183,3 @@ def _segment(folder: Path, line: int, values: object, source: str, target: str) 
 def _padded(name: str) -> str:
     """ "spk.12" → "spk.00012": names sort by number, and no name is a prefix of another."""
     return re.sub(r"\d+", lambda digits: digits[0].zfill(5), re.sub(r"\s+", "-", name))
-
-
-def _unreadable(path: Path, error: OSError) -> SimulstError:
-    return SimulstError(f"{path}: cannot be read ({error.strerror}); check the path, or copy the corpus again.")

@@ -21,11 +21,12 @@ import numpy as np
 from simulst.audio.name import recording_name
 from simulst.audio.read import load_audio, seconds_of, write_wav
 from simulst.audio.units import SAMPLE_RATE
-from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, text_file, write_data_dir
+from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file, write_data_dir
 from simulst.data.gaps import KINDS, gap
 from simulst.errors import SimulstError
 from simulst.files.folder import written_whole
 from simulst.files.lock import digest
+from simulst.files.table import read_table
 from simulst.languages import unit_of
 
 Pauses = Literal["natural", "long"]

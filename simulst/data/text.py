@@ -22,8 +22,6 @@ PUNCTUATION = ("moses", "keep")
 
 # Characters that end a line in Python's splitlines and in other tools, and the tab, which ends a field.
 _BREAKS = re.compile("[\t\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
-# re's \w lacks the vowel signs of Hindi and other languages; the classes of regex have them.
-_NOT_WORD = regex.compile(r"[^\p{L}\p{M}\p{N}']")
 _WORD = regex.compile(r"[\p{L}\p{N}]")
 
 _UNTOUCHED = re.compile(r"(?:[\w,.?!-]|'(?!')| (?! ))*")  # text that Moses' fifty substitutions do not change
@@ -101,15 +99,6 @@ def without_events(text: str, language: str) -> str:
     for pattern in (_SUNG, _NOTE, _SQUARE):
         text = pattern.sub(close, text)
     return _ROUND.sub(close_round, text).strip()
-
-
-def lower_without_punctuation(text: str) -> str:
-    """Lower-case words without punctuation, with single spaces: "It's twenty-one." → "it's twenty one".
-
-    A word has letters, marks, digits and apostrophes.
-    """
-    text = unicodedata.normalize("NFC", text).lower().replace("’", "'")
-    return " ".join(word for word in (part.strip("'") for part in _NOT_WORD.sub(" ", text).split()) if word)
 
 
 def _is_event(inside: str, before: str) -> bool:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import simulst
-from simulst.data.segmentation import read_segmentation
 from simulst.errors import SimulstError
 from simulst.files.folder import replaced, sha256_of
 from simulst.files.lock import digest, locked
@@ -36,6 +35,7 @@ from simulst.handin.system import Placer, System, processor_of, read_choice, yam
 from simulst.handin.verify import REQUIREMENTS, SUMS
 from simulst.log import LOG as RUN_LOG
 from simulst.log import read_log
+from simulst.measure.segmentation import read_segmentation
 
 SERVER = {"hostname": "0.0.0.0", "port": 8080, "pool_size": 2, "ttl": 600}
 """Inside the image. verify serves on loopback."""

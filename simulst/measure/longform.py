@@ -22,7 +22,6 @@ import numpy as np
 from tqdm import tqdm
 
 from simulst.audio.name import recording_name
-from simulst.data.segmentation import Sentence, read_lines, read_segmentation
 from simulst.errors import SimulstError
 from simulst.files.lock import digest
 from simulst.languages import code_of
@@ -30,6 +29,7 @@ from simulst.log.instance import Instance, check_units
 from simulst.log.simuleval import check_milliseconds
 from simulst.measure.latency import real_time_factor
 from simulst.measure.metric import Texts, rounded
+from simulst.measure.segmentation import Sentence, read_lines, read_segmentation
 
 logger = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from sacrebleu.metrics import CHRF, TER
 from sacrebleu.metrics.base import Metric as Corpus
 from sacrebleu.significance import PairedTest
 
-from simulst.data.text import lower_without_punctuation
 from simulst.errors import SimulstError, reason_of
 from simulst.languages import unit_of
 from simulst.measure.by_sacrebleu import bleu_for
 from simulst.measure.metric import Metric, Texts
+from simulst.measure.spoken import lower_without_punctuation
 
 SEED = 12345  # sacreBLEU's
 BATCH = 100  # exchanges that are computed at once; bounds the memory

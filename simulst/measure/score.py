@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import regex
 
 from simulst.background import NOTHING, known_of, read_backgrounds
-from simulst.data.datadir import read_table
-from simulst.data.segmentation import read_lines
 from simulst.errors import SimulstError
+from simulst.files.table import read_table
 from simulst.languages import code_of, unit_of
 from simulst.log.instance import Instance, check_units, digest_of_test_set
 from simulst.measure.comet import Comet, segments_of
 from simulst.measure.latency import corpus_latency
 from simulst.measure.longform import Sentences, cut_recordings, figures_of
 from simulst.measure.metric import BUILT_IN, KNOWN, OWN, Metric, Texts, description, rounded
+from simulst.measure.segmentation import read_lines
 
 if TYPE_CHECKING:
     from simulst.measure.quality import Difference  # it imports sacreBLEU, which takes a while

@@ -18,10 +18,11 @@ from pydantic import Field, Strict
 
 from simulst.audio.read import seconds_of
 from simulst.audio.units import FRAME_MS
-from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, write_data_dir
+from simulst.data.datadir import Utterance, check_has, read_data_dir, write_data_dir
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically, written_whole
 from simulst.files.lock import digest
+from simulst.files.table import read_table
 from simulst.languages import unit_of
 from simulst.options import read_fields
 

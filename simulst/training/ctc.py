@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from simulst.data.datadir import read_table, text_file
+from simulst.data.datadir import text_file
 from simulst.errors import SimulstError
+from simulst.files.table import read_table
 from simulst.hypotheses import Tokens
 from simulst.training.new_model import learn_pieces
 from simulst.training.speech_text import IGNORED, Part

@@ -11,9 +11,10 @@ from tqdm import tqdm
 
 from simulst.audio.read import as_int16, load_audio
 from simulst.audio.units import SAMPLE_RATE
-from simulst.data.datadir import Utterance, check_has, read_data_dir, read_table, text_file, write_table
+from simulst.data.datadir import Utterance, check_has, read_data_dir, text_file
 from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_texts, written_whole
+from simulst.files.table import read_table, write_table
 
 ARCHIVE = "audio.ark"
 

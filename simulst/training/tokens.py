@@ -8,10 +8,10 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
 from simulst.files.folder import written_whole
 from simulst.files.lock import digest
+from simulst.files.table import read_table
 
 KINDS = ("unigram", "bpe", "char")
 SPACES = [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace() and character != " "]

@@ -10,8 +10,9 @@ import pytest
 import soundfile
 
 from simulst.data.combine import combine_pairs
-from simulst.data.datadir import read_data_dir, read_table
+from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
+from simulst.files.table import read_table
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from simulst.data import corpus
 from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
-from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
+from simulst.files.table import read_table
 
 ONE = Segment(1, "s_a_1", "s", "a", Path("a.wav"), 0.0, 1.0, "One.", "Eins.")
 

@@ -13,16 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulst.audio.read import load_audio, write_wav
-from simulst.data.datadir import (
-    Utterance,
-    drawn,
-    read_data_dir,
-    read_table,
-    shorter_than,
-    write_data_dir,
-    write_table,
-)
+from simulst.data.datadir import Utterance, drawn, read_data_dir, shorter_than, write_data_dir
 from simulst.errors import SimulstError
+from simulst.files.table import read_table, write_table
 
 
 def make(root: Path, **tables: str) -> Path:

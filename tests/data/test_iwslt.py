@@ -17,11 +17,12 @@ from simulst.audio.heard import HEARD, digest_of_beginning
 from simulst.audio.read import load_audio
 from simulst.background import ALL, Background, read_known
 from simulst.commands.main import main
-from simulst.data.datadir import read_data_dir, read_table
+from simulst.data.datadir import read_data_dir
 from simulst.data.iwslt import Layout, prepare_iwslt
-from simulst.data.segmentation import read_segmentation
 from simulst.errors import SimulstError
+from simulst.files.table import read_table
 from simulst.handin.check import digest_of_audio
+from simulst.measure.segmentation import read_segmentation
 
 RATE = 16000
 SECONDS = {"zoo": 3, "art": 2, "bee": 2}

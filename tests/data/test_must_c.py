@@ -17,9 +17,10 @@ import yaml
 
 from make_mini import make_mini
 from simulst.data.corpus import Choice, count_table
-from simulst.data.datadir import read_data_dir, read_table
-from simulst.data.must_c import BATCH, check_version, prepare_must_c, read_lines, read_segments
+from simulst.data.datadir import read_data_dir
+from simulst.data.must_c import check_version, prepare_must_c, read_lines
 from simulst.errors import SimulstError
+from simulst.files.table import read_table
 
 LINES = [
     "- {duration: 1.00, offset: 0.50, rW: 2, uW: 0, speaker_id: spk.1, wav: ted_1.wav}",
@@ -148,18 +149,6 @@ def test_forms_of_speakers(corpus: Corpus, speaker: str, name: str | None) -> No
 def test_audio_of_another_rate(corpus: Corpus) -> None:
     soundfile.write(corpus.folder / "wav" / "ted_1.wav", np.zeros((44100 * 5, 2), np.float32), 44100)
     assert corpus.prepare("stop")["kept"] == 3
-
-
-@pytest.mark.parametrize("n", [1, BATCH, BATCH + 1, 2 * BATCH + 7])
-def test_segments_are_read_in_batches(tmp_path: Path, n: int) -> None:
-    lines = [f"- {{offset: {i}.5, wav: ted_{i}.wav}}" for i in range(n)]
-    path = tmp_path / "x.yaml"
-    path.write_text("---\n# of version 9\n" + "\n".join(lines))
-    count, segments = read_segments(path)
-    assert count == n and [*segments] == list(zip(range(3, n + 3), yaml.safe_load(path.read_text()), strict=True))
-    path.write_text("\n".join([*lines[:-1], "- {offset: ["]))
-    with pytest.raises(SimulstError, match=rf"x\.yaml, line {n}: not YAML"):
-        [*read_segments(path)[1]]
 
 
 def test_references_of_tests_are_left_alone_and_training_is_normalised(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ import yaml
 
 from simulst.audio.read import load_audio
 from simulst.data import talks
-from simulst.data.datadir import read_data_dir, read_table, write_data_dir
+from simulst.data.datadir import read_data_dir, write_data_dir
 from simulst.data.gaps import KINDS, MUSIC, NOISE, gap
-from simulst.data.segmentation import read_segmentation
 from simulst.data.talks import grouped, join, whole_recordings
 from simulst.errors import SimulstError
+from simulst.files.table import read_table
+from simulst.measure.segmentation import read_segmentation
 
 RATE = 16000
 SIZES = {"a": 8001, "b": 16003, "c": 4999, "d": 12345, "e": 20011}  # samples

@@ -9,14 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer
 
-from simulst.data.text import (
-    has_words,
-    length,
-    lower_without_punctuation,
-    normalise,
-    one_line,
-    without_events,
-)
+from simulst.data.text import has_words, length, normalise, one_line, without_events
+from simulst.measure.spoken import lower_without_punctuation
 
 TEXT = st.text(st.sampled_from("ab Ä é。，！(（)）[]【】♪.,!?:'\"“”«»-—…\u00a0\u3000\u0301拍手笑"), max_size=30)
 
@@ -92,15 +86,6 @@ def test_no_event_and_no_run_of_spaces_is_left(text: str, language: str) -> None
 def test_no_space_gets_into_a_text_without_spaces(text: str) -> None:
     text = one_line(text.replace(" ", "").replace("\u00a0", "").replace("\u3000", ""))
     assert not any(c.isspace() for c in normalise(text, "ja"))
-
-
-def test_text_for_recognition() -> None:
-    assert (
-        lower_without_punctuation("“It’s 21% — isn't it?” (Laughter) 'yes' a_b") == "it's 21 isn't it laughter yes a b"
-    )
-    assert lower_without_punctuation("Cafe\u0301, naïve.") == "café naïve"
-    assert lower_without_punctuation("— ' …") == ""
-    assert lower_without_punctuation("हिन्दी, ठीक है।") == "हिन्दी ठीक है"  # vowel signs are marks
 
 
 @given(st.text())

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from make_mini import make_mini
 from simulst.audio.read import load_audio
 from simulst.data.corpus import Choice
-from simulst.data.datadir import read_data_dir, read_table
+from simulst.data.datadir import read_data_dir
 from simulst.data.must_c import prepare_must_c
 from simulst.data.tsv import Columns, _name, prepare_tsv
 from simulst.errors import SimulstError
+from simulst.files.table import read_table
 
 HEADER = ("client_id", "path", "sentence", "translation")
 ROWS = [

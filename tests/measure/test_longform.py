@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from omnisteval import alignment
 
 from simulst.commands.main import main
-from simulst.data.segmentation import Sentence
 from simulst.errors import SimulstError
 from simulst.log import read_log
 from simulst.log.instance import Instance
@@ -31,6 +30,7 @@ from simulst.log.simulstream import write_simulstream
 from simulst.measure import Asked, Sentences, score
 from simulst.measure.longform import Gap, _align, _stream_laal, _words, read_gaps, words_in_gaps
 from simulst.measure.score import texts_of
+from simulst.measure.segmentation import Sentence
 from simulst.runs import score_run
 
 pytest.importorskip("omnisteval")

@@ -11,8 +11,8 @@ import stages
 import yaml
 
 from make_mini import make_mini
-from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
+from simulst.files.table import read_table
 from simulst.log import read_log
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from simulst.data.datadir import read_table
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
+from simulst.files.table import read_table
 from simulst.training.dump import dump_audio
 
 SECONDS = {"a-1": (0.5, 1.25), "a-2": (1.5, 3.0)}

@@ -10,7 +10,8 @@ import numpy as np
 import soxr
 
 from simulst.audio.units import SAMPLE_RATE
-from simulst.data.text import lower_without_punctuation, one_line
+from simulst.data.text import one_line
+from simulst.measure.spoken import lower_without_punctuation
 
 RATE = 11025
 """Samples per second of both games' speech: unsigned, 8 bits, one channel."""

@@ -8,10 +8,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from simulst.data.combine import TARGET
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
-from simulst.languages import language_token
+from simulst.languages import MULTI, language_token
 from simulst.models.espnet.experiment import Experiment
 
 BLANK = 0  # of ESPnet's CTC layers
@@ -128,7 +127,7 @@ def trained_languages(config: dict[str, Any]) -> tuple[str, str]:
     source = target = ""
     for path, name, *_ in config.get("train_data_path_and_name_and_type") or []:
         prefix, _, language = Path(str(path)).name.rpartition(".")
-        if prefix == "text.tc" and name == "text" and language != TARGET:
+        if prefix == "text.tc" and name == "text" and language != MULTI:
             target = language
         elif prefix == "text.lc.rm":
             source = language

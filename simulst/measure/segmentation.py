@@ -18,8 +18,8 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from simulst.audio.name import recording_name
-from simulst.data.must_c import read_segments
 from simulst.errors import SimulstError, first_line
+from simulst.files.segments import read_segments
 from simulst.log.instance import Text, Time
 
 logger = logging.getLogger(__name__)
