@@ -24,6 +24,7 @@ from simulst.handin.image import AGENT_PORT, PORT, Image, read_image
 from simulst.handin.interface import HOST, PROXY, as_wavs, run_inference, run_simuleval, serving
 from simulst.handin.libraries import missing
 from simulst.handin.system import System, packed_mapping, yaml_text
+from simulst.handin.verify import REQUIREMENTS
 from simulst.log import read_log
 from simulst.options import read_fields
 from simulst.words import plain_spaces
@@ -73,7 +74,7 @@ def steps_of(log: Path) -> list[tuple[str, float, tuple[str, ...], tuple[str, ..
     names: dict[Any, str] = {}
     found = []
     try:
-        for line in log.read_text(encoding="utf-8").splitlines():
+        for line in log.read_text(encoding="utf-8").removesuffix("\n").split("\n"):  # texts may hold U+2028
             row = json.loads(line)
             if "metadata" in row:
                 names[row["id"]] = recording_name(row["metadata"]["wav_name"])
@@ -137,17 +138,18 @@ def check_words(log: Path, of_simuleval: Path, unit: str) -> Iterator[str]:
 
 
 def check_versions(folder: Path) -> Iterator[str]:
-    """The packages of this environment are those that are pinned."""
-    for line in (folder / "requirements.txt").read_text(encoding="utf-8").splitlines():
-        name, _, version = line.partition("==")
-        if not version:
-            continue
-        try:
-            found = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found = "missing"
-        if found != version:
-            yield f"requirements.txt: {name} should be {version}, but is {found}"
+    """The packages of this environment are those that are pinned, the scorers too."""
+    for file in REQUIREMENTS:
+        for line in (folder / file).read_text(encoding="utf-8").splitlines():
+            name, _, version = line.partition("==")
+            if not version:
+                continue
+            try:
+                found = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                found = "missing"
+            if found != version:
+                yield f"{file}: {name} should be {version}, but is {found}"
 
 
 def check_configuration(folder: Path, name: str) -> Iterator[str]:
@@ -180,8 +182,8 @@ def recordings_of(folder: Path, given: Path) -> dict[str, Path]:
     for file in sorted(given.rglob("*")):
         if file.suffix.lower() in SUFFIXES and file.is_file():
             by_name.setdefault(recording_name(file), []).append(file)
-    for line in (folder / "development" / RECORDINGS).read_text(encoding="utf-8").splitlines():
-        name, digest = line.split("\t")
+    for line in (folder / "development" / RECORDINGS).read_text(encoding="utf-8").removesuffix("\n").split("\n"):
+        name, _, digest = line.rpartition("\t")
         if name not in by_name:
             raise SimulstError(f"{given}: has no recording {name}; give the folder of the development recordings")
         same = next((file for file in by_name[name] if digest_of_audio(file) == digest), None)

@@ -55,10 +55,12 @@ def write_licences(part: Path, models: Sequence[Path], needs: Needs) -> None:
         rows.append(f"{package}\t{_licence(found)}")
         for listed in found.files or ():
             source = Path(str(found.locate_file(listed)))
-            named = source.name.lower().startswith(("licen", "copying", "notice"))
-            if named and "dist-info" in str(listed) and source.is_file():
-                (place / name).mkdir(exist_ok=True)
-                shutil.copyfile(source, place / name / source.name)
+            of_wheel = listed.parts[0].endswith(".dist-info")
+            named = _is_licence(source) or (of_wheel and "licenses" in listed.parts)
+            if named and source.is_file() and not source.suffix.startswith(".py"):
+                target = place.joinpath(name, *listed.parts[of_wheel:])  # those of its parts have the same names
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
     (place / "packages.tsv").write_text("".join(row + "\n" for row in rows), encoding="utf-8")
     own = Path(simulst.__file__).parents[1] / "LICENSE"
     if own.is_file():

@@ -11,7 +11,7 @@ from simulst.errors import SimulstError
 from simulst.files.folder import sha256_of, write_atomically
 from simulst.files.lock import digest
 from simulst.handin.check import AGENT_LOG, LOG, RECORDINGS, SCORES, scores_of
-from simulst.handin.image import Image
+from simulst.handin.image import IMAGE, Image
 from simulst.handin.interface import free_port, run_inference, run_simuleval
 from simulst.handin.system import System
 from simulst.log import LOG as RUN_LOG
@@ -42,7 +42,7 @@ def write_logs(
         if not of_agent.is_file():
             found = run_simuleval(part, image, name, wavs, work, free_port(), system.counted)
             write_atomically(of_agent, found.read_text(encoding="utf-8"))
-        lines = [json.loads(line) for line in of_agent.read_text(encoding="utf-8").splitlines()]
+        lines = [json.loads(line) for line in of_agent.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
         for line in lines:
             line["source"] = [Path(line["source"][0]).name, *line["source"][1:]]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -57,9 +57,9 @@ def write_logs(
 def _digest(part: Path, place: Path) -> str:
     """Of all that a system's log depends on."""
     folders = (part / "models", part / "own", part / "simulst", place)
-    files = sorted(file for folder in folders for file in folder.rglob("*") if file.is_file())
-    named = [(str(file.relative_to(part)), sha256_of(file)) for file in files if file.suffix != ".pyc"]
-    return digest([*map(" ".join, named), (part / "development" / RECORDINGS).read_text(encoding="utf-8")])
+    files = [part / "requirements.txt", part / IMAGE, part / "development" / RECORDINGS]
+    files += (file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc")
+    return digest(f"{file.relative_to(part)} {sha256_of(file)}" for file in sorted(files) if file.is_file())
 
 
 def _warn_of_other_words(log: Path, system: System) -> None:
@@ -80,7 +80,7 @@ def _warn_of_other_words(log: Path, system: System) -> None:
 def _without_places(log: Path) -> str:
     """A log that names recordings without the folders of this machine."""
     lines = []
-    for line in log.read_text(encoding="utf-8").splitlines():
+    for line in log.read_text(encoding="utf-8").removesuffix("\n").split("\n"):  # texts may hold U+2028
         row = json.loads(line)
         if isinstance(row.get("metadata"), dict) and "wav_name" in row["metadata"]:
             row["metadata"]["wav_name"] = Path(row["metadata"]["wav_name"]).name

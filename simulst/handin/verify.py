@@ -11,52 +11,85 @@ scores with the logs. With Docker, it builds the image and runs that. A second c
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
 import venv
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 SUMS = "SHA256SUMS"
 REQUIREMENTS = ("requirements.txt", "requirements-verify.txt")
 
 
 def faults_of_files(folder: Path) -> list[str]:
-    """A sentence for each file that is missing, changed, or not listed in SHA256SUMS."""
+    """A sentence for each file that is missing, changed, or not listed in SHA256SUMS, and for links and pipes.
+
+    A folder of compiled files is told as one: what is in it may run.
+    """
     try:
-        lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
+        # Not splitlines(): a name may hold U+2028 and similar separators.
+        lines = (folder / SUMS).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         return [f"{folder / SUMS}: cannot be read ({getattr(error, 'strerror', None) or error}); pack again."]
-    faults, listed = [], {SUMS}
+    faults, found = [], {}
+    for place, folders, files in os.walk(folder):
+        for name in sorted((*folders, *files)):
+            path = Path(place, name)
+            inside, mode = path.relative_to(folder).as_posix(), path.lstat().st_mode
+            if stat.S_ISREG(mode) or name == "__pycache__":
+                found[inside] = path
+            elif not stat.S_ISDIR(mode):
+                faults.append(f"{inside}: is a link, or no file; pack again, or copy the folder again.")
+        folders[:] = [name for name in folders if name != "__pycache__"]
     for line in lines:
         digest, _, name = line.partition("  ")
-        listed.add(name)
-        path = folder / name
-        if not path.is_file():
+        if name not in found:
             faults.append(f"{name}: is missing; pack again, or copy the folder again.")
-            continue
-        with path.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                faults.append(f"{name}: is not the file that was packed; pack again, or copy the folder again.")
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name not in listed and "__pycache__" not in path.parts:
-            faults.append(f"{name}: is not listed in {SUMS}; remove it, or pack again.")
-    return faults
+        elif _digest(found.pop(name)) != digest:
+            faults.append(f"{name}: is not the file that was packed; pack again, or copy the folder again.")
+    return faults + [f"{name}: is not listed in {SUMS}; remove it, or pack again." for name in found if name != SUMS]
 
 
-def environment_of(folder: Path, place: Path) -> Path:
-    """The Python of an environment with the pinned packages; made unless it is there."""
-    python = place / "bin" / "python"
+@contextlib.contextmanager
+def environment_of(folder: Path, place: Path, image: dict[str, Any]) -> Iterator[Path]:
+    """The Python of an environment with the pinned packages; made unless it is there.
+
+    Nobody else installs into it during the block.
+    """
+    python, stamp = place / "bin" / "python", place / ".installed"
     wanted = hashlib.sha256(b"".join((folder / name).read_bytes() for name in REQUIREMENTS)).hexdigest()
-    stamp = place / ".installed"
-    if stamp.is_file() and stamp.read_text() == wanted:
-        return python
-    image = json.loads((folder / "image.json").read_text())
+
+    def installed() -> bool:
+        return stamp.is_file() and stamp.read_text() == wanted
+
+    if not installed():
+        _check_machine(image)
+    place.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        _lock(descriptor, fcntl.LOCK_SH, place)
+        while not installed():
+            _lock(descriptor, fcntl.LOCK_EX, place)
+            if not installed():  # somebody else may have done it meanwhile
+                _install(folder, place, python, image)
+                stamp.write_text(wanted)
+            _lock(descriptor, fcntl.LOCK_SH, place)
+        yield python
+    finally:
+        os.close(descriptor)
+
+
+def _check_machine(image: dict[str, Any]) -> None:
+    """Raise SystemExit if the packages can't be installed here."""
     running = ".".join(map(str, sys.version_info[:2]))
     if running != image["python"]:
         raise SystemExit(
@@ -66,6 +99,10 @@ def environment_of(folder: Path, place: Path) -> Path:
     lacking = [name for name in image["debian"] if shutil.which("dpkg") and _fails(["dpkg", "-s", name])]
     if lacking:
         raise SystemExit(f"error: the image has the Debian packages {' '.join(lacking)}; apt-get install them here.")
+
+
+def _install(folder: Path, place: Path, python: Path, image: dict[str, Any]) -> None:
+    """Make the environment. Raises SystemExit: a package can't be installed."""
     print(f"environment in {place} (minutes, the first time)", flush=True)
     venv.create(place, with_pip=True, clear=True)
     for name in REQUIREMENTS:
@@ -76,8 +113,6 @@ def environment_of(folder: Path, place: Path) -> Path:
             if subprocess.run(command, cwd=folder, stdout=said, stderr=said, env=_plain()).returncode:
                 lines = [line for line in log.read_text().splitlines() if line.startswith("ERROR")]
                 raise SystemExit(f"error: {name}: {lines[-1] if lines else 'could not be installed'}; see {log}.")
-    stamp.write_text(wanted)
-    return python
 
 
 def with_docker(folder: Path, system: str, port: int, check: list[str]) -> int:
@@ -129,9 +164,14 @@ def main() -> int:
     if unknown := [name for name in systems if name not in image["systems"]]:
         raise SystemExit(f"error: there is no system {unknown[0]}; choose from {', '.join(image['systems'])}.")
     place = given.environment or folder.with_name(f"{folder.name}.environment")
-    python = environment_of(folder, place.absolute())
+    with environment_of(folder, place.absolute(), image) as python:
+        return _check(folder, systems, place, python, given)
+
+
+def _check(folder: Path, systems: list[str], place: Path, python: Path, given: argparse.Namespace) -> int:
+    """Decode and compare, in the environment. Returns the exit status."""
     check = [str(python), "-W", "ignore", "-m", "simulst.handin.check", str(folder), str(given.recordings.absolute())]
-    # Compiled files in the folder are not read, as nobody checked them; new ones lie elsewhere.
+    # Compiled files lie elsewhere, so that the folder stays as it was packed.
     compiled = str(place.absolute() / "compiled")
     os.environ.update(
         PYTHONPATH=f"{folder}{os.pathsep}{folder / 'own'}", PYTHONSAFEPATH="1", PYTHONPYCACHEPREFIX=compiled
@@ -142,6 +182,26 @@ def main() -> int:
     if given.system:
         options += ["--system", given.system]
     return subprocess.run([*check, *options]).returncode
+
+
+def _digest(path: Path) -> str:
+    whole = hashlib.sha256()
+    if path.is_file():
+        with path.open("rb") as file:  # hashlib.file_digest came with Python 3.11, and an older one is told below
+            while block := file.read(1 << 20):
+                whole.update(block)
+    return whole.hexdigest()
+
+
+def _lock(descriptor: int, kind: int, place: Path) -> None:
+    """Lock the environment; wait if another verify.py needs it as it is."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"another verify.py is at work in {place}; waiting for it", flush=True)
+        fcntl.flock(descriptor, kind)
+    except OSError as error:
+        print(f"{place}: no locks on this disk ({error.strerror}); start no second verify.py", flush=True)
 
 
 def _fails(command: list[str]) -> bool:

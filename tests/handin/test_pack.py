@@ -24,10 +24,11 @@ from simulstream.client.wav_reader_client import read_wav_file
 
 from simulst.audio.read import write_wav
 from simulst.errors import SimulstError
-from simulst.handin import logs, needs
+from simulst.handin import logs, needs, pack
 from simulst.handin.agent import arguments_of
 from simulst.handin.check import LOG, RECORDINGS
 from simulst.handin.interface import as_wavs
+from simulst.handin.licences import write_licences
 from simulst.handin.needs import Needs
 from simulst.handin.system import Placer
 from simulst.handin.verify import faults_of_files
@@ -219,7 +220,7 @@ def test_context(tmp_path: Path, decoded: list[str]) -> None:
 
 
 def test_interrupted_and_again(tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was decoded is not decoded again, unless the recordings are others."""
+    """What was decoded is not decoded again, unless the packages or the recordings are others."""
     data = small.write_recordings(tmp_path)
     choices = [
         small.chosen(tmp_path, "fast", small.FAKE, "0-80000"),
@@ -232,16 +233,44 @@ def test_interrupted_and_again(tmp_path: Path, decoded: list[str], monkeypatch: 
             raise KeyboardInterrupt
         run(folder, file, *more)
 
-    for _ in range(2):
+    for version in ("1", "1", "2"):
         with monkeypatch.context() as patch:
+            patch.setattr(pack, "needs_of", lambda *_, version=version: Needs((f"numpy=={version}",), ("numpy",)))
             patch.setattr(logs, "run_inference", interrupted)
             before = set(tmp_path.iterdir()) | {tmp_path / "packed.work"}
             status, _, _ = simulst("pack", *choices, "--out", tmp_path / "packed", "--contact", "a@b.c")
         assert status and set(tmp_path.iterdir()) == before
-    assert decoded == ["es-en_0-80000"]
+    assert decoded == ["es-en_0-80000"] * 2
     shutil.copy(data / f"{small.NAMES[0]}.wav", data / f"{small.NAMES[1]}.wav")
     packed(tmp_path, *choices)
-    assert decoded == ["es-en_0-80000", "es-en_0-80000", "es-en_0-90000"]
+    assert decoded == [*["es-en_0-80000"] * 3, "es-en_0-90000"]
+
+
+def test_licences_of_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are kept, of parts with the same name, too; modules are no licences."""
+    files = {
+        "two_parts-1.dist-info/METADATA": "Metadata-Version: 2.4\nName: two-parts\nVersion: 1\nLicense: MIT\n",
+        "two_parts-1.dist-info/licenses/LICENSE": "its own",
+        "two_parts-1.dist-info/licenses/inner/LICENSE": "of a part",
+        "two_parts-1.dist-info/licenses/AUTHORS": "people",
+        "two_parts/data/COPYING": "of a library inside",
+        "two_parts/license.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site" / name).write_text(text)
+    (tmp_path / "site" / "two_parts-1.dist-info" / "RECORD").write_text("".join(f"{name},,\n" for name in files))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    write_licences(tmp_path, [], Needs(("two-parts==1",), ()))
+    place = tmp_path / "licences" / "two-parts"
+    found = {str(file.relative_to(place)): file.read_text() for file in place.rglob("*") if file.is_file()}
+    assert found == {
+        "licenses/LICENSE": "its own",
+        "licenses/inner/LICENSE": "of a part",
+        "licenses/AUTHORS": "people",
+        "two_parts/data/COPYING": "of a library inside",
+    }
+    assert (tmp_path / "licences" / "packages.tsv").read_text() == "two-parts==1\tMIT\n"
 
 
 def test_a_folder_that_is_there(tmp_path: Path, decoded: list[str]) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
+import hashlib
 import json
 import os
-import py_compile
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -26,8 +26,11 @@ import yaml
 from run_commands import simulst
 
 from simulst.handin import check, interface
-from simulst.handin.check import AGENT_LOG, CLAIM, LOG, SCORES, difference
+from simulst.handin import verify as verification
+from simulst.handin.check import AGENT_LOG, CLAIM, LOG, SCORES, difference, steps_of
+from simulst.handin.logs import _without_places
 from simulst.handin.needs import packed_environment
+from simulst.handin.pack import _write_sums
 from simulst.handin.verify import SUMS, faults_of_files
 
 FAKE, WHISPER = "es-en_0-90000", "es-en_0-80000"
@@ -103,13 +106,7 @@ def change(path: Path, **values: object) -> None:
 
 
 def test_all_is_as_claimed(made: Path, packed: Path) -> None:
-    """From the folder alone, in another working folder. Compiled files in the folder, whose content is in no list, are
-    not run. A call leaves nothing in the folder."""
-    assert not list(packed.rglob("__pycache__"))
-    other = packed.with_name("other.py")
-    other.write_text("raise SystemExit('another program')\n")
-    compiled = importlib.util.cache_from_source(str(packed / "simulst" / "handin" / "check.py"))
-    py_compile.compile(str(other), compiled, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    """From the folder alone, in another working folder. A call leaves nothing in the folder."""
     before = {file for file in packed.rglob("*") if file.is_file()}
     status, said = verify(packed, made)
     assert status == 0 and f"{packed}: all is as claimed." in said and "WRONG" not in said, said
@@ -145,6 +142,9 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte of the weights": (spoil_byte, "models/whisper.v1/model.bin: is not the file that was packed"),
     "a missing file": (lambda folder: (folder / "server.yaml").unlink(), "server.yaml: is missing"),
     "an extra file": (lambda folder: (folder / "own" / "yaml.py").touch(), "own/yaml.py: is not listed in SHA256SUMS"),
+    "a linked folder": (lambda folder: (folder / "own" / "yaml").symlink_to(folder.parent), "own/yaml: is a link"),
+    "a pipe": (lambda folder: os.mkfifo(folder / "own" / "pipe"), "own/pipe: is a link, or no file"),
+    "compiled files": (lambda folder: (folder / "own" / "__pycache__").mkdir(), "own/__pycache__: is not listed"),
     "no digests": (lambda folder: (folder / SUMS).unlink(), "SHA256SUMS: cannot be read"),
     "digests that are no text": (lambda folder: (folder / SUMS).write_bytes(b"\xff"), "SHA256SUMS: cannot be read"),
 }
@@ -160,15 +160,80 @@ def test_files(what: str, made: Path, packed: Path) -> None:
     assert status == 1 and told in line and "1 faults" in said
 
 
+def test_names_with_separators_and_an_old_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SHA256SUMS has one name a line, whatever it holds; Python 3.10 reads it, too, to be told which Python to call."""
+    for name in ("a\u2028b", "c\x85d", "e\rf"):
+        (tmp_path / name).write_text(name)
+    _write_sums(tmp_path)
+    monkeypatch.delattr(hashlib, "file_digest")
+    assert not faults_of_files(tmp_path)
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
+def test_logs_with_separators(mark: str, tmp_path: Path) -> None:
+    rows = [
+        {"id": 1, "metadata": {"wav_name": f"/a{mark}b.wav"}},
+        {"id": 1, "total_audio_processed": 1.0, "generated_tokens": [f"c{mark}d"], "deleted_tokens": []},
+    ]
+    log = tmp_path / LOG
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    log.write_text(_without_places(log), encoding="utf-8")
+    assert mark in log.read_text(encoding="utf-8") and steps_of(log) == [(f"a{mark}b", 1.0, (f"c{mark}d",), ())]
+
+
+def test_two_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second waits until the first has installed; both use the environment. Another folder's waits for both."""
+    installing, waiting, go = threading.Event(), threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def install(folder: Path, *_: object) -> None:
+        installing.set()
+        assert go.wait(60)
+        done.append(f"install {folder.name}")
+
+    def use(folder: Path, beside: threading.Barrier | None = None) -> None:
+        with verification.environment_of(folder, tmp_path / "environment", {}):
+            if beside:
+                beside.wait(60)
+                assert go.wait(60)
+            done.append(f"use {folder.name}")
+
+    def started(*arguments: object) -> threading.Thread:
+        thread = threading.Thread(target=use, args=arguments)
+        thread.start()
+        return thread
+
+    monkeypatch.setattr(verification, "_check_machine", lambda image: None)
+    monkeypatch.setattr(verification, "_install", install)
+    monkeypatch.setattr(verification, "print", lambda *_, **__: waiting.set(), raising=False)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        for file in verification.REQUIREMENTS:
+            (tmp_path / name / file).write_text(name)
+    both = threading.Barrier(3)
+    threads = [started(tmp_path / "one", both)]
+    assert installing.wait(60)
+    threads.append(started(tmp_path / "one", both))
+    assert waiting.wait(60)
+    go.set()
+    both.wait(60)
+    for thread in [*threads, started(tmp_path / "other")]:
+        thread.join(60)
+    assert done == ["install one", "use one", "use one", "install other", "use other"]
+
+
 @pytest.mark.usefixtures("without_server")
 def test_a_wrong_version(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import numpy
+    import sacrebleu
 
     file = packed / "requirements.txt"
     file.write_text(file.read_text().replace(f"numpy=={numpy.__version__}", "numpy==1.0") + "no-such-package==1\n")
+    (packed / "requirements-verify.txt").write_text("sacrebleu==0.0.1\n")
     assert faults(packed, made, capsys) == [
         f"requirements.txt: numpy should be 1.0, but is {numpy.__version__}.",
         "requirements.txt: no-such-package should be 1, but is missing.",
+        f"requirements-verify.txt: sacrebleu should be 0.0.1, but is {sacrebleu.__version__}.",
     ]
 
 
