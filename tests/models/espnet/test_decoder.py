@@ -172,7 +172,7 @@ def test_memory_is_computed_once() -> None:
 def by_torch(decoder: TransformerDecoder, *options: Any) -> CachedDecoder:
     """A decoder as on a GPU, where attention is not compiled."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder_module, "_is_compiled", lambda weight: False)
+        patch.setattr(decoder_module, "compiled_attention", lambda: None)
         return CachedDecoder(decoder, *options)
 
 
@@ -390,3 +390,9 @@ def test_a_precision_that_is_not_there() -> None:
         CachedDecoder(tiny(), "int4")
     with pytest.raises(SimulstError, match="int8 runs on the CPU"):
         CachedDecoder(tiny().to("meta"), "int8")
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "bfloat16"])
+def test_reads_share_a_batch_unless_rows_depend_on_each_other(precision: str) -> None:
+    model = CachedDecoder(tiny(), precision)
+    assert (model.together(1, model.start(), model.memory()) is None) == (precision == "bfloat16")

@@ -1,0 +1,28 @@
+"""Which precisions a processor has, and which of them may share batches."""
+
+import logging
+
+import pytest
+import torch
+
+from simulst.models.espnet.network import linear
+from simulst.models.espnet.network.linear import PRECISIONS, check_precision, depends_on_rows
+
+
+def test_only_products_of_ours_share_batches_on_a_processor() -> None:
+    """Others have other bits beside other rows, so words would depend on --streams."""
+    processor = torch.device("cpu")
+    assert [each for each in PRECISIONS if not depends_on_rows(each, processor)] == ["float32", "int8"]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_processor_without_bfloat16_is_told(
+    fast: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(linear, "_has_bfloat16", lambda: True)
+    monkeypatch.setattr(linear.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast)
+    with caplog.at_level(logging.WARNING):
+        for precision in ("float32", "int8", "bfloat16"):
+            check_precision(precision, "cpu")
+    assert [("bfloat16" in record.getMessage()) for record in caplog.records] == [True] * (not fast)
