@@ -32,6 +32,7 @@ _SENTENCE = regex.compile(r"[.!?…。！？؟।]" + _CLOSERS)
 _COMMA = regex.compile(r"[,;:–—，、；：،؛]" + _CLOSERS)
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]")
 _NEVER_FIRST = frozenset("ーぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ々")  # of a line in Japanese
+_TAG = regex.compile(r"<[^<>]*(?=>)")
 _OVER = frozenset({"Mn", "Me"})
 _OPENERS = frozenset({"Ps", "Pi"})
 
@@ -249,9 +250,14 @@ def _line(part: Sequence[_Unit]) -> str:
 
 
 def as_srt(cues: Sequence[Cue]) -> str:
-    """The text of an SRT file."""
-    blocks = (f"{i}\n{_span(cue, ',')}\n" + "\n".join(cue.lines) + "\n" for i, cue in enumerate(cues, start=1))
-    return "\n".join(blocks)
+    """The text of an SRT file.
+
+    SRT has no way to write < and >: players leave out what looks like a tag, such as <String>. With an empty tag
+    inside, it does not look like one, and players show it as it is.
+    """
+    texts = (_TAG.sub(r"\g<0><b></b>", "\n".join(cue.lines)) for cue in cues)
+    spans = (_span(cue, ",") for cue in cues)
+    return "\n".join(f"{i}\n{span}\n{text}\n" for i, (span, text) in enumerate(zip(spans, texts, strict=True), start=1))
 
 
 def as_vtt(cues: Sequence[Cue]) -> str:

@@ -201,7 +201,10 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + COMMIT + "segment: {type: pauses}", ["no segment 'pauses'", "none, pause"]),
         (READ + COMMIT + "stop: {type: eos}", ["no stop 'eos'", "end_of_sentence, max_tokens, max_words, ctc"]),
         (READ + "commit: {type: hold, m: 2}", ["'commit'", "'hold'", "'m'", "it has n, whole_words."]),
-        (READ + "commit: {type: all, n: 2}", ["'commit'", "'all'", "'n'", "it has last_word, whole_words."]),
+        (
+            READ + "commit: {type: all, n: 2}",
+            ["'commit'", "'all'", "'n'", "it has last_word, punctuation, whole_words."],
+        ),
         (READ + "commit: {type: hold}", ["'commit'", "'hold'", "needs the option 'n'"]),
         (COMMIT + "read: {type: chunk}", ["'read'", "'chunk'", "needs the option 'ms'"]),
         (READ + "commit: {type: hold, n: two}", ["'commit'", "'n'", "integer", "'two'"]),

@@ -208,6 +208,19 @@ def test_the_last_word_may_leave_at_once() -> None:
         committed.append(stream.committed)
     assert said == [["the"], ["unbeliev"], ["able"], [",", "cat"], ["."]]
     assert committed == [(0,), (0, 6, 7), (0, 6, 7, 8), (0, 6, 7, 8, 9, 1, 2), (0, 6, 7, 8, 9, 1, 2, 11)]
+    beams = [[[0, 11]], [[0, 11, 1]], [[0, 11, 1, 11]]]
+    for punctuation, expected in (
+        (False, [(0,), (0, 11, 1)]),
+        (True, [(0, 11), (0, 11, 1)]),
+    ):  # True: as NAIST 2022 does
+        stream = scripted(beams, All(last_word=True, punctuation=punctuation))
+        committed = []
+        for _ in range(2):
+            stream.push(audio(1000))
+            committed.append(stream.committed)
+        assert committed == expected
+    with pytest.raises(SimulstError, match="punctuation goes with last_word"):
+        All(punctuation=True)
     stream = scripted([[[0]], [[0, 1]], [[0, 1, 2]]], All(last_word=True), [b" caf\xc3", b"\xa9", b" ole"])
     said = [[e.text.strip() for e in stream.push(audio(1000), finished=step == 2)] for step in range(3)]
     assert said == [[], ["café"], ["ole"]], "but no part of a character"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -142,6 +144,17 @@ def test_files_are_read_by_ffmpeg(tmp_path: Path, suffix: str, write: object) ->
     path.write_text(write([]), encoding="utf-8")  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(("suffix", "write"), [("srt", as_srt), ("vtt", as_vtt)])
+@pytest.mark.parametrize("text", ["Vec<String> is", "<unk>", "a < b > c", "<i>x</i>", "</b>", "a <<b> <", "<a\nb>"])
+def test_players_show_angle_brackets(tmp_path: Path, suffix: str, write: object, text: str) -> None:
+    path = tmp_path / f"talk.{suffix}"
+    path.write_text(write([Cue(0, 1250, tuple(text.split("\n")))]), encoding="utf-8")  # type: ignore[operator]
+    with av.open(str(path)) as container:
+        found = [subtitle for packet in container.demux() for subtitle in packet.decode()]
+    [line] = [subtitle.ass if isinstance(subtitle.ass, str) else subtitle.ass.decode() for subtitle in found]
+    assert re.sub(r"\{\\[^}]*\}", "", line.split(",", 8)[-1]).replace("\\N", "\n") == text
+
+
 def read(path: Path) -> list[tuple[int, int, str]]:
     """Begin, end (ms) and text of each cue of a file, as FFmpeg finds them."""
     import html
@@ -250,6 +263,34 @@ def test_subtitles_are_what_is_printed(place: Path, model: str) -> None:
     assert [(cue["begin_ms"], cue["end_ms"], "\n".join(cue["lines"])) for cue in found["cues"]] == cues
     for said in ("".join(text for _, _, text in cues), "".join(word["text"] for word in found["words"])):
         assert "".join(said.split()) == printed(result.stdout)
+
+
+@pytest.mark.parametrize("output", ["latin-1", "ascii", "a pipe that nobody reads", "closed"])
+def test_output_that_cannot_have_the_words_ends_nothing(place: Path, output: str) -> None:
+    (place / "writes.py").write_text(
+        "from fake import FakeModel, FakeSession\n"
+        "class Session(FakeSession):\n"
+        "    def text(self, tokens): return super().text(tokens).replace('o', '七').replace('a', '七')\n"
+        "class Model(FakeModel):\n"
+        "    def session(self, opening): return Session(self, opening)\n"
+    )
+    command = ["translate", "a.flac", "--decoding", "la2.yaml", "--model", "writes:Model", "--srt", "a.srt"]
+    program = [sys.executable, "-m", "simulst", *command, "--source-lang", "es", "--target-lang", "en"]
+    environment = {**os.environ, "PYTHONPATH": f"{place}:{Path(__file__).parent}"}
+    if output in ("latin-1", "ascii"):
+        done = subprocess.run(program, capture_output=True, env={**environment, "PYTHONIOENCODING": output})
+        assert b" s  " in done.stdout and b"\\u4e03" in done.stdout
+        assert done.stderr.count(b"set PYTHONIOENCODING=utf-8") == 1
+    elif output == "closed":
+        done = subprocess.run(["bash", "-c", '"$@" >&-', "-", *program], stderr=subprocess.PIPE, env=environment)
+    else:
+        nobody, end = os.pipe()
+        os.close(nobody)
+        done = subprocess.run(program, stdout=end, stderr=subprocess.PIPE, env=environment)
+        os.close(end)
+        assert b"nobody reads the words any more" in done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "七" in (place / "a.srt").read_text(encoding="utf-8") and b"Traceback" not in done.stderr
 
 
 def test_several_recordings_and_their_languages(place: Path) -> None:

@@ -42,7 +42,9 @@ stage_train() {
         $([ "$ngpu" -lt 2 ] || echo "--ngpu $ngpu")
 }
 
-decode_split() { decode "$data/$1/$2" "$1" "$folder/model" "$decodings" "$(runs_of "$1" "$2")" --text "tc.${1#*-}"; }
+decode_split() { # the whole sentence stays in the window, also a very long one
+    decode "$data/$1/$2" "$1" "$folder/model" "$decodings" "$(runs_of "$1" "$2")" --text "tc.${1#*-}" --model-option window=60
+}
 runs_of() { echo "$folder/decode/$1/$2"; }
 
 stage_results() {

@@ -22,7 +22,8 @@ option predictor_model text "--mels 80 --embedding 256 --hidden 512" "the bounda
 of simulst prefix predictor" more
 option predictor_options text "" "further options of its training" more
 option predictor_tests text tst-COMMON "splits on whose prefix pairs the predictor is scored, too (table 3)" more
-option averaged "best|last" best "checkpoints of the offline model to average: the best ones on dev, or the last ones" more
+option averaged "best|last" best "checkpoints to average: of the offline model the best ones on dev; or of all models the last \
+ones" more
 decoding_options tst-COMMON ../../conf/decode/paper_d.yaml ../../conf/findings/paper_d.yaml
 option prefix_decodings path ../../conf/decode/paper_d_prefix.yaml "decoding configurations of the fine-tuned models" more
 option wait_decodings path ../../conf/decode/paper_d_wait.yaml "decoding configurations of the models trained for wait-k" more
@@ -91,6 +92,9 @@ stage_train() {
     extract_pairs dev 0
     for name in "${filters[@]}"; do fine_tune "$name"; done
     for name in "${waiting[@]}"; do train_to_wait "$name"; done
+    if [ "$averaged" = last ]; then
+        for name in "${filters[@]}" "${waiting[@]}"; do choose_checkpoint "$prefix/$name" --ctc-weight 0 --last; done
+    fi
     step "boundary predictor"
     train_alone simulst prefix predictor --out "$prefix/predictor" --data "$dirs/train" \
         --prefixes "$prefix/train/prefixes.jsonl" --valid-data "$dirs/dev" --valid-prefixes "$prefix/dev/prefixes.jsonl" \
@@ -134,20 +138,21 @@ train_to_wait() { # from the recognition model's encoder, as the offline model, 
 }
 
 decode_split() {
-    local name k kind values ks=
+    local name k kind values checkpoint ks=
     for k in $trained_waits; do ks+="$k, "; done
+    checkpoint=$([ "$averaged" = last ] && echo chosen.pth || echo valid.acc.best.pth) # of all models but the offline one
     values=(--set "beam=$prefix_beam" --set "wait_beam=$wait_beam" --set "unit=$wait_unit" --set "writes=$wait_writes"
         --set "predictor=$prefix/predictor/predictor.pth" --set "trained_waits=[$ks]")
     step "$1 $2 by the offline model"
     decode_espnet "$1" "$2" "$out/offline" chosen.pth "$decodings" "${values[@]}"
     for name in "${filters[@]}"; do
         step "$1 $2 by $name"
-        decode_espnet "$1" "$2" "$prefix/$name" valid.acc.best.pth "$prefix_decodings" "${values[@]}" --set "name=$name"
+        decode_espnet "$1" "$2" "$prefix/$name" $checkpoint "$prefix_decodings" "${values[@]}" --set "name=$name"
     done
     for name in "${waiting[@]}"; do
         parse_name "$name"
         step "$1 $2 by $name"
-        decode_espnet "$1" "$2" "$prefix/$name" valid.acc.best.pth "$wait_decodings" "${values[@]}" \
+        decode_espnet "$1" "$2" "$prefix/$name" $checkpoint "$wait_decodings" "${values[@]}" \
             --set "k=$k" --set "name=$kind"
     done
 }

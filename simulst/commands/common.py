@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import codecs
+import functools
 import gc
+import io
 import math
 import os
 import sys
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
+ESCAPE = "simulst-escape"  # how output treats characters that it can't have
 
 # ---- kinds of values ----
 
@@ -229,6 +233,39 @@ def _file_instead(error: OSError) -> Path | None:
     return next((place for place in (path, *path.parents) if place.is_file()), None)
 
 
+@functools.cache
+def _tell_of_encoding(encoding: str) -> None:
+    click.echo(
+        f"the output is in {encoding}, which has not all characters: those are written as \\u and a number; "
+        "set PYTHONIOENCODING=utf-8 to have them.",
+        err=True,
+    )
+
+
+def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Write a character that the output has no code for as \\u and its number, and say so once."""
+    _tell_of_encoding(getattr(error, "encoding", "another encoding"))
+    return codecs.backslashreplace_errors(error)
+
+
+def _write_anything() -> None:
+    """Let output that is closed, or is not UTF-8, end no command."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed: a file that is opened later must not get its number
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+    codecs.register_error(ESCAPE, _escape)
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper) and output.errors in ("strict", "surrogateescape"):
+            output.reconfigure(errors=ESCAPE)
+
+
+def leave_output() -> None:
+    """Write to nowhere from now on: whoever read standard output, such as `head`, has ended."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def run_command(command: click.Command, name: str = "") -> None:
     """Run a command with the arguments of the command line, and exit the process.
 
@@ -238,11 +275,16 @@ def run_command(command: click.Command, name: str = "") -> None:
     """
     start = f"{name}: " if name else ""
     atexit.register(gc.freeze)  # Python looks for garbage once more, and would go through all of torch
+    _write_anything()
     try:
         command(standalone_mode=False)
+        sys.stdout.flush()
     except SimulstError as error:
         click.echo(f"{start}error: {error}", err=True)
         sys.exit(1)
+    except BrokenPipeError:
+        leave_output()
+        sys.exit(141)  # as a program that SIGPIPE ends
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
         said = f"{place}cannot be used ({error.strerror or error}); correct that and run the same command again."

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulst.commands.common import PATH, Positive, context_options, model_folder_option, target_lang_option, together
+from simulst.commands.common import (
+    PATH,
+    Positive,
+    context_options,
+    leave_output,
+    model_folder_option,
+    target_lang_option,
+    together,
+)
 from simulst.errors import SimulstError
 
 if TYPE_CHECKING:
@@ -111,7 +119,7 @@ def translate(
     for file in audio:
         name = plain_name(str(file))
         if several:
-            click.echo(f"{name}:")
+            _print(f"{name}:", bool(files[file]))
         try:
             samples = load_audio(file)
             spoken = source_lang
@@ -123,7 +131,7 @@ def translate(
             stream = open_stream(
                 loaded, configuration, spoken, target_lang, unit or "", background=background, timed=timed
             )
-            _listen(stream, samples, name, realtime)
+            _listen(stream, samples, name, realtime, timed)
             _write(stream, files[file], layout, {"audio": name, "source_lang": spoken, "target_lang": target_lang})
         except SimulstError as error:
             if len(audio) == 1:
@@ -163,8 +171,11 @@ def _subtitle_files(
     return found
 
 
-def _listen(stream: OpenStream, samples: np.ndarray, file: str, realtime: bool) -> None:
-    """Decode a recording and print its words. A terminal also shows how far it is."""
+def _listen(stream: OpenStream, samples: np.ndarray, file: str, realtime: bool, goes_on: bool) -> None:
+    """Decode a recording and print its words. A terminal also shows how far it is.
+
+    goes_on: without printing, if nobody reads the words any more; else that ends the recording.
+    """
     from tqdm import tqdm
 
     from simulst.audio.units import SAMPLE_RATE
@@ -185,13 +196,25 @@ def _listen(stream: OpenStream, samples: np.ndarray, file: str, realtime: bool) 
             finally:  # also the last words of a stream that an error ends
                 if words := stream.emissions[written:]:
                     text = "".join(word.text for word in words).strip()
-                    tqdm.write(f"{words[0].delay_ms / 1000:7.2f} s  {text}", file=sys.stdout)
-                    sys.stdout.flush()
+                    _print(f"{words[0].delay_ms / 1000:7.2f} s  {text}", goes_on)
             bar.update((end - start) / SAMPLE_RATE)
     if not stream.emissions:
         click.echo(f"{file}: no words were written.", err=True)
     if slow := skipped_steps(stream):
         click.echo(slow, err=True)
+
+
+def _print(line: str, goes_on: bool) -> None:
+    from tqdm import tqdm
+
+    try:
+        tqdm.write(line, file=sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not goes_on:
+            raise
+        leave_output()
+        click.echo("nobody reads the words any more; the subtitles are written all the same.", err=True)
 
 
 def _write(stream: OpenStream, files: dict[str, Path], layout: Layout, about: dict[str, Any]) -> None:

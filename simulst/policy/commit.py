@@ -59,19 +59,25 @@ class All(Commit):
 
     last_word: whether the last word is written at once, too, and not only when the next word begins. (NAIST 2022 writes
         all that is translated at a boundary.) If the model extends that word at a later step, the rest of the word is
-        written then. Punctuation at the end is not committed until something follows it: after a committed full stop, a
-        model that was trained on whole sentences writes nothing more.
+        written then.
+    punctuation: with last_word: whether punctuation at the end is committed at once, too, as NAIST 2022 does. If not,
+        it waits until something follows it: after a committed full stop, a model that was trained on whole sentences
+        writes nothing more.
     """
 
     last_word: bool = False
+    punctuation: bool = False
 
-    label = "all{last_word:-last}"
+    label = "all{last_word:-last}{punctuation:-punct}"
 
     def __post_init__(self) -> None:
         if self.last_word and self.whole_words:
             raise SimulstError(
                 "commit: whole_words holds the last word back, but last_word writes it; remove one of them."
             )
+
+        if self.punctuation and not self.last_word:
+            raise SimulstError("commit: punctuation goes with last_word: true; without it, all tokens are committed.")
 
     @property
     def ends_word(self) -> bool:
@@ -83,7 +89,8 @@ class All(Commit):
     def release(self, new: Tokens, words: Words) -> Tokens:
         if not self.last_word:
             return super().release(new, words)
-        new = new[: words.without_punctuation(new)]
+        if not self.punctuation:
+            new = new[: words.without_punctuation(new)]
         return new[: words.whole_characters(new)]
 
 

@@ -381,15 +381,21 @@ def test_must_c_has_what_the_papers_have(noted: Path) -> None:
         assert ["--specaug none" in line for line in trained] == plain
         assert f"--set ratio={'1.6' if pair == 'en-pt' else 'null'}" in lines("/paper_b", pair, "--only", "decode")[0]
     for pair, dropout, last, waits in (("en-de", False, False, 10), ("en-ja", True, True, 13)):
-        found = lines("/paper_d", pair, "--stage", "audio", "--stop-stage", "train", "--ratios", "none")
+        found = lines("/paper_d", pair, "--stage", "audio", "--stop-stage", "decode", "--ratios", "none")
         assert all("--speeds 1.0" in line for line in found if "data dump" in line and "/pairs/" not in line)
         trained = [line for line in found if "train espnet" in line]
         assert "--task asr" in trained[0] and len(trained) == 3 + waits
         others = [trained[1], *trained[3:]]  # the offline model, and those for wait-k; not the one of prefix pairs
         assert all(f" --encoder exp/{pair}/offline-asr/valid.acc.best.pth " in line for line in others)
         assert all(("--patience 32 --encoder_conf dropout_rate=0.2" in line) == dropout for line in others)
-        [chosen] = [line for line in found if "train average" in line]
-        assert chosen.endswith(" --counts 10 --last" if last else " --counts 1")
+        assert ("--encoder_conf dropout_rate=0.2 --decoder_conf dropout_rate=0.2 " in trained[2]) == dropout
+        assert all(("--keep_nbest_models" in line) == last for line in trained[1:]), "else the best"
+        chosen = [line for line in found if "train average" in line]
+        assert len(chosen) == (2 + waits if last else 1), "also of the models of prefix pairs and for wait-k"
+        assert all((" --counts 10 " in line and line.endswith(" --last")) == last for line in chosen)
+        decoded_by = [line for line in found if "simulst sweep" in line]
+        assert len(decoded_by) == 2 + waits
+        assert all(("checkpoint=chosen.pth" in line) == last for line in decoded_by[1:])
     found = lines("", "en-de", "--others", "../../other", "--stage", "audio", "--stop-stage", "tokens")
     assert "--out data/en-de+others/train --also ../../other en-de" in found[0] and "--also" not in found[2]
     assert "simulst train tokens data/en-de+others/dump/train/text.tc.de" in found[4]
