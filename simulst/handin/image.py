@@ -10,6 +10,7 @@ from pathlib import Path
 from simulst.options import read_json_fields
 
 IMAGE = "image.json"
+HOST = "127.0.0.1"
 PORT = 8080
 AGENT_PORT = 8888
 HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
@@ -22,6 +23,10 @@ OFFLINE = {
     "HF_HOME": "/tmp/huggingface",  # where transformers puts a model's own code
     "PYTHONUNBUFFERED": "1",
 }
+SERVER = {"hostname": "0.0.0.0", "port": PORT, "pool_size": 2, "ttl": 600}
+"""Inside the image. verify serves on loopback."""
+CLIENT = "client.yaml"
+PROXY = "simulstream.server.speech_processors.remote.http_proxy_speech_processor.HttpProxySpeechProcessor"
 CUDA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
 CUDA_LIBRARIES = ("cublas", "cudnn")
 
@@ -60,11 +65,19 @@ class Image:
     def write(self, folder: Path) -> None:
         """Write image.json and the Dockerfiles."""
         (folder / IMAGE).write_text(json.dumps(asdict(self), indent=1) + "\n")
-        (folder / "Dockerfile").write_text(self.dockerfile(self.start("$SYSTEM"), PORT))
-        agent = self.dockerfile(self.start_agent("$SYSTEM"), AGENT_PORT, ["requirements-verify.txt"])  # SimulEval, too
-        (folder / "Dockerfile.simuleval").write_text(agent)
+        for name, text in self.files().items():
+            (folder / name).write_text(text)
+
+    def files(self) -> dict[str, str]:
+        """The Dockerfiles, what Docker leaves out, and simulstream's client of the image: name → content."""
         ignored = ("**/__pycache__", "development", "systems/*/*.jsonl", "systems/*/*.log", "verify.py")
-        (folder / ".dockerignore").write_text("".join(f"{name}\n" for name in ignored))
+        agent = self.start_agent("$SYSTEM")
+        return {
+            "Dockerfile": self.dockerfile(self.start("$SYSTEM"), PORT),
+            "Dockerfile.simuleval": self.dockerfile(agent, AGENT_PORT, ["requirements-verify.txt"]),  # SimulEval, too
+            ".dockerignore": "".join(f"{name}\n" for name in ignored),
+            CLIENT: f"type: {PROXY}\nhostname: {HOST}\nport: {PORT}\n",
+        }
 
     def dockerfile(self, start: Sequence[str], port: int, more: Sequence[str] = ()) -> str:
         """The Dockerfile. Layers that change seldom come first: packages, then weights, then code, then systems.

@@ -14,11 +14,9 @@ from pathlib import Path
 from simulst.audio.read import as_int16, is_plain_wav, load_audio, write_wav
 from simulst.errors import SimulstError
 from simulst.files.folder import write_atomically
-from simulst.handin.image import Image
+from simulst.handin.image import HOST, Image
 from simulst.handin.needs import packed_environment
 
-HOST = "127.0.0.1"
-PROXY = "simulstream.server.speech_processors.remote.http_proxy_speech_processor.HttpProxySpeechProcessor"
 SERVES = (b"Serving on http", b"Listening to port")
 """What simulstream's HTTP server and SimulEval's agent say once they listen."""
 REFERENCE = "reference"  # SimulEval wants one of each recording; its scores are not used

@@ -57,6 +57,7 @@ def write_logs(
 def _digest(part: Path, place: Path) -> str:
     """Of all that a system's log depends on."""
     folders = (part / "models", part / "own", part / "simulst", place)
+    # Of the threads and the kind of processor, too: they are in system.yaml.
     files = [part / "requirements.txt", part / IMAGE, part / "development" / RECORDINGS]
     files += (file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc")
     return digest(f"{file.relative_to(part)} {sha256_of(file)}" for file in sorted(files) if file.is_file())
@@ -69,7 +70,7 @@ def _warn_of_other_words(log: Path, system: System) -> None:
     if other:
         logger.warning(
             "%s: the texts of %d recordings differ from those of %s, first %s: simulstream sends audio of 16 bits, in "
-            "pieces of 0.1 s; the scores are those of its log.",
+            "pieces of 0.1 s, and another processor than the run's rounds otherwise; the scores are of its log.",
             log.parent.name,
             len(other),
             system.run,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -20,25 +21,25 @@ from simulst.handin import page
 from simulst.handin.check import (
     CLAIM,
     RECORDINGS,
-    REFERENCES,
     SCORES,
-    SEGMENTATION,
     digest_of_audio,
 )
 from simulst.handin.context import write_context
-from simulst.handin.image import Image, environment_of
+from simulst.handin.image import SERVER, Image, environment_of
 from simulst.handin.interface import as_wavs
 from simulst.handin.licences import licences_of, write_licences
 from simulst.handin.logs import write_logs
 from simulst.handin.needs import Needs, needs_of, needs_of_verify
-from simulst.handin.system import Placer, System, processor_of, read_choice, yaml_text
+from simulst.handin.system import REFERENCES, SEGMENTATION, Placer, System, placed, read_choice, yaml_text
 from simulst.handin.verify import REQUIREMENTS, SUMS
 from simulst.log import LOG as RUN_LOG
 from simulst.log import read_log
 from simulst.measure.segmentation import read_segmentation
 
-SERVER = {"hostname": "0.0.0.0", "port": 8080, "pool_size": 2, "ttl": 600}
-"""Inside the image. verify serves on loopback."""
+TORCH_CPU = "https://download.pytorch.org/whl/cpu"
+"""Where pip finds torch's builds for CPUs."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,23 @@ def _pack(
     with replaced(out) as part:
         digests = {name: digest_of_audio(path) for name, path in recordings.items()}
         placer = Placer(part, packing.copy)
-        for name, system in systems.items():
-            processor = processor_of(system, placer, packing.device)
+        claims = {name: placed(system, placer, packing.device) for name, system in systems.items()}
+        for name, claim in claims.items():
+            processor = claim.configuration
             if packing.context is not None:
                 processor |= write_context(part, name, packing.context, recordings, packing.simuleval)
-            _write_system(part, name, system, processor)
+            _write_system(part, name, claim, processor)
         _write_code(part)
         (part / "server.yaml").write_text(yaml_text(SERVER))
         wavs = as_wavs(recordings, work / f"wav-{digest(digests.values())}")
         print("packages that the systems import", flush=True)
         needs = needs_of(part, list(systems), next(iter(wavs.values())), packing.device)
+        if packing.device == "cpu" and any(package.startswith("nvidia-") for package in needs.packages):
+            logger.warning(
+                "torch is built for GPUs here, so the image for a CPU has NVIDIA's packages, too; install torch's "
+                "build for CPUs (--index-url %s), and pack again.",
+                TORCH_CPU,
+            )
         debian = tuple(dict.fromkeys((*packing.debian, *map(_debian_package, placer.programs))))
         _write_requirements(part / REQUIREMENTS[0], needs)
         image = _write_image(part, list(systems), needs, debian, packing)
@@ -117,8 +125,8 @@ def _pack(
             write_logs(part, name, system, list(wavs.values()), work, image, packing.simuleval)
         _write_requirements(part / REQUIREMENTS[1], needs_of_verify(part, list(systems), needs))
         scores = {name: json.loads((part / "systems" / name / SCORES).read_text()) for name in systems}
-        (part / "README.md").write_text(page.readme(systems, scores, image, packing.contact), encoding="utf-8")
-        (part / "SYSTEM.md").write_text(page.card(systems, scores, part), encoding="utf-8")
+        (part / "README.md").write_text(page.readme(claims, scores, image, packing.contact), encoding="utf-8")
+        (part / "SYSTEM.md").write_text(page.card(claims, scores, part), encoding="utf-8")
         _write_sums(part)
     shutil.rmtree(work, ignore_errors=True)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
@@ -139,19 +147,12 @@ def _recordings(system: System) -> dict[str, Path]:
     return found
 
 
-def _write_system(part: Path, name: str, system: System, processor: dict[str, Any]) -> None:
+def _write_system(part: Path, name: str, claim: System, processor: dict[str, Any]) -> None:
     place = part / "systems" / name
     place.mkdir(parents=True, exist_ok=True)
     (place / "processor.yaml").write_text(yaml_text(processor), encoding="utf-8")
-    (place / "decoding.yaml").write_text(yaml_text(processor["decoding"]), encoding="utf-8")
-    # Without places of this machine.
-    claim = {**asdict(system), "run": Path(system.run).name, "model": processor["model"]}
-    claim |= {
-        "segmentation": f"development/{SEGMENTATION}",
-        "references": f"development/{system.target_lang}.{REFERENCES}",
-    }
-    claim["decoding"] = processor["decoding"]
-    (place / CLAIM).write_text(yaml_text(claim), encoding="utf-8")
+    (place / "decoding.yaml").write_text(yaml_text(claim.decoding), encoding="utf-8")
+    (place / CLAIM).write_text(yaml_text(asdict(claim)), encoding="utf-8")
 
 
 def _write_code(part: Path) -> None:
@@ -173,7 +174,8 @@ def _write_image(part: Path, systems: list[str], needs: Needs, debian: tuple[str
 
 
 def _write_requirements(path: Path, needs: Needs) -> None:
-    path.write_text("".join(f"{package}\n" for package in needs.packages))
+    more = [f"--extra-index-url {TORCH_CPU}"] if any(one.endswith("+cpu") for one in needs.packages) else []
+    path.write_text("".join(f"{line}\n" for line in (*more, *needs.packages)))
 
 
 def _write_development(part: Path, systems: dict[str, System], digests: dict[str, str]) -> None:

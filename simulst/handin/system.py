@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ from simulst.files.folder import unwritable
 from simulst.files.yaml import read_yaml
 from simulst.find import GROUP, modules_of, offered, offers_in
 from simulst.languages import unit_of
+from simulst.machine.processor import kind
+from simulst.machine.threads import available_cores
 from simulst.models.registry import files_of_model, files_of_part
 from simulst.options import read_fields
 from simulst.results.choose import Regime
 
 LINKED = 1 << 20  # bytes; smaller files, such as code, are edited in place
+SEGMENTATION, REFERENCES = "segmentation.yaml", "references.txt"
 PROCESSOR = "simulst.serve.simulstream.StreamProcessor"
 
 
@@ -35,6 +38,7 @@ class System:
     run: folder of the run that was chosen; its log names the recordings.
     model, model_options, source_lang, target_lang, unit, decoding: as `simulst evaluate` takes them.
     segmentation, references: of the development recordings.
+    threads, processor: with how many, and on which kind of processor a packed system's log was decoded.
     """
 
     regime: list[float]
@@ -48,6 +52,8 @@ class System:
     references: str
     unit: str = ""
     model_options: dict[str, Any] = field(default_factory=dict)
+    threads: int = 0
+    processor: str = ""
 
     @property
     def name(self) -> str:
@@ -64,6 +70,22 @@ class System:
     def counted(self) -> str:
         """The unit in which lags count, "word" or "char"."""
         return self.unit or unit_of(self.target_lang)
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """simulstream's configuration of it."""
+        content = {
+            "type": PROCESSOR,
+            "model": self.model,
+            "model_options": self.model_options,
+            "decoding": self.decoding,
+            "source_lang": self.source_lang,
+            "target_lang": self.target_lang,
+            "unit": self.unit,
+            "detokenizer_type": "simuleval",
+            "latency_unit": "char",
+        }
+        return {key: value for key, value in content.items() if value not in ("", {})}
 
     def unproved(self, scores: Mapping[str, Any]) -> str:
         """What scores say of the lag if it does not prove the regime. Empty: it does."""
@@ -219,8 +241,8 @@ class Placer:
         return str(Path("models", place, inside)) if inside.parts else str(Path("models", place))
 
 
-def processor_of(system: System, placer: Placer, device: str) -> dict[str, Any]:
-    """simulstream's configuration of a system, with paths in the folder.
+def placed(system: System, placer: Placer, device: str) -> System:
+    """A system with paths in the folder, which is decoded here.
 
     Raises SimulstError: as `Placer` does; it names a file of this machine that is in no folder's place.
     """
@@ -230,19 +252,19 @@ def processor_of(system: System, placer: Placer, device: str) -> dict[str, Any]:
         options = {name: placer.option(value) for name, value in options.items()}
     if device != "cpu":
         options["device"] = device
-    content: dict[str, Any] = {
-        "type": PROCESSOR,
-        "model": placer.model(system.model, system.model_options),
-        "model_options": options,
-        "decoding": placer.decoding(decoding),
-        "source_lang": system.source_lang,
-        "target_lang": system.target_lang,
-        "unit": system.unit,
-        "detokenizer_type": "simuleval",
-        "latency_unit": "char",
-    }
-    _check_places([options, content["decoding"]], system.run)
-    return {key: value for key, value in content.items() if value not in ("", {})}
+    found = replace(
+        system,
+        run=Path(system.run).name,
+        model=placer.model(system.model, system.model_options),
+        model_options=options,
+        decoding=placer.decoding(decoding),
+        segmentation=f"development/{SEGMENTATION}",
+        references=f"development/{system.target_lang}.{REFERENCES}",
+        threads=available_cores(),
+        processor=kind(),
+    )
+    _check_places([options, found.decoding], system.run)
+    return found
 
 
 def yaml_text(content: Any) -> str:

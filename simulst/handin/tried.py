@@ -24,7 +24,7 @@ def _imported() -> tuple[list[str], list[str]]:
     by_module = importlib.metadata.packages_distributions()
     modules = sorted(top for top in tops if top in by_module and top != OWN and not top.startswith("_"))
     names = {name for top in tops for name in by_module.get(top, ())} - {OWN}
-    if "torch" in names:  # its wheels are linked against these, on a CPU, too
+    if "torch" in names and sys.modules["torch"].version.cuda:  # its wheels for GPUs are linked against these
         installed = (str(one.metadata["Name"]) for one in importlib.metadata.distributions())
         names |= {name for name in installed if name.startswith(("nvidia-", "cuda-", "triton"))}
     packages = sorted(f"{name}=={importlib.metadata.version(name)}" for name in names)

@@ -12,14 +12,23 @@ EXTENSIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_
 
 def processor() -> str:
     """One line: name, family and model, number of processors that this process may use, instruction sets."""
+    name, sets = _parts()
+    count = len(os.sched_getaffinity(0))
+    return "; ".join(part for part in (name, f"{count} processor{'s' if count > 1 else ''}", sets) if part)
+
+
+def kind() -> str:
+    """The same without their number: on one kind, the same computation has the same bits."""
+    return "; ".join(filter(None, _parts()))
+
+
+def _parts() -> tuple[str, str]:
     known = _cpuinfo()
     name = known.get("model name") or platform.processor() or platform.machine()
-    kind = ", ".join(f"{key.removeprefix('cpu ')} {known[key]}" for key in ("cpu family", "model") if key in known)
+    numbers = ", ".join(f"{key.removeprefix('cpu ')} {known[key]}" for key in ("cpu family", "model") if key in known)
     flags = known.get("flags", "").split()
     sets = " ".join(extension for extension in EXTENSIONS if extension in flags)
-    count = len(os.sched_getaffinity(0))
-    cores = f"{count} processor{'s' if count > 1 else ''}"
-    return "; ".join(part for part in (f"{name} ({kind})" if kind else name, cores, sets) if part)
+    return f"{name} ({numbers})" if numbers else name, sets
 
 
 def _cpuinfo() -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import packages
 import pytest
@@ -24,14 +26,16 @@ from simulstream.client.wav_reader_client import read_wav_file
 
 from simulst.audio.read import write_wav
 from simulst.errors import SimulstError
-from simulst.handin import logs, needs, pack
+from simulst.handin import logs, needs, pack, tried
 from simulst.handin.agent import arguments_of
-from simulst.handin.check import LOG, RECORDINGS
+from simulst.handin.check import CLAIM, LOG, RECORDINGS
 from simulst.handin.interface import as_wavs
 from simulst.handin.licences import write_licences
 from simulst.handin.needs import Needs
 from simulst.handin.system import Placer
 from simulst.handin.verify import faults_of_files
+from simulst.machine.processor import kind
+from simulst.machine.threads import available_cores
 
 OPTIONS = {"compute_type": "float32", "threads": 1}
 
@@ -81,6 +85,10 @@ def test_two_regimes_of_one_model(tmp_path: Path, decoded: list[str], monkeypatc
     assert (folder / "licences" / "models" / "1-whisper v1.2-LICENSE").read_text() == "MIT\n"
     names = [line.partition("\t")[0] for line in (folder / "development" / RECORDINGS).read_text().splitlines()]
     assert names == ["2022.acl long.268", "talk 1"]
+    claim = yaml.safe_load((folder / "systems" / decoded[0] / CLAIM).read_text())
+    assert (claim["threads"], claim["processor"]) == (available_cores(), kind())
+    client = "--speech-processor-config client.yaml --wav-list-file wavs.txt --src-lang es --tgt-lang en"
+    assert client in (folder / "README.md").read_text()
     log = (folder / "systems" / decoded[0] / LOG).read_text()
     assert '"wav_name": "2022.acl long.268.wav"' in log
 
@@ -153,6 +161,7 @@ def test_own_code(tmp_path: Path, decoded: list[str], monkeypatch: pytest.Monkey
     content = processor(folder, "es-en_0-90000")
     assert content["model"] == "own_model:Mine" and content["decoding"]["commit"]["type"] == "mine"
     assert (folder / content["model_options"]["weights"]).read_text() == "7"
+    assert str(tmp_path) not in (folder / "systems" / "es-en_0-90000" / CLAIM).read_text()
     assert (folder / content["decoding"]["commit"]["words"]).read_text() == "the\n"
     assert {file.name for file in (folder / "own").iterdir()} >= {"own_policy.py", "own_helper.py", "own_model.py"}
     offered = set((folder / "own" / "own_code-1.0.dist-info" / "entry_points.txt").read_text().splitlines())
@@ -382,6 +391,27 @@ def test_torch_is_packed_only_where_it_is_needed(tmp_path: Path, monkeypatch: py
     assert needed({"serve": ["a"], "serve-without-torch": ["a"]}) == lean
     assert needed({"serve": ["a"], "serve-without-torch": ["b"]}) == heavy
     assert needed({"serve": ["a"]}) == heavy
+
+
+@pytest.mark.parametrize("cuda", [None, "13.0"])
+def test_nvidias_packages_are_packed_with_a_torch_for_gpus(cuda: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its build for CPUs wants none; pip finds it at an index of its own."""
+    found = [SimpleNamespace(metadata={"Name": name}) for name in ("torch", "nvidia-cublas")]
+    monkeypatch.setattr(tried.sys, "modules", {"torch": SimpleNamespace(version=SimpleNamespace(cuda=cuda))})
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: {"torch": ["torch"]})
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda: found)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1")
+    packages, _ = tried._imported()
+    assert packages == (["nvidia-cublas==1", "torch==1"] if cuda else ["torch==1"])
+
+
+def test_requirements_of_a_torch_for_cpus(tmp_path: Path) -> None:
+    for package, first in (
+        ("torch==2+cpu", "--extra-index-url https://download.pytorch.org/whl/cpu\n"),
+        ("torch==2", ""),
+    ):
+        pack._write_requirements(tmp_path / "requirements.txt", Needs((package,), ()))
+        assert (tmp_path / "requirements.txt").read_text() == f"{first}{package}\n"
 
 
 def test_a_gpu_has_one_cudnn() -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,10 +29,13 @@ from run_commands import simulst
 from simulst.handin import check, interface
 from simulst.handin import verify as verification
 from simulst.handin.check import AGENT_LOG, CLAIM, LOG, SCORES, difference, steps_of
+from simulst.handin.image import read_image
 from simulst.handin.logs import _without_places
 from simulst.handin.needs import packed_environment
 from simulst.handin.pack import _write_sums
+from simulst.handin.system import System
 from simulst.handin.verify import SUMS, faults_of_files
+from simulst.machine.processor import kind
 
 FAKE, WHISPER = "es-en_0-90000", "es-en_0-80000"
 
@@ -95,7 +99,7 @@ def faults(
 ) -> list[str]:
     """What is wrong, by the check that verify.py runs in the environment."""
     ports = port or small.free_port(), agent_port or small.free_port()
-    problems = check.verify(folder, made / "data", *ports, only, True)
+    problems = check.verify(folder, made / "data", *ports, only, True).problems
     found = [line.partition("WRONG ")[2] for line in capsys.readouterr().out.splitlines() if "WRONG" in line]
     assert len(found) == problems
     return found
@@ -103,6 +107,13 @@ def faults(
 
 def change(path: Path, **values: object) -> None:
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **values}))
+
+
+def configure(place: Path, **values: object) -> None:
+    """Change a system's configuration in all files that have it."""
+    change(place / CLAIM, **values)
+    change(place / "processor.yaml", **values)
+    (place / "decoding.yaml").write_text(yaml.safe_dump(yaml.safe_load((place / CLAIM).read_text())["decoding"]))
 
 
 def test_all_is_as_claimed(made: Path, packed: Path) -> None:
@@ -178,7 +189,10 @@ def test_logs_with_separators(mark: str, tmp_path: Path) -> None:
     log = tmp_path / LOG
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     log.write_text(_without_places(log), encoding="utf-8")
-    assert mark in log.read_text(encoding="utf-8") and steps_of(log) == [(f"a{mark}b", 1.0, (f"c{mark}d",), ())]
+    assert mark in log.read_text(encoding="utf-8") and steps_of(log) == [
+        (f"a{mark}b", 0.0, (), ()),
+        (f"a{mark}b", 1.0, (f"c{mark}d",), ()),
+    ]
 
 
 def test_two_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,45 +251,144 @@ def test_a_wrong_version(made: Path, packed: Path, capsys: pytest.CaptureFixture
     ]
 
 
+def append(name: str, text: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        (folder / name).write_text((folder / name).read_text() + text)
+
+    return spoil
+
+
+def claimed_scores(**values: object) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        scores = folder / "systems" / FAKE / SCORES
+        known = json.loads(scores.read_text())
+        for key, value in values.items():
+            known[key] = round(known[key] + value, 3) if isinstance(value, float) else value
+        scores.write_text(json.dumps(known))
+
+    return spoil
+
+
+PLACE = f"systems/{FAKE}"
+SUMMED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+    "a Dockerfile": (append("Dockerfile", "USER 0\n"), ["Dockerfile: is not what image.json says"]),
+    "SimulEval's": (append("Dockerfile.simuleval", "#\n"), ["Dockerfile.simuleval: is not what image.json says"]),
+    "a client": (append("client.yaml", "#\n"), ["client.yaml: is not what image.json says"]),
+    "a server": (lambda folder: change(folder / "server.yaml", pool_size=0), ["server.yaml: is not what the image"]),
+    "a system more": (lambda folder: (folder / "systems/es-en_0-1").mkdir(), ["image.json: its systems are not those"]),
+    "an option": (
+        lambda folder: change(folder / PLACE / "processor.yaml", model_options={"seed": "9"}),
+        ["processor.yaml: its model_options is not that of system.yaml"],
+    ),
+    "a decoding": (
+        lambda folder: change(folder / PLACE / CLAIM, decoding={**small.LA2, "commit": {"type": "all"}}),
+        ["processor.yaml: its decoding is not that of", "decoding.yaml: is not the decoding of system.yaml"],
+    ),
+    "a regime": (
+        lambda folder: change(folder / PLACE / CLAIM, regime=[0.0, 10.0]),
+        ["is of the system es-en_0-10", "does not prove the regime of 0 to 10 ms"],
+    ),
+    "another score": (claimed_scores(BLEU="99"), ["scores.json: BLEU is 99, but the log gives"]),
+    "a digit of a score": (claimed_scores(LongYAAL=-0.001), ["scores.json: LongYAAL is"]),
+    "a score more": (claimed_scores(COMET=None), ["scores.json: COMET is None, but the log gives None"]),
+}
+
+
 @pytest.mark.usefixtures("without_server")
+@pytest.mark.parametrize("what", SUMMED)
+def test_what_digests_would_not_tell(what: str, made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The digests may have been summed again: the files still have to agree with each other."""
+    spoil, told = SUMMED[what]
+    spoil(packed)
+    found = faults(packed, made, capsys)
+    assert len(found) == len(told) and all(part in fault for part, fault in zip(told, found, strict=True)), found
+
+
+def write_log(path: Path, words: tuple[str, ...] = ("a", "b"), seconds: float = 1.0, name: str = "talk") -> Path:
+    rows: list[dict[str, object]] = [{"id": 1, "metadata": {"wav_name": f"{name}.wav"}}]
+    for number, word in enumerate(words, start=1):
+        row = {"id": 1, "total_audio_processed": number * seconds, "computation_time": 0.1}
+        rows.append({**row, "generated_tokens": [f" {word}"], "deleted_tokens": []})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
 @pytest.mark.parametrize(
-    "values, told",
+    "again, told",
     [
-        ({"model": "models/other"}, "names the model models/other, which is not in the folder"),
-        ({"context": "context.tsv"}, "names the context context.tsv, which is not in the folder"),
-        ({"decoding": {}}, "its decoding is not that of decoding.yaml"),
+        ({"words": ("a", "c")}, "step 3 of 3 is ' b' at 2 s of talk, but the server wrote ' c' at 2 s of talk"),
+        ({"seconds": 1.1}, "step 2 of 3 is ' a' at 1 s of talk, but the server wrote ' a' at 1.1 s of talk"),
+        ({"words": ("a",)}, "step 3 of 3 is ' b' at 2 s of talk, but the server wrote nothing"),
+        ({"name": "other"}, "step 1 of 3 is the beginning of talk, but the server wrote the beginning of other"),
     ],
 )
-def test_a_configuration_that_names_a_missing_file(
-    values: dict[str, object], told: str, made: Path, packed: Path, capsys: pytest.CaptureFixture[str]
+def test_words_delays_and_recordings_of_logs(again: dict[str, Any], told: str, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl")
+    assert not list(difference(log, write_log(tmp_path / "same.jsonl")))
+    [fault] = difference(log, write_log(tmp_path / "again.jsonl", **again))
+    assert told in fault
+
+
+@pytest.mark.parametrize(
+    "processor, scores, told",
+    [
+        ("another", {"BLEU": 20.0, "chrF": 50.0, "LongYAAL": 900.0}, "other"),
+        ("another", {"BLEU": 17.9, "chrF": 50.0, "LongYAAL": 900.0}, "BLEU is 17.9 here"),
+        ("another", {"BLEU": 20.0, "chrF": 52.1, "LongYAAL": 900.0}, "chrF is 52.1 here"),
+        ("another", {"BLEU": 20.0, "chrF": 50.0, "LongYAAL": 1001.0}, "does not prove the regime"),
+        (kind(), {"BLEU": 20.0, "chrF": 50.0, "LongYAAL": 900.0}, "on this kind of processor, with 2 threads"),
+    ],
+)
+def test_other_words_on_another_processor(
+    processor: str,
+    scores: dict[str, float],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    change(packed / "systems" / FAKE / "processor.yaml", **values)
-    assert told in faults(packed, made, capsys)[0]
+    """They are wrong unless the processor is another kind than the claim's, quality is within the claimed intervals,
+    and the lag proves the regime."""
+    log, again = write_log(tmp_path / LOG), write_log(tmp_path / "again.jsonl", ("a", "c"))
+    claimed = {"BLEU_low": 18.0, "BLEU_high": 22.0, "chrF_low": 48.0, "chrF_high": 52.0}
+    (tmp_path / SCORES).write_text(json.dumps(claimed))
+    system = System([0, 1000], "LongYAAL", "", "", "es", "en", {}, "", "", threads=2, processor=processor)
+    monkeypatch.setattr(check, "scores_of", lambda *_, **__: scores)
+    verdict = check.Verdict()
+    verdict.attempt("words", check.check_log(log, log, system, tmp_path, verdict))
+    assert capsys.readouterr().out == "  ok    words\n"
+    verdict.attempt("words", check.check_log(log, again, system, tmp_path, verdict))
+    said = capsys.readouterr().out
+    assert "step 3 of 3" in said and told in said and said.count("\n") == 1
+    assert (verdict.problems, verdict.others) == ((0, 1) if told == "other" else (1, 0))
+    assert (processor in said and kind() in said) or processor == kind()
 
 
-@pytest.mark.usefixtures("without_server")
-def test_a_regime_that_the_log_does_not_prove(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    change(packed / "systems" / FAKE / CLAIM, regime=[0.0, 10.0])
-    [fault] = faults(packed, made, capsys)
-    assert "does not prove the regime of 0 to 10 ms" in fault
+def test_simulevals_log(tmp_path: Path) -> None:
+    """Its words are those of simulstream's log, in all recordings; its delays are those of the agent."""
+    log = write_log(tmp_path / LOG)
 
+    def of_simuleval(words: str, delays: list[float], name: str = "talk") -> Path:
+        row = {"index": 0, "prediction": words, "delays": delays, "elapsed": delays, "prediction_length": 2}
+        path = tmp_path / "instances.log"
+        path.write_text(json.dumps({**row, "reference": "", "source": [f"{name}.wav"], "source_length": 3000}) + "\n")
+        return path
 
-@pytest.mark.usefixtures("without_server")
-def test_scores_of_something_else(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scores = packed / "systems" / FAKE / SCORES
-    scores.write_text(json.dumps({**json.loads(scores.read_text()), "BLEU": 99.0}))
-    [fault] = faults(packed, made, capsys)
-    assert fault.startswith("scores.json: BLEU is 99.0, but the log gives")
+    good = shutil.copy(of_simuleval("a b", [1000, 2000]), tmp_path / AGENT_LOG)
+    assert not [*check.check_words(log, good, "word"), *check.check_agent(good, good, "word")]
+    assert list(check.check_words(log, of_simuleval("a c", [1000, 2000]), "word"))
+    assert len(list(check.check_words(log, of_simuleval("a b", [1000, 2000], "other"), "word"))) == 2
+    [fault] = check.check_agent(good, of_simuleval("a b", [1000, 2100]), "word")
+    assert fault == "simuleval.log: the delays of talk are not those of SimulEval's agent"
 
 
 def test_a_log_of_another_configuration(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The server is asked. Half a log is told, too."""
     place = packed / "systems" / FAKE
     decoding = {**small.LA2, "read": {"type": "chunk", "ms": 700}}
-    change(place / "processor.yaml", decoding=decoding)
-    (place / "decoding.yaml").write_text(yaml.safe_dump(decoding))
+    configure(place, decoding=decoding)
     [fault] = faults(packed, made, capsys)
-    assert fault.startswith("simulstream.jsonl: step 1 of ") and "but the server wrote" in fault
+    assert fault.startswith("simulstream.jsonl: step 2 of ") and "but the server wrote" in fault
     log = place / LOG
     half = packed / "half.jsonl"
     lines = log.read_text().splitlines(keepends=True)
@@ -298,12 +411,12 @@ def test_a_server_that_dies_in_the_middle(made: Path, packed: Path, capsys: pyte
     from simulst.audio.read import load_audio
 
     name = round(float(load_audio(made / "data" / f"{small.NAMES[1]}.wav")[0]) * 100)
-    change(packed / "systems" / FAKE / "processor.yaml", model_options={"die": str(name)})
+    configure(packed / "systems" / FAKE, model_options={"die": str(name)})
     assert faults(packed, made, capsys) == ["the server ended in the middle, with status 1."]
 
 
 def test_a_server_that_does_not_start(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    change(packed / "systems" / FAKE / "processor.yaml", model_options={"colour": "red"})
+    configure(packed / "systems" / FAKE, model_options={"colour": "red"})
     [fault] = faults(packed, made, capsys)
     assert "the server ended before it answered" in fault and "no option 'colour'" in fault
 
@@ -341,10 +454,14 @@ def test_another_system_and_another_python(made: Path, packed: Path, tmp_path: P
         assert status == 1 and "apt-get install them here" in said and "Traceback" not in said
 
 
-def test_simulevals_agent(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulevals_agent(made: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its server and its evaluator are asked; a port of it that is busy is told."""
     place = packed / "systems" / FAKE
-    (place / AGENT_LOG).touch()
+    wavs = interface.as_wavs(check.recordings_of(packed, made / "data"), tmp_path / "wavs")
+    sent, image = list(wavs.values()), read_image(packed)
+    shutil.copy(
+        interface.run_simuleval(packed, image, FAKE, sent, tmp_path, small.free_port(), "word"), place / AGENT_LOG
+    )
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         [fault] = faults(packed, made, capsys, agent_port=port)
