@@ -3,7 +3,6 @@ readonly six_pairs="en-de en-es en-fr en-it en-pt en-sv"
 voices_options() {
     option full flag false "decode all lines of the splits, not only a part of them"
     option downloads path downloads "folder for packages" more where
-    option models path models "folder for models" more where
 }
 stage data "recordings, texts and data directories"
 

@@ -1,5 +1,6 @@
 # Whisper on this corpus, which run.sh, cascade.sh and finetune.sh share.
 . ../../local/systems/whisper.sh
+option models path models "folder for models" more where
 
 stage decode "decoding under all configurations"
 stage score "scores, again, from the logs alone"
