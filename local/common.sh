@@ -12,7 +12,7 @@ common_options() { # declared after a script's own, as --help shows them in this
     option scheduler text "" "address of a running Dask scheduler to decode on instead" more where
     option slurm flag false "decode in --jobs jobs of a Slurm cluster" more where
     option utterances count 2 "best, worst and most delayed utterances in reports; they are decoded again" more where
-    option metrics text "" "metrics of your own, such as my_module:TER (docs/metrics.md)" more where
+    option metrics text "" "metrics of your own, such as my_module:TER (docs/metrics.md)" more
     option force flag false "run complete stages again" where
 }
 

@@ -111,8 +111,8 @@ def _listing(folder: Path) -> Path:
         return folder / LISTING
     found = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
     if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "no YAML"
-        raise SimulstError(f"{folder}: has no {LISTING}, but {names}; name the segmentation by --segmentation.")
+        names = f"several other YAMLs ({', '.join(path.name for path in found)})" if found else "no other YAML"
+        raise SimulstError(f"{folder}: has no {LISTING} and {names}; name the segmentation by --segmentation.")
     return found[0]
 
 

@@ -96,7 +96,10 @@ def choose(
         if run not in scored:
             logger.warning("%s: has no %s or no %s; left out.", run.folder, quality, lag)
     if not scored:
-        remedy = "score the runs with --comet" if quality == "COMET" else "decode a sweep"
+        if lag.endswith("_CA") and any(run.scores.get(quality) is not None for run in runs):
+            remedy = "decode without --streams, with which no computation times are logged, or choose by another lag"
+        else:
+            remedy = "score the runs with --comet" if quality == "COMET" else "decode a sweep"
         others = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
         raise SimulstError(
             f"{folders[0]}{others}: no run has both {quality} and {lag}, apart from offline ones; {remedy}."

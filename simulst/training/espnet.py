@@ -325,9 +325,7 @@ class Progress:
     _value = re.compile(r"\b(loss|acc)=([-\d.e+]+)")
 
     def __init__(self, title: str) -> None:
-        self._bar = tqdm(
-            desc=title, unit="epoch", bar_format="{l_bar}{bar}| {n:.2f}/{total} epochs [{elapsed}<{remaining}{postfix}]"
-        )
+        self._bar = tqdm(desc=title, unit="epoch", bar_format="{desc}: getting ready [{elapsed}]")
         self._batches_per_epoch = 0
 
     def __enter__(self) -> Progress:
@@ -344,6 +342,7 @@ class Progress:
             if self._bar.total is None:
                 # Do not count an earlier run's epochs, so that the remaining time is estimated from this run.
                 self._bar.total = int(match[2])
+                self._bar.bar_format = "{l_bar}{bar}| {n:.2f}/{total} epochs [{elapsed}<{remaining}{postfix}]"
                 self._bar.initial = int(match[1]) - 1
             self._at(int(match[1]) - 1)
         elif match := self._interval.search(line):

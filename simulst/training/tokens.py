@@ -13,6 +13,7 @@ from simulst.files.folder import written_whole
 from simulst.files.lock import digest
 from simulst.files.table import read_table
 
+BY = "(--size; in recipes --pieces, for the source --source-pieces, for tokens of both --prefix-pieces)"
 KINDS = ("unigram", "bpe", "char")
 SPACES = [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace() and character != " "]
 """All that ESPnet strips from the ends of tokens. They become plain spaces."""
@@ -77,10 +78,10 @@ def _learn(
         )
     except RuntimeError as error:
         if least := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
-            hint = f"as it has {least[1]} characters; ask for more than these"
+            hint = f"as it has {least[1]} characters; ask for more than these {BY}"
             raise SimulstError(f"{_names(texts)}: {size} {kind} pieces are too few, {hint}.") from error
         if most := re.search(r"<= (\d+)", str(error)):
-            hint = f"the text does not support {size} {kind} pieces; ask for {most[1]} at most"
+            hint = f"the text does not support {size} {kind} pieces; ask for {most[1]} at most {BY}"
             raise SimulstError(f"{_names(texts)}: {hint}.") from error
         raise SimulstError(f"{_names(texts)}: SentencePiece failed ({' '.join(str(error).split())}).") from error
     rules.unlink()  # they are part of the model

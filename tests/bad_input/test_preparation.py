@@ -149,7 +149,7 @@ IWSLT = table(
     ("", "b goes back from 2.5 s to 1.5 s", replaced(SEGMENTS, "offset: 0.0", "offset: 2.5")),
     ("", "the segments of b are apart", APART),
     ("", "the recording 'a b' may have letters", replaced(SEGMENTS, "wav: a.wav", "wav: a b.wav")),
-    ("", "iwslt: has no audio-segments.yaml, but no YAML", removed(SEGMENTS)),
+    ("", "iwslt: has no audio-segments.yaml and no other YAML; name", removed(SEGMENTS)),
     ("", "iwslt: has no texts such as en.txt", removed("iwslt/en.txt", "iwslt/de.txt")),
     ("--text en", "--text en: give LANG=FILE"),
     ("--text en=nowhere.txt", "nowhere.txt: cannot be read"),

@@ -170,6 +170,13 @@ def configured(folder: Path, **values: Any) -> None:
     config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text()), **values}))
 
 
+def test_lags_that_streams_together_do_not_have(sweep: list[Path]) -> None:
+    for run in sweep:
+        (run / "scores.json").write_text(json.dumps({**scores(run), "LAAL_CA": None}))
+    with pytest.raises(SimulstError, match=r"no run has both BLEU and LAAL_CA.*; decode without --streams"):
+        choose(sweep, "LAAL_CA", BOTH)
+
+
 def test_other_data(sweep: list[Path], tmp_path: Path) -> None:
     (sweep[1] / "scores.json").write_text(json.dumps({**scores(sweep[1]), "sentences": 19}))
     with pytest.raises(SimulstError, match="the runs are of different sentences or target languages"):
