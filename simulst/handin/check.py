@@ -117,7 +117,7 @@ def check_log(log: Path, again: Path, system: System, development: Path, verdict
     lies within the claimed intervals, and their lag proves the regime; else they are wrong there, too.
     """
     for fault in difference(log, again):
-        here = kind()
+        here = kind(str(system.model_options.get("device", "cpu")))
         if system.processor == here:
             yield f"{fault} It was decoded on this kind of processor, with {system.threads} threads"
             continue

@@ -261,7 +261,7 @@ def placed(system: System, placer: Placer, device: str) -> System:
         segmentation=f"development/{SEGMENTATION}",
         references=f"development/{system.target_lang}.{REFERENCES}",
         threads=available_cores(),
-        processor=kind(),
+        processor=kind(device),
     )
     _check_places([options, found.decoding], system.run)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 EXTENSIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
@@ -17,9 +18,20 @@ def processor() -> str:
     return "; ".join(part for part in (name, f"{count} processor{'s' if count > 1 else ''}", sets) if part)
 
 
-def kind() -> str:
-    """The same without their number: on one kind, the same computation has the same bits."""
-    return "; ".join(filter(None, _parts()))
+def kind(device: str = "cpu") -> str:
+    """The same without their number: on one kind, the same computation has the same bits.
+
+    device: the GPU is named, too, if this is another than cpu.
+    """
+    return "; ".join(filter(None, (*_parts(), _gpu() if device != "cpu" else "")))
+
+
+def _gpu() -> str:
+    try:
+        asked = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        return subprocess.run(asked, capture_output=True, text=True).stdout.partition("\n")[0].strip()
+    except OSError:  # there is none
+        return ""
 
 
 def _parts() -> tuple[str, str]:

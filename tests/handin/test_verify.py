@@ -364,6 +364,23 @@ def test_other_words_on_another_processor(
     assert (processor in said and kind() in said) or processor == kind()
 
 
+def test_another_gpu_is_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho NVIDIA H100\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert kind("cuda") == f"{kind()}; NVIDIA H100"
+    log, again = write_log(tmp_path / LOG), write_log(tmp_path / "again.jsonl", ("a", "c"))
+    claim = System([0, 1000], "LongYAAL", "", "", "es", "en", {}, "", "", "", {"device": "cuda"}, 2, kind("cuda"))
+    [fault] = check.check_log(log, again, claim, tmp_path, check.Verdict())
+    assert "on this kind of processor" in fault
+    program.write_text("#!/bin/sh\necho NVIDIA H200\n")
+    (tmp_path / SCORES).write_text(json.dumps(dict.fromkeys(("BLEU_low", "BLEU_high", "chrF_low", "chrF_high"), 1.0)))
+    monkeypatch.setattr(check, "scores_of", lambda *_, **__: {"BLEU": 2.0, "chrF": 1.0, "LongYAAL": 900.0})
+    [fault] = check.check_log(log, again, claim, tmp_path, check.Verdict())
+    assert "NVIDIA H100, and this is" in fault and "NVIDIA H200" in fault
+
+
 def test_simulevals_log(tmp_path: Path) -> None:
     """Its words are those of simulstream's log, in all recordings; its delays are those of the agent."""
     log = write_log(tmp_path / LOG)
