@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Apertium that stays open: local/apertium.sh eng-spa. For a cascade whose translator has `answers: null_byte`.
-# Each text ends in a null byte and a line feed, each answer in a null byte. (`apertium -z` waits for the next text
-# before it answers.)
+# Apertium that stays open: local/apertium.sh eng-spa. For a cascade whose translator has `answers: line`.
+# Between its programs, a null byte and a line feed end each text, and a null byte ends each answer. (`apertium -z`
+# waits for the next text before it answers.)
 set -euo pipefail
 mode=/usr/share/apertium/modes/$1.mode
 if [ ! -f "$mode" ]; then
@@ -9,6 +9,7 @@ if [ ! -f "$mode" ]; then
     exit 1
 fi
 # Apertium's own signs in the text are escaped, and what ends a text is a blank of its kind, after which it flushes.
-sed -u 's:[][\\^]: :g; s:[/@<>$]:\\&:g; s:\x0: []&:' |
+sed -u 's:[][\\^]: :g; s:[/@<>$]:\\&:g; s:$: []\x0:' |
     bash -c "$(apertium-wblank-mode -z "$mode")" apertium -n |
-    sed -uz 's/\[\]$//; s/\\\(.\)/\1/g'
+    sed -uz 's/^\n//; s/\[\]$//; s/\\\(.\)/\1/g; s/\n/ /g' |
+    stdbuf -oL tr '\0' '\n'

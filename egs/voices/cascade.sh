@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./corpus.sh
 . ./whisper.sh
 option pairs text en-es "pairs to decode"
-option translator text "../../local/apertium.sh eng-spa" "the command that translates, which ends each answer in a null byte"
+option translator text "../../local/apertium.sh eng-spa" "the command that translates, which answers each line with a line"
 option recognisers path conf/cascade_recognisers.yaml "the recogniser's decoding configurations"
 option unstable flag false "also translate the words that the recogniser may still change"
 voices_options

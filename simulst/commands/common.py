@@ -163,16 +163,6 @@ cluster_options = together(
 """They say where work runs, for `simulst.machine.cluster.Cluster`."""
 
 
-def moved_option(name: str, now: str) -> Callable[[F], F]:
-    """An option that is no longer there. now: the sentence that says where it went."""
-
-    def tell(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:
-        if value:
-            raise click.UsageError(f"{name}: no longer an option of '{ctx.command_path}'; {now}.", ctx)
-
-    return click.option(name, multiple=True, hidden=True, expose_value=False, callback=tell)
-
-
 def named_files(values: Iterable[str], wrong: str) -> dict[str, Path]:
     """Files by their names, of values NAME=FILE. wrong: the error's message, in which {value} stands for the value.
 

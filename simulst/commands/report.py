@@ -12,7 +12,6 @@ from simulst.commands.common import (
     Words,
     asked_by,
     comet_option,
-    moved_option,
     references_option,
     segmentation_option,
     sources_option,
@@ -171,9 +170,6 @@ def choose(
     help="Folder with the runs of one training, or several by wildcards; repeat it for trainings with other seeds.",
 )
 @click.option("--samples", default=10_000, show_default=True, type=click.IntRange(100), help="Resamples to draw.")
-@moved_option("--out", "'simulst results write --findings FILE' writes them into pages")
-@moved_option("--section", "'simulst results write --section NAME' has it")
-@moved_option("--command", "'simulst results write --command TEXT' has it")
 def findings(files: tuple[str, ...], runs: tuple[Path, ...], samples: int) -> None:
     """Test the findings of papers on finished runs.
 

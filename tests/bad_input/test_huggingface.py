@@ -33,7 +33,6 @@ CODE = "speech: the model wants to run Python code of its own; read that code, a
 SPEECH = table(
     f"{AUDIO} --model speech",
     ("", "speech: not a model that simulst knows", removed("speech/config.json")),
-    ("", "speech: not a model that simulst knows", written("speech/config.json", "{")),
     ("", "speech: config.json cannot be read", setting("speech/config.json", model_type="unheard_of")),
     ("", "speech: a model of type 'wav2vec2' does not turn", setting("speech/config.json", model_type="wav2vec2")),
     ("", "speech: has no weights (model.safetensors)", removed("speech/model.safetensors")),
@@ -43,7 +42,6 @@ SPEECH = table(
     ("", CODE, own_code),
     ("--target-lang fr", "speech: the model has no language 'fr'; it has de, en, ja, zh"),
     ("--model marian", "marian: a model of type 'marian' does not turn speech into text"),
-    ("--model llm", "llm: a model of type 'llama' does not turn speech into text"),
     ("--model-option dtype=int4", "option 'dtype': ... 'float32'"),
     ("--model-option window=1", "option 'window': ... greater than or equal to 5"),
     (
@@ -67,7 +65,6 @@ NOT_INCREMENTAL = (
 CASCADES = table(
     f"{AUDIO} --model cascade.yaml",
     ("", "gone: no such folder", cascade(type="huggingface", model="gone")),
-    ("", "speech: a model of type 'speech-encoder-decoder' does", cascade(type="huggingface", model="speech")),
     ("", "marian: no model.bin; convert a model", cascade(type="ctranslate2", model="marian")),
     ("", "marian: a model of type 'marian' is not a decoder-only", cascade(type="llm", model="marian")),
     ("", "llm: the chat has ... but the model reads 256; give it fewer examples", cascade(**MANY)),

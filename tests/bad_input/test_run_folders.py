@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dask
 import pytest
-from cases import Case, Change, Check, all_of, cut, folder, removed, replaced, table, written
+from cases import Case, Change, Check, all_of, folder, removed, replaced, table, written
 from ports import listening
 
 from simulst.machine import cluster
@@ -23,19 +23,13 @@ CONFIGS: list[tuple[str, Change]] = [
     ("run/config.yaml: no such file; give a folder that simulst evaluate made", removed("run/config.yaml")),
     (NOT_OURS, written("run/config.yaml", "")),
     (NOT_OURS, written("run/config.yaml", "a: [")),
-    (NOT_OURS, written("run/config.yaml", "- 1")),
     (NOT_OURS, written("run/config.yaml", b"\xff\xfe\x00")),
-    (NOT_OURS, cut("run/config.yaml", 100)),
     (NOT_OURS, replaced("run/config.yaml", "label:", "label: 1\nlabel:")),
     (
         f"{NOT_OURS}: label: Input should be a valid string",
         replaced("run/config.yaml", "label: LA", "label: [LA]\nx: LA"),
     ),
     (f"{NOT_OURS}: decoding.read: Field required", replaced("run/config.yaml", "  read:", "  red:")),
-    (
-        f"{NOT_OURS}: decoding.read.type: Field required",
-        replaced("run/config.yaml", "    type: chunk", "    kind: chunk"),
-    ),
     (NOT_OURS, replaced("run/config.yaml", "task:", "task: 2020-13-45\ntusk:")),
 ]
 RESUMED = [
@@ -45,8 +39,6 @@ RESUMED = [
         ("", "run: holds an instances.log without config.yaml", removed("run/config.yaml")),
         ("--limit 2", "run: holds a run whose 'utterances' is 3, not 2; give another --out, or use --force"),
         ("--unit char", "run: holds a run whose 'task' is"),
-        ("--source-lang fr", "run: holds a run whose 'task' is"),
-        ("--model-option seed=1", "run: holds a run whose 'task' is"),
         ("--decoding sweep.yaml", "option 'ms' has several values, [500, 800]"),
         ("", "run: holds a run whose 'decoding' is", replaced("la2.yaml", "500", "600")),
         (
@@ -54,9 +46,7 @@ RESUMED = [
             "run: holds a run with another reference for 'u1'",
             replaced("data/text.en", "unbelievable", "believable"),
         ),
-        ("--text de", "run: holds a run with another reference for 'u0'"),
         ("", "run: holds a run of other audio for 'u0'", replaced("data/wav.scp", "u0.wav", "u2.wav")),
-        ("", "run: holds a run of other audio for 'u0'", replaced("data/segments", "u0 0.0 1.0", "u0 0.1 1.0")),
         (
             "",
             "run: holds a run of other utterances",
@@ -70,7 +60,6 @@ RESUMED = [
         ),
         ("", "run/instances.log, line 2: not an entry", replaced("run/instances.log", '\n{"index": 1', "\n{index: 1")),
         ("", "delays[0] should be a finite number", replaced("run/instances.log", '"delays": [', '"delays": [NaN, ')),
-        ("", "run", all_of(removed("run"), written("run", ""))),
         ("", "run", all_of(removed("run"), link("run"))),
         ("", "run/instances.log", all_of(removed("run/instances.log"), folder("run/instances.log"))),
     ),
@@ -99,11 +88,9 @@ REPORTS = [
         ("data", "data: no run in it has a scores.json"),
         ("run", "run: no run in it has a scores.json", removed("run/scores.json")),
         ("run", "run/scores.json: not valid JSON", written("run/scores.json", "{")),
-        ("run", "run/scores.json: not valid JSON", written("run/scores.json", b"\xff\xfe")),
         ("run", "run/scores.json: not the scores of a run", written("run/scores.json", "[1]")),
         ("run", "run/scores.json: BLEU is 'high', which is no number", written("run/scores.json", '{"BLEU": "high"}')),
         ("run", "run/scores.json: AL is nan, which is no number", written("run/scores.json", '{"AL": NaN}')),
-        ("run", "run/scores.json: RTF is [1], which is no number", written("run/scores.json", '{"RTF": [1]}')),
         ("run", "–", written("run/scores.json", "{}"), 0),
         *(("run", words, change) for words, change in CONFIGS),
     ),
@@ -113,31 +100,23 @@ REPORTS = [
             "--metric LongYAAL",
             "run: its scores have no 'LongYAAL', as they are of single sentences ... choose from AL, LAAL",
         ),
-        ("--metric unit", "run: its scores have no 'unit'; choose from AL, LAAL"),
         ("--metric AP", "--metric AP: a share, and a regime is in ms; choose another lag"),
         ("--regimes 2000", "'2000' is no regime; write the lowest and the highest lag in ms, such as 0-2000"),
         ("--regimes 4000-2000", "'4000-2000' is no regime"),
-        ("--regimes ''", "'--regimes' ... give at least one word", lambda: None, 2),
-        ("--regimes 0-2000 nowhere", "nowhere: no such folder"),
         ("--references data/text.en", "give --segmentation and --references together"),
         ("", "run: no run in it has a scores.json", removed("run/scores.json")),
         ("", "run: no run has both BLEU and LAAL", written("run/scores.json", '{"BLEU": null, "LAAL": 5}')),
     ),
     *table(
         "simulst plot run",
-        ("", "Missing option '--out'", lambda: None, 2),
         ("--out x.jpg", "x.jpg: pictures are .png, .svg, .pdf"),
-        ("--out x", "x: pictures are .png, .svg, .pdf"),
         ("--out x.png --x ALL", "run: its scores have no 'ALL'; choose from AL, LAAL"),
-        ("--out x.png --x unit", "run: its scores have no 'unit'; choose from AL, LAAL"),
-        ("--out x.png --x ''", "run: its scores have no ''; choose from AL"),
         (
             "--out x.png",
             "x.png: none of the runs has both BLEU and a latency",
             written("run/scores.json", '{"AL": null, "LAAL": null}'),
         ),
         ("--out x.png", "run: its scores have no 'AL'", written("run/scores.json", "{}")),
-        ("--out la2.yaml/x.png", "la2.yaml: a file, but a folder is needed there"),
         *(("--out x.png", words, change) for words, change in CONFIGS[::3]),
     ),
     Case("simulst plot nowhere --out x.svg", "nowhere: no such folder"),
@@ -145,10 +124,8 @@ REPORTS = [
         "simulst results write run --recipe mini --section s --out exp --command c",
         ("--section a/b", "section 'a/b': give a name of letters, digits"),
         ("--recipe ..", "recipe '..': give a name of letters, digits"),
-        ("", "run/config.yaml: no such file", removed("run/config.yaml")),
         ("--curve --x ALL", "run: its scores have no 'ALL'; choose from AL, LAAL"),
         ("--table t.json", "t.json: no such file; give a list of tables in JSON"),
-        ("--table t.json", "t.json: not valid JSON", written("t.json", "[")),
         ("--table t.json", "t.json: 0.rows: Field required; give a list", written("t.json", '[{"head": ["a"]}]')),
         (
             "--table t.json",
@@ -168,16 +145,8 @@ REPORTS = [
         "simulst results write --recipe r --section s --out exp --command c --pairs pairs/all --predictor predictor",
         ("", "pairs/all/train/pairs.json: no such file; run the recipe's stage train first"),
         ("", "pairs/all/train/pairs.json: not valid JSON", written("pairs/all/train/pairs.json", "{")),
-        ("", "pairs/all/train/pairs.json: another kind of file", written("pairs/all/train/pairs.json", "[]")),
         ("", "pairs/all/train/pairs.json: ", written("pairs/all/train/pairs.json", '{"kept": "x", "pairs": 0}')),
         ("", "predictor/scores.json: no such file", written("pairs/all/train/pairs.json", '{"kept": 1, "pairs": 2}')),
-        (
-            "",
-            "predictor/scores.json: ",
-            all_of(
-                written("pairs/all/train/pairs.json", '{"kept": 1, "pairs": 2}'), written("predictor/scores.json", "{}")
-            ),
-        ),
     ),
     Case("simulst results render", "results: has no results; give the folder of simulst as --root"),
     *table(
@@ -226,7 +195,6 @@ FINDINGS = [
     "simulst findings --findings f.yaml",
     ("--runs run", "f.yaml: no such"),
     ("--runs nowhere", "nowhere: ", written("f.yaml", f"paper: P\nfindings: [{FINDING}]")),
-    ("--runs data", "data: no run in it has a scores.json", written("f.yaml", f"paper: P\nfindings: [{FINDING}]")),
 )
 
 
@@ -255,19 +223,13 @@ def test_what_answers_is_no_scheduler(command: str, answer: str, check: Check, m
 PLACES = table(
     f"{EVALUATE} --out out",
     ("--scheduler tcp://127.0.0.1:1", "no Dask scheduler answers at tcp://127.0.0.1:1"),
-    ("--scheduler 127.0.0.1:1", "no Dask scheduler answers at 127.0.0.1:1"),
-    ("--scheduler tcp://127.0.0.1:port", "no Dask scheduler answers at tcp://127.0.0.1:port"),
     ("--scheduler tcp://127.0.0.1:99999", "no Dask scheduler answers at"),
-    ("--scheduler tcp://127.0.0.1", "no Dask scheduler answers at"),
     ("--scheduler nonsense://x:1", "no Dask scheduler answers at nonsense://x:1"),
     ("--scheduler ''", "no Dask scheduler answers at "),
-    ("--scheduler ' '", "no Dask scheduler answers at "),
-    ("--scheduler http://127.0.0.1:1/status", "no Dask scheduler answers at"),
     ("--scheduler scheduler.json", "no Dask scheduler answers at scheduler.json"),
     ("--scheduler tcp://127.0.0.1:1 --slurm", "--slurm and --scheduler: give one of them"),
     ("--slurm", "--slurm needs the program sbatch"),
     ("--jobs 0", "'--jobs': 0 is not in the range", lambda: None, 2),
-    ("--jobs many", "'--jobs': 'many' is not a valid integer", lambda: None, 2),
 )
 
 

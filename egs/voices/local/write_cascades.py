@@ -19,7 +19,7 @@ from simulst.files.folder import write_atomically
 @click.command(help=__doc__)
 @click.option("--model", required=True, type=click.Path(path_type=Path), help="The recogniser's model.")
 @click.option("--decodings", required=True, help="Sweep (YAML): the recogniser's decoding configurations.")
-@click.option("--command", required=True, help="The translator: a command that ends each answer in a null byte.")
+@click.option("--command", required=True, help="The translator: a command that answers each line with a line.")
 @click.option("--unstable", is_flag=True, help="Also translate the words that the recogniser may still change.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the files.")
 def main(model: Path, decodings: str, command: str, unstable: bool, out: Path) -> None:
@@ -30,7 +30,7 @@ def main(model: Path, decodings: str, command: str, unstable: bool, out: Path) -
         raise SimulstError(f"--command '{command}': not a command; give a program and its options.") from None
     place = shutil.which(program)
     words = [os.path.abspath(place) if place else program, *options]  # workers may run in another folder
-    translator = {"type": "command", "command": shlex.join(words), "answers": "null_byte"}
+    translator = {"type": "command", "command": shlex.join(words), "answers": "line"}
     for decoding in load_sweep(decodings):
         recogniser = {"model": str(model.resolve()), "decoding": decoding.raw}
         cascade = {"recogniser": recogniser, "translator": translator, "unstable": unstable}

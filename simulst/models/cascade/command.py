@@ -33,9 +33,8 @@ class Command(Translator):
 
     command: it is run without a shell; {source} and {target} stand for the languages. A word with a slash, such as
         ./translate.sh, is a file beside the cascade's if there is one, or else one of the working folder.
-    answers: `once`: it is run for each text. `line`: it stays open and answers each line with a line. `null_byte`: it
-        stays open, and a null byte ends each text and each answer, as in Apertium's null flush mode.
-        One that stays open is asked its first text twice: two answers that differ show a greeting or a second answer.
+    answers: `once`: it is run for each text. `line`: it stays open and answers each line with a line. It is asked its
+        first text twice: two answers that differ show a greeting or a second answer.
     timeout: the seconds that an answer may take.
 
     With `once`, as many texts of several streams are translated at once as there are processors. A process that stays
@@ -43,7 +42,7 @@ class Command(Translator):
     """
 
     command: str
-    answers: Literal["once", "line", "null_byte"] = "once"
+    answers: Literal["once", "line"] = "once"
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
 
     def load(self, path: Path, cores: int) -> Opener:
@@ -60,7 +59,7 @@ class Command(Translator):
             named = [_beside(path, word.replace("{source}", source).replace("{target}", target)) for word in words]
             if self.answers == "once":
                 return CommandTranslation(lambda text: run_once(named, text, self.timeout), target, turn)
-            process = running.get(tuple(named)) or OpenCommand(named, self.answers, self.timeout)
+            process = running.get(tuple(named)) or OpenCommand(named, self.timeout)
             running[tuple(named)] = process
             if process not in recent:
                 recent.append(process)

@@ -14,13 +14,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import IO, Literal
+from typing import IO
 
 from simulst.calls import Turns
 from simulst.errors import SimulstError
 
-# After a text, and at the end of an answer. Apertium's programs flush a null byte only once something follows it.
-ENDS = {"line": (b"\n", b"\n"), "null_byte": (b"\0\n", b"\0")}
 MOST_BYTES = 1 << 20
 """Of an answer, and of messages beside it. A program that writes more than that floods."""
 PROBE_SECONDS = 1.0
@@ -69,15 +67,13 @@ def run_once(words: list[str], text: str, timeout: float) -> str:
 class OpenCommand:
     """One process, which is started when the first text comes, and again if it has ended.
 
-    words: the command.
-    answers: how a text and an answer end, see `simulst.models.cascade.command.Command`.
+    words: the command. It answers each line with a line.
     timeout: the seconds that an answer may take.
     turn: inside it, a thread may ask: one after the other.
     """
 
-    def __init__(self, words: list[str], answers: Literal["line", "null_byte"], timeout: float) -> None:
+    def __init__(self, words: list[str], timeout: float) -> None:
         self._words, self._timeout = words, timeout
-        self._after, self._end = ENDS[answers]
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
         self._told = 0  # the bytes of `_errors` that earlier texts brought
@@ -138,8 +134,7 @@ class OpenCommand:
             raise _Gone
         try:
             until = time.monotonic() + self._timeout
-            data = text.encode() + self._after
-            answer = _exchange(process, data, errors, until, lambda read: self._end in read, self._told)
+            answer = _exchange(process, text.encode() + b"\n", errors, until, lambda read: b"\n" in read, self._told)
             self._told = _shortened(errors)
         except _Late:
             self._stop(gone=False)
@@ -150,7 +145,7 @@ class OpenCommand:
         except _Flood:
             self._stop(gone=False)
             raise _floods(self._name) from None
-        answer, rest = answer.split(self._end, 1)
+        answer, rest = answer.split(b"\n", 1)
         if rest.strip():
             raise self._several()
         return answer.decode("utf-8", errors="replace")

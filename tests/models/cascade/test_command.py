@@ -26,10 +26,10 @@ ROOT = Path(__file__).parents[3]
 MODE = Path("/usr/share/apertium/modes/eng-spa.mode")
 
 
-def command(folder: Path, code: str, answers: Any = "line", timeout: float = 300.0) -> OpenCommand:
+def command(folder: Path, code: str, timeout: float = 300.0) -> OpenCommand:
     program = folder / "program.sh"
     program.write_text(code.replace("{log}", str(folder / "log")))
-    return OpenCommand(["bash", str(program)], answers, timeout)
+    return OpenCommand(["bash", str(program)], timeout)
 
 
 def starts(folder: Path) -> int:
@@ -53,12 +53,6 @@ def test_one_process_answers_all(tmp_path: Path) -> None:
     assert starts(tmp_path) == 1
 
 
-def test_null_bytes(tmp_path: Path) -> None:
-    """An answer may have several lines; the byte after the null byte belongs to none."""
-    asked = command(tmp_path, "while IFS= read -rd '' text; do printf '%s\\nof 2\\0' \"$text\"; done", "null_byte")
-    assert [asked.ask(text).strip() for text in ("a", "b")] == ["a\nof 2", "b\nof 2"]
-
-
 def test_it_is_started_again(tmp_path: Path) -> None:
     """A command that ends after each answer answers all the same."""
     asked = command(tmp_path, "echo started >> {log}; read line; echo $line")
@@ -67,21 +61,19 @@ def test_it_is_started_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "answers"),
+    "code",
     [
-        pytest.param("echo model loaded; while read text; do echo $text $text; done", "line", id="a greeting"),
-        pytest.param("echo model loaded; sleep 0.2; while read text; do sleep 0.05; echo $text $text; done", "line",
+        pytest.param("echo model loaded; while read text; do echo $text $text; done", id="a greeting"),
+        pytest.param("echo model loaded; sleep 0.2; while read text; do sleep 0.05; echo $text $text; done",
                      id="a greeting of a slow program"),
-        pytest.param("while read text; do echo $text; echo more of $text; done", "line", id="a second line"),
-        pytest.param("while read text; do echo $text; sleep 0.05; echo more of $text; done", "line",
+        pytest.param("while read text; do echo $text; echo more of $text; done", id="a second line"),
+        pytest.param("while read text; do echo $text; sleep 0.05; echo more of $text; done",
                      id="a second line that comes late"),
-        pytest.param("while IFS= read -rd '' text; do printf \"$text\\0more\\0\"; done", "null_byte",
-                     id="a second null byte"),
     ],
 )  # fmt: skip
-def test_more_answers_than_texts(tmp_path: Path, code: str, answers: str) -> None:
+def test_more_answers_than_texts(tmp_path: Path, code: str) -> None:
     """Each answer that is given is that of its text, up to the error."""
-    asked = command(tmp_path, code, answers)
+    asked = command(tmp_path, code)
     texts = iter("abcdefgh")
     with pytest.raises(SimulstError, match="writes more answers than it gets texts"):
         for text in texts:
@@ -95,15 +87,13 @@ def test_a_translator_that_answers_differently_each_time(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("code", ["cat /dev/zero", "yes no end >&2 & cat", "cat /dev/zero & cat /dev/zero & wait"])
-@pytest.mark.parametrize("answers", ["line", "null_byte", "once"])
+@pytest.mark.parametrize("answers", ["line", "once"])
 def test_floods_end_in_a_sentence(tmp_path: Path, code: str, answers: str) -> None:
-    if code == "cat /dev/zero" and answers == "null_byte":
-        code = "yes"
     with pytest.raises(SimulstError, match=r"wrote more than 1 MiB for one text|writes more answers"):
         if answers == "once":
             run_once(["bash", "-c", code + "; sleep 9"], "a", 300.0)
         else:
-            asked = command(tmp_path, code + "; sleep 9", answers)
+            asked = command(tmp_path, code + "; sleep 9")
             while True:  # until it is found
                 asked.ask("a")
                 while ">&2" in code and told(asked) < 3 * MOST_BYTES:
@@ -139,7 +129,7 @@ def test_bad_commands(tmp_path: Path) -> None:
             command(tmp_path, code, timeout=0.2 if "sleep" in code else 300).ask("the cat")
         assert "\n" not in str(caught.value)
     with pytest.raises(SimulstError, match=r"cannot be run \(No such file"):
-        OpenCommand([str(tmp_path / "gone")], "line", 1).ask("a")
+        OpenCommand([str(tmp_path / "gone")], 1).ask("a")
 
 
 def test_a_late_answer_is_not_taken_for_the_next(tmp_path: Path) -> None:
@@ -214,7 +204,7 @@ def test_a_command_that_hangs_stops_no_other_stream(answers: str, tmp_path: Path
     assert ["".join(word.text for word in one.result()) for one in (slow, quick)] == [say.upper()] * 2
 
 
-@pytest.mark.parametrize("ask", ["OpenCommand(words, 'line', 300.0).ask('a')", "run_once(words, 'a', 300.0)"])
+@pytest.mark.parametrize("ask", ["OpenCommand(words, 300.0).ask('a')", "run_once(words, 'a', 300.0)"])
 def test_commands_end_with_python(ask: str, tmp_path: Path) -> None:
     """Also if a thread waits for it, and others would begin then."""
     mark = 8000 + os.getpid() / 1e6  # seconds: tells this test's process from others
@@ -253,10 +243,10 @@ def test_processes_that_no_stream_uses_end(tmp_path: Path) -> None:
 @pytest.mark.skipif(not MODE.is_file(), reason="apertium-eng-spa is not installed")
 def test_apertium(tmp_path: Path) -> None:
     """local/apertium.sh keeps its programs open; it escapes what they take for signs of their own."""
-    ask: Any = Command(f"{ROOT / 'local/apertium.sh'} eng-spa", "null_byte").load(tmp_path, 1)(Opening("en", "es"))
+    ask: Any = Command(f"{ROOT / 'local/apertium.sh'} eng-spa", "line").load(tmp_path, 1)(Opening("en", "es"))
     assert "gato" in ask.translate("the cat is on the table", "")[0]
     assert "perros" in ask.translate("two dogs sleep well.", "")[0]
     assert "3 $ / 2" in ask.translate("two [cats] cost 3 $ / 2 ^", "")[0]
-    gone = Command(f"{ROOT / 'local/apertium.sh'} eng-tlh", "null_byte").load(tmp_path, 1)(Opening("en", "tlh"))
+    gone = Command(f"{ROOT / 'local/apertium.sh'} eng-tlh", "line").load(tmp_path, 1)(Opening("en", "tlh"))
     with pytest.raises(SimulstError, match=r"eng-tlh\.mode: no such file; install the language pair"):
         gone.translate("the cat", "")  # type: ignore[attr-defined]
