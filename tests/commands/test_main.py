@@ -88,15 +88,6 @@ def test_what_stands_in_commands_is_what_the_library_has() -> None:
     assert len(fields(Options)) > 5
 
 
-@pytest.mark.parametrize("option", ["--out", "--section", "--command"])
-def test_an_option_that_moved_names_the_new_command(option: str) -> None:
-    words = ["findings", "--findings", "x.yaml", "--runs", "y", option, "z"]
-    said = CliRunner().invoke(main.main, words, prog_name="simulst")
-    assert said.exit_code == 2 and f"Error: {option}: no longer an option of 'simulst findings'; " in said.stderr
-    assert "'simulst results write" in said.stderr
-    assert option not in CliRunner().invoke(main.main, ["findings", "--help"]).stdout
-
-
 def test_python_m_simulst_is_the_program() -> None:
     run = subprocess.run([sys.executable, "-m", "simulst", "--version"], capture_output=True, text=True, check=True)
     program = subprocess.run(
