@@ -126,8 +126,6 @@ def _loaded(value: str, what: str, remedy: str) -> Any:
     except SimulstError as error:
         raise SimulstError(f"{what}: {error}") from error
     except (Exception, SystemExit) as error:  # of any kind, as importing runs the user's code
-        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "simulst":
-            remedy = "CHANGELOG.md says where it is now"  # the code was written for an earlier version
         raise SimulstError(f"{what} cannot be imported ({reason_of(error)}); {remedy}.") from error
     try:
         return functools.reduce(getattr, parts[2].split("."), module)

@@ -125,10 +125,6 @@ def test_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table(tmp_path, TABLE.replace("CTC", "LSTM"))
     with pytest.raises(SimulstError, match="holds a run of another context under the same name"):
         CliRunner().invoke(main, [*command, "context.tsv"], catch_exceptions=False)
-    config = Path("out/config.yaml")
-    config.write_text("".join(line for line in config.open() if not line.startswith("context:")))  # of an older version
-    with pytest.raises(SimulstError, match="holds a run of another context under the same name"):
-        CliRunner().invoke(main, [*command, "context.tsv"], catch_exceptions=False)
     spoken = ["translate", "data/u0.wav", "--decoding", "la2.yaml", *options]
     assert CliRunner().invoke(main, [*spoken, "context.tsv"], catch_exceptions=False).exit_code == 0
     Path("data/x.wav").write_bytes(Path("data/u0.wav").read_bytes())

@@ -24,14 +24,6 @@ set_shared_tokens() {
         --source-text "lc.rm.$source" --source-tokens "$shared_source_tokens")
 }
 
-# Ends the script if the training in the folder $1 is of the time before its configuration said Conformer.
-check_age() {
-    if [ -z "$redo" ] && grep -qs '"rel_pos_type=latest"' "$1/simulst.json"; then
-        fail "$1: trained with the options of an earlier version; ./run.sh --recipe $script --stage decode decodes what is there, and \
---force trains it again"
-    fi
-}
-
 stage_audio() { segment_audio; }
 
 stage_tokens() {
@@ -47,7 +39,6 @@ stage_stats() { collect_statistics "$stats_config"; }
 
 train_offline() {
     step "offline model, ${out#"$exp"/}/offline"
-    check_age "$out/offline"
     espnet "$out/offline" "$offline_config" "${sharing[@]}" ${encoder:+--encoder "$encoder"} -- $model_options $offline_options
 }
 

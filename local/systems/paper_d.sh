@@ -71,7 +71,6 @@ get_ready() {
     fi
     if runs train; then
         for name in "${filters[@]}" "${waiting[@]}"; do
-            check_age "$prefix/$name"
             check_gpus "$prefix/$name"
         done
     fi

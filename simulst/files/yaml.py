@@ -75,10 +75,7 @@ def read_yaml(path: str | Path, what: str = "configuration file") -> Any:
     if path.is_dir():
         raise SimulstError(f"{path}: a folder; give a {what}.")
     if not path.is_file():
-        renamed = " (sweep*.yaml of earlier versions have other names now, see CHANGELOG.md)" * path.name.startswith(
-            "sweep"
-        )
-        raise SimulstError(f"{path}: no such {what}; check the path{renamed}.")
+        raise SimulstError(f"{path}: no such {what}; check the path.")
     try:
         return load_yaml(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:

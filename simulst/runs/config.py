@@ -54,8 +54,6 @@ class RunConfig:
     names: digest of their names.
     context: digest of what is known of the recordings; empty: nothing.
     date, commit, processor: the day on which the run began, simulst's commit, and the machine. They are not compared.
-
-    Runs of older versions did not record all of this: what is missing is empty.
     """
 
     decoding: Annotated[dict[str, Any], AfterValidator(_with_read)]
@@ -138,11 +136,8 @@ def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
         was["task"]["model"] = new.task.model  # one model's path can be written in several ways
     for name in ("date", "commit", "processor"):
         del wanted[name]
-    for key in ("files", "code"):  # of which an older version recorded only some
-        wanted[key] = {name: wanted[key].get(name) for name in was[key]}
     for key, value in wanted.items():
-        # What an older version did not record is empty, and not compared; it knew no context.
-        if was[key] != value and (was[key] or key == "context"):
+        if was[key] != value:
             what = {
                 "weights": "another model",
                 "files": "another predictor or guide",
@@ -151,7 +146,8 @@ def check_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
                 "context": "another context",
             }.get(key)
             if what:
-                changed = [name for name in value if value[name] != was[key][name]] if isinstance(value, dict) else []
+                both = {**was[key], **value} if isinstance(value, dict) else {}
+                changed = [name for name in both if value.get(name) != was[key].get(name)]
                 which = f" (changed: {', '.join(changed)})" if changed else ""
                 raise SimulstError(f"{folder}: holds a run of {what} under the same name{which}; {AGAIN}")
             raise SimulstError(f"{folder}: holds a run whose '{key}' is {was[key]!r}, not {value!r}; {AGAIN}")

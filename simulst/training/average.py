@@ -146,21 +146,21 @@ def is_chosen(
 ) -> bool:
     """Whether `choose` is done, and the training has not gone on since.
 
-    Raises SimulstError: it was done with other arguments.
+    Raises SimulstError: it was done with other arguments; its record is damaged.
     """
     if not ((experiment / CHOSEN).is_file() and (experiment / FOUND).is_file()):
         return False
     try:
         found = json.loads((experiment / FOUND).read_text(encoding="utf-8"))
-        epochs = set(found["epochs"])
+        epochs, before = set(found["epochs"]), dict(found["asked"])
     except (ValueError, KeyError, TypeError):
-        return True  # of an earlier version
+        raise SimulstError(f"{experiment / FOUND}: damaged; use --force to choose again.") from None
     try:
         done = epochs.issuperset(best_epochs(experiment))  # some may have been deleted
     except SimulstError:
         done = True  # all of them
-    asked, before = _asked(devs, counts, limit, ctc_weight, last), found.get("asked")
-    differing = [name for name in {**before, **asked} if before.get(name) != asked.get(name)] if before else []
+    asked = _asked(devs, counts, limit, ctc_weight, last)
+    differing = [name for name in {**before, **asked} if before.get(name) != asked.get(name)]
     if done and differing:
         raise SimulstError(
             f"{experiment / CHOSEN}: was chosen with other {' and '.join(differing)} (see {FOUND}); "

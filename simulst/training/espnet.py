@@ -242,8 +242,8 @@ def run_espnet(
                 found = json.loads(record.read_text(encoding="utf-8"))
                 complete = found.get("complete")
                 begun, epochs = _identity(found.get("command", []), found.get("config", ""))
-                before = dict(found.get("files", {}))  # none: of an earlier version
-            except (ValueError, AttributeError, TypeError, yaml.YAMLError):
+                before = dict(found["files"])
+            except (ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError):
                 raise SimulstError(f"{record}: damaged; use --force to begin again.") from None
             identity, wanted_epochs = _identity(command[1:], text)
             if identity != begun or wanted_epochs < epochs:

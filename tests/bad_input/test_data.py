@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from cases import Case, Change, Check, all_of, audio, cut, folder, own, removed, replaced, table, written
+from cases import Case, Change, Check, all_of, audio, cut, own, removed, replaced, table, written
 
 EVALUATE = "simulst evaluate --model fake:FakeModel --source-lang es --target-lang en --decoding la2.yaml --out out"
 DIRECTORIES = table(
@@ -57,7 +57,6 @@ def without_segments() -> None:
 SINE = np.sin(np.arange(16000) / 20) / 3
 FILES: list[tuple[str, Change]] = [
     ("no such audio file", removed("data/u0.wav")),
-    ("a folder, not an audio file", all_of(removed("data/u0.wav"), folder("data/u0.wav"))),
     ("the file is empty (0 bytes)", written("data/u0.wav", "")),
     ("not readable as audio", written("data/u0.wav", "no audio at all")),
     ("not readable as audio", written("data/u0.wav", bytes(5000))),

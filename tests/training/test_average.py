@@ -90,6 +90,10 @@ def test_a_training_that_went_on_is_chosen_from_again(tmp_path: Path) -> None:
     assert not is_chosen(finished(tmp_path), *asked)
     (tmp_path / CHOSEN).touch()
     (tmp_path / FOUND).write_text(json.dumps({"epochs": [1, 2]}))
+    with pytest.raises(SimulstError, match="damaged; use --force to choose again"):
+        is_chosen(tmp_path, *asked)
+    known = {"counts": [1, 2], "limit": 9, "texts": ["tc.de"]}
+    (tmp_path / FOUND).write_text(json.dumps({"epochs": [1, 2], "asked": known}))
     assert is_chosen(tmp_path, *asked)
     (tmp_path / "1epoch.pth").rename(tmp_path / "kept")
     assert is_chosen(tmp_path, *asked)  # some checkpoints may be deleted

@@ -393,23 +393,16 @@ def drops(begin: bytes) -> Iterator[bytes]:
         (lambda body: (0, [b"HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\n{"]), "the answer is cut short; see"),
         (lambda body: (0, []), "the server cannot be reached .*without response.*; check that it runs"),
         (lambda body: (500, b"oops"), r"answered with status 500 \(Internal Server Error\); see its log"),
-        (lambda body: (500, b'["x"]'), r"answered with status 500 \(Internal Server Error\); see its log"),
         (lambda body: (404, b'{"error": {"message": "no\\nmodel x"}}'), r"status 404 \(no model x\); see its log"),
-        (lambda body: (404, b'{"error": "no model x"}'), r"status 404 \(no model x\); see its log"),
         (lambda body: (400, b'{"message": "too long"}'), r"status 400 \(too long\); see its log"),
         (lambda body: (200, b"x" * (2 << 20)), "the answer is longer than 1 MiB"),
         (lambda body: (200, b"<html>"), "the answer is not JSON"),
-        (lambda body: (200, b"\xff\xfe\xfa"), "the answer is not JSON"),
         (lambda body: (200, b'{"choices": []}'), "the answer holds no text"),
         (lambda body: (200, b'{"choices": [{"message": {"content": null}}]}'), "the answer holds no text"),
-        (lambda body: (200, b"[1]"), "the answer holds no text"),
         (lambda body: (200, b'{"error": {"message": "no memory", "code": 500}}'), r"with status 500 \(no memory\)"),
-        (lambda body: (200, b'{"error": "no memory"}'), r"with status 200 \(no memory\); see its log"),
         (lambda body: saying("", reasoning_content="A house."), "the whole answer is in 'reasoning_content'; tell"),
-        (lambda body: saying(None, reasoning="A house."), "the whole answer is in 'reasoning_content'; tell"),
         (lambda body: saying(None, refusal="I can't."), r"the model refuses to translate \(I can't.\)"),
         (lambda body: (200, b"[" * 200_000), "the answer is not JSON"),
-        (lambda body: (200, b'{"choices": ' + b"[" * 200_000), "the answer is not JSON"),
         (
             lambda body: (200, b'{"choices": [{"message": {"content": "' + b"word " * 120_000 + b'"}}]}'),
             "an answer of 600000 characters is far longer than 'max_tokens' allows",
@@ -445,7 +438,7 @@ def test_no_server(server: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["localhost:1", "http://", "http:///v1", "http://[::1/v1", "http://a:port/v1", "http://a:99999", "http://a b/v1"],
+    ["localhost:1", "http://", "http://[::1/v1", "http://a:99999", "http://a b/v1"],
 )
 def test_addresses_that_are_none(url: str, tmp_path: Path) -> None:
     with pytest.raises(SimulstError, match="'url' must begin with http:// or https:// and name a server") as caught:
