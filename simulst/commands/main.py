@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from pathlib import Path
 
 import click
 
@@ -73,6 +75,19 @@ for section in SECTIONS.values():
 main.add_command(rehearse.rehearse)
 
 
+def _refuse_another_environment() -> None:
+    """End the program of a copied environment, which would run the code of the one that it was copied from."""
+    own = Path(sys.argv[0]).absolute().parent.parent
+    if (own / "pyvenv.cfg").is_file() and not own.samefile(sys.prefix):
+        click.echo(
+            f"simulst: error: {own}: a copy of {sys.prefix}, whose code its programs run; delete the copy, and make an "
+            "environment there by tools/install.sh.",
+            err=True,
+        )
+        sys.exit(1)
+
+
 def entry() -> None:
     """The entry point of the program `simulst`."""
+    _refuse_another_environment()
     run_command(main, "simulst")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,13 +44,46 @@ def add_alike_in_mkl() -> None:
 def available_cores(jobs: int = 1) -> int:
     """How many processors each of `jobs` processes may use.
 
-    This is OMP_NUM_THREADS if it is set. Otherwise the processors of this process are divided by `jobs`.
+    This is OMP_NUM_THREADS if it is set. Otherwise the processors of this process are divided by `jobs`. Of a container
+    they are as many as its quota is worth, rounded down: more threads would be stopped together, for most of the time.
     """
     try:
         asked = int(os.environ.get("OMP_NUM_THREADS", ""))
     except ValueError:
         asked = 0
-    return asked if asked > 0 else max(1, len(os.sched_getaffinity(0)) // jobs)
+    return asked if asked > 0 else max(1, int(min(len(os.sched_getaffinity(0)), quota())) // jobs)
+
+
+def quota(root: Path = Path("/")) -> float:
+    """How many processors' time this process may use by the limits of its cgroups (versions 1 and 2), or infinity.
+
+    root: in which proc and sys are.
+    """
+    mounted = root / "sys/fs/cgroup"
+    found = [math.inf]
+    try:
+        groups = [line.split(":", 2)[1:] for line in (root / "proc/self/cgroup").read_text().splitlines()]
+    except OSError:
+        return math.inf
+    for controllers, path in groups:
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for top in [mounted / "cpu", mounted / "cpu,cpuacct"] if controllers else [mounted]:
+            place = top / path.lstrip("/")  # of the host, so that it may not be there; a limit may be above, too
+            found += [_limit(folder) for folder in (place, *place.parents) if folder.is_relative_to(top)]
+    return min(found)
+
+
+def _limit(folder: Path) -> float:
+    """Processors by the limit of one cgroup."""
+    try:
+        if (folder / "cpu.max").is_file():
+            time, period = map(float, (folder / "cpu.max").read_text().replace("max", "inf").split())
+        else:
+            time, period = (float((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+    except (OSError, ValueError):
+        return math.inf
+    return time / period if time > 0 and period > 0 else math.inf
 
 
 def waits() -> dict[str, int]:

@@ -94,3 +94,17 @@ def test_python_m_simulst_is_the_program() -> None:
         [Path(sys.executable).parent / "simulst", "--version"], capture_output=True, text=True, check=True
     )
     assert run.stdout.split()[-1] == program.stdout.split()[-1]
+
+
+def test_the_program_of_a_copied_environment_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its first line names the Python of the old one."""
+    (tmp_path / "pyvenv.cfg").touch()
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "bin/simulst"), "--version"])
+    with pytest.raises(SystemExit) as ended:
+        main.entry()
+    assert ended.value.code == 1 and f"{tmp_path}: a copy of {sys.prefix}" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", [f"{sys.prefix}/bin/simulst", "--version"])
+    main.entry()
+    assert "version" in capsys.readouterr().out

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import time
 from multiprocessing import Process
+from pathlib import Path
 
 import pytest
 
 from simulst.machine import threads
-from simulst.machine.threads import available_cores, waited_seconds, waits
+from simulst.machine.threads import available_cores, quota, waited_seconds, waits
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,38 @@ def test_threads_sleep_soon_unless_the_environment_says_otherwise(said: dict[str
 def test_processes_share_the_processors(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    monkeypatch.setattr(threads, "quota", lambda: math.inf)
     assert [available_cores(jobs) for jobs in (1, 2, 4, 6, 100)] == [6, 3, 1, 1, 1]
+
+
+OLD = {"quota": 3, "period": 1}  # of version 1
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "expected"),
+    [
+        ("0::/", {"cpu.max": "250000 100000"}, 2.5),
+        ("0::/", {"cpu.max": "max 100000"}, math.inf),
+        ("0::/", {}, math.inf),
+        ("0::/docker/abc", {"cpu.max": "150000 100000"}, 1.5),  # as the host names it
+        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "50000 100000"}, 0.5),
+        ("3:cpu,cpuacct:/a", {f"cpu,cpuacct/a/cpu.cfs_{n}_us": f"{t}00000" for n, t in OLD.items()}, 3),
+        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, math.inf),
+        ("2:cpuset:/", {"cpu.max": "100000 100000"}, math.inf),
+    ],
+)
+def test_quota_of_cgroups(tmp_path: Path, groups: str, files: dict[str, str], expected: float) -> None:
+    for name, text in {"proc/self/cgroup": groups, **{f"sys/fs/cgroup/{n}": t for n, t in files.items()}}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert quota(tmp_path) == expected
+
+
+def test_processes_share_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
+    monkeypatch.setattr(threads, "quota", lambda: 2.5)
+    assert [available_cores(jobs) for jobs in (1, 2, 4)] == [2, 1, 1]
 
 
 def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
