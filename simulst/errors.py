@@ -7,6 +7,7 @@ import traceback
 from pathlib import Path
 
 _NOT_BROUGHT = tuple({str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib"))})
+_PACKAGES = {"espnet2": "espnet", "omnisteval": "OmniSTEval", "dask_jobqueue": "dask-jobqueue"}
 
 
 class SimulstError(Exception):
@@ -17,6 +18,13 @@ def first_line(error: BaseException) -> str:
     """The first line of an error's message, without its full stop, to be quoted in a message of ours."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].strip().rstrip(".:")
+
+
+def not_installed(error: ModuleNotFoundError) -> str:
+    """What to say if a package is not installed that only some tasks need."""
+    name = (error.name or "").partition(".")[0]
+    package = _PACKAGES.get(name, name)
+    return f"this needs the package {package}, which is not installed; pip install {package}."
 
 
 def reason_of(error: BaseException) -> str:

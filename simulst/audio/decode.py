@@ -42,7 +42,7 @@ def decode(path: Path, beyond_header: bool = False) -> list[Part] | None:
     a whole.
 
     beyond_header: a WAV whose header counts too few samples is read to the file's end.
-    Raises SimulstError: no sound; the file was cut off.
+    Raises SimulstError: no sound; the file was cut off; PyAV is not installed.
     """
     status = path.stat()
     return _decode(path, status.st_mtime_ns, status.st_size, beyond_header)
@@ -50,8 +50,10 @@ def decode(path: Path, beyond_header: bool = False) -> list[Part] | None:
 
 @lru_cache(maxsize=1)
 def _decode(path: Path, changed: int, size: int, beyond_header: bool) -> list[Part] | None:
-    import av  # takes a tenth of a second
-
+    try:
+        import av  # takes a tenth of a second
+    except ImportError as error:
+        raise SimulstError(f"{path}: only PyAV might read it ({error}); pip install av, or give a WAV.") from error
     options = {"ignore_length": "1"} if beyond_header else {}
     av.logging.set_level(av.logging.WARNING)
     av.logging.set_skip_repeated(False)

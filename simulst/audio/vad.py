@@ -67,9 +67,9 @@ def _heard(samples: np.ndarray, state: Any) -> tuple[list[float], Any]:
 
 def start_of_stream() -> Hearing:
     """The state before the first chunk. Raises SimulstError: the package silero-vad is missing."""
+    _network()
     import torch
 
-    _network()
     return Hearing(False, np.zeros(CONTEXT, dtype=np.float32), torch.zeros(2, 1, WIDTH))
 
 
@@ -88,5 +88,5 @@ def _network() -> Any:
             torch.set_num_threads(threads)  # importing the package sets 1
     except ImportError as error:
         raise SimulstError(
-            f"segment: cutting at pauses needs the package silero-vad ({error}); pip install silero-vad."
+            f"segment: cutting at pauses needs silero-vad and torch ({error}); pip install silero-vad torch."
         ) from error

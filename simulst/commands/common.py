@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, not_installed
 
 if TYPE_CHECKING:
     from simulst.measure import Asked
@@ -275,6 +275,11 @@ def run_command(command: click.Command, name: str = "") -> None:
     except BrokenPipeError:
         leave_output()
         sys.exit(141)  # as a program that SIGPIPE ends
+    except ModuleNotFoundError as error:
+        if (error.name or "simulst").startswith("simulst"):
+            raise
+        click.echo(f"{start}error: {not_installed(error)}", err=True)
+        sys.exit(1)
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
         said = f"{place}cannot be used ({error.strerror or error}); correct that and run the same command again."

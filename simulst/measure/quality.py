@@ -181,7 +181,10 @@ def mean_difference(baseline: Sequence[float], system: Sequence[float], samples:
 
 
 def _permuted(pairs: tuple[np.ndarray, np.ndarray], difference: Callable[..., np.ndarray], samples: int) -> Any:
-    from scipy.stats import permutation_test  # here, as it takes half a second
+    try:
+        from scipy.stats import permutation_test  # here, as it takes half a second
+    except ImportError as error:
+        raise SimulstError(f"tests of significance need SciPy ({error}); pip install scipy.") from error
 
     return permutation_test(
         pairs,

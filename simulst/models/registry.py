@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from simulst.errors import SimulstError, reason_of
+from simulst.errors import SimulstError, not_installed, reason_of
 from simulst.files.code import files_of_modules
 from simulst.files.folder import digest_of_files, sha256_of
 from simulst.files.lock import digest
@@ -46,7 +46,10 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
     _, family = _family(path)
     if family is not None:
         checked: Any = build_options(family.options, options, str(path), "the model")
-        return family.load(Path(path), checked, cores or available_cores())
+        try:
+            return family.load(Path(path), checked, cores or available_cores())
+        except ModuleNotFoundError as error:
+            raise SimulstError(f"{path}: {not_installed(error)}") from error
     own = _own(path)
     known = _parameters(own)
     for name in options:
