@@ -29,7 +29,7 @@ CONFIGS: list[tuple[str, Change]] = [
         f"{NOT_OURS}: label: Input should be a valid string",
         replaced("run/config.yaml", "label: LA", "label: [LA]\nx: LA"),
     ),
-    (f"{NOT_OURS}: decoding.read: Field required", replaced("run/config.yaml", "  read:", "  red:")),
+    (f"{NOT_OURS}: decoding", replaced("run/config.yaml", "  read:", "  red:")),
     (NOT_OURS, replaced("run/config.yaml", "task:", "task: 2020-13-45\ntusk:")),
 ]
 RESUMED = [
@@ -91,7 +91,7 @@ REPORTS = [
         ("run", "run/scores.json: not the scores of a run", written("run/scores.json", "[1]")),
         ("run", "run/scores.json: BLEU is 'high', which is no number", written("run/scores.json", '{"BLEU": "high"}')),
         ("run", "run/scores.json: AL is nan, which is no number", written("run/scores.json", '{"AL": NaN}')),
-        ("run", "–", written("run/scores.json", "{}"), 0),
+        ("run", "LA-2_500ms", written("run/scores.json", "{}"), 0),
         *(("run", words, change) for words, change in CONFIGS),
     ),
     *table(
@@ -140,13 +140,6 @@ REPORTS = [
     Case(
         "simulst results write --recipe r --section s --out exp --command c",
         "s: there is nothing to write; give folders",
-    ),
-    *table(
-        "simulst results write --recipe r --section s --out exp --command c --pairs pairs/all --predictor predictor",
-        ("", "pairs/all/train/pairs.json: no such file; run the recipe's stage train first"),
-        ("", "pairs/all/train/pairs.json: not valid JSON", written("pairs/all/train/pairs.json", "{")),
-        ("", "pairs/all/train/pairs.json: ", written("pairs/all/train/pairs.json", '{"kept": "x", "pairs": 0}')),
-        ("", "predictor/scores.json: no such file", written("pairs/all/train/pairs.json", '{"kept": 1, "pairs": 2}')),
     ),
     Case("simulst results render", "results: has no results; give the folder of simulst as --root"),
     *table(
