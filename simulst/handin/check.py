@@ -24,7 +24,7 @@ from simulst.handin.image import AGENT_PORT, CLIENT, HOST, IMAGE, PORT, SERVER, 
 from simulst.handin.interface import as_wavs, run_inference, run_simuleval, serving
 from simulst.handin.libraries import missing
 from simulst.handin.system import REFERENCES, SEGMENTATION, System, packed_mapping, yaml_text
-from simulst.handin.verify import REQUIREMENTS
+from simulst.handin.verify import REQUIREMENTS, counted
 from simulst.log import read_log
 from simulst.machine.processor import kind
 from simulst.options import read_fields, read_json_fields
@@ -333,7 +333,7 @@ def main() -> None:
     except SimulstError as error:
         sys.exit(f"error: {error}")
     if verdict.problems:
-        sys.exit(f"{given.folder}: {verdict.problems} faults; the hand-in is not what it claims to be.")
+        sys.exit(f"{given.folder}: {counted(verdict.problems)}; the hand-in is not what it claims to be.")
     print(f"{given.folder}: all is as claimed{', up to rounding on another processor' * bool(verdict.others)}.")
 
 

@@ -30,6 +30,11 @@ SUMS = "SHA256SUMS"
 REQUIREMENTS = ("requirements.txt", "requirements-verify.txt")
 
 
+def counted(faults: int) -> str:
+    """Their number in words."""
+    return "1 fault" if faults == 1 else f"{faults} faults"
+
+
 def faults_of_files(folder: Path) -> list[str]:
     """A sentence for each file that is missing, changed, or not listed in SHA256SUMS, and for links and pipes.
 
@@ -156,7 +161,7 @@ def main() -> int:
     for fault in faults:
         print(f"  WRONG {fault}")
     if faults:
-        print(f"{folder}: {len(faults)} faults; the hand-in is not what it claims to be.", file=sys.stderr)
+        print(f"{folder}: {counted(len(faults))}; the hand-in is not what it claims to be.", file=sys.stderr)
         return 1
     print(f"  ok    digests of all files in {SUMS}", flush=True)
     image = json.loads((folder / "image.json").read_text())
