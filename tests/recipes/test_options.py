@@ -633,7 +633,8 @@ def test_training_without_a_gpu(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (tmp_path / "en-de/asr").mkdir(exist_ok=True)
     (tmp_path / "en-de/asr/valid.acc.best.pth").touch()
-    (folder / "simulst.json").write_text(json.dumps({"complete": True}, indent=1))
+    begun = {"command": [], "config": "seed: 1\n", "files": {}, "complete": True}
+    (folder / "simulst.json").write_text(json.dumps(begun, indent=1))
     assert "was begun with other options" in run(ROOT, "must_c", *options).stderr
     fails(run(ROOT, "must_c", *options, "--force"), message)
 

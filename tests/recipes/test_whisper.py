@@ -187,7 +187,7 @@ def test_a_translator_in_python_keeps_its_environment(checkout: Path, monkeypatc
 
 def test_cascades(checkout: Path) -> None:
     """A cascade for each policy of the recogniser; a command that writes `uno` for each word translates."""
-    run(checkout, "voices/cascade", "--translator", r"sed -uzE 's/[^[:space:]]+/uno/g'", "--stage", "decode")
+    run(checkout, "voices/cascade", "--translator", r"sed -uE 's/[^[:space:]]+/uno/g'", "--stage", "decode")
     exp = checkout / "egs/voices/exp"
     assert runs(exp / "cascade") == {
         "decode/en-es/tst/hold-1_500ms/hold-1_500ms",
