@@ -193,6 +193,8 @@ def asked_by(
         raise SimulstError("give --segmentation and --references together.")
     if comet and sources is None:
         raise SimulstError("give --comet and --sources together.")
+    if sources is not None and not (comet or metrics):
+        raise SimulstError("--sources is read for --comet and --metric alone; give one of them, or leave it out.")
     sentences = Sentences(segmentation, references) if segmentation and references else None
     return Asked(sentences, sources, find_metrics(metrics), Comet(comet) if comet else None, context)
 

@@ -152,7 +152,7 @@ def score(data: Path, prefixes: Path, predictor: Path, out: Path) -> None:
 @click.option("--predictor", required=True, type=PATH, help="Folder with the boundary predictor's scores.")
 @click.option("--out", required=True, type=PATH, help="File for 'simulst results write --table' (JSON).")
 def tables(pairs: tuple[Path, ...], predictor: Path, out: Path) -> None:
-    """Write the paper's tables of prefix pairs and of the boundary predictor."""
+    """Write tables of the pairs and of the predictor."""
     from simulst.prefix.tables import write_tables
 
     write_tables(pairs, predictor, out)

@@ -183,7 +183,7 @@ PROMPTS = table(
 GAMES = ["beneath-a-steel-sky", "drascula", "drascula-spanish"]
 VOICES = [
     *table(
-        "egs/voices/local/prepare_voices.py --downloads downloads --out voices --model whisper --heard heard",
+        "egs/voices/local/prepare_voices.py --downloads downloads --out voices",
         ("", "downloads: apt-get could not get beneath-a-steel-sky, drascula, drascula-spanish (there is no apt-get)"),
         ("", "beneath-a-steel-sky_1_all.deb: cannot be unpacked", debs(*GAMES)),
         ("", "has no beneath-a-steel-sky/sky.dnr, so it is another version of the game; delete", lambda: unpacked()),

@@ -58,7 +58,7 @@ SCORE = table(
     ("--words", "No such option '--words'", two(), 2),
     ("--segmentation s.yaml", "give --segmentation and --references together", two()),
     ("--comet XCOMET-XL", "give --comet and --sources together", two()),
-    ("--sources s.es", "give --comet and --sources together", two()),
+    ("--sources s.es", "--sources is read for --comet and --metric alone", two()),
     # Read, but told of.
     ("", "of the indices 0 to 4, 3 are missing, first 0", log({"index": 1}, {"index": 4}), 0),
     ("", "empty references: 1, first of index 1", two(reference=""), 0),

@@ -73,7 +73,10 @@ ESPNET = [
         (
             "--stats stats",
             "exp: was begun with other options",
-            all_of(written("conf.yaml", "a: 1"), written("exp/simulst.json", "{}")),
+            all_of(
+                written("conf.yaml", "a: 1"),
+                written("exp/simulst.json", '{"command": [], "config": "b: 1", "files": {}}'),
+            ),
         ),
         (
             "--stats stats",
