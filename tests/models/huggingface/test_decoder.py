@@ -17,6 +17,7 @@ from simulst.models.cascade.huggingface import HuggingFaceText
 from simulst.models.huggingface.architectures import Architecture
 from simulst.models.huggingface.decoder import Memory, State, SteppedDecoder
 from simulst.models.huggingface.model import HuggingFace
+from simulst.opening import Opening
 from simulst.search.beam import Read
 
 PROMPT = (2, 7)
@@ -158,7 +159,7 @@ def decoders(models: dict[str, HuggingFace], tmp_path_factory: pytest.TempPathFa
     found, place = {kind: model.architecture.model for kind, model in models.items()}, tmp_path_factory.mktemp("text")
     for kind in ("marian", "m2m", "mbart", "t5"):
         folder = tiny_huggingface.write_text_model(place / kind, kind)
-        translation: Any = HuggingFaceText(str(folder)).load(folder / "cascade.yaml", 1)("en", "de")
+        translation: Any = HuggingFaceText(str(folder)).load(folder / "cascade.yaml", 1)(Opening("en", "de"))
         found[f"{kind} of text"] = translation._parts.model
     return found
 
