@@ -102,10 +102,10 @@ def test_a_stream_is_told() -> None:
     for segment in ({"type": "none"}, {"type": "pause", "seconds": 1.0}):
         raw = {"read": {"type": "chunk", "ms": 500}, "commit": {"type": "all"}, "segment": segment}
         stream = open_stream(FakeModel(), parse_decoding(raw, "test"), "es", "en", background=known)
-        session = stream.session if hasattr(stream, "session") else stream._open(stream.meter).session
-        assert session.background == known
+        session = stream.session if hasattr(stream, "session") else stream._open(stream.meter, "").session
+        assert session.opening.background == known
     stream = open_stream(FakeModel(), parse_decoding(raw, "test"), "es", "es", background=known)
-    assert stream._open(stream.meter).session.background == known.spoken
+    assert stream._open(stream.meter, "").session.opening.background == known.spoken
 
 
 def test_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
