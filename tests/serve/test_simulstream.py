@@ -286,9 +286,9 @@ def test_clients_share_a_model_and_not_their_languages(tmp_path: Path, monkeypat
         made.append(self)
         begin(self, **options)
 
-    def listen(self: FakeModel, source: str, target: str, *more: Any) -> Any:
-        opened.append((source, target))
-        return session(self, source, target, *more)
+    def listen(self: FakeModel, opening: Any) -> Any:
+        opened.append((opening.source, opening.target))
+        return session(self, opening)
 
     monkeypatch.setattr(FakeModel, "__init__", make)
     monkeypatch.setattr(FakeModel, "session", listen)
