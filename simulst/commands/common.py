@@ -184,8 +184,12 @@ def asked_by(
     sources: Path | None = None,
     metrics: tuple[str, ...] = (),
     context: Path | None = None,
+    own: bool = False,
 ) -> Asked:
-    """What options ask for. Raises SimulstError: of two that belong together one is missing; as `find_metrics`."""
+    """What options ask for. own: a metric of the user's own, which a run names, may read the transcript.
+
+    Raises SimulstError: of two that belong together one is missing; as `find_metrics`.
+    """
     from simulst.measure import Asked, Comet, Sentences
     from simulst.measure.metric import find_metrics
 
@@ -193,7 +197,7 @@ def asked_by(
         raise SimulstError("give --segmentation and --references together.")
     if comet and sources is None:
         raise SimulstError("give --comet and --sources together.")
-    if sources is not None and not (comet or metrics):
+    if sources is not None and not (comet or metrics or own):
         raise SimulstError("--sources is read for --comet and --metric alone; give one of them, or leave it out.")
     sentences = Sentences(segmentation, references) if segmentation and references else None
     return Asked(sentences, sources, find_metrics(metrics), Comet(comet) if comet else None, context)

@@ -142,13 +142,14 @@ def choose(
     whether the next one is worse. For runs over whole recordings the test needs --segmentation and --references.
     With --comet, COMET scores the runs first; with --quality COMET, the first such model decides.
     """
+    from simulst.measure.metric import KNOWN
     from simulst.results.choose import choose as choose_runs
     from simulst.results.choose import parse_regime, report, write_choices
     from simulst.results.runs import find_runs
     from simulst.runs.score import add_comet
 
     wanted = [parse_regime(regime) for regime in regimes]
-    asked = asked_by(segmentation, references, comet, sources)
+    asked = asked_by(segmentation, references, comet, sources, own=quality not in KNOWN)
     folders = find_runs(runs)
     if asked.comet is not None:
         add_comet(folders, asked)
