@@ -18,21 +18,15 @@ import functools
 import itertools
 import json
 import logging
-import queue
 import sys
 import threading
-import traceback
-import uuid
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from types import SimpleNamespace, TracebackType
 from typing import Annotated, Any, ClassVar, Literal
 
-import librosa
 import numpy as np
 from pydantic import Field
-from simulstream.server.message_processor import MessageProcessor
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
@@ -43,7 +37,8 @@ from simulst.config import Decoding, load_decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import load_model
 from simulst.options import build_options
-from simulst.serve.sent import LONGEST, check_sent
+from simulst.serve.sent import LONGEST
+from simulst.serve.simulstream_patches import patch
 from simulst.session import Model
 from simulst.stream import check_samples
 from simulst.streams import OpenStream, open_stream, skipped_steps
@@ -52,10 +47,6 @@ from simulst.streams.driver import DriverThread
 logger = logging.getLogger(__name__)
 
 WHERE = "the speech processor's configuration"
-BODY = 16 << 20  # bytes of a request over HTTP; two minutes of audio are 10 MB
-WEBSOCKET_SERVER = "simulstream.server.websocket_server"
-_numbers = itertools.count()  # of streams in simulstream's log
-HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 CLOSED = (
     "the session was closed while its audio waited or was worked on; send it again, and give the server a longer ttl."
 )
@@ -138,10 +129,8 @@ class StreamProcessor(SpeechProcessor):
                 cls._loaded[options.model_key] = load_model(options.model, **options.model_options)
             model, languages = cls._loaded[options.model_key], (options.source_lang, options.target_lang)
             open_stream(model, decoding, *languages, background=known.by_name.get(ALL, NOTHING))
-            # simulstream resamples with it. Its first call takes seconds, and is not to be the first client's.
-            librosa.resample(np.zeros(SAMPLE_RATE, dtype=np.float32), orig_sr=48_000, target_sr=SAMPLE_RATE)
+            patch()
             _driver()  # now, as clients are threads
-            _guard_servers()
             sys.excepthook = _tell
         except SimulstError as error:
             raise SystemExit(f"error: {error}") from None
@@ -319,157 +308,9 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
-def _in_one_sentence(record: logging.LogRecord) -> bool:
-    """What a client did wrong is told in one sentence. Only faults of the code show where in the code they came up."""
-    error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, SimulstError):
-        record.exc_info = None
-    return True
-
-
-def _is_in_our_code(trace: TracebackType | None) -> bool:
-    return any(str(frame.f_globals.get("__name__")).startswith("simulst.") for frame, _ in traceback.walk_tb(trace))
-
-
 def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What is wrong ends simulstream's inference command in one sentence."""
     if isinstance(error, SimulstError):
         print(f"error: {error}", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, trace)
-
-
-def _guard_servers() -> None:
-    """Let simulstream's servers, if they run here, look at what comes, and tell clients what is wrong.
-
-    By themselves they only close the connection.
-    """
-    here = sys.modules.get("__main__")
-    http = getattr(sys.modules.get(HTTP_SERVER, here), "HttpSpeechProcessorHandler", None)
-    for place, wrapper, names in (
-        (http, _answering, ("do_GET", "do_POST", "do_PUT")),
-        (http, _outliving, ("handle",)),
-        (http, _checking, ("_read_json",)),
-        (sys.modules.get(WEBSOCKET_SERVER, here), _telling, ("connection_handler_factory",)),
-        (MessageProcessor, _bounded, ("process_speech", "_run_speech_processor")),
-        (MessageProcessor, _numbering, ("__init__", "clear")),  # the end of a stream is cleared, too
-    ):
-        for name in names:
-            method = getattr(place, name, None)
-            if method is not None and not hasattr(method, "__wrapped__"):
-                setattr(place, name, wrapper(method))
-
-
-_reasons: dict[int, str] = {}
-"""The number of a WebSocket client → why its connection is closed."""
-
-
-def _bounded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of `MessageProcessor` that takes audio. What is wrong with the audio is seen before it is resampled."""
-
-    @functools.wraps(method)
-    def take(messages: MessageProcessor, *data: bytes) -> Any:
-        try:
-            check_sent(messages.client_buffer + b"".join(data), messages.sample_rate, whole=not data)
-            return method(messages, *data)
-        except SimulstError as error:
-            _reasons[getattr(messages, "connection", messages.client_id)] = str(error)
-            raise
-
-    return take
-
-
-def _telling(factory: Callable[[Any], Callable[[Any], Awaitable[None]]]) -> Callable[[Any], Any]:
-    """A factory of handlers of WebSocket connections, which also tell why they close one."""
-
-    @functools.wraps(factory)
-    def make(pool: Any) -> Callable[[Any], Awaitable[None]]:
-        handler = factory(pool)
-
-        async def handle(connection: Any) -> None:
-            await handler(connection)
-            if reason := _reasons.pop(id(connection), ""):
-                await connection.close(1008, reason.encode()[:120].decode(errors="ignore"))  # its frame has 123 bytes
-
-        return handle
-
-    return make
-
-
-def _checking(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A method that reads a request's body. Whoever knows a session's id owns it, so nobody may come upon one."""
-
-    @functools.wraps(method)
-    def read(handler: Any) -> Any:
-        try:
-            if not 0 <= int(handler.headers.get("Content-Length", "0")) <= BODY:
-                raise SimulstError(f"the request's body is too long; send at most {BODY} bytes.")
-            body = method(handler)
-        except (ValueError, RecursionError) as error:
-            raise SimulstError(f"the request's body is not JSON ({error}).") from error
-        if isinstance(body, dict) and "session_id" in body and not _is_random(body["session_id"]):
-            raise SimulstError("session_id is no random UUID (version 4), so other clients may have it; make one.")
-        return body
-
-    return read
-
-
-def _is_random(session: Any) -> bool:
-    try:
-        return uuid.UUID(session).version == 4
-    except (ValueError, AttributeError, TypeError):
-        return False
-
-
-def _numbering(method: Callable[..., None]) -> Callable[..., None]:
-    """A method of `MessageProcessor` after which another stream begins, with a number of its own in simulstream's log.
-
-    simulstream's is that of a connection's object, which Python gives to a later one again. A stream that names no
-    recording would continue that of an earlier client.
-    """
-
-    @functools.wraps(method)
-    def number(messages: Any, *given: Any) -> None:
-        method(messages, *given)
-        if not hasattr(messages, "connection"):
-            messages.connection = messages.client_id
-        messages.client_id = next(_numbers)
-
-    return number
-
-
-def _outliving(method: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A method that may lose its client."""
-
-    @functools.wraps(method)
-    def handle(handler: Any) -> None:
-        try:
-            method(handler)
-        except ConnectionError as error:
-            logger.error("a client went away in the middle of a request (%s)", error)
-
-    return handle
-
-
-def _answering(method: Callable[[Any], None]) -> Callable[[Any], None]:
-    @functools.wraps(method)
-    def answer(handler: Any) -> None:
-        try:
-            method(handler)
-        except queue.Empty:
-            code, sentence = HTTPStatus.SERVICE_UNAVAILABLE, "all places are taken; try again later"
-        except SimulstError as error:
-            code, sentence = HTTPStatus.BAD_REQUEST, str(error)
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            if error.__traceback__ and _is_in_our_code(error.__traceback__.tb_next):  # after this function
-                raise
-            code, sentence = HTTPStatus.BAD_REQUEST, f"this request can't be served ({error})"
-        else:
-            return
-        logger.error("a client's request failed: %s", sentence)
-        handler._send_json_response(code, {"error": sentence})
-
-    return answer
-
-
-logging.getLogger("simulstream.websocket_server").addFilter(_in_one_sentence)
