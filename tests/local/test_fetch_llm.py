@@ -23,7 +23,8 @@ def write_gguf(path: Path) -> dict[str, np.ndarray]:
     import gguf
     from tokenizers.pre_tokenizers import ByteLevel
 
-    vocabulary = [*sorted(ByteLevel.alphabet()), "he", "ll", "hell", "hello", "<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    vocabulary = [*sorted(ByteLevel.alphabet()), "he", "ll", "hell", "hello"]
+    vocabulary += ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     writer = gguf.GGUFWriter(path, "qwen2")
     writer.add_block_count(LAYERS)
     writer.add_context_length(128)
