@@ -18,6 +18,7 @@ class Opening:
     background: what is known of the recording.
     history: text that was written before this utterance.
     restarts: whether a text begins anew that has ended although speech goes on (see `Segmentation.restart`).
+    names: of the utterance, such as that of its recording, which is heard from its beginning on; empty: not known.
     """
 
     source: str
@@ -26,6 +27,7 @@ class Opening:
     background: Background = NOTHING
     history: str = ""
     restarts: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def languages(self) -> tuple[str, str]:

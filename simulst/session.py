@@ -41,6 +41,7 @@ class Traits:
     heads: how many heads each of them has.
     trained_wait: k, the unit (ms) and the tokens after each unit of the wait-k that the model was trained for; None: it
         was not.
+    any_length: whether a recording of any length may be one utterance.
     """
 
     gives: frozenset[Need] = frozenset()
@@ -49,6 +50,7 @@ class Traits:
     layers: int = 0
     heads: int = 0
     trained_wait: tuple[int, float, int] | None = None
+    any_length: bool = False
 
 
 class Session(ABC):

@@ -297,7 +297,8 @@ class Stream(Pushed):
         before = self.meter.seconds
         samples, self._pending = self._pending[:count], self._pending[count:]
         yield from steps_of(self.session.extend(samples, final))
-        if self.pace is None and self.session.length > LONG_SECONDS * self.session.traits.sample_rate:
+        traits = self.session.traits
+        if self.pace is None and not traits.any_length and self.session.length > LONG_SECONDS * traits.sample_rate:
             _warn_of_long_utterance()
         if Need.AUDIO in self.decoding.read.needs and not final:
             yield from steps_of(self._reading.hear(samples))

@@ -108,6 +108,7 @@ def must_c(
 @click.argument("folder", type=PATH)
 @click.argument("out", type=PATH)
 @click.option("--audio", type=PATH, help="Folder of the recordings [default: FOLDER/audio, or FOLDER].")
+@click.option("--without-audio", "silent", is_flag=True, help="Write silence: for a recogniser that is a transcript.")
 @click.option("--segmentation", type=PATH, help="YAML [default: FOLDER/audio-segments.yaml, or the only one there].")
 @click.option(
     "--text", "texts", multiple=True, metavar="LANG=FILE", help="Text (repeatable) [default: FOLDER/LANG.txt]."
@@ -122,6 +123,7 @@ def iwslt(
     audio: Path | None,
     segmentation: Path | None,
     texts: tuple[str, ...],
+    silent: bool,
     context: Path | None,
     force: bool,
 ) -> None:
@@ -134,7 +136,7 @@ def iwslt(
     from simulst.data.iwslt import Layout, prepare_iwslt
 
     files = named_files(texts, "--text {value}: give LANG=FILE, each language once, such as de=references.txt.")
-    talks = prepare_iwslt(folder, out, Layout(audio, segmentation, files), context, force)
+    talks = prepare_iwslt(folder, out, Layout(audio, segmentation, files, silent), context, force)
     sentences = len(next(iter(talks.sentences.values())))
     print(f"{out}: {len(talks.recordings)} recordings, {sentences} sentences in {', '.join(talks.sentences)}")
 

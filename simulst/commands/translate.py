@@ -128,8 +128,9 @@ def translate(
                 click.echo(f"{name}: sounds like '{spoken}'.", err=True)
             background = known[file] or NOTHING
             timed = bool(files[file])
+            languages, names = (spoken, target_lang), (recording_name(file),)
             stream = open_stream(
-                loaded, configuration, spoken, target_lang, unit or "", background=background, timed=timed
+                loaded, configuration, *languages, unit or "", background=background, timed=timed, names=names
             )
             _listen(stream, samples, name, realtime, timed)
             _write(stream, files[file], layout, {"audio": name, "source_lang": spoken, "target_lang": target_lang})

@@ -8,6 +8,7 @@ Out, beside the tables of a data directory:
     talks.yaml, talks.<language>    the same sentences, for `simulst score --segmentation --references`
     wavs.txt                        the recordings, for simulstream's --wav-list-file
     wav/*.wav                       those that simulstream can't read as they are, as 16 kHz, mono, 16 bits
+    silence/*.flac                  in place of recordings that are not there, if that is asked for
     context.tsv                     what is known of the recordings, by name, order and audio, if a context is given
 
 Recordings stand in the order of the YAML everywhere. Their names are those of their files, without the endings.
@@ -16,11 +17,15 @@ Recordings stand in the order of the YAML everywhere. Their names are those of t
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
+import soundfile
 
 from simulst.audio.heard import digest_of_beginning
 from simulst.audio.name import SUFFIXES, recording_name
@@ -46,18 +51,23 @@ class Layout:
     """Where the parts are, if they are not where the organisers put them. audio: the folder of the recordings.
 
     segmentation: the YAML. texts: language → file. They replace what is found in the folder.
+    silent: whether there are no recordings, and silence as long as their sentences stands for them.
     """
 
     audio: Path | None = None
     segmentation: Path | None = None
     texts: Mapping[str, Path] = field(default_factory=dict)
+    silent: bool = False
 
 
 @dataclass(frozen=True)
 class Talks:
-    """What is in a folder. recordings: name → file, in the order of the YAML. sentences: language → its sentences."""
+    """What is in a folder. sentences: language → its sentences.
 
-    recordings: dict[str, Path]
+    recordings: name → file, in the order of the YAML; None: there is none, and silence stands for it.
+    """
+
+    recordings: dict[str, Path | None]
     sentences: dict[str, list[Sentence]]
 
 
@@ -75,7 +85,7 @@ def prepare_iwslt(
     talks = read_folder(folder, layout or Layout())
     known = read_context(context, list(talks.recordings)) if context else {}
     made_of = {
-        "recordings": {name: sha256_of(path)[:16] for name, path in talks.recordings.items()},
+        "recordings": {name: sha256_of(path)[:16] if path else "" for name, path in talks.recordings.items()},
         "sentences": {language: digest(map(str, found)) for language, found in talks.sentences.items()},
         "context": digest(f"{name} {one}" for name, one in known.items()) if known else "",
     }
@@ -102,8 +112,10 @@ def read_folder(folder: Path, layout: Layout) -> Talks:
             f"{listing}: the recording '{odd}' may have letters, digits and . _ + - only in its name; rename it, there "
             "and its file."
         )
+    if layout.silent:
+        return Talks(dict.fromkeys(names), sentences)
     audio = layout.audio or (folder / "audio" if (folder / "audio").is_dir() else folder)
-    return Talks(_recordings(audio, listing, names, {Path(s.wav).name for s in first}), sentences)
+    return Talks({**_recordings(audio, listing, names, {Path(s.wav).name for s in first})}, sentences)
 
 
 def _listing(folder: Path) -> Path:
@@ -195,9 +207,16 @@ def _write(part: Path, out: Path, talks: Talks, known: Mapping[str, Background])
     ends = {s.recording: s for s in sorted(first, key=lambda s: s.offset + s.duration)}
     places, beginnings = {}, dict[str, str]()
     for name, path in talks.recordings.items():
+        end = (last := ends[name]).offset + last.duration
+        if path is None:
+            places[name], beginnings[name] = f"silence/{name}.flac", ""
+            (part / "silence").mkdir(exist_ok=True)
+            silence = np.zeros(math.ceil((end + AFTER) * SAMPLE_RATE), np.int16)
+            soundfile.write(part / places[name], silence, SAMPLE_RATE)
+            continue
         samples = load_audio(path)
-        seconds, last = samples.size / SAMPLE_RATE, ends[name]
-        if (end := last.offset + last.duration) > seconds + AFTER:
+        seconds = samples.size / SAMPLE_RATE
+        if end > seconds + AFTER:
             raise SimulstError(
                 f"{path}: the sentence at {last.offset:g} s ends at {end:.2f} s, but the recording at {seconds:.2f} s; "
                 "take the YAML of this recording."
@@ -212,7 +231,8 @@ def _write(part: Path, out: Path, talks: Talks, known: Mapping[str, Background])
         beginnings[name] = digest_of_beginning(samples)
     write_table(part / "wav.scp", places.items())
     write_table(part / "utt2spk", ((name, name) for name in places))
-    write_atomically(part / "wavs.txt", "".join(f"{place}\n" for place in places.values()))
+    if None not in talks.recordings.values():
+        write_atomically(part / "wavs.txt", "".join(f"{place}\n" for place in places.values()))
     times = (f"duration: {s.duration}, offset: {s.offset}, wav: {s.recording}.wav" for s in first)
     write_atomically(part / "talks.yaml", "".join(f"- {{{line}}}\n" for line in times))
     for language, sentences in talks.sentences.items():

@@ -6,7 +6,7 @@ config.py has config.yaml, folder.py the folder with it and the log; decode.py f
 from __future__ import annotations
 
 from simulst.runs.config import CONFIG, RunConfig, read_run_config
-from simulst.runs.decode import decode_utterance, instance_of, run
+from simulst.runs.decode import decode_utterance, instance_of, names_of, run
 from simulst.runs.score import compare_runs, read_run_log, score_run
 from simulst.runs.task import Task, model_of
 
@@ -18,6 +18,7 @@ __all__ = [
     "decode_utterance",
     "instance_of",
     "model_of",
+    "names_of",
     "read_run_config",
     "read_run_log",
     "run",

@@ -20,6 +20,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from simulst.audio.name import recording_name
 from simulst.audio.read import load_audio
 from simulst.audio.units import SAMPLE_RATE
 from simulst.calls import Steps
@@ -117,12 +118,18 @@ class Spoken:
     def open(self, model: Model, decoding: Decoding, unit: str) -> OpenStream:
         """A stream for it. Raises SimulstError: the model does not support the configuration."""
         meter, background = Meter(self._memo), self._utterance.background
-        return open_stream(model, decoding, *self._languages, unit, meter, background)
+        return open_stream(model, decoding, *self._languages, unit, meter, background, names=names_of(self._utterance))
 
     def instance(self, stream: OpenStream) -> Instance:
         """The log entry, once the stream has ended."""
         source_ms = self.audio.size * 1000 / SAMPLE_RATE
         return replace(instance_of(stream, self._utterance, self._index, source_ms), audio=self._digest)
+
+
+def names_of(utterance: Utterance) -> tuple[str, ...]:
+    """By which an utterance is known: its own name and, if it is a whole recording, that of the file."""
+    whole = not utterance.start and utterance.end is None
+    return (utterance.name, *([recording_name(utterance.wav)] if whole else []))
 
 
 def instance_of(stream: OpenStream, utterance: Utterance, index: int, source_ms: float) -> Instance:

@@ -28,6 +28,7 @@ def open_stream(
     background: Background = NOTHING,
     timed: bool = False,
     watch: Callable[[Step], None] | None = None,
+    names: tuple[str, ...] = (),
 ) -> OpenStream:
     """Open a stream of speech in the language `source` that is translated into `target`.
 
@@ -40,6 +41,7 @@ def open_stream(
     background: what is known of the recording.
     timed: whether the stream is asked for its `spoken_ms`.
     watch: is called after each decoding step with what it found and decided.
+    names: of the utterance, such as that of its recording; empty: not known. A stream that is cut does not tell them.
 
     Raises SimulstError: the model does not have this language pair, or can't run this configuration; any error of a
         policy or model of one's own.
@@ -60,6 +62,7 @@ def open_stream(
     try:
         if decoding.segment.pause_seconds:
             return SegmentedStream(open_session, decoding, unit, meter, load_model=load_model, timed=timed, watch=watch)
+        opening = replace(opening, names=names)
         return Stream(open_session(meter), decoding, unit, load_model=load_model, timed=timed, watch=watch)
     except SimulstError:
         raise

@@ -12,10 +12,11 @@ from simulst.find import find_options, modules_of, names
 from simulst.models.cascade.recognisers import OwnModel, Recogniser
 from simulst.models.cascade.session import Cascade
 from simulst.models.cascade.settings import CascadeOptions, Settings, read_settings
+from simulst.models.cascade.transcript import Transcript
 from simulst.models.cascade.translators import Opener, Translator
 from simulst.options import build_options
 
-RECOGNISERS: dict[str, type[Recogniser]] = {"model": OwnModel}
+RECOGNISERS = {"model": OwnModel, "transcript": Transcript}
 TRANSLATORS = {  # only the one that is used is imported: some need torch
     "command": "simulst.models.cascade.command:Command",
     "ctranslate2": "simulst.models.cascade.ctranslate2:CTranslate2Text",

@@ -44,7 +44,8 @@ class Cascade:
         """
         translation, source = self._translate(opening), opening.source
         known, part = opening.background.spoken, opening.meter.part("recogniser")
-        session = self._recogniser.session(Opening(source, source, part, known, restarts=opening.restarts))
+        heard = Opening(source, source, part, known, restarts=opening.restarts, names=opening.names)
+        session = self._recogniser.session(heard)
         stream = Stream(session, self._decoding, unit_of(source), load_model=load_model)
         return CascadeSession(opening, stream, translation, self._settings)
 
@@ -60,7 +61,8 @@ class CascadeSession(Session, Window):
         super().__init__(opening)
         self._stream, self._translation, self._settings = stream, translation, settings
         self._unit = stream.unit  # of the source language
-        self.traits = replace(translation.traits, sample_rate=stream.session.traits.sample_rate)
+        heard = stream.session.traits
+        self.traits = replace(translation.traits, sample_rate=heard.sample_rate, any_length=heard.any_length)
         self._length = 0
         self._final = False
         self._evicted: Tokens = ()  # committed tokens of sentences that have left

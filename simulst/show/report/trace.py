@@ -22,7 +22,7 @@ from simulst.errors import SimulstError, sentence_of
 from simulst.log.instance import Instance
 from simulst.models import digest_of_part, digest_of_weights, is_name
 from simulst.policy.commit import SharedPrefix
-from simulst.runs import RunConfig, instance_of, model_of
+from simulst.runs import RunConfig, instance_of, model_of, names_of
 from simulst.runs.folder import audio_digest
 from simulst.session import Model
 from simulst.stream import Step
@@ -99,9 +99,8 @@ class Traces:
         heard: Trace,
     ) -> Trace:
         task, steps = self.config.task, list[Step]()
-        stream = open_stream(
-            model, decoding, task.source_language, task.target_language, task.unit, timed=True, watch=steps.append
-        )
+        languages, names = (task.source_language, task.target_language), names_of(utterance)
+        stream = open_stream(model, decoding, *languages, task.unit, timed=True, watch=steps.append, names=names)
         stream.push(samples, finished=True)
         again = instance_of(stream, utterance, instance.index, instance.source_length)
         if again.prediction != instance.prediction or again.delays != instance.delays:
