@@ -25,7 +25,7 @@ from simulst.search.terms import terms_of
 from simulst.session import Traits
 
 if TYPE_CHECKING:
-    from simulst.models.huggingface.decoder import Memory
+    from simulst.models.huggingface.causal import Kept
 
 REMEDY = "give it fewer examples, less history or shorter sentences (most_words)"
 
@@ -137,7 +137,7 @@ class LLMTranslation(Translation):
         if unit_of(opening.target) == "word" and loaded.text(loaded.spelled("a") * 2) == "aa":
             self.between = loaded.spelled(" ")
         self._open: tuple[Tokens, SearchOptions, JointSearch] | None = None
-        self._read: Memory | None = None
+        self._read: Kept | None = None
 
     def text(self, tokens: Tokens) -> str:
         return self._loaded.text(tokens)
@@ -165,7 +165,7 @@ class LLMTranslation(Translation):
     def _search(self, prompt: Tokens, sentence: str, options: JointBeamSearch) -> JointSearch:
         import torch
 
-        from simulst.models.cascade.causal import CausalDecoder
+        from simulst.models.huggingface.causal import CausalDecoder
 
         loaded = self._loaded
         size = len(loaded.spelled(sentence))

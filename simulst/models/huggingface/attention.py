@@ -11,6 +11,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from simulst.models.huggingface.attention_rows import recorder
+
 STEPPED = "simulst_stepped"  # our name for it in transformers
 
 
@@ -44,6 +46,9 @@ def stepped_attention(
     the same for all hypotheses, so their queries become those of one hypothesis.
     """
     several = isinstance(key, Several)
+    if (rows := recorder()) is not None:
+        searches = list(zip(query.split(key.sizes), key.parts, strict=True)) if several else [(query, key)]
+        rows.see(module.layer_idx, searches, attention_mask, options.get("scaling"))
     plain = attention_mask is None and options.get("position_bias") is None
     if not (plain and query.shape[2] == 1) or options.get("dropout"):
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)

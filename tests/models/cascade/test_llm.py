@@ -18,10 +18,9 @@ from simulst.background import Background
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
-from simulst.models.cascade.causal import CausalDecoder, _is_batched
+from simulst.models.huggingface.causal import CausalDecoder, Kept, _is_batched
 from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.attention import STEPPED
-from simulst.models.huggingface.decoder import Memory
 from simulst.models.window import warn_of_full_context
 from simulst.opening import Opening
 from simulst.search import JointBeamSearch
@@ -68,14 +67,14 @@ def test_a_cache_that_is_cut_back(kind: str, folders: dict[str, Path]) -> None:
     loaded = translation(folders[kind])._loaded
     sos = torch.tensor([0])
 
-    def log_p(text: str, prefix: list[int], known: Memory | None) -> tuple[torch.Tensor, Memory]:
+    def log_p(text: str, prefix: list[int], known: Kept | None) -> tuple[torch.Tensor, Kept]:
         decoder = CausalDecoder(loaded.model, loaded.spelled(text), loaded.ends, loaded.never, known)
         memory = decoder.memory()
         found, state = decoder.prefill(torch.cat([sos, torch.tensor(prefix, dtype=torch.int64)]), memory)
         more, _ = decoder.step(found.argmax(-1), state, memory)
         return torch.cat([found, more]), memory
 
-    known: Memory | None = None
+    known: Kept | None = None
     for text, prefix in (
         ("the cat sat", [5, 6, 7]),
         ("the cat", [5, 6]),

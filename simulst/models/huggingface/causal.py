@@ -1,0 +1,138 @@
+"""A decoder-only model, driven token by token by our searches."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simulst.hypotheses import Tokens
+from simulst.models.huggingface.attention import STEPPED
+from simulst.models.huggingface.attention_rows import Wanted, recorded
+from simulst.models.huggingface.decoder import (
+    Memory,
+    State,
+    SteppedDecoder,
+    cache_of,
+    cache_of_several,
+    pairs_of,
+    pairs_of_one,
+)
+from simulst.policy.commit import common_prefix
+from simulst.search.beam import Read
+
+BATCHED = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+"""Types that can be told positions, and whose attention gets the keys and values of the cache as they are."""
+
+
+class Kept(Memory):
+    """What the last search has read, with its rows of attention.
+
+    wanted: which rows; None: none.
+    """
+
+    wanted: Wanted | None = None
+
+
+class CausalDecoder(SteppedDecoder):
+    """A decoder for one search: see `simulst.search.beam.Decoder`. In its states, `attention` is (heads, n, rows, span).
+
+    prompt: the tokens before the text. They replace the search's <sos>.
+    ends: the tokens that end a text. For the search they are one, `eos`.
+    never: tokens that must not be written.
+    known: what the search before this one has read. What this one has in common with it is not read again.
+    wanted: which rows of attention are shown, if a search asks for attention. They are those of the whole text, of what
+        was read before, too.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        prompt: Tokens,
+        ends: Tokens,
+        never: Tokens,
+        known: Kept | None = None,
+        wanted: Wanted | None = None,
+    ) -> None:
+        super().__init__(model, prompt, (*never, *ends[1:]))
+        self.eos = ends[0]
+        self._ends = torch.tensor(ends, device=model.device)
+        self._known, self._wanted = known or Kept(), wanted
+
+    def memory(self) -> Kept:
+        """What is known, and its rows, if they are those that are wanted."""
+        memory, known = Kept(), self._known
+        memory.read, memory.state, memory.wanted = known.read, known.state, self._wanted
+        if known.wanted != self._wanted:
+            memory.state = replace(known.state, attention=None)
+        return memory
+
+    @torch.inference_mode()
+    def prefill(self, tokens: Tensor, memory: Memory, *, attention: bool = False) -> tuple[Tensor, State]:
+        """See `SteppedDecoder.prefill`. A text whose rows are wanted and not known is read again."""
+        wanted = self._prompt + tuple(tokens.tolist()[1:])
+        known = min(len(common_prefix([wanted, memory.read])), len(wanted) - 1)  # of the last one, log p is wanted
+        rows = memory.state.attention if attention else None
+        if attention:
+            assert self._wanted is not None
+            count = known - self._wanted.first
+            rows = rows[:, :, :count] if rows is not None and count > 0 else None
+            known = known if rows is not None else min(known, self._wanted.first)
+        state = replace(memory.state.cut(known), attention=rows)
+        log_p, state = self._read(tokens.new_tensor(wanted[known:])[None], state, memory, attention)
+        memory.read, memory.state = wanted, state
+        return log_p, state
+
+    def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
+        """One token of each hypothesis, if the model's type and options allow it."""
+        return self._key if tokens == 1 and state.length and _is_batched(self._model.config) else None
+
+    @torch.inference_mode()
+    def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
+        """See `simulst.search.beam.BatchDecoder`. Only attention is computed for each search by itself."""
+        cache = cache_of_several([read.state.pairs for read in reads], tuple(len(read.tokens) for read in reads))
+        positions = torch.cat([torch.full_like(read.tokens, read.state.length) for read in reads])
+        tokens = torch.cat([read.tokens for read in reads])
+        with recorded(*(read.memory.wanted if read.attention else None for read in reads)) as found:
+            log_p = self._next({"input_ids": tokens[:, None]}, cache, position_ids=positions[:, None])
+        return log_p, [
+            State(pairs_of_one(cache, number), _longer(read.state.attention, found.rows(number)))
+            for number, read in enumerate(reads)
+        ]
+
+    def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
+        cache = cache_of(state.pairs)
+        with recorded(self._wanted if attention else None) as found:
+            log_p = self._next(self._inputs(tokens, state.length), cache)
+        return log_p, State(pairs_of(cache), _longer(state.attention, found.rows(0)))
+
+    def _inputs(self, tokens: Tensor, before: int) -> dict[str, Tensor]:
+        """How the model is given tokens (n, m) after so many others. Where audio stands, it may be embeddings."""
+        return {"input_ids": tokens}
+
+    def _next(self, inputs: dict[str, Tensor], cache: Any, **options: Any) -> Tensor:
+        """log p of what follows the tokens (n, m) → (n, V) float32. The cache gets their keys and values."""
+        output = self._model(**inputs, past_key_values=cache, use_cache=True, return_dict=True, **options)
+        log_p = torch.log_softmax(output.logits[:, -1], -1, dtype=torch.float32)
+        log_p[:, self.eos] = log_p[:, self._ends].logsumexp(-1)
+        log_p[:, self._never] = -torch.inf
+        return log_p
+
+
+def _longer(rows: Tensor | None, new: Tensor | None) -> Tensor | None:
+    """Rows of attention and those of tokens that were read after them; None: none are wanted."""
+    return new if rows is None or new is None else torch.cat([rows, new], 2)
+
+
+def _is_batched(config: Any) -> bool:
+    """Whether steps can share a batch: they can't if a row depends on the longest one, or does not see all tokens."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    return (
+        config.model_type in BATCHED
+        and config._attn_implementation == STEPPED
+        and rope.get("rope_type", "default") not in ("dynamic", "longrope")
+        and not getattr(config, "sliding_window", None)
+    )
