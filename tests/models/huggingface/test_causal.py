@@ -40,13 +40,13 @@ def full(model: Any, text: tuple[int, ...], wanted: Wanted) -> torch.Tensor:
     ]
 
 
-TOKENS = st.lists(st.integers(5, 60), min_size=1, max_size=5).map(tuple)
+SOURCES = st.sampled_from([(5, 6, 7), (5, 6), (5, 6, 7, 8), (9,)])
 
 
 @settings(max_examples=30)
 @given(
     st.sampled_from(KINDS),
-    st.lists(st.tuples(TOKENS, st.lists(st.integers(5, 7), max_size=4).map(tuple), st.booleans()), max_size=4),
+    st.lists(st.tuples(SOURCES, st.lists(st.integers(5, 7), max_size=4).map(tuple), st.booleans()), max_size=4),
 )
 def test_rows_are_those_of_a_full_pass(
     loaded: dict[str, Any], kind: str, searches: list[tuple[tuple[int, ...], tuple[int, ...], bool]]
