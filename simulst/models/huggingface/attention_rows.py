@@ -33,7 +33,10 @@ class Wanted:
 
 
 class Recorder:
-    """Takes down rows while a model reads. wanted: of each search whose hypotheses are rows of the batch; None: none."""
+    """Takes down rows while a model reads.
+
+    wanted: of each search whose hypotheses are rows of the batch; None: it wants none.
+    """
 
     def __init__(self, wanted: Sequence[Wanted | None]) -> None:
         self._wanted = wanted

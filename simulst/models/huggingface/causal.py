@@ -38,7 +38,9 @@ class Kept(Memory):
 
 
 class CausalDecoder(SteppedDecoder):
-    """A decoder for one search: see `simulst.search.beam.Decoder`. In its states, `attention` is (heads, n, rows, span).
+    """A decoder for one search: see `simulst.search.beam.Decoder`.
+
+    In its states, `attention` is (heads, n, rows, span) float32: see `Recorder.rows`.
 
     prompt: the tokens before the text. They replace the search's <sos>.
     ends: the tokens that end a text. For the search they are one, `eos`.
@@ -60,7 +62,7 @@ class CausalDecoder(SteppedDecoder):
         super().__init__(model, prompt, (*never, *ends[1:]))
         self.eos = ends[0]
         self._ends = torch.tensor(ends, device=model.device)
-        self._known, self._wanted = known or Kept(), wanted
+        self._known, self._wanted = Kept() if known is None else known, wanted
 
     def memory(self) -> Kept:
         """What is known, and its rows, if they are those that are wanted."""

@@ -18,9 +18,9 @@ from simulst.background import Background
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
-from simulst.models.huggingface.causal import CausalDecoder, Kept, _is_batched
 from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.attention import STEPPED
+from simulst.models.huggingface.causal import CausalDecoder, Kept, _is_batched
 from simulst.models.window import warn_of_full_context
 from simulst.opening import Opening
 from simulst.search import JointBeamSearch

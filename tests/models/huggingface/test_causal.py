@@ -1,6 +1,5 @@
 """Attention rows of decoder-only models that read token by token: those of a full pass, whatever was read before."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
