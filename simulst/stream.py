@@ -67,7 +67,7 @@ class Step:
 
     read_ms: ms of source that had been read, of the whole stream.
     beams: the beams that COMMIT looked at, latest last: the texts of their hypotheses, best first.
-    stable: what COMMIT found stable.
+    stable: what COMMIT found stable or overdue.
     before, after: what was committed before the step and after it.
     stopped: whether STOP ended the search; None: it was not asked. why: see `Stopping.why`.
     final: whether it is the step at the end of the source, where all is committed.
@@ -332,11 +332,19 @@ class Stream(Pushed):
             raise SimulstError(f"commit: {commit!r}: stable() must return a tuple of tokens, not {stable!r:.80}.")
         kept = without_end(stable[: max(known, len(stable) - found.held_back)])
         self._check_kept(kept)
-        new = kept[known:]
-        self._committed += self._stopping.first(commit.release(new, self._words))
+        # Not what the search holds back.
+        late = commit.overdue(self._best[known : len(self._best) - found.held_back], self._words, self._ago)
+        new = max(commit.release(kept[known:], self._words), late, key=len)
+        self._committed += self._stopping.first(new)
         self._make_room()
         self._write()
-        self._tell(self._beams, kept, known)
+        self._tell(self._beams, max(kept, self._committed[:known] + late, key=len), known)
+
+    def _ago(self) -> list[float]:
+        """For each token of the best hypothesis after those committed before this step: seconds since it was spoken."""
+        evicted = self._window.evicted if self._window else 0
+        ends = self.session.end_times(self._best[evicted:])[len(self._committed) - evicted :]
+        return [self._position() / 1000 - end for end in ends]
 
     def _finish(self) -> Steps[None]:
         """Search to the end of the sentence. Commit and write all of it."""

@@ -60,7 +60,11 @@ class Words:
 
     def count(self, tokens: Tokens) -> int:
         """The number of whole words. A word is whole if another one begins after it."""
-        return self._units(tokens[: self.whole(tokens)])
+        return self.count_all(tokens[: self.whole(tokens)])
+
+    def count_all(self, tokens: Tokens) -> int:
+        """The number of words, whole or not."""
+        return len(split(self.text(tokens), self.unit))
 
     def whole(self, tokens: Tokens) -> int:
         """The number of tokens, from the first on, that form whole words."""
@@ -75,10 +79,10 @@ class Words:
 
         If the first token holds more than `most` words, the answer is 1, as a token can't be divided.
         """
-        if self._units(tokens) <= most:
+        if self.count_all(tokens) <= most:
             return len(tokens)
         bounds = self.ends(tokens)
-        fitting = [end for end in bounds if self._units(tokens[:end]) <= most]
+        fitting = [end for end in bounds if self.count_all(tokens[:end]) <= most]
         return (fitting[-1:] or bounds[:1] or [len(tokens)])[0]
 
     def without_punctuation(self, tokens: Tokens) -> int:
@@ -138,8 +142,4 @@ class Words:
             return True
         if end == len(tokens) or (self.unit == "char" and text.endswith(CUT)):
             return False
-        return self._units(tokens[: end + 1]) > self._units(tokens[:end])
-
-    def _units(self, tokens: Tokens) -> int:
-        """The number of words, whole or not."""
-        return len(split(self.text(tokens), self.unit))
+        return self.count_all(tokens[: end + 1]) > self.count_all(tokens[:end])

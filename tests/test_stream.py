@@ -28,7 +28,7 @@ from simulst.words import CUT
 PLAIN_COMMITS = st.one_of(
     st.just(All()),
     st.builds(Hold, st.integers(1, 6)),
-    st.builds(LocalAgreement, st.integers(1, 4)),
+    st.builds(LocalAgreement, st.integers(1, 4), st.integers(0, 3)),
     st.builds(SharedPrefix, st.integers(1, 3)),
 )
 WORD_COMMITS = st.one_of(
@@ -139,6 +139,44 @@ def test_nothing_committed_or_written_is_taken_back(beams: list[list[list[int]]]
         assert stream.committed[: len(tokens)] == tokens
         assert words(stream) == written + [emission.text.strip() for emission in new]
     check_words(stream, stream.session.text(stream.committed))
+
+
+class TimedSession(FakeSession):
+    """It knows when each token has ended."""
+
+    traits = replace(FakeSession.traits, gives=FakeSession.traits.gives | {Need.END_TIMES})
+
+    def end_times(self, tokens: Tokens) -> list[float]:
+        return [(self.offset + i + 1) * self.model.token_samples / RATE for i in range(len(tokens))]
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 99), st.integers(0, 5), st.integers(1, 4), st.integers(0, 4), st.sampled_from([0, 0.35, 1.05]))
+def test_the_text_is_not_further_behind(seed: int, unstable: int, n: int, words: int, seconds: float) -> None:
+    """After each step at most so many words of the newest hypothesis wait, and none that was spoken so long ago."""
+    commit = LocalAgreement(n, words, seconds, whole_words=True)
+    stream = Stream(TimedSession(FakeModel(seed=seed, unstable=unstable), opening()), decoding(commit, Chunk(500)))
+    for step in range(1, 10):
+        before = stream.committed
+        stream.push(audio(500))
+        assert stream.committed[: len(before)] == before
+        waiting = stream.best[len(stream.committed) :]
+        assert not words or stream._words.count_all(waiting) <= words
+        spoken = [
+            end for end in stream._words.ends(waiting) if 0.2 * (len(stream.committed) + end) <= 0.5 * step - seconds
+        ]
+        assert not seconds or not spoken
+
+
+def test_without_agreement_a_bound_is_all_there_is() -> None:
+    """Then LA-n is the newest hypothesis without its last words, and no word before there are so many."""
+    beams: list[Any] = [[[0, 1, 2]], [[0, 3, 0, 3, 0]], [[0, 3, 0, 3, 0, 3]]]  # " the", " cat", " sat"
+    stream = scripted(beams, LocalAgreement(9, 2))
+    committed = []
+    for _ in beams:
+        stream.push(audio(1000))
+        committed.append(stream.committed)
+    assert committed == [(), (0, 3, 0), (0, 3, 0, 3)]
 
 
 @settings(max_examples=150)

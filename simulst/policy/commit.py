@@ -5,12 +5,14 @@ All of them are pure functions of the last beams (CUNI-KIT 2022, section 3.3, wh
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Tokens
+from simulst.needs import Need
 from simulst.policy.base import Options
 from simulst.words import Words
 
@@ -48,6 +50,15 @@ class Commit(Options):
     def release(self, new: Tokens, words: Words) -> Tokens:
         """What to commit of the stable tokens that are new."""
         return new[: words.whole(new)] if self.whole_words else new
+
+    def overdue(self, new: Tokens, words: Words, ago: Callable[[], Sequence[float]]) -> Tokens:
+        """What to commit now although it is not stable, because the text would be too far behind: a beginning of `new`.
+
+        new: the tokens of the newest best hypothesis after the committed ones.
+        ago: ago() are the seconds of source that were read after each of them had been spoken; `needs` must have
+            Need.END_TIMES.
+        """
+        return ()
 
     def _fill(self, template: str) -> str:
         return super()._fill(template) + "w" * self.whole_words
@@ -118,15 +129,49 @@ class Hold(_Counted):
 
 @dataclass(frozen=True)
 class LocalAgreement(_Counted):
-    """LA-n: the common prefix of the best hypotheses of the last n steps; nothing before step n (equation 2)."""
+    """LA-n: the common prefix of the best hypotheses of the last n steps; nothing before step n (equation 2).
+
+    most_behind: the most words (characters for zh, ja, ...) of the newest best hypothesis that are not committed after
+        a step, whether they are stable or not; 0: any number. That hypothesis translates all speech that was read, so
+        these words are how far the text is behind it. If there are more, the first ones are committed, until so many
+        are left. NeMo's streaming translation has such a bound (its option `waitk`), but counts the words of its
+        recogniser less those that are committed, which drifts if one language has more words.
+    most_behind_seconds: a word of that hypothesis is committed if so many seconds of source were read after it had been
+        spoken, whether it is stable or not; 0: never. A model says when by its attention (Need.END_TIMES).
+    """
 
     n: int = 2
+    most_behind: int = 0
+    most_behind_seconds: float = 0.0
 
-    label = "LA-{n}"
+    label = "LA-{n}{bounds:-behind}"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.most_behind < 0 or not 0 <= self.most_behind_seconds < math.inf:
+            raise SimulstError("commit: most_behind and most_behind_seconds can't be negative; 0 is no bound.")
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        words, seconds = self.most_behind, self.most_behind_seconds
+        return (*([f"{words}"] if words else []), *([f"{seconds:g}s"] if seconds else []))
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.END_TIMES}) if self.most_behind_seconds else frozenset()
 
     @property
     def window(self) -> int:
         return self.n
+
+    def overdue(self, new: Tokens, words: Words, ago: Callable[[], Sequence[float]]) -> Tokens:
+        due = 0
+        if self.most_behind and (more := words.count_all(new) - self.most_behind) > 0:
+            due = words.first(new, more)
+        if self.most_behind_seconds and new:
+            spoken = sum(seconds >= self.most_behind_seconds for seconds in ago())
+            due = max(due, *(end for end in (0, *words.ends(new)) if end <= spoken))
+        return new[:due]
 
     def stable(self, beams: Sequence[Beam]) -> Tokens:
         if len(beams) < self.n:
