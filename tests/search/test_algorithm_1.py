@@ -17,7 +17,7 @@ import torch
 from fake import full_context
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted import END, A, B, C, D, Scores, Script
+from scripted import END, Scores, Script
 
 from simulst.calls import Steps, run_alone
 from simulst.config import Decoding
@@ -210,30 +210,3 @@ def test_the_loop_writes_what_the_algorithm_says_to_the_end(
     blocks = [Scores(seed + number) for number in range(count)]
     how = IBWBS(beam, 0.0, max_length_ratio=LONGEST, step_back=step_back, repetition=repetition, final="literal")
     assert in_the_loop(blocks, how, policy) == transcription(blocks, beam, policy, repetition, step_back, last=True)
-
-
-def chain(*tokens: int) -> dict[Tokens, dict[int, float]]:
-    """Scores that make these tokens the only text."""
-    return {tokens[:place]: {token: -0.01} for place, token in enumerate(tokens)}
-
-
-def test_eos_is_one_of_the_two_tokens_only_if_it_is_stable() -> None:
-    """ABCD and ABCAD, both with <eos>: what they have in common is ABC, and without two tokens it is A."""
-    blocks: Any = [chain(A, B, C, D, END), chain(A, B, C, A, D, END), chain(A, B, C, A, D, END)]
-    actives = in_blocks(blocks, IBWBS(1, 0.0, max_length_ratio=9, repetition=False), LocalAgreement(2))
-    assert actives == [(), (A,), (A, B, C, A)]
-
-
-def test_the_transcription_is_not_trivial() -> None:
-    """Its lines matter: other settings hand on other texts, and texts grow over the blocks."""
-    kinds: list[tuple[int, Commit, bool]] = [
-        (1, All(), False),
-        (3, All(), False),
-        (3, Hold(1), False),
-        (3, All(), True),
-    ]
-    found = [tuple(transcription([Scores(seed + n) for n in range(5)], *kind)) for seed in range(40) for kind in kinds]
-    assert all(len({found[i + k] for i in range(0, 160, 4)}) > 10 for k in range(4))
-    assert sum(found[i] != found[i + 1] for i in range(0, 160, 4)) > 5
-    assert sum(found[i + 1] != found[i + 2] for i in range(0, 160, 4)) > 5
-    assert sum(found[i + 1] != found[i + 3] for i in range(0, 160, 4)) > 5

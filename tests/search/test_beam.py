@@ -72,26 +72,6 @@ def test_a_prefix_of_the_greedy_text_changes_nothing(seed: int, frames: int, ctc
         assert model.search(memory, options, whole[:length])[0].tokens == whole
 
 
-@pytest.mark.parametrize("max_new", [1, 2, 5])
-def test_at_most_so_many_new_tokens(max_new: int) -> None:
-    model = Tiny(1, end=-100)
-    found = model.search(model.memory(0, 30), JointBeamSearch(4), (5, 6), max_new)
-    assert [len(h.tokens) for h in found] == [2 + max_new] * 4
-
-
-def test_the_ctc_layer_alone() -> None:
-    """With a weight of 1, the text is the most probable one by the CTC layer among the decoder's candidates."""
-    model = Tiny(2, sharp=0.01)
-    memory = model.memory(0, 6)
-    log_probs = torch.full((6, SIZE), -20.0)
-    for frame, token in enumerate([3, 3, 0, 3, 4, 0]):
-        log_probs[frame, token] = 0.0
-    search = JointSearch(CachedDecoder(model.decoder), JointBeamSearch(SIZE, 1.0), EOS, EOS)
-    search.append(memory, log_probs)
-    found = run_alone(joint_beam_search(search, ()))
-    assert found[0].tokens == (3, 3, 4)
-
-
 def test_nothing_can_follow() -> None:
     model = Tiny(0)
     assert [h.tokens for h in model.search(model.memory(0, 0), JointBeamSearch(), (4, 5))] == [(4, 5)]

@@ -6,17 +6,16 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from fake import Asks, ScriptedSession, opened
+from fake import Asks, opened
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scripted import END, A, B, C, D, Script
-from tiny_search import EOS, SIZE, WIDTH, Tiny
+from tiny_search import EOS, SIZE, Tiny
 
 logging.disable(logging.WARNING)
 from espnet.nets.batch_beam_search_online import BatchBeamSearchOnline  # noqa: E402
@@ -26,7 +25,6 @@ from espnet.nets.scorers.length_bonus import LengthBonus  # noqa: E402
 logging.disable(logging.NOTSET)
 
 from simulst.calls import run_alone  # noqa: E402
-from simulst.config import Decoding  # noqa: E402
 from simulst.errors import SimulstError  # noqa: E402
 from simulst.hypotheses import END as EOS_SEEN  # noqa: E402
 from simulst.hypotheses import (  # noqa: E402
@@ -38,13 +36,10 @@ from simulst.hypotheses import (  # noqa: E402
 )
 from simulst.models.espnet.network.decoder import CachedDecoder  # noqa: E402
 from simulst.needs import Need  # noqa: E402
-from simulst.policy.commit import All, Hold, LocalAgreement  # noqa: E402
-from simulst.policy.read import Chunk  # noqa: E402
 from simulst.policy.stop import CTC, AlignAtt, AnyOf, MaxTokens, Stop  # noqa: E402
 from simulst.search import BWBS, IBWBS, JointBeamSearch, JointOptions, ctc  # noqa: E402
 from simulst.search.beam import JointSearch, Running, joint_beam_search  # noqa: E402
 from simulst.search.blockwise import BlockwiseBeamSearch, IncrementalBlockwiseBeamSearch  # noqa: E402
-from simulst.stream import Stream  # noqa: E402
 
 torch.set_num_threads(1)
 BLOCKS = [24, *[16] * 8]
@@ -236,49 +231,6 @@ def options(beam: int = 2, step_back: int = 2, repetition: bool = False) -> IBWB
     return IBWBS(beam, ctc_weight=0.0, max_length_ratio=9.0, step_back=step_back, repetition=repetition)
 
 
-def test_a_beam_below_one_that_ended_is_unreliable_and_stops() -> None:
-    """Line 9. (A) ends with -1; (B), below it, stops at once, although its continuation would be free."""
-    script: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.5, B: -2.0},
-        (A,): {END: -0.5},
-        (B,): {C: -0.1},
-        (B, C): {D: -0.1},
-    }
-    run = Run(options(), script)
-    assert set(run.block()) == {(A,), (B, C)}
-
-
-def test_min_score_rises() -> None:
-    """Line 10. (A) ended at -3, so (B D) at -2.5 goes on; it ends at -2.6, which stops (C D A) at -2.9."""
-    script: dict[Tokens, dict[int, float]] = {
-        (): {A: -1.0, B: -1.2, C: -1.3},
-        (A,): {END: -2.0},
-        (B,): {D: -1.3},
-        (C,): {D: -1.4},
-        (B, D): {END: -0.1},
-        (C, D): {A: -0.2},
-        (C, D, A): {B: -0.1},
-    }
-    found = run_block(options(3), script)
-    assert set(found) == {(A,), (B, D), (C, D, A)}
-    # Were minScore still that of (A), -3.0, (C D A) at -2.9 would go on to (C D A B).
-    script[(B, D)] = {A: -0.1}
-    assert (C, D, A, B) in run_block(options(3), script)
-
-
-def test_min_score_never_falls() -> None:
-    """Line 10. (A) ended at -1; (C D), unreliable at -2, does not make (B D A) at -1.5 reliable."""
-    script: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.5, B: -0.6, C: -0.7},
-        (A,): {END: -0.5},
-        (B,): {D: -0.3},
-        (C,): {D: -1.3},
-        (B, D): {A: -0.6},
-        (B, D, A): {C: -0.1},
-    }
-    assert set(run_block(options(3), script)) == {(A,), (C, D), (B, D, A)}
-
-
 def test_a_tie_stops_too() -> None:
     """Line 9, <=. (B C D) scores what (A) ended with, -1.0 exactly."""
     script: dict[Tokens, dict[int, float]] = {
@@ -293,50 +245,6 @@ def test_a_tie_stops_too() -> None:
 
 def run_block(options: IBWBS, script: Mapping[Tokens, Mapping[int, float]]) -> list[Tokens]:
     return Run(options, script).block()
-
-
-def test_what_was_seen_may_go_on_below_an_unreliable_one() -> None:
-    """Line 9, b not in Seen; line 16. In the second block (B C) scores below what ended, but was Seen in the first."""
-    first: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.5, B: -2.0},
-        (A,): {END: -0.5},
-        (B,): {C: -0.1},
-        (B, C): {D: -0.1},
-    }
-    second = {**first, (B, C): {D: -0.1}, (B, C, D): {A: -0.1}}
-    run = Run(options(), first, second)
-    assert set(run.block()) == {(A,), (B, C)}
-    assert set(run.block()) == {(A,), (B, C, D)}  # (B, C) went on; (B, C, D) is new, and stops
-    fresh = Run(options(), second)
-    assert set(fresh.block()) == {(A,), (B, C)}
-
-
-def test_what_was_seen_stays_seen() -> None:
-    """Line 16, over three blocks: (B C) was seen in the first, not in the second, and goes on in the third."""
-    first: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.5, B: -2.0},
-        (A,): {END: -0.5},
-        (B,): {C: -0.1},
-        (B, C): {D: -0.1},
-    }
-    second: dict[Tokens, dict[int, float]] = {(): {A: -0.5, D: -0.6}, (A,): {END: -0.5}, (D,): {END: -0.5}}
-    third = {**first, (B, C, D): {A: -0.1}}
-    run = Run(options(), first, second, third)
-    assert set(run.block()) == {(A,), (B, C)}
-    assert set(run.block()) == {(A,), (D,)}
-    assert set(run.block()) == {(A,), (B, C, D)}
-
-
-def test_the_best_by_score_per_token_comes_first() -> None:
-    """Line 17. (A) ends at -1.0, two tokens; (B C D) at -1.4, four tokens."""
-    script: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.5, B: -0.4},
-        (A,): {END: -0.9},
-        (B,): {C: -0.4},
-        (B, C): {D: -0.3},
-        (B, C, D): {END: -0.3},
-    }
-    assert run_block(options(), script)[0] == (B, C, D)
 
 
 ABC: dict[Tokens, dict[int, float]] = {
@@ -427,20 +335,6 @@ def test_what_stopped_before_competes_with_what_stop_ended() -> None:
 BACK = BWBS(1, 0.0, max_length_ratio=9.0, repetition=True)
 
 
-def test_bwbs_steps_back_by_one_token_but_not_the_first() -> None:
-    assert Run(BACK, ABC).block() == [(A, B)]
-    assert Run(BACK, {(): {A: -0.1}}).block() == [(A,)]
-
-
-def test_bwbs_does_not_step_back_behind_committed_tokens() -> None:
-    """It does not step back into committed tokens, even if it could before they were committed."""
-    for stop, found in ((None, (A, B)), (at(3), (A, B, C)), (MaxTokens(3), (A, B, C))):
-        run = Run(BACK, ABC, {found: {END: -0.1}}, {found: {D: -0.1}})
-        assert run.block(stop=stop) == [found]
-        assert run.block(found) == [found]
-        assert run.block(found, stop=at(1)) == [(*found, D)]
-
-
 def test_bwbs_gives_up_tokens_and_keeps_its_beam() -> None:
     """STOP drops two tokens, so the beam is that of the time when (A) and (B) were running."""
     script: dict[Tokens, dict[int, float]] = {(): {A: -0.1, B: -0.2}, (A,): {C: -0.1}, (B,): {C: -0.1}}
@@ -449,48 +343,12 @@ def test_bwbs_gives_up_tokens_and_keeps_its_beam() -> None:
     assert run.block(stop=at(3, discard=2)) == [(A,), (B,)]
 
 
-def test_bwbs_steps_back_from_where_it_stepped_back_to() -> None:
-    run = Run(BACK, ABC, ABC)
-    assert run.block() == [(A, B)]
-    assert run.block(stop=at(2, discard=1)) == [(A,)]
-
-
 def test_bwbs_gives_up_tokens_of_earlier_blocks_too() -> None:
     """When (A) is committed, the beams before (A B C) are dropped. The search starts again from the best hypothesis."""
     run = Run(BACK, ABC, ABC, {**ABC, (A, B): {D: -0.1}})
     assert run.block(stop=at(3)) == [(A, B, C)]
     assert run.block((A,), stop=at(2, discard=1)) == [(A, B)]
     assert run.block((A,), stop=at(2)) == [(A, B, D)]
-
-
-@pytest.mark.parametrize("commit", [Hold(1), LocalAgreement(2), All()])
-def test_the_loop_does_not_commit_what_is_held_back(commit: Any) -> None:
-    class HoldingBack(ScriptedSession):
-        def search(self, *_: Any) -> Found:
-            return Found([Hypothesis((1, 2, 3, 4, 5))], held_back=2)
-
-    stream = Stream(HoldingBack([]), Decoding(Chunk(1000), commit))
-    stream.push(np.zeros(16000, dtype=np.float32))
-    stream.push(np.zeros(16000, dtype=np.float32))
-    assert stream.committed == {All(): (1, 2, 3), Hold(1): (1, 2), LocalAgreement(2): (1, 2, 3)}[commit]
-
-
-def test_each_block_goes_on_from_the_committed_tokens() -> None:
-    """Tokens that were found but not committed are searched again. Here each of them changes."""
-    second: dict[Tokens, dict[int, float]] = {text: {D: -0.1} for text in ABC}
-    for committed in ABC:
-        run = Run(options(1), ABC, second)
-        assert run.block() == [(A, B, C)]
-        assert run.block(committed) == [(*committed, D)]
-
-
-def test_scores_of_committed_tokens_stay_as_found() -> None:
-    """The score per token is that of the whole hypothesis, including its committed tokens."""
-    run = Run(options(1), ABC, {(): {B: -3.0}, (A, B): {C: -0.1}, (A, B, C): {END: -0.1}})
-    for committed in ((), (A, B)):
-        run.search.append(torch.zeros(1, 1))
-        [found] = run_alone(run.blockwise.step(committed, None, False)).beam
-        assert found.score == pytest.approx(-0.4 / 4)
 
 
 @pytest.mark.parametrize(("first", "kept", "score"), [(0, (B, C), -0.2 - 0.4), (1, (A, C), -0.1 - 0.4)])
@@ -511,33 +369,6 @@ def test_scores_of_other_tokens_are_forgotten() -> None:
     run.blockwise.forget((B, C), 0, 1)
     [found] = run.found((C,)).beam
     assert found.score == pytest.approx((-0.8 - 1.6) / 3)
-
-
-def test_the_final_block_goes_to_the_end() -> None:
-    """In the final block no hypothesis is unreliable: (B C D), which ends below (A), is still found."""
-    script: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.5, B: -2.0},
-        (A,): {END: -0.5},
-        (B,): {C: -0.1},
-        (B, C): {D: -0.1},
-        (B, C, D): {END: -0.1},
-    }
-    run = Run(options(), script)
-    assert run.block(final=True) == [(A,), (B, C, D)]
-    # Algorithm 1 treats it like the others.
-    assert set(Run(replace(options(), final="literal"), script).block(final=True)) == {(A,), (B, C)}
-
-
-def test_repetition_stops_a_hypothesis_if_asked() -> None:
-    script: dict[Tokens, dict[int, float]] = {(): {A: -0.1}, (A,): {B: -0.1}, (A, B): {A: -0.1}, (A, B, A): {C: -0.1}}
-    assert Run(options(1), script).block() == [(A, B, A, C)]
-    assert Run(options(1, repetition=True), script).block() == [(A, B, A)]
-
-
-def test_hypotheses_that_never_end_are_cut() -> None:
-    script: dict[Tokens, dict[int, float]] = {(A,) * n: {A: -0.1} for n in range(30)}
-    assert Run(options(1), script).block() == [(A,) * 9]
-    assert Run(options(1), script).block(stop=MaxTokens(4)) == [(A,) * 4]
 
 
 def counting(grown: list[int]) -> Callable[..., Any]:
@@ -642,64 +473,6 @@ def test_the_odds_of_the_ctc_policy(seed: int, text: list[int]) -> None:
         assert run_alone(search.grow(running, opened(replace(stop, threshold=odds + 0.01)))) is not None
 
 
-@pytest.mark.parametrize("kind", [JointBeamSearch, BWBS, IBWBS])
-@pytest.mark.parametrize("exact", [False, True])
-def test_a_lower_threshold_stops_sooner(kind: Any, exact: bool) -> None:
-    model = Tiny(5, end=-4)
-    memory = model.memory(1, 56)
-    lengths = []
-    for threshold in (-math.inf, -2.0, 2.0, math.inf):
-        settings_ = kind(3, 0.3)
-        search = JointSearch(CachedDecoder(model.decoder), settings_, EOS, EOS, with_ctc=True)
-        search.append(memory, log_probs_of(model, memory))
-        stop = opened(CTC(threshold, exact))
-        if kind is JointBeamSearch:
-            found = run_alone(joint_beam_search(search, (4,), stop))
-        elif kind is BWBS:
-            found = run_alone(BlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
-        else:
-            found = run_alone(IncrementalBlockwiseBeamSearch(search, settings_).step((4,), stop, False)).beam
-        assert found[0].tokens[:1] == (4,)
-        lengths.append(len(found[0].tokens))
-    assert lengths == sorted(lengths)
-    assert lengths[0] == 1 < lengths[-1]
-
-
-def lag(stop: CTC) -> float:
-    """The mean number of blocks that had come when a token was committed.
-
-    Each block speaks a token, of which more and more is heard at the end of the block before: 5 to 47 %. Half as much
-    sounds like another one.
-    """
-    cycle = [A, B, C, D] * 3
-    heard = torch.full((2 * len(cycle), END + 1), 0.01)
-    for block, label in enumerate(cycle):
-        heard[2 * block, label] = 1 - 0.01 * END
-        ahead = 0.05 + 0.5 * block / len(cycle) if block + 1 < len(cycle) else 0.01
-        heard[2 * block + 1, cycle[(block + 1) % len(cycle)]] = ahead
-        heard[2 * block + 1, cycle[(block + 2) % len(cycle)]] = ahead / 2
-        heard[2 * block + 1, 0] += 1 - heard[2 * block + 1].sum()
-    script: dict[Tokens, dict[int, float]] = {
-        tuple(cycle[:length]): {token: -0.1} for length, token in enumerate([*cycle, END])
-    }
-    run = Run(IBWBS(1, 0.0, max_length_ratio=9.0), *[script] * len(cycle), ctc=True)
-    committed: Tokens = ()
-    delays: list[int] = []
-    for block in range(len(cycle)):
-        found = run.found(committed, block == len(cycle) - 1, stop, heard[2 * block : 2 * block + 2].log())
-        committed = without_end(found.best[: max(len(committed), len(found.best) - found.held_back)])
-        delays += [block + 1] * (len(committed) - len(delays))
-    assert committed == tuple(cycle)
-    return sum(delays) / len(delays)
-
-
-def test_a_higher_threshold_or_the_exact_odds_lower_latency() -> None:
-    lags = [[lag(CTC(threshold, exact)) for threshold in (-1e9, -1.0, 0.0, 1.0, 2.0, 1e9)] for exact in (False, True)]
-    for row in lags:
-        assert all(low > high for low, high in pairwise(row))
-    assert all(exact < approximate for approximate, exact in list(zip(*lags, strict=True))[2:-1])
-
-
 def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> None:
     model = Tiny(7, end=-100)
     memory = model.memory(2, 40)
@@ -714,14 +487,6 @@ def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> Non
         first = next((i for i, left in enumerate(positions) if left < frames), 12)
         stop = opened(AnyOf((AlignAtt(frames, (-1,), (0,)), MaxTokens(12))), layers=2, heads=2)
         assert run_alone(joint_beam_search(search, (), stop))[0].tokens == whole[:first]
-
-
-def test_broken_scores() -> None:
-    model = Tiny(0)
-    for option in (BWBS(), IBWBS()):
-        search = JointSearch(CachedDecoder(model.decoder), option, EOS, EOS)
-        with pytest.raises(SimulstError, match="not numbers"):
-            search.append(torch.full((9, WIDTH), math.nan), torch.full((9, SIZE), math.nan))
 
 
 def test_labels_and_options() -> None:

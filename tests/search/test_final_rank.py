@@ -49,20 +49,6 @@ def test_ranked_as_it_is_told(kind: str, seed: int, final: str, prefix: Tokens) 
     assert [h.score for h in beam[:4]] == pytest.approx([ranks[text] for text in best[:4]], abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("final", "best"), [("raw", (A,)), ("per_token", (B, C, B))])
-def test_the_rank_changes_the_text(kind: str, final: str, best: Tokens) -> None:
-    """(A) has the better score, (B C B) the better score per token, as it is longer."""
-    script: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.5, B: -0.4},
-        (A,): {END: -0.9},
-        (B,): {C: -0.4},
-        (B, C): {B: -0.3},
-        (B, C, B): {END: -0.4},
-    }
-    assert found(script, KINDS[kind](40, 0.0, max_length_ratio=9.0, final=final))[0].tokens == best
-
-
 @pytest.mark.parametrize("beam", [2, 3, 4])
 def test_a_text_that_repeats_itself_does_not_win(beam: int) -> None:
     """Its score per token rises with each repetition. The search ends once as many texts have ended as it is wide."""
@@ -72,22 +58,6 @@ def test_a_text_that_repeats_itself_does_not_win(beam: int) -> None:
     script |= {(B,): {END: -0.2}, (C,): {END: -0.3}, (A, B): {END: -0.1}}
     best = found(script, JointBeamSearch(beam, 0.0, max_length_ratio=50.0, final="per_token"))[0].tokens
     assert len(best) < 5
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_prefix_does_not_change_the_rank(kind: str) -> None:
-    """After any number of committed tokens, the longer text is still the better one by score per token."""
-    after: dict[Tokens, dict[int, float]] = {
-        (): {A: -0.5, B: -0.4},
-        (A,): {END: -0.9},
-        (B,): {C: -0.4},
-        (B, C): {B: -0.3},
-        (B, C, B): {END: -0.4},
-    }
-    for count in range(5):
-        script = {(C,) * count + tokens: scores for tokens, scores in after.items()}
-        best = found(script, KINDS[kind](40, 0.0, max_length_ratio=20.0, final="per_token"), (C,) * count)[0]
-        assert best.tokens == (C,) * count + (B, C, B) and best.score == pytest.approx(-1.5 / 4)
 
 
 def test_labels() -> None:

@@ -158,22 +158,6 @@ def test_words_leave_before_their_audio() -> None:
         assert max(lags) <= 5000 + 640
 
 
-def test_the_window_is_bounded() -> None:
-    stream = Stream(session(5.0), Decoding(Block(), Hold(12), search=JointBeamSearch()))
-    for _ in range(300):
-        stream.push(np.zeros(RATE // 5, np.float32))
-        encoding: Any = stream.session._encoding  # type: ignore[attr-defined]
-        assert sum(len(part.frames) for part in encoding.parts) <= 125
-        assert len(stream.session._steps) < 20  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("read", [Block(), Block(2), Chunk(2000)])
-def test_bwbs_searches_whole_blocks_in_every_window(read: Read) -> None:
-    """The boundaries of blocks do not change when the window slides."""
-    decode(5.0, read, All(), search=BWBS())
-    assert set(Frames.pieces[:-1]) <= {FIRST, HOP}
-
-
 @pytest.mark.parametrize("read", [Block(), Block(2), Chunk(2000)])
 def test_bwbs_searches_each_block_once(read: Read) -> None:
     """Blocks that stay when the window slides are not searched again: by then, committed words lie in later ones."""
