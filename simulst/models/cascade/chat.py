@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from simulst.background import NOTHING, Background
-from simulst.errors import SimulstError
+from simulst.errors import SimulstError, first_line
+from simulst.hypotheses import Tokens
+from simulst.languages import unit_of
 from simulst.models.cascade.translators import Past, Translator
 
 INSTRUCTION = "Translate from {source} to {target}. Write the translation and nothing else."
@@ -49,3 +51,55 @@ class ChatOptions(Translator):
         for asked, answered in shown:
             messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
         return [*messages, {"role": "user", "content": sentence}]
+
+
+class Chat:
+    """What the tokeniser of a language model says of its chats.
+
+    path: of the model, for errors. named: the tokens that end a text, as generation_config.json names them.
+    ends: the tokens that end an answer. never: tokens that must not be written.
+
+    Raises SimulstError: the model does not chat, or nothing names an end.
+    """
+
+    def __init__(self, path: Path, tokenizer: Any, named: int | list[int] | None) -> None:
+        self.path, self.tokenizer = path, tokenizer
+        if not tokenizer.chat_template:
+            raise SimulstError(f"{path}: the tokeniser has no chat template; give a model that was trained to chat.")
+        named = [] if named is None else named if isinstance(named, list) else [named]
+        ends = {*named, *([] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id])}
+        if not ends:
+            raise SimulstError(f"{path}: generation_config.json names no eos_token_id; add it.")
+        # A sentence's translation is one line. What follows it would be an explanation.
+        texts = tokenizer.batch_decode([[number] for number in range(len(tokenizer))])
+        lines = {number for number, text in enumerate(texts) if "\n" in text}
+        self.ends: Tokens = tuple(sorted(ends | lines))
+        self.never: Tokens = tuple(set(tokenizer.all_special_ids) - set(self.ends))
+
+    def text(self, tokens: Tokens) -> str:
+        """Plain text; a character cut in two ends in U+FFFD."""
+        return self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def spelled(self, text: str) -> Tokens:
+        """The tokens of a text."""
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def between(self, language: str) -> Tokens:
+        """The tokens between two sentences of a language."""
+        apart = unit_of(language) == "word" and self.text(self.spelled("a") * 2) == "aa"
+        return self.spelled(" ") if apart else ()
+
+    def prompt(self, messages: list[dict[str, str]]) -> Tokens:
+        """The tokens of a chat, up to where the model's answer begins."""
+        # Models that may think before they answer are told not to; other templates do not look at it.
+        options = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+        try:
+            try:
+                text = self.tokenizer.apply_chat_template(messages, **options)
+            except Exception:  # the template refuses the role `system`: the first message says it
+                [system, asked, *others] = messages
+                first = {"role": "user", "content": f"{system['content']}\n\n{asked['content']}"}
+                text = self.tokenizer.apply_chat_template([first, *others], **options)
+        except Exception as error:  # a template is a program, which may raise anything
+            raise SimulstError(f"{self.path}: the chat template cannot be used ({first_line(error)}).") from error
+        return self.spelled(text)

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulst.calls import Steps
-from simulst.errors import SimulstError, first_line
+from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
-from simulst.languages import unit_of
 from simulst.models.base import check_device
-from simulst.models.cascade.chat import ChatOptions
+from simulst.models.cascade.chat import Chat, ChatOptions
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
 from simulst.models.window import warn_of_full_context
@@ -77,52 +76,18 @@ class LLM(ChatOptions):
             load = AutoTokenizer.from_pretrained
             tokenizer = read_tokenizer(place, lambda: load(folder, **trust), model.config)
             attend_by_steps(model)  # not all models can
-        if not tokenizer.chat_template:
-            raise SimulstError(f"{place}: the tokeniser has no chat template; give a model that was trained to chat.")
         read_last_only(model.to(self.device).eval())
         torch.set_num_threads(cores)
         loaded = Loaded(place, model, tokenizer)
         return lambda opening: LLMTranslation(self, loaded, opening)
 
 
-class Loaded:
-    """A model, and what its tokeniser says of it. Raises SimulstError: the tokeniser names no end of a text."""
+class Loaded(Chat):
+    """A model that chats."""
 
     def __init__(self, path: Path, model: Any, tokenizer: Any) -> None:
-        self.path, self.model, self.tokenizer = path, model, tokenizer
-        named = model.generation_config.eos_token_id
-        named = [] if named is None else named if isinstance(named, list) else [named]
-        ends = {*named, *([] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id])}
-        if not ends:
-            raise SimulstError(f"{path}: generation_config.json names no eos_token_id; add it.")
-        # A sentence's translation is one line. What follows it would be an explanation.
-        texts = tokenizer.batch_decode([[number] for number in range(len(tokenizer))])
-        lines = {number for number, text in enumerate(texts) if "\n" in text}
-        self.ends: Tokens = tuple(sorted(ends | lines))
-        self.never: Tokens = tuple(set(tokenizer.all_special_ids) - set(self.ends))
-
-    def text(self, tokens: Tokens) -> str:
-        """Plain text; a character cut in two ends in U+FFFD."""
-        return self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-
-    def spelled(self, text: str) -> Tokens:
-        """The tokens of a text."""
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
-
-    def prompt(self, messages: list[dict[str, str]]) -> Tokens:
-        """The tokens of a chat, up to where the model's answer begins."""
-        # Models that may think before they answer are told not to; other templates do not look at it.
-        options = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
-        try:
-            try:
-                text = self.tokenizer.apply_chat_template(messages, **options)
-            except Exception:  # the template refuses the role `system`: the first message says it
-                [system, asked, *others] = messages
-                first = {"role": "user", "content": f"{system['content']}\n\n{asked['content']}"}
-                text = self.tokenizer.apply_chat_template([first, *others], **options)
-        except Exception as error:  # a template is a program, which may raise anything
-            raise SimulstError(f"{self.path}: the chat template cannot be used ({first_line(error)}).") from error
-        return self.spelled(text)
+        super().__init__(path, tokenizer, model.generation_config.eos_token_id)
+        self.model = model
 
 
 class LLMTranslation(Translation):
@@ -134,8 +99,7 @@ class LLMTranslation(Translation):
         self._options, self._loaded, self._opening = options, loaded, opening
         self._positions: int = getattr(loaded.model.config, "max_position_embeddings", None) or 1 << 20
         self.history = options.history
-        if unit_of(opening.target) == "word" and loaded.text(loaded.spelled("a") * 2) == "aa":
-            self.between = loaded.spelled(" ")
+        self.between = loaded.between(opening.target)
         self._open: tuple[Tokens, SearchOptions, JointSearch] | None = None
         self._read: Kept | None = None
 
