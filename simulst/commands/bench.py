@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 @context_options
 @jobs_option
 @click.option("--seconds", default=60.0, show_default=True, type=Positive(), help="Audio to try.")
-@click.option("--hours", type=Positive(), help="Audio to plan for [default: all of --data].")
-@click.option("--machines", default=1, show_default=True, type=click.IntRange(1), help="Machines to plan for.")
 def bench(
     data: str,
     model: str,
@@ -46,35 +42,26 @@ def bench(
     context: str | None,
     jobs: int,
     seconds: float,
-    hours: float | None,
-    machines: int,
 ) -> None:
     """Tell what decoding costs on this machine.
 
     Decodes a part of a data directory, and prints the real-time factor (RTF) of each part of the computation, how many
-    streams one process keeps up with, a stream's memory, and how long all of the data would take. Nothing is kept.
+    streams one process keeps up with, a stream's memory, and how long all of the data would take in --jobs processes.
     """
     from simulst.config import load_sweep, parse_values
     from simulst.data.context import with_backgrounds
     from simulst.data.datadir import read_data_dir
-    from simulst.errors import SimulstError
     from simulst.machine.processor import processor
     from simulst.models import parse_options
     from simulst.runs import Task, model_of
-    from simulst.runs.bench import Sample, bytes_of_stream, measure, measure_command
+    from simulst.runs.bench import Sample, bytes_of_stream, measure
     from simulst.runs.decode import DISTURBED
 
     decodings = load_sweep(decoding, parse_values(values))
     utterances = read_data_dir(data, target_lang)
     if context is not None:
         utterances = with_backgrounds(utterances, context)
-    sample, few = Sample.lasting(utterances, seconds), Sample.of(utterances, jobs)
-    if sample.audio <= few.audio:
-        raise SimulstError(
-            f"{data}: {jobs} processes have {few.audio:.0f} s to begin with; raise --seconds beyond that, or give "
-            "fewer --jobs."
-        )
-
+    sample = Sample.lasting(utterances, seconds)
     task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")
     loaded = model_of(task, jobs)
     measure(loaded, task, sample.utterances[:1], decodings)  # what is compiled or filled once
@@ -88,18 +75,9 @@ def bench(
         size = bytes_of_stream(loaded, task, longest, decodings[0])
         click.echo(f"A stream that has heard {longest.seconds:.0f} s holds about {size / 1e6:.1f} MB.")
 
-    command = ["sweep", "--data", data, "--model", model, "--decodings", decoding, "--jobs", str(jobs)]
-    command += ["--source-lang", source_lang, "--target-lang", target_lang]
-    command += [f"--set={value}" for value in values] + [f"--model-option={option}" for option in model_options]
-    command += ["--unit", unit] if unit else []
-    command += ["--context", context] if context else []
-    with tempfile.TemporaryDirectory() as place:
-        work = measure_command(command, few, sample, Path(place))
-    audio = sum(utterance.seconds for utterance in utterances) if hours is None else 3600 * hours
-    per_second = f"takes {work.per_second:.3f} s for a second of audio"
-    click.echo(f"\nsimulst sweep --jobs {jobs} begins within {work.begin:.0f} s, and {per_second}.")
-    more = f", and {_hours(work.seconds(audio, machines))} on {machines} such machines" if machines > 1 else ""
-    click.echo(f"{_hours(audio)} of audio take {_hours(work.seconds(audio))} here{more}.")
+    audio = sum(utterance.seconds for utterance in utterances)
+    taken = _hours(cost.seconds / cost.audio * audio / jobs)
+    click.echo(f"All {_hours(audio)} of audio take about {taken} with --jobs {jobs}.")
     if cost.waited > DISTURBED * cost.seconds:
         waited = f"threads waited for a processor for {cost.waited / cost.seconds:.0%} of the time"
         click.echo(

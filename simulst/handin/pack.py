@@ -50,7 +50,7 @@ class Packing:
     device: cpu or cuda. base: the image that the Dockerfile begins with; empty: the slim one of this Python.
     debian: packages of programs that the systems call. licences: of the models.
     context: what is known of the recordings.
-    simuleval: SimulEval's log is made, too. copy: weights are copied where they could be linked.
+    copy: weights are copied where they could be linked.
     """
 
     contact: str
@@ -59,7 +59,6 @@ class Packing:
     debian: tuple[str, ...] = ()
     licences: tuple[Path, ...] = ()
     context: Path | None = None
-    simuleval: bool = False
     copy: bool = False
     force: bool = False
 
@@ -102,7 +101,7 @@ def _pack(
         for name, claim in claims.items():
             processor = claim.configuration
             if packing.context is not None:
-                processor |= write_context(part, name, packing.context, recordings, packing.simuleval)
+                processor |= write_context(part, name, packing.context, recordings)
             _write_system(part, name, claim, processor)
         _write_code(part)
         (part / "server.yaml").write_text(yaml_text(SERVER))
@@ -122,7 +121,7 @@ def _pack(
         write_licences(part, licences, needs)
         for name, system in systems.items():
             print(f"{name}: {len(wavs)} recordings through simulstream", flush=True)
-            write_logs(part, name, system, list(wavs.values()), work, image, packing.simuleval)
+            write_logs(part, name, system, list(wavs.values()), work)
         _write_requirements(part / REQUIREMENTS[1], needs_of_verify(part, list(systems), needs))
         scores = {name: json.loads((part / "systems" / name / SCORES).read_text()) for name in systems}
         (part / "README.md").write_text(page.readme(claims, scores, image, packing.contact), encoding="utf-8")

@@ -55,8 +55,7 @@ def _serve(systems: Sequence[str], recording: str) -> list[str]:
 
 
 def _check(systems: Sequence[str]) -> list[str]:
-    """What verify runs: scores of recordings, and SimulEval."""
-    import simuleval.cli  # noqa: F401
+    """What verify runs: scores of recordings."""
     import simulstream.inference  # noqa: F401
 
     from simulst.handin.check import check_scores, read_claim

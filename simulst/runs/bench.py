@@ -1,4 +1,4 @@
-"""What decoding costs on this machine: each part of it, a stream's memory, and a whole test set."""
+"""What decoding costs on this machine: each part of it, and a stream's memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import gc
 import itertools
 import os
 import re
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -21,7 +19,6 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.calls import Call, run_alone
 from simulst.config import Decoding
 from simulst.data.datadir import Utterance, by_hash, drawn
-from simulst.errors import SimulstError
 from simulst.machine.threads import waited_seconds, waits
 from simulst.runs.decode import Spoken
 from simulst.runs.task import Task
@@ -63,28 +60,11 @@ class Sample:
     audio: float
 
     @staticmethod
-    def of(utterances: Sequence[Utterance], count: int) -> Sample:
-        """So many of the utterances."""
-        chosen = drawn(utterances, count)
-        return Sample(chosen, sum(utterance.seconds for utterance in chosen))
-
-    @staticmethod
     def lasting(utterances: Sequence[Utterance], seconds: float) -> Sample:
         """The fewest that have so many seconds of audio; all, if all of them have less."""
         sums = list(itertools.accumulate(one.seconds for one in by_hash(utterances)))
-        return Sample.of(utterances, 1 + bisect.bisect_left(sums, seconds))
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a command takes: seconds until it decodes, and seconds for each second of audio on one machine."""
-
-    begin: float
-    per_second: float
-
-    def seconds(self, audio: float, machines: int = 1) -> float:
-        """Of `audio` seconds of audio, which are spread over so many machines like this one."""
-        return self.begin + self.per_second * audio / machines
+        chosen = drawn(utterances, 1 + bisect.bisect_left(sums, seconds))
+        return Sample(chosen, sum(utterance.seconds for utterance in chosen))
 
 
 def measure(model: Model, task: Task, utterances: Sequence[Utterance], decodings: Sequence[Decoding]) -> Cost:
@@ -125,27 +105,6 @@ def bytes_of_stream(model: Model, task: Task, utterance: Utterance, decoding: De
         stream.push(spoken.audio)
         open_streams.append(stream)
     return max(0, bytes_in_use() - before) / PILED
-
-
-def measure_command(command: Sequence[str], few: Sample, many: Sample, place: Path) -> Work:
-    """What `simulst sweep` takes, from two runs of it in processes of their own: on few utterances, and on many.
-
-    command: the arguments, without --draw and --out.
-    place: an empty folder for what they write.
-
-    Raises SimulstError: the command ends with an error.
-    """
-    taken = []
-    for number, sample in enumerate((few, many)):
-        before = time.perf_counter()
-        out = ["--draw", str(len(sample.utterances)), "--out", str(place / str(number))]
-        run = subprocess.run([sys.executable, "-m", "simulst", *command, *out], capture_output=True, text=True)
-        if run.returncode:
-            said = run.stderr.strip().splitlines()[-1:] or ["it says nothing"]
-            raise SimulstError(said[0].removeprefix("simulst: error: "))
-        taken.append(time.perf_counter() - before)
-    per_second = max(0.0, (taken[1] - taken[0]) / (many.audio - few.audio))
-    return Work(max(0.0, taken[0] - per_second * few.audio), per_second)
 
 
 def _name(call: Call) -> str:

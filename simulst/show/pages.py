@@ -4,7 +4,6 @@
     egs/<recipe>/RESULTS.md         wholly rendered
     egs/<recipe>/README.md          by hand, but for one block
     docs/papers.md                  the same; its block has the verdicts of all recipes
-    docs/*.md, docs/front.svg       rows of sections, and the front page's picture (excerpts.py)
 
 The blocks stand between `<!-- results -->` and `<!-- end results -->`.
 """
@@ -27,7 +26,6 @@ from simulst.options import build_options
 from simulst.results.runs import Row, metrics_of
 from simulst.results.section import Section, check_name, read_sections, write_section
 from simulst.show.curve import draw_rows
-from simulst.show.excerpts import draw_front, pages_with_rows
 from simulst.show.findings import findings_page
 from simulst.show.overview import Column, overview
 from simulst.show.table import comparisons_text, markdown, published_parts, rows_table, scores_table
@@ -255,7 +253,7 @@ def rendered(root: Path, names: Sequence[str]) -> dict[Path, str]:
     papers = root / "docs" / "papers.md"
     if papers.is_file():  # a copy of the recipes may have no docs/
         pages[papers] = replace_block(papers, verdicts(root))
-    return pages | pages_with_rows(root)
+    return pages
 
 
 def verdicts(root: Path) -> str:
@@ -293,7 +291,7 @@ def render(root: Path, names: Sequence[str] = ()) -> list[Path]:
     for name in names:
         check_name(name, "recipe")
     pages = rendered(root, names)
-    files = [*pages, *draw_front(root)]
+    files = [*pages]
     for name in names:
         files += draw(root / "results" / name, read_sections(root / "results" / name))
     for page, text in pages.items():
@@ -311,7 +309,7 @@ def publish(root: Path, recipe: str, name: str, section: Section) -> list[Path]:
     folder = root / "results" / recipe
     with locked(folder, root / "results" / ".lock", wait=True):  # another run may publish another section
         write_section(folder / f"{name}.json", section)
-        drawn = [*draw(folder, {name: section}), *draw_front(root)]
+        drawn = draw(folder, {name: section})
         pages = rendered(root, [recipe])
         for page, text in pages.items():
             _write(page, text)

@@ -27,7 +27,6 @@ from simulstream.client.wav_reader_client import read_wav_file
 from simulst.audio.read import write_wav
 from simulst.errors import SimulstError
 from simulst.handin import logs, needs, pack, tried
-from simulst.handin.agent import arguments_of
 from simulst.handin.check import CLAIM, LOG, RECORDINGS
 from simulst.handin.interface import as_wavs
 from simulst.handin.licences import write_licences
@@ -218,9 +217,6 @@ def test_context(tmp_path: Path, decoded: list[str]) -> None:
     assert content["context_by"] == "audio"
     lines = [line.split("\t") for line in (folder / content["context"]).read_text().splitlines()]
     assert [(line[0], bool(line[1])) for line in lines[1:]] == [(small.NAMES[0], True), ("*", False)]
-    assert "can't tell recordings apart" in refused(
-        tmp_path, choice, out="other", more=["--context", table, "--simuleval"]
-    )
     table.write_text("recording\tterms\ntalk9\thaz=beam\n")
     assert "talk9 is no development recording" in refused(tmp_path, choice, out="other", more=["--context", table])
     table.write_text("recording\tterms\n*\tMadrid\n")
@@ -363,16 +359,6 @@ def test_all_samples_are_sent(tmp_path: Path) -> None:
         rate, read = read_wav_file(str(path))
         assert rate == 16000 and np.array_equal(read, samples), name
     assert sent["plain"].is_symlink() and not sent["stale"].is_symlink()
-
-
-@pytest.mark.parametrize(
-    ("target", "unit", "counted"), [("en", "", "word"), ("zh", "", "char"), ("en", "char", "char")]
-)
-def test_simulevals_agent_is_told_the_unit(tmp_path: Path, target: str, unit: str, counted: str) -> None:
-    content = {"model": "m", "source_lang": "es", "target_lang": target} | ({"unit": unit} if unit else {})
-    (tmp_path / "processor.yaml").write_text(yaml.safe_dump(content))
-    found = arguments_of(tmp_path)
-    assert found[found.index("--eval-latency-unit") + 1] == counted
 
 
 def test_torch_is_packed_only_where_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +16,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("simulstream")
-pytest.importorskip("simuleval")
 pytest.importorskip("omnisteval")
 pytest.importorskip("mweralign")
 import small
@@ -28,8 +26,7 @@ from run_commands import simulst
 
 from simulst.handin import check, interface
 from simulst.handin import verify as verification
-from simulst.handin.check import AGENT_LOG, CLAIM, LOG, SCORES, difference, steps_of
-from simulst.handin.image import read_image
+from simulst.handin.check import CLAIM, LOG, SCORES, difference, steps_of
 from simulst.handin.logs import _without_places
 from simulst.handin.needs import packed_environment
 from simulst.handin.pack import _write_sums
@@ -94,12 +91,9 @@ def verify(folder: Path, made: Path, *more: object, environment: Path | None = N
     return done.returncode, done.stdout + done.stderr
 
 
-def faults(
-    folder: Path, made: Path, capsys: pytest.CaptureFixture[str], only: str = FAKE, port: int = 0, agent_port: int = 0
-) -> list[str]:
+def faults(folder: Path, made: Path, capsys: pytest.CaptureFixture[str], only: str = FAKE, port: int = 0) -> list[str]:
     """What is wrong, by the check that verify.py runs in the environment."""
-    ports = port or small.free_port(), agent_port or small.free_port()
-    problems = check.verify(folder, made / "data", *ports, only, True).problems
+    problems = check.verify(folder, made / "data", port or small.free_port(), only, True).problems
     found = [line.partition("WRONG ")[2] for line in capsys.readouterr().out.splitlines() if "WRONG" in line]
     assert len(found) == problems
     return found
@@ -272,7 +266,6 @@ def claimed_scores(**values: object) -> Callable[[Path], None]:
 PLACE = f"systems/{FAKE}"
 SUMMED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "a Dockerfile": (append("Dockerfile", "USER 0\n"), ["Dockerfile: is not what image.json says"]),
-    "SimulEval's": (append("Dockerfile.simuleval", "#\n"), ["Dockerfile.simuleval: is not what image.json says"]),
     "a client": (append("client.yaml", "#\n"), ["client.yaml: is not what image.json says"]),
     "a server": (lambda folder: change(folder / "server.yaml", pool_size=0), ["server.yaml: is not what the image"]),
     "a system more": (lambda folder: (folder / "systems/es-en_0-1").mkdir(), ["image.json: its systems are not those"]),
@@ -381,63 +374,6 @@ def test_another_gpu_is_another_processor(tmp_path: Path, monkeypatch: pytest.Mo
     assert "NVIDIA H100, and this is" in fault and "NVIDIA H200" in fault
 
 
-def test_simulevals_log(tmp_path: Path) -> None:
-    """Its words are those of simulstream's log, in all recordings; its delays are those of the agent."""
-    log = write_log(tmp_path / LOG)
-
-    def of_simuleval(words: str, delays: list[float], name: str = "talk") -> Path:
-        row = {"index": 0, "prediction": words, "delays": delays, "elapsed": delays, "prediction_length": 2}
-        path = tmp_path / "instances.log"
-        path.write_text(json.dumps({**row, "reference": "", "source": [f"{name}.wav"], "source_length": 3000}) + "\n")
-        return path
-
-    good = shutil.copy(of_simuleval("a b", [1000, 2000]), tmp_path / AGENT_LOG)
-    assert not [*check.check_words(log, good, "word"), *check.check_agent(good, good, "word")]
-    assert list(check.check_words(log, of_simuleval("a c", [1000, 2000]), "word"))
-    assert len(list(check.check_words(log, of_simuleval("a b", [1000, 2000], "other"), "word"))) == 2
-    [fault] = check.check_agent(good, of_simuleval("a b", [1000, 2100]), "word")
-    assert fault == "simuleval.log: the delays of talk are not those of SimulEval's agent"
-
-
-def test_a_log_of_another_configuration(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The server is asked. Half a log is told, too."""
-    place = packed / "systems" / FAKE
-    decoding = {**small.LA2, "read": {"type": "chunk", "ms": 700}}
-    configure(place, decoding=decoding)
-    [fault] = faults(packed, made, capsys)
-    assert fault.startswith("simulstream.jsonl: step 2 of ") and "but the server wrote" in fault
-    log = place / LOG
-    half = packed / "half.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    half.write_text("".join(lines[: len(lines) // 2]))
-    [fault] = difference(log, half)
-    assert "but the server wrote nothing" in fault
-    half.write_text("no log\n")
-    with pytest.raises(check.SimulstError, match="is no log of simulstream"):
-        list(difference(log, half))
-
-
-def test_a_busy_port(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as busy:
-        port = busy.getsockname()[1]
-        assert f"port {port} is taken" in faults(made / "packed", made, capsys, port=port)[0]
-
-
-def test_a_server_that_dies_in_the_middle(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The second recording ends its process."""
-    from simulst.audio.read import load_audio
-
-    name = round(float(load_audio(made / "data" / f"{small.NAMES[1]}.wav")[0]) * 100)
-    configure(packed / "systems" / FAKE, model_options={"die": str(name)})
-    assert faults(packed, made, capsys) == ["the server ended in the middle, with status 1."]
-
-
-def test_a_server_that_does_not_start(made: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    configure(packed / "systems" / FAKE, model_options={"colour": "red"})
-    [fault] = faults(packed, made, capsys)
-    assert "the server ended before it answered" in fault and "no option 'colour'" in fault
-
-
 def test_recordings(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another one, or none. Beside the right one, another of that name may lie."""
     (tmp_path / "data").mkdir()
@@ -471,27 +407,11 @@ def test_another_system_and_another_python(made: Path, packed: Path, tmp_path: P
         assert status == 1 and "apt-get install them here" in said and "Traceback" not in said
 
 
-def test_simulevals_agent(made: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its server and its evaluator are asked; a port of it that is busy is told."""
-    place = packed / "systems" / FAKE
-    wavs = interface.as_wavs(check.recordings_of(packed, made / "data"), tmp_path / "wavs")
-    sent, image = list(wavs.values()), read_image(packed)
-    shutil.copy(
-        interface.run_simuleval(packed, image, FAKE, sent, tmp_path, small.free_port(), "word"), place / AGENT_LOG
-    )
-    with socket.create_server(("127.0.0.1", 0)) as busy:
-        port = busy.getsockname()[1]
-        [fault] = faults(packed, made, capsys, agent_port=port)
-        assert f"port {port} is taken" in fault and "--agent-port" in fault
-    assert faults(packed, made, capsys) == []
-
-
 def test_dockerfiles_are_without_faults(made: Path) -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     if not hadolint.is_file():
         pytest.skip("hadolint is not installed")
-    files = [str(made / "packed" / name) for name in ("Dockerfile", "Dockerfile.simuleval")]
-    done = subprocess.run([str(hadolint), *files], capture_output=True, text=True)
+    done = subprocess.run([str(hadolint), str(made / "packed" / "Dockerfile")], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 

@@ -16,7 +16,7 @@ from simulst.files.yaml import load_yaml
 from simulst.models import load_model
 from simulst.opening import Opening
 from simulst.runs import Task
-from simulst.runs.bench import Sample, Work, bytes_of_stream, measure
+from simulst.runs.bench import Sample, bytes_of_stream, measure
 
 
 def bench(data: Path, decoding: str, *more: object) -> tuple[int, str, str]:
@@ -32,7 +32,7 @@ def test_the_sample_is_that_of_draw(data: Path) -> None:
         count = len(sample.utterances)
         assert sample.utterances == drawn(utterances, count)
         assert sample.audio >= seconds or count == len(utterances)
-        assert count == 1 or Sample.of(utterances, count - 1).audio < seconds
+        assert count == 1 or sum(one.seconds for one in drawn(utterances, count - 1)) < seconds
 
 
 def test_parts_and_the_rest_are_all_of_the_time(data: Path) -> None:
@@ -60,20 +60,14 @@ def test_a_stream_holds_its_audio(data: Path) -> None:
     assert 9e6 < size < 15e6
 
 
-def test_a_plan_has_a_beginning_that_machines_do_not_share() -> None:
-    assert Work(10, 0.5).seconds(100) == 60 and Work(10, 0.5).seconds(100, machines=5) == 20
-
-
-@pytest.mark.usefixtures("warm_programs")
 @pytest.mark.parametrize(("decoding", "said"), [("la2.yaml", "one configuration"), ("sweep.yaml", "5 configurations")])
 def test_command(data: Path, decoding: str, said: str) -> None:
-    status, out, error = bench(data, decoding, "--seconds", 5, "--hours", 2, "--machines", 3)
+    status, out, error = bench(data, decoding, "--seconds", 5, "--jobs", 2)
     assert status == 0, error
     assert said in out and re.search(r"^all +\d\.\d{4}  100%$", out, re.MULTILINE)
-    assert re.search(r"2:00:00 of audio take \d+:\d\d:\d\d here, and \d+:\d\d:\d\d on 3 such machines\.", out)
+    assert re.search(r"All 0:00:\d\d of audio take about 0:00:\d\d with --jobs 2\.", out)
     assert ("A stream that has heard" in out) == (decoding == "la2.yaml")
 
 
-def test_too_little_audio_and_a_command_that_fails(data: Path) -> None:
-    assert "raise --seconds" in sentence(bench(data, "la2.yaml", "--seconds", 0.1)[2])
+def test_an_option_that_the_model_lacks(data: Path) -> None:
     assert "no_such" in sentence(bench(data, "la2.yaml", *options(no_such=1))[2])
