@@ -58,6 +58,14 @@ def read_variables(path: Path) -> Variables:
     return variables
 
 
+def kind_of(path: Path) -> str:
+    """The kind of model that a model.bin holds, such as "TransformerSpec"; empty: it is no such file."""
+    with path.open("rb") as file:
+        begin = file.read(6)
+        size = struct.unpack("<IH", begin)[1] if len(begin) == 6 else 0
+        return file.read(min(size, 100)).rstrip(b"\0").decode("ascii", errors="ignore")
+
+
 def cannot_load(path: Path, error: Exception, device: str) -> SimulstError:
     """What to say if CTranslate2 can't load a model. path: of the model."""
     said = f"{path}: CTranslate2 cannot load the model ({first_line(error)})"

@@ -16,6 +16,8 @@ from simulst.models.cascade.translators import Past, Translator
 
 INSTRUCTION = "Translate from {source} to {target}. Write the translation and nothing else."
 
+REMEDY = "give it fewer examples, less history or shorter sentences (most_words)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions(Translator):

@@ -10,7 +10,7 @@ from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.models.base import check_device
-from simulst.models.cascade.chat import Chat, ChatOptions
+from simulst.models.cascade.chat import REMEDY, Chat, ChatOptions
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
 from simulst.models.window import warn_of_full_context
@@ -25,8 +25,6 @@ from simulst.session import Traits
 
 if TYPE_CHECKING:
     from simulst.models.huggingface.causal import Kept
-
-REMEDY = "give it fewer examples, less history or shorter sentences (most_words)"
 
 
 @dataclass(frozen=True)

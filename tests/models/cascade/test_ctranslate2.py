@@ -1,6 +1,7 @@
-"""A tiny random Marian and M2M-100, turned into CTranslate2's form by its own converter."""
+"""Tiny random Marian, M2M-100 and language models, turned into CTranslate2's form by its own converter."""
 
 import copy
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,13 @@ import speaker
 import tiny_huggingface
 from fake import opened as opened_stop
 
+from simulst.background import Background
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model
-from simulst.models.cascade.ctranslate2 import CTranslate2Text, Translate, most_tokens
+from simulst.models.cascade.ctranslate2 import CTranslate2Text, Source, Translate, most_tokens
 from simulst.models.cascade.huggingface import HuggingFaceText
+from simulst.models.cascade.llm import LLM
 from simulst.opening import Opening
 from simulst.policy.stop import MaxTokens
 from simulst.search import BeamSearch, JointBeamSearch
@@ -25,6 +28,7 @@ from simulst.streams import open_stream
 SENTENCE = "the cat sat on the mat"
 SAY = "The cat sat. On the mat it sat and the dog"
 FILES = ("tokenizer.json", "tokenizer_config.json")
+CHATS = (*FILES, "chat_template.jinja", "generation_config.json")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +40,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, P
         original = tiny_huggingface.write_text_model(place / kind, kind, pad_last=kind == "marian")
         converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=list(FILES))
         found[kind] = original, Path(converter.convert(str(place / f"{kind}-ct2")))
+    for kind in ("llama", "qwen3"):
+        original = tiny_huggingface.write_language_model(place / kind, kind)
+        converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=list(CHATS))
+        found[kind] = original, Path(converter.convert(str(place / f"{kind}-ct2")))
     return found
 
 
@@ -45,10 +53,11 @@ def opened(folder: Path, **options: Any) -> Any:
 
 
 @pytest.mark.usefixtures("unguarded")
-@pytest.mark.parametrize("kind", ["marian", "m2m"])
+@pytest.mark.parametrize("kind", ["marian", "m2m", "llama", "qwen3"])
 def test_greedy_search_is_that_of_the_original(kind: str, folders: dict[str, tuple[Path, Path]]) -> None:
     original, converted = folders[kind]
-    theirs = HuggingFaceText(str(original)).load(original / "cascade.yaml", 1)(Opening("en", "de"))
+    of_library: Any = HuggingFaceText(str(original)) if kind in ("marian", "m2m") else LLM(model=str(original))
+    theirs = of_library.load(original / "cascade.yaml", 1)(Opening("en", "de"))
     ours = opened(converted)
     greedy = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=3.0)
     for sentence in (SENTENCE, "the dog"):
@@ -87,22 +96,23 @@ def test_texts_in_a_batch(folders: dict[str, tuple[Path, Path]]) -> None:
     assert [[h.tokens for h in beam] for beam in found] == [[h.tokens for h in beam] for beam in alone]
     for together, apart in zip(found, alone, strict=True):
         assert [h.score for h in together] == pytest.approx([h.score for h in apart], abs=1e-4)
-    bounds = [most_tokens(call.source) for call in calls]
+    bounds = [call.source.most for call in calls]
     longest = [max(len(h.tokens) for h in beam) for beam in found]
     assert any(length == bound < max(bounds) for length, bound in zip(longest, bounds, strict=True))
     # At its bound, a text that has ended in that same step is found beside those that have not.
     near = [
-        Translate(translations[0], tokens, prefix, BeamSearch(5, no_repeat_ngram=3))
-        for tokens, prefix in (([72, 33, 40, 2], ()), ([72, 63, 62, 62, 59, 39, 2], (31, 31, 11)))
+        Translate(translations[0], Source(tokens, most_tokens(tokens)), prefix, BeamSearch(5, no_repeat_ngram=3))
+        for tokens, prefix in (((72, 33, 40, 2), ()), ((72, 63, 62, 62, 59, 39, 2), (31, 31, 11)))
     ]
     assert len({call.together for call in near}) == 1
     found, alone = Translate.answer_together(near), [call.answer() for call in near]
     assert [[h.tokens for h in beam] for beam in found] == [[h.tokens for h in beam] for beam in alone]
     # Without a penalty, a search may go on although enough has ended.
     assert len({replace(call, options=BeamSearch(5, 0.0)).together for call in near}) == 2
-    full = tuple(range(10, 10 + most_tokens(calls[0].source)))
+    full = tuple(range(10, 10 + calls[0].source.most))
     assert Translate(translations[0], calls[0].source, full, BeamSearch(3)).together is None
-    assert opened(folders["m2m"][1]).model != translations[0].model
+    other = opened(folders["m2m"][1])
+    assert Translate(other, calls[0].source, (), BeamSearch(3)).together != calls[0].together
 
 
 def test_texts_without_and_with_a_prefix_share_no_batch(folders: dict[str, tuple[Path, Path]]) -> None:
@@ -113,21 +123,62 @@ def test_texts_without_and_with_a_prefix_share_no_batch(folders: dict[str, tuple
         assert len({call.together for call in calls}) == groups
 
 
-def test_all_of_a_long_text_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_a_long_text_is_read(tmp_path: Path) -> None:
     """Of texts with more than 1024 tokens, CTranslate2 would drop the end."""
     original = tiny_huggingface.write_text_model(tmp_path / "t5", "t5")
     converter = ctranslate2.converters.TransformersConverter(str(original), copy_files=list(FILES))
     ours = opened(Path(converter.convert(str(tmp_path / "t5-ct2"))))
     texts = [ours.source("the cat " * 600 + end) for end in ("the dog sat", "by the mat")]
-    assert min(map(len, texts)) > 1100
-    monkeypatch.setattr("simulst.models.cascade.ctranslate2.most_tokens", lambda source: 5)
+    assert min(len(text.tokens) for text in texts) > 1100
+    texts = [replace(text, most=5) for text in texts]
     scores = [ours.translate([text], [()], BeamSearch(1))[0][0].score for text in texts]
     assert scores[0] != scores[1]
 
 
-@pytest.mark.parametrize("commit", [{"type": "local_agreement", "n": 2}, {"type": "shared_prefix", "n": 1}])
-def test_streams(commit: dict[str, Any], folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
-    model = load_model(speaker.write(tmp_path, {"type": "ctranslate2", "model": str(folders["marian"][1])}, SAY))
+@pytest.mark.parametrize("beam", [1, 4])
+def test_chats_in_a_batch(beam: int, folders: dict[str, tuple[Path, Path]]) -> None:
+    """Each answer is what it is alone, though chats and forced beginnings differ in length, and hold tokens that end.
+
+    What all chats begin with is read once, unless something is known of the recording.
+    """
+    load = CTranslate2Text(model=str(folders["llama"][1]), compute_type="float32", history=1)
+    opener = load.load(folders["llama"][1] / "cascade.yaml", 1)
+    terms = Background(terms=(("cat", "Katze"),))
+    openings = [Opening("en", "de"), Opening("en", "de", background=terms), Opening("en", "de")]
+    several: list[Any] = [opener(opening) for opening in openings]
+    asked = [(SENTENCE, (), ()), ("the dog", (10, 11), ()), ("the", (12,), (("the cat", "die Katze"),)), ("a", (), ())]
+    calls = [
+        Translate(one, one.source(text, past), prefix, BeamSearch(beam))
+        for one in several
+        for text, prefix, past in asked
+    ]
+    statics = {one._static(call.source) for call in calls for one in [call.translation]}
+    assert {*map(bool, statics)} == {True, False} and len(statics) == 2
+    groups: dict[Any, list[Translate]] = {}
+    for call in calls:
+        groups.setdefault(call.together, []).append(call)
+    assert len(groups) == 2 if beam == 1 else len(groups) > 2
+    for group in groups.values():
+        found, alone = Translate.answer_together(group), [call.answer() for call in group]
+        assert [[h.tokens for h in beam] for beam in found] == [[h.tokens for h in beam] for beam in alone]
+        assert all(h.tokens[: len(call.prefix)] == call.prefix for call in group for h in call.answer())
+    several[0]._begin = ()
+    [expected] = several[0].translate([calls[0].source], [()], BeamSearch(beam))
+    assert [h.tokens for h in expected] == [h.tokens for h in calls[0].answer()]
+    assert any(len(h.tokens) == call.source.most for call in calls for h in call.answer())
+
+
+COMMITS = (
+    {"type": "local_agreement", "n": 2},
+    {"type": "shared_prefix", "n": 1},
+    {"type": "hold", "n": 2},
+)
+
+
+@pytest.mark.parametrize("commit", COMMITS, ids=lambda commit: commit["type"])
+@pytest.mark.parametrize("kind", ["marian", "qwen3"])
+def test_streams(commit: dict[str, Any], kind: str, folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
+    model = load_model(speaker.write(tmp_path, {"type": "ctranslate2", "model": str(folders[kind][1])}, SAY))
     decoding = parse_decoding({"read": {"type": "chunk", "ms": 400}, "commit": commit}, "test")
     found = []
     for cut in (3200, 20000):
@@ -146,7 +197,18 @@ def test_bad_models(folders: dict[str, tuple[Path, Path]], tmp_path: Path) -> No
     short = Path(shutil.copytree(converted, tmp_path / "short"))
     (short / "model.bin").write_bytes((short / "model.bin").read_bytes()[:2000])
     assert speaker.searched(opened(bare, tokenizer=str(original)), SENTENCE, (), BeamSearch(beam=1), None)
+    chats, whisper = folders["qwen3"][1], tmp_path / "whisper"
+    plain = Path(shutil.copytree(chats, tmp_path / "plain", ignore=shutil.ignore_patterns("*.jinja")))
+    whisper.mkdir()
+    (whisper / "model.bin").write_bytes(b"\x06\0\0\0\x0c\0WhisperSpec\0" + bytes(9))
+    settings = json.loads((chats / "tokenizer_config.json").read_text())
+    (chats / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": 40}))
+    with pytest.raises(SimulstError, match=r"the chat has .* tokens, but the model reads 40; give it fewer examples"):
+        opened(chats).source("the cat " * 20)
     for folder, options, words in (
+        (folders["marian"][1], {"history": 1}, "history are for language models"),
+        (plain, {}, "has no chat template"),
+        (whisper, {}, "a Whisper, which translates no text"),
         (original, {}, "no model.bin; convert a model with ct2-transformers-converter"),
         (bare, {}, "has no tokeniser; convert the model again with --copy_files"),
         (bare, {"tokenizer": "gone"}, "gone: no such folder"),
