@@ -68,20 +68,6 @@ def test_short_sentences_are_spared() -> None:
     assert by_ratio([*lengths, (40, 10)], 3)[-1] == 8
 
 
-@pytest.mark.parametrize(
-    "options, what",
-    [
-        ({"on_error": "ignore"}, "--on-error: 'ignore' is not offered; choose drop or stop"),
-        ({"punctuation": "none"}, "--punctuation: 'none' is not offered; choose moses or keep"),
-        ({"max_ratio": 1.0}, "--max-ratio: 1 would drop everything"),
-        ({"max_ratio": float("nan")}, "--max-ratio: nan would drop everything"),
-    ],
-)
-def test_choices_that_cannot_be(options: dict[str, float | str], what: str) -> None:
-    with pytest.raises(SimulstError, match=what):
-        Choice(**options)  # type: ignore[arg-type]
-
-
 @given(st.floats() | st.text(max_size=5), st.floats() | st.text(max_size=5))
 def test_a_span_is_a_pair_of_times_or_a_reason(start: float | str, duration: float | str) -> None:
     times = span(start, duration)
@@ -168,15 +154,3 @@ def test_only_splits_for_training_are_changed(tmp_path: Path) -> None:
     ):
         talk.prepare(split, choice)
         assert read_table(tmp_path / "en-de" / split / "text.tc.de") == {"s_a_1": target}
-
-
-@pytest.mark.parametrize("split", ["..", "a/b", "", ".part"])
-def test_bad_names_of_splits(tmp_path: Path, split: str) -> None:
-    with pytest.raises(SimulstError, match="cannot name a split"):
-        Talk(tmp_path, [ONE]).prepare(split)
-
-
-@pytest.mark.parametrize("pair", ["de", "de-", "", "../de-en"])
-def test_bad_pairs(tmp_path: Path, pair: str) -> None:
-    with pytest.raises(SimulstError, match="is no language pair; give it as source-target"):
-        prepare(pair, {}, tmp_path, Choice())

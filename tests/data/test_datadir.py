@@ -76,34 +76,6 @@ def test_empty_reference_is_allowed(tmp_path: Path) -> None:
     assert read_data_dir(tmp_path, "en")[0].reference == ""
 
 
-@pytest.mark.parametrize(
-    ("tables", "words"),
-    [
-        ({}, "wav.scp: no such file"),
-        ({"wav_scp": "u a.wav\n"}, "no text in language 'en'"),
-        ({"wav_scp": "u a.wav\n", "text_de": "u x\n"}, "it has de"),
-        ({"text_en": "u x\n"}, "wav.scp"),
-        ({"wav_scp": "u a.wav\nu b.wav\n", "text_en": "u x\n"}, "wav.scp, line 2: 'u' stands there twice"),
-        ({"wav_scp": "u\n", "text_en": "u x\n"}, "'u' has no value"),
-        ({"wav_scp": "u sox a.wav |\n", "text_en": "u x\n"}, "pipes"),
-        ({"wav_scp": "u a.wav\n", "text_en": "v x\n"}, "first odd one 'u'"),
-        ({"wav_scp": "u a.wav\n", "text_en": ""}, "0 lines against 1 in wav.scp"),
-        ({"wav_scp": "r a.wav\n", "segments": "u q 0 1\n", "text_en": "u x\n"}, "which wav.scp lacks"),
-        ({"wav_scp": "r a.wav\n", "segments": "u r 0\n", "text_en": "u x\n"}, "is not '<recording>"),
-        ({"wav_scp": "r a.wav\n", "segments": "u r a b\n", "text_en": "u x\n"}, "is not '<recording>"),
-        ({"wav_scp": "r a.wav\n", "segments": "u r 2 1\n", "text_en": "u x\n"}, "0 <= start < end"),
-        ({"wav_scp": "r a.wav\n", "segments": "u r -1 1\n", "text_en": "u x\n"}, "0 <= start < end"),
-        ({"wav_scp": "r a.wav\n", "segments": "u r nan 1\n", "text_en": "u x\n"}, "0 <= start < end"),
-        ({"wav_scp": "r a.wav\n", "segments": "u r 0 inf\n", "text_en": "u x\n"}, "segments"),
-    ],
-)
-def test_bad_tables(tmp_path: Path, tables: dict[str, str], words: str) -> None:
-    with pytest.raises(SimulstError) as raised:
-        read_data_dir(make(tmp_path, **tables), "en")
-    assert words in str(raised.value)
-    assert str(tmp_path) in str(raised.value)
-
-
 @given(st.sets(st.integers(0, 99), min_size=1, max_size=20), st.integers(1, 20), st.integers(1, 20))
 def test_a_larger_part_holds_a_smaller_one_in_the_same_order(names: set[int], few: int, many: int) -> None:
     utterances = [Utterance(f"u{name}", Path("a.wav"), "") for name in names]
@@ -119,21 +91,10 @@ def test_the_part_is_no_beginning() -> None:
     assert [utterance.name for utterance in drawn(utterances, 3)] == ["u3", "u10", "u16"]
 
 
-def test_missing_directory(tmp_path: Path) -> None:
-    with pytest.raises(SimulstError, match="no such data directory"):
-        read_data_dir(tmp_path / "none", "en")
-
-
 def test_table_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "wav.scp").mkdir()
     with pytest.raises(SimulstError, match=r"wav\.scp"):
         read_table(tmp_path / "wav.scp")
-
-
-def test_other_encoding(tmp_path: Path) -> None:
-    (tmp_path / "text.fr").write_bytes("u été\n".encode("latin-1"))
-    with pytest.raises(SimulstError, match="not UTF-8"):
-        read_table(tmp_path / "text.fr")
 
 
 def test_tabs_and_byte_order_mark(tmp_path: Path) -> None:

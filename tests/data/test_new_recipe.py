@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -53,10 +51,3 @@ def test_what_is_refused(tmp_path: Path, template: str, name: str, pair: str, me
         new_recipe(tmp_path, TEMPLATES, template, name, pair)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a_file", "taken"]
     assert (tmp_path / "taken/run.sh").read_text() == (tmp_path / "a_file").read_text() == "mine"
-
-
-def test_the_command_prints_one_sentence() -> None:
-    command = [sys.executable, "-m", "simulst", "data", "new-recipe", "mini", "--pair", "en-de"]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert run.returncode == 1 and run.stderr.count("\n") == 1
-    assert run.stderr.startswith("simulst: error: ") and "mini: is there already" in run.stderr

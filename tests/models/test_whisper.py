@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import shutil
 import subprocess
 import sys
 import threading
@@ -29,7 +28,6 @@ from simulst.config import Decoding
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
 from simulst.meter import Memo, Meter
-from simulst.models import load_model, option_names
 from simulst.models.whisper.features import log_mel
 from simulst.models.whisper.model import Whisper
 from simulst.models.whisper.network import Aligned, Encode, Generate, WhisperOptions
@@ -41,7 +39,6 @@ from simulst.opening import Opening
 from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.policy.context import Context, View
 from simulst.policy.read import Chunk, Offline, Read
-from simulst.policy.segment import Pause, Whole
 from simulst.policy.stop import AlignAtt, AnyOf, MaxTokens, MaxWords
 from simulst.search import BeamSearch
 from simulst.stream import Stream
@@ -93,28 +90,12 @@ def plain_mel(samples: np.ndarray, frames: int, filters: np.ndarray) -> np.ndarr
     return (np.maximum(log, log.max() - 8) + 4) / 4
 
 
-BANDS = MelBands(mel_filters(80, 400, 16000))
-
-
 @pytest.mark.parametrize(("samples", "frames"), [(1, 2), (199, 2), (320, 2), (399, 4), (8000, 50), (16123, 120)])
 def test_log_mel(samples: int, frames: int) -> None:
     audio, filters = noise(2)[:samples], mel_filters(80, 400, 16000)
     features = log_mel(audio, frames, MelBands(filters))
     assert features.shape == (80, frames) and features.dtype == np.float32
     np.testing.assert_allclose(features, plain_mel(audio, frames, filters), atol=2e-3)
-
-
-@pytest.mark.parametrize("samples", [0, 1, 500, 16000])
-def test_log_mel_of_silence(samples: int) -> None:
-    features = log_mel(np.zeros(samples, np.float32), 200, BANDS)
-    np.testing.assert_allclose(features, -1.5, atol=1e-6)
-
-
-def test_log_mel_does_not_mind_loudness_much() -> None:
-    for gain in (1e-6, 1.0, 1e3):
-        features = log_mel(noise(0.5) * np.float32(gain), 60, BANDS)
-        assert np.isfinite(features).all()
-        assert features.max() - features.min() <= 2.0 + 1e-6
 
 
 # The encoder
@@ -188,15 +169,6 @@ def test_beams(whisper: Whisper, stamping: Whisper, eos: int, beam: int, length:
             assert len(hypothesis.tokens) <= length + 30
 
 
-def test_what_is_heard_matters(whisper: Whisper) -> None:
-    heard = {whisper.generate(whisper.encode(noise(2, seed)), START, (), (), GREEDY, 30)[0].tokens for seed in range(5)}
-    assert len(heard) > 2
-    previous = {
-        whisper.generate(whisper.encode(noise(2)), START, prefix_of(n), (), GREEDY, 30)[0].tokens for n in range(5)
-    }
-    assert len(previous) > 2
-
-
 @pytest.mark.parametrize("length", [0, 1, 5, 6, 20, 100, 300])
 @pytest.mark.parametrize("previous", [0, 1, PREVIOUS_TOKENS])
 def test_exactly_as_many_tokens_as_asked(endless: Whisper, previous: int, length: int) -> None:
@@ -206,13 +178,6 @@ def test_exactly_as_many_tokens_as_asked(endless: Whisper, previous: int, length
             beams = endless.generate(encoded, START, prefix_of(previous), prefix_of(length), BeamSearch(beam), new)
             assert {len(h.tokens) for h in beams} == {length + new}
             assert all(h.tokens[:length] == prefix_of(length) for h in beams)
-
-
-def test_a_bound_only_cuts(endless: Whisper) -> None:
-    encoded = endless.encode(sounds(3))
-    long = endless.generate(encoded, START, (), prefix_of(9), GREEDY, 12)[0].tokens
-    for new in (1, 2, 11):
-        assert endless.generate(encoded, START, (), prefix_of(9), GREEDY, new)[0].tokens == long[: 9 + new]
 
 
 @pytest.mark.parametrize("previous", [0, PREVIOUS_TOKENS])
@@ -277,20 +242,6 @@ def test_windows_in_a_batch(whisper: Whisper) -> None:
     assert Encode(whisper, noise(3)).together != encodes[0].together
     for call, found in zip(encodes, Encode.answer_together(encodes), strict=True):
         np.testing.assert_allclose(np.array(found), np.array(call.answer()), atol=1e-5)
-
-
-def test_streams_that_align_their_texts_together(whisper: Whisper) -> None:
-    """Windows of the same length and texts of different ones: where tokens begin is as in a stream alone."""
-    how = Decoding(Chunk(1000), All(), AlignAtt(30), BeamSearch(2))
-    driver, streams = Driver(math.inf), []
-    for seed in range(4):
-        streams.append(Stream(whisper.session(Opening("es", "en")), how))
-        driver.push(streams[-1], noise(3, seed), finished=True)
-    driver.finish()
-    for seed, stream in enumerate(streams):
-        alone = run(whisper.session(Opening("es", "en")), how, noise(3, seed))
-        assert stream.writes == alone.writes and stream.committed == alone.committed
-    assert len({tuple(stream.writes) for stream in streams}) > 1
 
 
 def test_streams_whose_calls_are_computed_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -628,22 +579,6 @@ def test_sharing_changes_nothing_but_time(
     assert spent == 0  # the last one did nothing itself
 
 
-def test_saved_time_is_charged(whisper: Whisper, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each encoding and search runs once, and every session is charged for it."""
-    encode, generate, searches = whisper.encode, whisper.generate, []
-
-    def counted(*given: Any) -> Any:
-        searches.append(given)
-        return generate(*given)
-
-    monkeypatch.setattr(whisper, "encode", slowed(clock, encode, 0.2))
-    monkeypatch.setattr(whisper, "generate", slowed(clock, counted, 0.05))
-    memo = Memo()
-    how = Decoding(Chunk(1000), LocalAgreement(2), search=GREEDY)
-    first, second = (run(whisper.session(Opening("es", "en", Meter(memo))), how, noise(2.5)) for _ in range(2))
-    assert second.meter.seconds == first.meter.seconds == pytest.approx(3 * 0.2 + len(searches) * 0.05)
-
-
 def slowed(clock: SimpleNamespace, function: Callable[..., Any], seconds: float) -> Callable[..., Any]:
     def slow(*args: Any) -> Any:
         clock.sleep(seconds)
@@ -896,27 +831,6 @@ def context_in(session: WhisperSession) -> Context:
     return Context(Words(session.text), session.meter, RATE, session.block_end)
 
 
-def test_align_att_in_a_stream(whisper: Whisper) -> None:
-    """More frames write later, and at the end all is written; pushes do not matter."""
-    audio, written = sounds(6), []
-    for frames in (5, 100, 400):
-        how = Decoding(Chunk(1000), All(whole_words=True), AlignAtt(frames), BeamSearch(2))
-        stream = run(whisper.session(Opening("es", "en")), how, audio)
-        again = Stream(whisper.session(Opening("es", "en")), how)
-        for start in range(0, audio.size, 7000):
-            again.push(audio[start : start + 7000], start + 7000 >= audio.size)
-        assert [(e.text, e.delay_ms) for e in again.emissions] == [(e.text, e.delay_ms) for e in stream.emissions]
-        written.append([e.delay_ms for e in stream.emissions])
-    assert written[0][0] < 6000, "it writes something on the way"
-    assert set(written[2]) == {6000.0}, "within 8 s of its end no token of 6 s may begin"
-
-
-def test_align_att_takes_whispers_own_heads(whisper: Whisper) -> None:
-    for stop in (AlignAtt(10, layers=(0,)), AlignAtt(10, heads=(1,))):
-        with pytest.raises(SimulstError, match=r"chooses the heads that align its text; leave .(layers|heads). out"):
-            Stream(whisper.session(Opening("es", "en")), Decoding(Chunk(1000), All(), stop))
-
-
 def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
     """Those after the committed ones, in seconds of source: each ends where the next one begins."""
     session = endless.session(Opening("es", "en"))
@@ -937,71 +851,6 @@ def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
         assert tokens == whole[2 : 2 + size] and times == pytest.approx(ends[2 : 2 + size])
 
 
-# Streams
-
-
-@settings(max_examples=8)
-@given(st.lists(st.integers(0, 56000), max_size=8), st.sampled_from([LocalAgreement(2), Hold(2), All()]))
-@example([0, 0, 16000, 32000, 32001], SharedPrefix(2))
-def test_cutting_into_pushes_does_not_matter(whisper: Whisper, cuts: list[int], commit: Commit) -> None:
-    how, audio = Decoding(Chunk(1000), commit, MaxTokens(6), BeamSearch(2)), sounds(3.5)
-    whole = run(whisper.session(Opening("es", "en")), how, audio)
-    cut = Stream(whisper.session(Opening("es", "en")), how)
-    edges = [0, *sorted(c for c in cuts if c < audio.size)]
-    for start, end in pairwise(edges):
-        cut.push(audio[start:end])
-    cut.push(audio[edges[-1] :], finished=True)
-    assert cut.reads == whole.reads == [1000, 2000, 3000, 3500]
-    assert cut.committed == whole.committed
-    assert [(e.text, e.delay_ms) for e in cut.emissions] == [(e.text, e.delay_ms) for e in whole.emissions]
-    assert whole.emissions
-
-
-# Loops
-
-
-# Bad input
-
-
-def test_load_model(folder: Path) -> None:
-    model = load_model(folder, compute_type="float32", threads=1, padding_seconds=1.0)
-    assert isinstance(model, Whisper) and model._options.padding_seconds == 1.0 and model.sample_rate == RATE
-    names = {
-        "check_language",
-        "compute_type",
-        "device",
-        "other_targets",
-        "padding_seconds",
-        "silence_seconds",
-        "threads",
-    }
-    assert set(option_names(folder)) == names
-
-
-def test_silence_between_pauses_is_not_decoded(folder: Path) -> None:
-    """Whisper invents words in it; noise is none to the voice activity detector either."""
-    model = load_model(folder, compute_type="float32", threads=1)
-    for segment in (Whole(), Pause(0.3)):
-        stream = open_stream(model, Decoding(Chunk(1000), All(), segment=segment), "es", "en")
-        stream.push(noise(5.0), finished=True)
-        assert bool(stream.reads) == (segment == Whole())
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "words"),
-    [
-        ("fr", "en", "no language 'fr'; it has en, es, ja, zh"),
-        ("xx", "en", "'xx' is not the code of a language"),
-        ("", "en", "'' is not the code of a language"),
-        ("es", "ja", "choose 'es' or 'en'"),
-        ("en", "es", "not 'es'"),
-    ],
-)
-def test_languages(folder: Path, source: str, target: str, words: str) -> None:
-    with pytest.raises(SimulstError, match=words):
-        load(folder).session(Opening(source, target))
-
-
 def test_tasks_differ(folder: Path) -> None:
     """One loaded model serves all of them, in turn."""
     model, texts = load(folder), []
@@ -1010,56 +859,6 @@ def test_tasks_differ(folder: Path) -> None:
             run(model.session(Opening(source, target)), Decoding(Offline(), All(), search=GREEDY), sounds(3)).committed
         )
     assert texts[:3] == texts[3:] and len(set(texts)) == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *[("compute_type", "int3"), ("compute_type", 3), ("device", "tpu"), ("threads", -1), ("threads", "abc")],
-        *[("padding_seconds", value) for value in ("abc", math.nan, -1.0, 31.0, math.inf)],
-        *[("silence_seconds", value) for value in (1e9, -0.5, "long", True)],
-    ],
-)
-def test_bad_options(folder: Path, name: str, value: Any) -> None:
-    with pytest.raises(SimulstError, match=f"{folder}.*{value}"):
-        load_model(folder, **{name: value})
-
-
-@pytest.fixture
-def copy(folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(folder, tmp_path / "copy"))
-
-
-FILES = ["model.bin", "vocabulary.json", "tokenizer.json", "config.json"]
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_missing_file(copy: Path, name: str) -> None:
-    (copy / name).unlink()
-    with pytest.raises(SimulstError, match=f"copy: the file {name} is missing"):
-        load(copy)
-
-
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("how", ["empty", "garbage", "half"])
-def test_a_broken_file(copy: Path, name: str, how: str) -> None:
-    whole = (copy / name).read_bytes()
-    broken = {"empty": b"", "garbage": b"\xff\x00garbage" * 99, "half": whole[: len(whole) // 2]}[how]
-    (copy / name).write_bytes(broken)
-    with pytest.raises(SimulstError, match="copy"):
-        load(copy)
-
-
-def test_an_english_only_model(copy: Path) -> None:
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "lang_ids": []}))
-    with pytest.raises(SimulstError, match="no language 'es'"):
-        load(copy).session(Opening("es", "en"))
-    tokenizer = (copy / "tokenizer.json").read_text()
-    (copy / "config.json").write_text(json.dumps(config))
-    (copy / "tokenizer.json").write_text(tokenizer.replace("<|startofprev|>", "<|other|>"))
-    with pytest.raises(SimulstError, match=r"no token <\|startofprev\|>"):
-        load(copy)
 
 
 def test_other_codes_of_a_language(folder: Path) -> None:
