@@ -174,22 +174,6 @@ def test_voices_of_tst_he_are_heard_nowhere_else() -> None:
     assert len(by_speaker) == len({speaker for speaker, _ in by_speaker}) == len(VOICES) + len(UNSEEN_VOICES)
 
 
-def test_an_unknown_pair_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SimulstError, match="'en-xx' is not offered; choose from en-de, en-ja"):
-        make_mini(tmp_path, SIZES, ["en-xx"])
-
-
-def test_the_script(tmp_path: Path) -> None:
-    script = Path(__file__).parents[3] / "egs/mini/local/make_mini.py"
-    sizes = ["--train", "2", "--dev", "1", "--tst-common", "1", "--tst-he", "1"]
-    command = [sys.executable, str(script), "--out", str(tmp_path), *sizes]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=warm.environment())
-    assert done.returncode == 0 and "tst-COMMON" in done.stdout
-    command += ["--pairs", "en-xx"]
-    failed = subprocess.run(command, capture_output=True, text=True, check=False, env=warm.environment())
-    assert failed.returncode == 1 and failed.stderr.startswith("error: --pairs: 'en-xx'")
-
-
 def test_ctrl_c_ends_in_one_sentence(tmp_path: Path) -> None:
     """A terminal sends the signal to all processes of the command; so does this test."""
     program = Path(__file__).parents[3] / "egs/mini/local/make_mini.py"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debian
-import prepare_prompts as prompts
 from prepare_prompts import clean, prepare_prompts, read_transcript, select, split_of, word_count
 from simulst.data.datadir import read_data_dir
 from simulst.errors import SimulstError
@@ -143,12 +140,6 @@ def test_without_network(tmp_path: Path) -> None:
     assert not list((tmp_path / "downloads").iterdir())
 
 
-def test_without_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SimulstError, match="there is no apt-get"):
-        prepare_prompts(tmp_path / "downloads", tmp_path / "out")
-
-
 def test_only_missing_packages_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     downloads = put_packages(tmp_path / "downloads")
     package = downloads / "asterisk-core-sounds-es_1-1_all.deb"
@@ -171,22 +162,6 @@ def test_only_missing_packages_are_fetched(tmp_path: Path, monkeypatch: pytest.M
     download = ["download", "asterisk-core-sounds-es"]
     assert calls == [download, ["update"], download]
     assert not (downloads / "apt.part").exists()
-
-
-@pytest.mark.usefixtures("no_apt")
-def test_bad_options(tmp_path: Path) -> None:
-    with pytest.raises(SimulstError, match="'de' is not offered"):
-        prepare_prompts(tmp_path / "downloads", tmp_path / "out", ("de",))
-    with pytest.raises(SimulstError, match="no prompt is left"):
-        prepare_prompts(put_packages(tmp_path / "downloads"), tmp_path / "out", ("es",), min_words=99)
-
-
-def test_script_prints_the_error(tmp_path: Path) -> None:
-    command = [sys.executable, prompts.__file__, "--downloads", tmp_path, "--out", tmp_path / "out"]
-    done = subprocess.run([*command, "--languages", "xx"], check=False, capture_output=True, text=True, env={})
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: --languages: 'xx'")
-    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

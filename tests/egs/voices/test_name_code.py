@@ -5,10 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from games import encode
 
-from name_code import parse_table, sky_code
-from simulst.errors import SimulstError
+from name_code import sky_code
 
 
 def test_the_table_is_a_whole_code() -> None:
@@ -31,23 +29,3 @@ def test_the_table_is_a_whole_code() -> None:
 )
 def test_bits_of_the_game_are_what_is_heard(bits: str, heard: str) -> None:
     assert "".join(sky_code().decode(bits, "x").symbols).lower() == heard.lower()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Grüße, Jörg!",
-        "Él canta ñu... ¿sí?",
-        "Où êtes-vous, à l'île?",
-        "Åsa är född här",
-        "Não, são õ.",
-        "96% of 40 / $2 (x)",
-    ],
-)
-def test_texts_of_all_languages_fit_the_code(text: str) -> None:
-    assert "".join(sky_code().decode(encode(text), "x").symbols) == text
-
-
-def test_a_broken_table() -> None:
-    with pytest.raises(SimulstError, match="line 2: not code, character"):
-        parse_table("code\tcharacter\n012\ta\t1\tx\ty\n")

@@ -255,25 +255,6 @@ def test_a_changed_game(recipe: Callable[..., Path], tmp_path: Path, games: Path
     assert "\n" not in str(raised.value)
 
 
-def test_another_version_without_a_file(recipe: Callable[..., Path], tmp_path: Path) -> None:
-    deb(tmp_path / "downloads" / f"{sources.SKY}_1-1_all.deb", {"usr/share/doc/readme": b"floppy version"})
-    with pytest.raises(SimulstError, match=r"has no beneath-a-steel-sky/sky\.dnr, so it is another version"):
-        recipe()
-
-
-def test_a_truncated_package(recipe: Callable[..., Path], tmp_path: Path) -> None:
-    package = tmp_path / "downloads" / f"{sources.DRASCULA}_1-1_all.deb"
-    package.write_bytes(package.read_bytes()[:3000])
-    with pytest.raises(SimulstError, match=r"drascula_1-1_all\.deb: cannot be unpacked .*; delete it and run again"):
-        recipe()
-
-
-def test_no_network(recipe: Callable[..., Path], tmp_path: Path) -> None:
-    (tmp_path / "downloads" / f"{sources.DRASCULA_ES}_1-1_all.deb").unlink()
-    with pytest.raises(SimulstError, match=r"apt-get could not get drascula-spanish \(E: no network\); download the"):
-        recipe()
-
-
 def test_a_package_without_words(recipe: Callable[..., Path], tmp_path: Path) -> None:
     deb(tmp_path / "downloads/wfrench_1-1_all.deb", {"usr/share/doc/x": b"x"})
     with pytest.raises(SimulstError, match=r"wfrench: the package has no list of words"):

@@ -28,33 +28,6 @@ def test_files_by_number(folder: Path) -> None:
     assert [archive.is_packed(number) for number in (1, 50000)] == [False, True]
 
 
-def test_no_such_file(folder: Path) -> None:
-    with pytest.raises(SimulstError, match=r"sky\.dnr: has no file 8; it is of another version"):
-        SkyArchive(folder).unpacked(8)
-
-
-def test_an_entry_outside_the_data(folder: Path) -> None:
-    data = folder / "sky.dsk"
-    data.write_bytes(data.read_bytes()[:-1])
-    with pytest.raises(SimulstError, match=r"sky\.dsk: has \d+ bytes, but file 60600 ends at byte"):
-        SkyArchive(folder)
-
-
-@pytest.mark.parametrize("keep", [0, 3, 4, 20])
-def test_a_truncated_index(folder: Path, keep: int) -> None:
-    index = folder / "sky.dnr"
-    index.write_bytes(index.read_bytes()[:keep])
-    with pytest.raises(SimulstError, match=rf"sky\.dnr: {keep} bytes cannot be the index"):
-        SkyArchive(folder)
-
-
-@pytest.mark.parametrize("name", ["sky.dnr", "sky.dsk"])
-def test_a_missing_file(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    with pytest.raises(SimulstError, match=rf"{name}: cannot be read \(No such file"):
-        SkyArchive(folder)
-
-
 def test_a_damaged_file(folder: Path) -> None:
     data = folder / "sky.dsk"
     content = bytearray(data.read_bytes())

@@ -25,14 +25,6 @@ def test_names_of_objects(tmp_path: Path) -> None:
         read_names(tmp_path / "none.cpt")
 
 
-@pytest.mark.parametrize("keep", [0, 3, 12, 40, -1, -8])
-def test_damaged_names(tmp_path: Path, keep: int) -> None:
-    path = tmp_path / "sky.cpt"
-    path.write_bytes(compacts(NAMES)[:keep])
-    with pytest.raises(SimulstError, match=r"sky\.cpt: .*(damaged|another version)"):
-        read_names(path)
-
-
 def test_who_is_named_says_it(tmp_path: Path) -> None:
     found = speakers(tmp_path, [1, *say(2, 4, 0x1005), 13], say(2, 0x1002, 0x1006), say(2, 0x1007, 0x1007))
     assert found == {(1, 5): "joey", (1, 6): "guard", (1, 7): "anita"}

@@ -48,10 +48,3 @@ def test_texts_in_another_code(tmp_path: Path) -> None:
     data.write_bytes(content)
     with pytest.raises(SimulstError, match=r"sky\.dsk, (en, section 0, message|file 60600)"):
         list(read_lines(tmp_path))
-
-
-def test_no_names(tmp_path: Path) -> None:
-    write_sky(tmp_path, LINES)
-    (tmp_path / "sky.cpt").unlink()
-    with pytest.raises(SimulstError, match=r"sky\.cpt: cannot be read"):
-        list(read_lines(tmp_path))
