@@ -35,18 +35,6 @@ class Called(Commit):
 
 
 @dataclass(frozen=True)
-class FirstTokens(Commit):
-    """A user's COMMIT policy."""
-
-    count: int = 1
-
-    label = "first"
-
-    def stable(self, beams: Sequence[Beam]) -> Tokens:
-        return beams[-1][0].tokens[: self.count]
-
-
-@dataclass(frozen=True)
 class Named(EndOfSentence):
     """A user's STOP with an option that can be changed."""
 
@@ -161,13 +149,6 @@ def test_files_of_every_part() -> None:
     assert parse_decoding(parts, "here").files == ("p.pth", "guide", "own.pth")
 
 
-def test_users_own_class(tmp_path: Path) -> None:
-    decoding = load_decoding(write(tmp_path, READ + f"commit: {{type: {__name__}:FirstTokens, count: 4}}"))
-    assert decoding.commit.__class__.__name__ == "FirstTokens"
-    assert decoding.commit.count == 4  # type: ignore[attr-defined]
-    assert decoding.label == "first_1000ms"
-
-
 TYPES = "all, hold, local_agreement, shared_prefix"
 
 
@@ -234,20 +215,6 @@ def test_bad_files(tmp_path: Path, text: str, parts: list[str]) -> None:
     assert message.startswith(f"{path}: ")
     assert "\n" not in message
     assert [part for part in parts if part not in message] == []
-
-
-@pytest.mark.parametrize("load", [load_decoding, load_sweep])
-def test_unreadable_files(tmp_path: Path, load: object) -> None:
-    for path, wrong in (
-        (tmp_path / "none.yaml", "no such configuration file"),
-        (tmp_path, "a folder; give a"),
-    ):
-        with pytest.raises(SimulstError, match=f"{path}: {wrong}"):
-            load(path)  # type: ignore[operator]
-    path = tmp_path / "latin1.yaml"
-    path.write_bytes("# café".encode("latin-1"))
-    with pytest.raises(SimulstError, match=f"{path}: not UTF-8 .byte 5.; give a YAML file"):
-        load(path)  # type: ignore[operator]
 
 
 def test_sweep(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefi
 from simulst.policy.context import Context, View
 from simulst.policy.read import Block, Chunk, Offline, Read, Reading, Schedule, WaitKAtTestTime, WaitStride
 from simulst.policy.segment import Pause, Whole
-from simulst.policy.stop import CTC, AlignAtt, AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
-from simulst.search import BeamSearch, JointBeamSearch
+from simulst.policy.stop import AnyOf, EndOfSentence, MaxTokens, MaxWords, Stop, Stopping
+from simulst.search import BeamSearch
 from simulst.stream import Step, Stream
 from simulst.words import CUT
 
@@ -344,28 +344,6 @@ def test_stop_is_passed_on_and_lifted_at_the_end() -> None:
     assert len(stream.committed) == 17
 
 
-def test_initial_wait() -> None:
-    stream = Stream(FakeModel().session(), decoding(All(), Chunk(500, 2000)))
-    assert stream.push(audio(1999)) == []
-    assert stream.reads == []
-    stream.push(audio(1501), finished=True)
-    assert stream.reads == [2000, 2500, 3000, 3500]
-
-
-def test_no_step_comes_before_its_position() -> None:
-    stream = Stream(FakeModel().session(), decoding(All(), Chunk(333.3)))
-    stream.push(audio(1000), finished=True)
-    assert stream.reads == [333.3125, 666.625, 999.9375, 1000]
-
-
-def test_offline_decodes_once() -> None:
-    stream = Stream(FakeModel().session(), decoding(All(), Offline()))
-    for _ in range(30):
-        assert stream.push(audio(100)) == []
-    stream.push(audio(0), finished=True)
-    assert stream.reads == [3000]
-
-
 def test_audio_shorter_than_a_chunk() -> None:
     model = FakeModel(unstable=0)
     stream = Stream(model.session(), decoding(LocalAgreement(2)))
@@ -391,40 +369,6 @@ def test_a_moment_of_audio_has_no_text(samples: int, searches: int, monkeypatch:
     stream = Stream(session, decoding(All()))
     stream.push(np.full(samples, 0.1, dtype=np.float32), finished=True)
     assert len(found) == searches
-
-
-@dataclass(frozen=True)
-class Fickle(Commit):
-    """Changes a committed token at the second step."""
-
-    window = 2
-    label = "fickle"
-
-    def stable(self, beams: Sequence[Beam]) -> Tokens:
-        return (0, 1) if len(beams) == 1 else (0, 2)
-
-
-def test_a_commit_that_takes_back_is_an_error() -> None:
-    stream = scripted([[[0, 1]]], Fickle())
-    stream.push(audio(1000))
-    with pytest.raises(SimulstError, match=r"commit: Fickle.*changed tokens"):
-        stream.push(audio(1000))
-
-
-@dataclass(frozen=True)
-class Listed(Commit):
-    """Returns a list."""
-
-    label = "listed"
-
-    def stable(self, beams: Sequence[Beam]) -> Tokens:
-        return list(beams[-1][0].tokens)  # type: ignore[return-value]
-
-
-def test_a_commit_that_returns_no_tuple_is_an_error() -> None:
-    stream = scripted([[[0, 1]]], Listed())
-    with pytest.raises(SimulstError, match=r"commit: Listed.*must return a tuple of tokens, not \[0, 1\]"):
-        stream.push(audio(1000))
 
 
 def test_a_model_that_ignores_the_prefix_is_an_error() -> None:
@@ -540,13 +484,6 @@ def test_samples_that_are_refused_do_not_end_the_stream() -> None:
     assert not stream.failed and text_of(stream) == text_of(other)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_samples_that_are_not_finite(bad: float) -> None:
-    stream = Stream(FakeModel().session(), decoding(All()))
-    with pytest.raises(SimulstError, match="NaN or infinite"):
-        stream.push(np.array([0.0, bad], dtype=np.float32))
-
-
 @pytest.mark.parametrize(
     ("samples", "words"),
     [
@@ -598,15 +535,6 @@ def test_a_full_window_slides_and_loses_nothing(commit: Commit, read: Read) -> N
     assert words(stream) == model.truth(15 * RATE).split()
 
 
-def test_losing_is_possible_in_that_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    leaving = FakeSession.leaving
-    monkeypatch.setattr(FakeSession, "leaving", lambda *about: None if leaving(*about) is None else ())
-    model = FakeModel(unstable=0, window=10)
-    stream = Stream(model.session(), decoding(Hold(99)))
-    stream.push(audio(15000), finished=True)
-    assert words(stream) != model.truth(15 * RATE).split()
-
-
 def test_a_window_full_at_the_very_end_does_not_slide() -> None:
     session = FakeModel(window=10).session()
     Stream(session, decoding(All(), Offline())).push(audio(2000), finished=True)
@@ -636,17 +564,6 @@ def test_elapsed_is_delay_and_computation_so_far(clock: SimpleNamespace) -> None
 
 def open_shared(model: FakeModel, how: Decoding, memo: Memo) -> Stream:
     return Stream(model.session(opening(Meter(memo))), how)
-
-
-def test_shared_work_is_charged_to_all(clock: SimpleNamespace) -> None:
-    model, how, memo = FakeModel(sleep=0.02), decoding(LocalAgreement(2)), Memo()
-    first, second = open_shared(model, how, memo), open_shared(model, how, memo)
-    first.push(audio(3500), finished=True)
-    ended = clock.now
-    second.push(audio(3500), finished=True)
-    assert clock.now == ended
-    assert words(first) == words(second)
-    assert second.meter.seconds == pytest.approx(first.meter.seconds) == pytest.approx(0.02 * len(first.reads))
 
 
 def test_streams_in_turn_do_not_charge_each_other(clock: SimpleNamespace) -> None:
@@ -688,16 +605,6 @@ def test_wait_k(k: int, n: int, ms: float, table: list[tuple[float, str]]) -> No
     stream.push(audio(ms), finished=True)
     assert said(stream) == table
     assert stream.reads == [*np.arange(280.0 * k, ms, 280), ms]
-
-
-def test_wait_k_searches_no_further_than_the_next_word() -> None:
-    session, found = ScriptedSession([[SENTENCE]]), []
-    search = session.search
-    session.search = lambda *args: found.append(search(*args)) or found[-1]  # type: ignore[method-assign, func-returns-value]
-    Stream(session, Decoding(WaitKAtTestTime(1), All(whole_words=True), MaxWords(1), BeamSearch(1))).push(
-        audio(1500), finished=True
-    )
-    assert [one.best for one in found] == [SENTENCE[:n] for n in (2, 4, 5, 6, 9, 9)]
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -949,18 +856,6 @@ def test_two_stops_at_once() -> None:
     assert counts == [3, 5, 5, 5, 5]
     with pytest.raises(SimulstError, match=r"stop: W2\+N5 counts whole words; write 'whole_words: true' under commit"):
         Decoding(Chunk(1000), All(), both)
-
-
-def test_what_a_model_does_not_give_is_told_when_a_stream_is_opened() -> None:
-    session = FakeModel().session()
-    for how, words in (
-        (Decoding(Chunk(1000), All(), CTC(0.0)), "stop: ctc needs a decoder that is driven token by token, which this"),
-        (Decoding(Chunk(1000), All(), AlignAtt(3)), "stop: align_att needs the decoder's attention to the source"),
-        (Decoding(Chunk(1000), All(), AnyOf((CTC(0.0), MaxTokens(2)))), "stop: any_of needs a decoder"),
-        (Decoding(Chunk(1000), All(), search=JointBeamSearch()), "search: joint_beam needs a decoder.*'search: "),
-    ):
-        with pytest.raises(SimulstError, match=words):
-            Stream(session, how)
 
 
 def test_listening_takes_time(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,15 +73,6 @@ def test_samples_a_little_over_full_scale_are_kept(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("subtype", ["PCM_16", "FLOAT"])
-def test_channels_that_cancel_each_other_are_refused(tmp_path: Path, subtype: str) -> None:
-    for channels in ([1, -1], [1, -0.95], [1, -1, 1, -1]):
-        samples = np.stack([factor * tone(SAMPLE_RATE) for factor in channels], axis=1)
-        path = write(tmp_path / "a.wav", samples, subtype=subtype)
-        with pytest.raises(SimulstError, match=rf"a\.wav: its {len(channels)} channels cancel each other .* remix 1"):
-            load_audio(path)
-
-
 @pytest.mark.parametrize("channels", [[1, 0], [1, -0.5], [1, 0, 0, 0, 0, 0, 0, 0], [0, 0], [1e-3, -1e-3]])
 def test_other_channels_are_mixed(tmp_path: Path, channels: list[float]) -> None:
     """Speech in one of many channels, silence, and inaudible noise."""
@@ -118,64 +109,10 @@ def test_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(load_audio(path, 0.0, frames / SAMPLE_RATE), tone(SAMPLE_RATE)[:frames])
 
 
-def test_header_that_promises_terabytes(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.flac", tone(SAMPLE_RATE))
-    data = bytearray(path.read_bytes())
-    data[21] |= 0x0F  # the upper bits of the number of frames
-    path.write_bytes(data)
-    with pytest.raises(SimulstError, match=r"a\.flac"):
-        load_audio(path)
-
-
-@pytest.mark.parametrize("rate", [1, 999, 2_000_000_000])
-def test_impossible_rate(tmp_path: Path, rate: int) -> None:
-    with pytest.raises(SimulstError, match="sample rate"):
-        load_audio(write(tmp_path / "a.wav", tone(SAMPLE_RATE), rate))
-
-
 def test_single_sample(tmp_path: Path) -> None:
     assert load_audio(write(tmp_path / "a.wav", np.ones(1, np.float32), 8000)).size
     with pytest.raises(SimulstError, match="shorter than one sample"):
         load_audio(write(tmp_path / "b.wav", np.ones(1, np.float32), 48000))
-
-
-def test_missing(tmp_path: Path) -> None:
-    with pytest.raises(SimulstError, match="no such audio file"):
-        load_audio(tmp_path / "none.wav")
-    with pytest.raises(SimulstError, match="a folder, not an audio file"):
-        load_audio(tmp_path)
-
-
-def test_empty_file(tmp_path: Path) -> None:
-    (tmp_path / "a.wav").touch()
-    with pytest.raises(SimulstError, match="0 bytes"):
-        load_audio(tmp_path / "a.wav")
-
-
-@pytest.mark.parametrize("suffix", ["wav", "flac"])
-def test_zero_length(tmp_path: Path, suffix: str) -> None:
-    path = write(tmp_path / f"a.{suffix}", np.zeros(0, np.float32))
-    with pytest.raises(SimulstError, match=r"a\."):
-        load_audio(path)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("rate", [16000, 44100])
-def test_not_finite(tmp_path: Path, value: float, rate: int) -> None:
-    samples = tone(rate)
-    samples[100] = value
-    with pytest.raises(SimulstError, match="NaN or infinite"):
-        load_audio(write(tmp_path / "a.wav", samples, rate, subtype="FLOAT"))
-
-
-@pytest.mark.parametrize("subtype", ["PCM_16", "PCM_24", "FLOAT"])
-@pytest.mark.parametrize("keep", [0.3, 0.9])
-def test_truncated_wav(tmp_path: Path, subtype: str, keep: float) -> None:
-    path = write(tmp_path / "a.wav", tone(SAMPLE_RATE), subtype=subtype)
-    data = path.read_bytes()
-    path.write_bytes(data[: round(len(data) * keep)])
-    with pytest.raises(SimulstError, match=r"a\.wav: truncated"):
-        load_audio(path)
 
 
 def test_truncated_flac(tmp_path: Path) -> None:
@@ -504,14 +441,6 @@ def test_channels_that_cancel_in_a_part_are_refused(tmp_path: Path, first: float
     right[begin : begin + SAMPLE_RATE] *= -1
     path = write(tmp_path / "a.wav", np.stack([left, right], axis=1))
     with pytest.raises(SimulstError, match=r"a\.wav: its 2 channels cancel each other at \d\.\d s"):
-        load_audio(path)
-
-
-@pytest.mark.parametrize("text", ["hello", "<html>not found</html>", "RIFF", "fLaC", "OggS"])
-def test_not_audio(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "a.wav"
-    path.write_text(text)
-    with pytest.raises(SimulstError, match=r"a\.wav"):
         load_audio(path)
 
 

@@ -129,11 +129,3 @@ def test_errors_are_a_sentence(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SimulstError) as caught:
         load_findings([path])
     assert message in str(caught.value) and str(path) in str(caught.value)
-
-
-def test_an_id_that_stands_twice(tmp_path: Path) -> None:
-    path = write(tmp_path, finding())
-    with pytest.raises(SimulstError, match="two findings are called X1"):
-        load_findings([path, path])
-    with pytest.raises(SimulstError, match="no such file of findings"):
-        load_findings([tmp_path / "none.yaml"])

@@ -264,10 +264,6 @@ def test_one_training_may_lie_in_several_folders(tmp_path: Path) -> None:
         decide([finding], [tmp_path / "c-*"], 100)
 
 
-def bad_input(folder: Path, texts: list[str], **options: object) -> None:
-    write_run(folder, "b", texts, **options)  # type: ignore[arg-type]
-
-
 def test_bad_runs_end_in_a_sentence(tmp_path: Path) -> None:
     texts = references(6)
     write_run(tmp_path / "one", "a", texts, weights="w")
@@ -322,21 +318,6 @@ def test_models_in_folders_and_other_languages(tmp_path: Path) -> None:
     assert below.measured and below.measured.difference == 0
     with pytest.raises(SimulstError, match="both called k1"):
         decide([replace(finding, languages=())], [tmp_path], 100)
-
-
-def test_runs_that_cannot_be_read(tmp_path: Path) -> None:
-    """A config.yaml that is broken, or names no language, is told, and so is a folder without a run."""
-    for label in "ab":
-        write_run(tmp_path, label, references(9))
-    config = tmp_path / "b/config.yaml"
-    for content, said in (("label: [", r"b/config\.yaml: not the"), (None, r"b/config\.yaml: 'xx' is not")):
-        config.write_text(content or (tmp_path / "a/config.yaml").read_text().replace(": de\n", ": xx\n"))
-        with pytest.raises(SimulstError, match=said):
-            decide([BETTER], [tmp_path], 1000)
-    for label in "ab":
-        (tmp_path / label / "instances.log").unlink()
-    with pytest.raises(SimulstError, match="has no finished run; give a folder"):
-        decide([BETTER], [tmp_path], 1000)
 
 
 def test_a_run_that_wrote_nothing_is_told(tmp_path: Path) -> None:

@@ -171,20 +171,6 @@ def test_packages_take_the_place_of_a_link(tmp_path: Path, pip_calls: list[str])
     assert len(pip_calls) == 2
 
 
-@pytest.mark.parametrize("name", list(MODEL))
-def test_local_model_lacks_a_file(tmp_path: Path, name: str) -> None:
-    source = put_model(tmp_path / "mine", without=name)
-    with pytest.raises(SimulstError, match=f"mine: has no {name.split('.')[0]}"):
-        fetch_whisper(tmp_path / "d", tmp_path / "base", str(source))
-
-
-@pytest.mark.parametrize("config", [b"", b"{", b"[]", b"{}", b'{"lang_ids": []}', b"\xff"])
-def test_local_model_with_another_config(tmp_path: Path, config: bytes) -> None:
-    source = put_model(tmp_path / "mine", config=config)
-    with pytest.raises(SimulstError, match=r"config\.json"):
-        fetch_whisper(tmp_path / "d", tmp_path / "base", str(source))
-
-
 def test_other_files_are_not_lost(tmp_path: Path, pip_calls: list[str]) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("x")
@@ -223,10 +209,3 @@ def test_hub_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         fetch_whisper(tmp_path / "d", tmp_path / "base", "org/name")
     with pytest.raises(SimulstError, match="no such folder"):
         fetch_whisper(tmp_path / "d", tmp_path / "base", str(tmp_path / "none"))
-
-
-def test_script_prints_the_error(tmp_path: Path) -> None:
-    command = [sys.executable, weights.__file__, "--downloads", tmp_path, "--out", tmp_path / "out"]
-    done = subprocess.run([*command, "--model", "nowhere"], check=False, capture_output=True, text=True, env={})
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: --model nowhere:")

@@ -343,28 +343,6 @@ def test_pipes_gzip_and_byte_order_marks(tmp_path: Path) -> None:
         read_log(packed)
 
 
-def test_an_index_twice(tmp_path: Path) -> None:
-    path = write(tmp_path, ONE, replace(ONE, index=1), ONE)
-    with pytest.raises(SimulstError, match=f"{path}, line 3: index 0 stands there twice"):
-        read_log(path)
-
-
-def test_missing_and_empty_logs(tmp_path: Path) -> None:
-    with pytest.raises(SimulstError, match=r"instances.log: no such log"):
-        read_log(tmp_path)
-    with pytest.raises(SimulstError, match=r"the log is empty"):
-        read_log(write(tmp_path, "", " "))
-    (tmp_path / "instances.log").write_bytes(b"RIFF\xff\xfe\n")
-    with pytest.raises(SimulstError, match=r"not UTF-8"):
-        read_log(tmp_path)
-
-
-def test_check_units() -> None:
-    check_units([ONE], "word", "log")
-    with pytest.raises(SimulstError, match=r"log, index 0: 6 chars but 2 delays.*--unit"):
-        check_units([ONE], "char", "log")
-
-
 def test_units_and_reference_length() -> None:
     instance = replace(ONE, prediction="你 好\u2028吗", reference=" 你 好 ")
     assert instance.units("char") == ["你", "好", "\u2028", "吗"]

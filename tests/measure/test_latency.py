@@ -19,12 +19,9 @@ from simulst.data.datadir import Utterance
 from simulst.hypotheses import Found, Hypothesis, Tokens
 from simulst.log.instance import Instance
 from simulst.measure.latency import (
-    average_lagging,
-    average_lagging_steps,
     computation_ms,
     corpus_latency,
     instance_latency,
-    length_adaptive_average_lagging,
     real_time_factor,
 )
 from simulst.needs import Need
@@ -196,12 +193,6 @@ def test_al_steps_is_equation_6_of_the_papers_loop(
     assert scores["AL_steps"] == pytest.approx(10 * total / tau, abs=1e-6)
 
 
-def test_one_unit_a_step_makes_al_steps_the_plain_al() -> None:
-    rng = random.Random(0)
-    delays = [*sorted(rng.sample(range(100, 5000), 8)), 5000]
-    assert average_lagging_steps(delays, [1] * 9, 5000, 7) == pytest.approx(average_lagging(delays, 5000, 7))
-
-
 def test_al_steps_counts_the_tokens_of_the_reference() -> None:
     """Two steps of two tokens each, one word in all, against a reference of one word and of 2 or 4 tokens."""
     instance = log_entry([2000], 2000, "x", [2500], reads=[1000.0, 2000.0], writes=[2, 2], reference_tokens=2)
@@ -214,50 +205,6 @@ def test_al_steps_counts_the_tokens_of_the_reference() -> None:
         assert scores is not None and scores["AL_steps"] is None
     aware = instance_latency(instance, "word", computation_aware=True)
     assert aware is not None and aware["AL_steps"] is None
-
-
-def test_over_long_hypothesis_has_negative_al_and_positive_laal() -> None:
-    # Paper A, section 5.4. |X| = 10 000 ms, 5 reference words, 20 words written, one every 500 ms.
-    # AL: ideal step 10 000 / 5 = 2000; (500·(1 + ... + 20) - 2000·(0 + ... + 19)) / 20
-    #     = (500·210 - 2000·190) / 20 = -13 750.
-    # LAAL: ideal step 10 000 / 20 = 500; every word lags 500·i - 500·(i - 1) = 500.
-    delays = [500.0 * i for i in range(1, 21)]
-    assert average_lagging(delays, 10000, 5) == pytest.approx(-13750)
-    assert length_adaptive_average_lagging(delays, 10000, 5) == pytest.approx(500)
-
-
-def test_al_original_by_hand() -> None:
-    # |X| = 4000, 4 words written, ideal step 4000 / 4 = 1000, τ = 3 (the first word at 4000):
-    #   i     1     2     3
-    #   d  1000  2000  4000
-    #   d*    0  1000  2000    lags 1000, 1000, 2000; mean 4000 / 3.
-    # With |Y*| = 2 the ideal step is 2000: lags 1000, 0, 0; mean 1000 / 3.
-    instance = log_entry([1000, 2000, 4000, 4000], 4000, "a b")
-    scores = instance_latency(instance, "word")
-    assert scores is not None
-    assert scores["AL_original"] == pytest.approx(4000 / 3)
-    assert scores["AL"] == pytest.approx(1000 / 3)
-
-
-def test_al_steps_by_hand() -> None:
-    # |X| = 4000, |Y*| = 4, 1 / γ = 1000; the second step wrote nothing, and the last one comes after the end:
-    #   t            1     2     3     4 = τ
-    #   g(t)      1000  2000  3000  4000
-    #   (t-1)/γ      0  1000  2000  3000
-    #   w_t          2     0     1     1
-    #   product   2000     0  1000  1000    sum 4000, / τ = 1000.
-    reads = [1000.0, 2000.0, 3000.0, 4000.0]
-    assert average_lagging_steps(reads, [2, 0, 1, 1], 4000, 4) == pytest.approx(1000)
-    # Rounded logs still find their last step, and what is after it does not count.
-    assert average_lagging_steps([*reads[:3], 3999.9996, 5000], [2, 0, 1, 1, 9], 4000, 4) == pytest.approx(1000)
-    # A source never read to its end: all steps count; (1000·2 + 0) / 2.
-    assert average_lagging_steps(reads[:2], [2, 0], 4000, 4) == pytest.approx(1000)
-
-
-def test_words_after_the_source_only() -> None:
-    scores = instance_latency(log_entry([5000, 5000], 4000, "a b c"), "word")
-    assert scores is not None
-    assert scores["AL"] == scores["LAAL"] == scores["AL_original"] == 5000
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])

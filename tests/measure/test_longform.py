@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -397,35 +396,6 @@ def test_the_paired_test_is_over_the_sentences(talks: Talks) -> None:
     assert against["BLEU_system"] == result["BLEU"] > against["BLEU_baseline"]
     assert against["BLEU_p"] == 0.125  # 2 of the 2^4 exchanges of the 4 sentences that differ are as extreme
     assert json.loads(CliRunner().invoke(main, [*command, str(talks.ours)]).stdout)["against"]["BLEU_p"] == 1.0
-
-
-def test_choice_over_recordings(talks: Talks) -> None:
-    """`simulst choose` compares the sentences of the segmentation."""
-    whole = read_log(talks.ours)
-    for number, instances in enumerate((whole, shortened(whole))):
-        run = talks.folder / "sweep" / str(number)
-        run.mkdir(parents=True)
-        (run / "instances.log").write_text("".join(instance.to_json() + "\n" for instance in instances))
-        decoding = {"read": {"type": "chunk", "ms": 1000 + number}, "commit": {"type": "local_agreement", "n": 2}}
-        config = {
-            "label": f"LA-2_{number}",
-            "strategy": "LA-2",
-            "decoding": decoding,
-            "task": {"target_language": "de"},
-        }
-        (run / "config.yaml").write_text(yaml.safe_dump(config))
-        score_run(run, "de", None, 0, Asked(Sentences(talks.segmentation, talks.references)))
-    files = ["--segmentation", str(talks.segmentation), "--references", str(talks.references)]
-    command = ["choose", str(talks.folder / "sweep"), "--metric", "LongYAAL", "--regimes", "0-9000", *files]
-    said = CliRunner().invoke(main, command).stdout
-    assert said.startswith("LongYAAL up to 9000 ms: LA-2_0 (best of 2)\n")
-    assert "paired randomisation over 8 sentences" in said
-    head, _, best, worse = CliRunner().invoke(main, ["table", str(talks.folder / "sweep")]).stdout.splitlines()
-    assert [cell.strip() for cell in head.split("|")][-3:-1] == ["Missing", "Extra"]
-    lost = [float(row.split("|")[-3]) for row in (best, worse)]
-    assert lost[0] < lost[1], "words that are lost"
-    said = CliRunner().invoke(main, ["score", str(talks.ours), "--bootstrap", "0", *files]).stdout
-    assert re.search(r"^missing +[\d.]+ %$", said, flags=re.MULTILINE)
 
 
 def test_segments_for_comet(talks: Talks) -> None:

@@ -148,8 +148,3 @@ def test_unusable_data(tmp_path: Path, rows: list | None, words: str) -> None:
         tones.prefixes(prefixes, rows)
     with pytest.raises(SimulstError, match=words):
         read_corpus(data, prefixes)
-
-
-def test_no_data(tmp_path: Path) -> None:
-    with pytest.raises(SimulstError, match="nowhere: no such data directory"):
-        read_corpus(tmp_path / "nowhere", tmp_path / "prefixes.jsonl")

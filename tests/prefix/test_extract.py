@@ -20,7 +20,7 @@ from simulst.errors import SimulstError
 from simulst.machine.cluster import Cluster
 from simulst.prefix import extract as module
 from simulst.prefix.extract import Options, extract
-from simulst.prefix.pairs import read_prefixes, write_pairs
+from simulst.prefix.pairs import write_pairs
 from simulst.runs import Task
 from simulst.training.tokens import train_tokens
 
@@ -117,16 +117,6 @@ def test_another_model_languages_or_utterances_are_refused(corpus: Path, tmp_pat
     refused("weights|utterances")
     assert extract(task(here), here / "train", tmp_path / "out", Options(100, 1), force=True)["utterances"] == 3
     assert (tmp_path / "out" / "thesis.txt").read_text() == "mine"
-
-
-def test_damaged_files(corpus: Path, tmp_path: Path) -> None:
-    extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
-    next((tmp_path / "shards").iterdir()).write_text('{"utterance"')
-    with pytest.raises(SimulstError, match="line 1: not a line of prefix extraction; extract the pairs again"):
-        extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
-    (tmp_path / "extraction.json").write_text("{")
-    with pytest.raises(SimulstError, match="damaged; use --force"):
-        extract(task(corpus), corpus / "train", tmp_path, Options(100, 1))
 
 
 def test_an_empty_model_and_utterances_shorter_than_tau(
@@ -249,24 +239,6 @@ def test_whole_utterances_beside_the_pairs(corpus: Path, tmp_path: Path, prefixe
     assert counts == {"pairs": 4, "filtered": 3, "kept": 1, "whole": 4}
     found = {u.name: (u.start, u.end, u.reference) for u in read_data_dir(tmp_path / "out", "tc.de")}
     assert found["a-2"] == (2.0, 5.2, "der Satz a-2") and len(found) == 5
-
-
-def test_bad_input(corpus: Path, tmp_path: Path, prefixes: Path) -> None:
-    with pytest.raises(SimulstError, match="no pair is left of 4"):
-        write_pairs(corpus / "train", prefixes, tmp_path / "out", "de", 1.0)
-    with pytest.raises(SimulstError, match="--max-ratio"):
-        write_pairs(corpus / "train", prefixes, tmp_path / "out", "de", -1.0)
-    with pytest.raises(SimulstError, match="no such file"):
-        read_prefixes(tmp_path / "nowhere.jsonl")
-    prefixes.write_text(prefixes.read_text().replace("b-1", "b-9"))
-    with pytest.raises(SimulstError, match="'b-9' is not in"):
-        write_pairs(corpus / "train", prefixes, tmp_path / "out", "de")
-    prefixes.write_text(json.dumps({"utterance": "a-1", "tau": 100, "frames": 320, "offline": "x", "pairs": []}) + "\n")
-    with pytest.raises(SimulstError, match="has no pairs; train"):
-        write_pairs(corpus / "train", prefixes, tmp_path / "out", "de")
-    prefixes.write_text('{"utterance": "a-1"}\n')
-    with pytest.raises(SimulstError, match="line 1: not a line of prefix extraction"):
-        read_prefixes(prefixes)
 
 
 def test_other_pairs_and_other_folders_are_not_replaced(corpus: Path, tmp_path: Path, prefixes: Path) -> None:

@@ -8,25 +8,17 @@ import re
 import shutil
 import signal
 import subprocess
-import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 import recipe
 import stages
-import torch
 import tracked
 import waiting
 import warm
-import yaml
 
-from simulst.calls import run_alone
 from simulst.data.datadir import read_data_dir
 from simulst.log import read_log
-from simulst.models import load_model
-from simulst.models.espnet.model import ESPnet
-from simulst.opening import Opening
 from simulst.prefix.pairs import read_prefixes
 
 SIZES = {"train": 16, "dev": 1, "test": 2, "he": 1}
@@ -139,38 +131,6 @@ def test_the_recipes_own_results_are_written_when_asked_for(mini: Path, tmp_path
     assert all(f"| {label}" in (copy / "RESULTS.md").read_text() for label in recipe.LABELS)
 
 
-def test_the_encoder_equals_espnets_own_streaming(mini: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, theirs, audio = both_models(mini, monkeypatch)
-    session = model.session(Opening("en", "de"))
-    for start in range(0, audio.size, 1000):
-        session.extend(audio[start : start + 1000], final=start + 1000 >= audio.size)
-        run_alone(session._encoding.encode())
-    frames = torch.cat([part.frames for part in session._encoding.parts])
-    with torch.inference_mode():
-        speech = torch.from_numpy(audio)[None]
-        features, lengths = theirs.frontend(speech, torch.tensor([audio.size]))
-        features, lengths = theirs.normalize(features, lengths)
-        expected, *_ = theirs.encoder(features, lengths, is_final=True, infer_mode=True)
-    assert frames.shape == expected[0].shape and frames.shape[0] > 60
-    torch.testing.assert_close(frames, expected[0], atol=1e-4, rtol=0)
-
-
-def test_espnets_own_streaming_class_decodes_the_model(mini: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, _, audio = both_models(mini, monkeypatch)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from espnet2.bin.st_inference_streaming import Speech2TextStreaming
-
-        streaming = Speech2TextStreaming(
-            st_train_config="exp/en-de/st/config.yaml",
-            st_model_file="exp/en-de/st/chosen.pth",
-            beam_size=2,
-            ctc_weight=0.0,
-        )
-        results = streaming(audio, is_final=True)
-    assert isinstance(results[0][0], str)
-
-
 PREFIX = [*CORPUS, "--pieces", "100", "--source-pieces", "80", "--counts", "1 2", "--tau", "48", "--prefix-beam", "2"]
 PREFIX += ["--utterances", "0"]
 PREFIX += ["--ratios", "5000", "--trained-waits", "2", "--wait-encoders", "bidirectional"]
@@ -214,20 +174,3 @@ def test_prefix_alignment(mini: Path) -> None:
     assert (mini / "exp/results/paper_d-en-de-tst-COMMON.svg").stat().st_size > 1000
     stages.check("mini/paper_d", table)
     assert "complete; --force does it again" in recipe.run("mini/paper_d", mini, [*options, "--stop-stage", "stats"])
-
-
-def both_models(mini: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ESPnet, torch.nn.Module, np.ndarray]:
-    """The trained model here and in ESPnet, and speech."""
-    from simulst.audio.read import load_audio
-
-    monkeypatch.chdir(mini)
-    experiment = mini / "exp/en-de/st"
-    utterance = read_data_dir(mini / "data/en-de/tst-COMMON", "tc.de")[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from espnet2.tasks.st import STTask
-
-        theirs, arguments = STTask.build_model_from_file(experiment / "config.yaml", experiment / "chosen.pth", "cpu")
-    assert yaml.safe_load((experiment / "config.yaml").read_text())["encoder"] == arguments.encoder
-    model = load_model(experiment, checkpoint="chosen.pth")
-    return model, theirs.eval(), load_audio(utterance.wav, utterance.start, utterance.end)

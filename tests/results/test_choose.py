@@ -15,7 +15,6 @@ from simulst.commands.main import main
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.log.instance import Instance
-from simulst.measure import Asked, Sentences
 from simulst.results.choose import Regime, choose, parse_regime, report, write_choices
 from simulst.runs import compare_runs, score_run
 
@@ -154,15 +153,6 @@ def test_whole_recordings_need_their_sentences(sweep: list[Path]) -> None:
     [choice] = choose(sweep, "LongYAAL", BOTH[:1])
     assert len(choice.runs) == 4 and choice.p is None
     assert "no test of the difference: the runs are of whole recordings, so it needs --segm" in report([choice])
-
-
-def test_files_and_metrics_that_do_not_belong(sweep: list[Path]) -> None:
-    with pytest.raises(SimulstError, match=r"talks\.yaml: the runs are not of whole recordings; leave out --segm"):
-        choose(sweep, "LAAL", BOTH, asked=Asked(Sentences(Path("talks.yaml"), Path("talks.en"))))
-    with pytest.raises(SimulstError, match="have no 'BLEU'; choose from"):
-        choose(sweep, "BLEU", BOTH)
-    with pytest.raises(SimulstError, match="no 'LongYAAL_CA', as they are of single sentences; decode whole"):
-        choose(sweep, "LongYAAL_CA", BOTH)
 
 
 def configured(folder: Path, **values: Any) -> None:

@@ -85,24 +85,6 @@ def test_find_runs(tmp_path: Path) -> None:
         find_runs([tmp_path / "sweeps/es/unfinished"])
 
 
-def test_bad_runs(tmp_path: Path) -> None:
-    run = chunk(tmp_path / "run", 500)
-    (run / "scores.json").write_text("{")
-    with pytest.raises(SimulstError, match=r"scores\.json: not valid JSON"):
-        runs_table([run])
-    (run / "scores.json").write_text("[]")
-    with pytest.raises(SimulstError, match="not the scores"):
-        runs_table([run])
-    (run / "scores.json").unlink()
-    with pytest.raises(SimulstError, match=r"scores\.json: no such file"):
-        runs_table([run])
-    (run / "config.yaml").unlink()
-    with pytest.raises(SimulstError, match=r"config\.yaml"):
-        runs_table([run])
-    with pytest.raises(SimulstError, match="no run"):
-        runs_table([])
-
-
 def test_a_curve_of_blockwise_runs_is_told_by_the_policys_number(tmp_path: Path) -> None:
     block = {"read": {"type": "block"}, "search": {"type": "ibwbs"}}
     policies: list[dict[str, Any]] = [

@@ -74,26 +74,6 @@ def test_the_same_figures_leave_the_file_as_it_is(tmp_path: Path) -> None:
     assert write_section(path, section) and path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, r"no such file; write it again by simulst results write"),
-        ("{", r"not valid JSON \(.*\); write it again"),
-        ("[]", r"another kind of file|Input should be"),
-        ('{"title": "t"}', r"command: Field required; write it again"),
-        ('{"title": "t", "command": "c", "runs": [{"name": "a"}]}', r"runs\.0\.curve: Field required"),
-        ('{"title": "t", "command": "c", "findings": [{"id": 1}]}', r"findings\.0\.paper: Field required"),
-    ],
-)
-def test_bad_files(tmp_path: Path, text: str | None, words: str) -> None:
-    path = tmp_path / "s.json"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(SimulstError, match=rf"s\.json: ({words})") as error:
-        read_section(path)
-    assert "\n" not in str(error.value)
-
-
 def test_two_runs_of_one_name(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(to_json(Section("t", "c", runs=(RUN, RUN))))
     with pytest.raises(SimulstError, match=r"s\.json: two runs are called LA-2_500ms; write it again"):

@@ -20,46 +20,6 @@ from simulst.log import read_log
 from simulst.models import load_model, option_names
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (["--source-lang", "sw"], "no language 'sw'; it has es, fr"),
-        (["--target-lang", "fr"], "no text in language 'fr'; it has en"),
-        (["--target-lang", "xx"], "'xx' is not the code of a language"),
-        (["--data", "/nowhere"], "/nowhere: no such data directory"),
-        (["--decoding", "/nowhere.yaml"], "/nowhere.yaml: no such configuration"),
-        (["--model", "/nowhere"], "/nowhere: no such model folder"),
-        (["--model", "fake:Nothing"], "'fake:Nothing' cannot be imported"),
-        (["--model", "no_such_module:Model"], "'no_such_module:Model' cannot be imported"),
-        (["--model", "fake:WORDS"], "fake:WORDS: not a model"),
-        (["--model", "."], "not a model that simulst knows"),
-        (["--model-option", "size=3"], "no option 'size'; it has vocabulary, seed, token_ms"),
-        (["--model-option", "seed"], "--model-option seed: give it as NAME=VALUE"),
-        (["--model-option", "seed=[1, 2]"], "must be a number, a word"),
-    ],
-)
-def test_bad_input(data: Path, more: list[str], words: str) -> None:
-    status, out, error = simulst(*command(data, "out", *more))
-    assert (status, out) == (1, "")
-    assert words in sentence(error)
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["--steps", "3"], "No such option"),
-        (["--jobs", "0"], "--jobs"),
-        (["--unit", "syllable"], "--unit"),
-    ],
-)
-def test_bad_usage(data: Path, args: list[str], words: str) -> None:
-    status, out, error = simulst(*command(data, "out", *args))
-    assert (status, out) == (2, "")
-    assert words in error.split("\n")[-1]
-    assert simulst("dekode")[0] == 2
-    assert simulst("evaluate", "--help")[0] == 0
-
-
 def test_score(data: Path) -> None:
     assert simulst(*command(data))[0] == 0
     out = data.parent / "out"

@@ -15,7 +15,7 @@ import pytest
 import waiting
 import yaml
 from dask.distributed import Client
-from run_commands import COUNT, command, options, sentence, simulst, timeless, told
+from run_commands import COUNT, command, options, simulst, timeless, told
 
 from simulst.log import read_log
 from simulst.machine import cluster
@@ -192,20 +192,6 @@ def test_slurm_refuses(data: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch)
     with dask.config.set({"jobqueue.slurm.cores": None}):
         status, _, error = simulst(*args)
     assert status == 1 and "must be told the cores and memory of a job" in told(error)
-    status, _, error = simulst(*args, "--scheduler", "tcp://127.0.0.1:1")
-    assert status == 1 and "--slurm and --scheduler: give one of them" in told(error)
-    monkeypatch.setenv("PATH", str(data))
-    status, _, error = simulst(*args)
-    assert status == 1 and "--slurm needs the program sbatch, which is not on this machine's PATH" in told(error)
-
-
-def test_a_worker_is_no_scheduler(data: Path, scheduler: str) -> None:
-    from dask.distributed import Client
-
-    with Client(scheduler) as client:
-        [address] = client.scheduler_info()["workers"]
-    status, _, error = simulst(*command(data, "out", "--scheduler", address))
-    assert status == 1 and f"at {address} is a Dask worker" in sentence(error)
 
 
 @pytest.mark.parametrize("more", [["--jobs", "2"], ["--scheduler"]], ids=" ".join)

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ from simulst.log.instance import Instance
 from simulst.runs import decode
 
 NAMES = [f"u{i}" for i in range(6)]
-Change = Callable[[Path], list[object]]
-"""Changes files below the folder, and gives options of the command."""
 
 
 def text(folder: Path, name: str) -> list[object]:
@@ -135,25 +132,6 @@ def test_refused_or_as_if_it_had_begun_so(data: Path, kept: int, half: bool, cha
             assert timeless(folder / "out") == timeless(folder / "fresh")
 
 
-@pytest.mark.parametrize("change", [text, audio, pointed_elsewhere, segments, renamed, other_text, configuration])
-def test_a_whole_run_of_something_else_is_refused(data: Path, change: Any) -> None:
-    """Nothing is left to decode, and still the old scores are not those of the new data."""
-    succeeds(*command(data))
-    more = change(data.parent, "u3")
-    status, _, error = simulst(*command(data, "out", *more))
-    assert status == 1 and ("use --force to decode again" in error or "is not from this data" in error)
-
-
-def test_a_broken_config_of_a_run(data: Path) -> None:
-    succeeds(*command(data))
-    config = data.parent / "out/config.yaml"
-    for broken in (b"label: [", b"\xff\xfe", b"- 1", b"decoding: 3\nlabel: x", b"label: x\ndecoding: {read: 3}", b""):
-        config.write_bytes(broken)
-        for args in (command(data), ["table", data.parent / "out"]):
-            status, _, error = simulst(*args)
-            assert status == 1 and "not the config.yaml of a simulst run" in error and "\n" not in error
-
-
 def test_the_second_time_nothing_is_decoded(data: Path) -> None:
     note = data.parent / "note"
     args = command(data, "out", *options(log=note))
@@ -183,24 +161,6 @@ def test_killed_and_resumed(data: Path) -> None:
     assert set(begun) == {str(i) for i in range(COUNT)} and begun.total() <= COUNT + 1
     assert simulst(*command(data, "whole"))[0] == 0
     assert timeless(data.parent / "out") == timeless(data.parent / "whole")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (["--model-option", "seed=5"], "'task'"),
-        (["--limit", 3], "'utterances' is 6, not 3"),
-        (["--unit", "char"], "'task'"),
-        (["--source-lang", "fr"], "'task'"),
-    ],
-)
-def test_another_run_is_not_resumed(data: Path, change: list[object], words: str) -> None:
-    assert simulst(*command(data))[0] == 0
-    before = (data.parent / "out" / "instances.log").read_bytes()
-    status, _, error = simulst(*command(data, "out", *change))
-    assert status == 1
-    assert words in sentence(error) and "give another --out" in error
-    assert (data.parent / "out" / "instances.log").read_bytes() == before
 
 
 def test_force_deletes_nothing_before_the_model_is_open(data: Path) -> None:
@@ -259,29 +219,6 @@ def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytes
     assert simulst(*args, "--force")[0] == 0
     assert Counter(note.read_text().split()) == {str(i): 2 for i in range(COUNT)}
     assert len(read_log(data.parent / "out")) == COUNT
-
-
-def test_other_decodings_and_folders_are_not_resumed(data: Path) -> None:
-    assert simulst(*command(data))[0] == 0
-    (data.parent / "la2.yaml").write_text(LA2.replace("beam: 2", "beam: 3"))
-    status, _, error = simulst(*command(data))
-    assert status == 1 and "'decoding'" in sentence(error)
-    (data.parent / "out" / "config.yaml").unlink()
-    status, _, error = simulst(*command(data))
-    assert status == 1 and "without config.yaml" in sentence(error)
-    (data.parent / "out" / "config.yaml").write_text("just: something")
-    status, _, error = simulst(*command(data))
-    assert status == 1 and "not the config.yaml of a simulst run" in sentence(error)
-    status, _, error = simulst(*command(data, "la2.yaml"))
-    assert status == 1 and "la2.yaml" in sentence(error)
-
-
-def test_a_log_from_elsewhere_is_not_resumed(data: Path) -> None:
-    assert simulst(*command(data))[0] == 0
-    log = data.parent / "out" / "instances.log"
-    log.write_text(log.read_text().replace('"u3"', '"x3"'))
-    status, _, error = simulst(*command(data))
-    assert status == 1 and "index 3 is not from this data" in sentence(error)
 
 
 def test_a_model_whose_path_is_written_otherwise_is_the_same(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

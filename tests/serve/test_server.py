@@ -374,18 +374,6 @@ async def served(uri: str) -> str:
             assert "places are taken" in str(error)
 
 
-def test_clients_at_once_have_their_own_words() -> None:
-    """All send as fast as they can, which is far faster than speech."""
-    lengths = [2.2, 3.3, 4.4, 5.5]
-
-    async def work() -> list[str]:
-        spoken = await asyncio.gather(*(speak(server.uri, noise(seconds), {"details": True}) for seconds in lengths))
-        return [text for text, _ in spoken]
-
-    with serving() as server:
-        assert run(work) == [translated(noise(seconds)).committed_text for seconds in lengths]
-
-
 def test_a_client_that_goes_within_a_word(tmp_path: Path) -> None:
     """The others go on, and its place is free again."""
     (gate := tmp_path / "gate").touch()

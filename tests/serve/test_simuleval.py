@@ -233,31 +233,3 @@ def test_samples_arrive_once_and_exactly(simuleval: SimulEval, tmp_path: Path, m
         streams = [samples for samples in heard if samples.size]
         for samples, file in zip(streams, files, strict=True):
             np.testing.assert_array_equal(samples, load_audio(file))
-
-
-def test_several_channels_are_refused(simuleval: SimulEval, tmp_path: Path) -> None:
-    make(tmp_path)
-    soundfile.write(tmp_path / "stereo.wav", np.zeros((16000, 2)), 16000)
-    (tmp_path / "raw.txt").write_text(f"{tmp_path / 'stereo.wav'}\n" * len(ENGLISH))
-    with pytest.raises(SimulstError, match="2 channels"):
-        simuleval(source=tmp_path / "raw.txt")
-
-
-@pytest.mark.parametrize(
-    ("options", "language", "message"),
-    [
-        ((), "zh", "--eval-latency-unit is 'word'.*give --eval-latency-unit char"),
-        (("--unit", "char"), "en", "--eval-latency-unit char"),
-        (("--eval-latency-unit", "char"), "en", "--eval-latency-unit word"),
-        (("--model-option", "seed"), "en", "NAME=VALUE"),
-        (("--source-lang", "de"), "en", "no language 'de'"),
-        (("--device", "cuda"), "en", "no option 'device'"),
-        (("--decoding", "/nowhere.yaml"), "en", "/nowhere.yaml"),
-    ],
-)
-def test_bad_options(
-    simuleval: SimulEval, tmp_path: Path, options: tuple[str, ...], language: str, message: str
-) -> None:
-    make(tmp_path)
-    with pytest.raises(SimulstError, match=message):
-        simuleval(*options, target_lang=language)

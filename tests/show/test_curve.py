@@ -171,17 +171,3 @@ def test_a_run_that_wrote_nothing_is_left_out(tmp_path: Path, runs: list[Path], 
     assert legend(figures[0]) == ["LA-1"]
     with pytest.raises(SimulstError, match="nothing to draw"):
         draw_curve([mute], tmp_path / "gone.png")
-
-
-def test_errors(tmp_path: Path, runs: list[Path]) -> None:
-    with pytest.raises(SimulstError, match=r"curve\.gif: pictures are \.png, \.svg, \.pdf"):
-        draw_curve(runs, tmp_path / "curve.gif")
-    with pytest.raises(SimulstError, match="no 'LAG'; choose from AL, LAAL, AP"):
-        draw_curve(runs, tmp_path / "curve.png", ["LAG"])
-    with pytest.raises(SimulstError, match="'TER' is no quality to compare runs by"):
-        draw_curve(runs, tmp_path / "curve.png", quality="TER")
-    with pytest.raises(SimulstError, match="no latency metric"):
-        draw_curve(runs, tmp_path / "curve.png", [])
-    with pytest.raises(SimulstError, match="no run"):
-        draw_curve([], tmp_path / "curve.png")
-    assert not list(tmp_path.glob("curve*"))

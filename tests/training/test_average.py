@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 
-from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.files.lock import locked
 from simulst.files.yaml import read_yaml
@@ -127,13 +125,6 @@ def test_a_folder_where_a_training_is_at_work_is_refused(tmp_path: Path) -> None
     with pytest.raises(SimulstError, match="train the model first"):
         choose(tmp_path / "nowhere", [Dev(tmp_path, "tc.de", "de")], "en", [1], 9)
     assert not (tmp_path / "nowhere").exists()
-
-
-def test_the_command_wants_its_options_in_threes(tmp_path: Path) -> None:
-    options = ["--data", "de", "--data", "ja", "--text", "tc.de", "--target-lang", "de"]
-    done = CliRunner().invoke(main, ["train", "average", str(tmp_path), *options])
-    assert isinstance(done.exception, SimulstError)
-    assert "--data, --text, --target-lang: give them equally often" in str(done.exception)
 
 
 def test_a_full_disk(tmp_path: Path, small_disk: Path) -> None:

@@ -80,18 +80,6 @@ def test_a_broken_recording_leaves_nothing_half_written(data: Path, tmp_path: Pa
     assert not out.exists()
 
 
-@pytest.mark.parametrize("speeds", [[], [0.0], [-1.0]])
-def test_bad_speeds(data: Path, tmp_path: Path, speeds: list[float]) -> None:
-    with pytest.raises(SimulstError, match="positive factors"):
-        dump_audio(data, tmp_path / "dump", ["tc.de"], speeds)
-
-
-def test_a_missing_text_is_named(data: Path, tmp_path: Path) -> None:
-    shutil.move(data / "text.lc.rm.en", tmp_path / "elsewhere")
-    with pytest.raises(SimulstError, match=r"no text in language 'lc\.rm\.en'; it has tc\.de"):
-        dump_audio(data, tmp_path / "dump", ["tc.de", "lc.rm.en"])
-
-
 def test_a_full_disk_leaves_nothing_and_the_same_command_goes_on(data: Path, small_disk: Path) -> None:
     out = small_disk / "dump"
     program = [sys.executable, "-m", "simulst", "data", "dump"]

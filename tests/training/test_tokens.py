@@ -93,31 +93,6 @@ def test_a_very_long_line_counts(tmp_path: Path) -> None:
     assert "z" in (tmp_path / "tokens/tokens.txt").read_text()
 
 
-def test_more_pieces_than_the_text_supports(text: Path, tmp_path: Path) -> None:
-    with pytest.raises(SimulstError, match=r"text does not support 5000 unigram pieces; ask for \d+ .* --pieces"):
-        train_tokens([text], tmp_path / "tokens", 5000)
-    assert not (tmp_path / "tokens").exists()
-
-
-def test_fewer_pieces_than_characters(text: Path, tmp_path: Path) -> None:
-    with pytest.raises(SimulstError, match=r"10 unigram pieces are too few, as it has \d+ characters; .* --pieces"):
-        train_tokens([text], tmp_path / "tokens", 10)
-
-
-def test_no_text(tmp_path: Path) -> None:
-    empty = tmp_path / "text"
-    empty.write_text("u1\n")
-    with pytest.raises(SimulstError, match="no text to learn"):
-        train_tokens([empty], tmp_path / "tokens", 50)
-    with pytest.raises(SimulstError, match="gone"):
-        train_tokens([tmp_path / "gone"], tmp_path / "tokens", 50)
-
-
-def test_unknown_kind(text: Path, tmp_path: Path) -> None:
-    with pytest.raises(SimulstError, match="choose from unigram, bpe, char"):
-        train_tokens([text], tmp_path / "tokens", 50, "words")
-
-
 def test_tokens_of_something_else_are_refused(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train_tokens([text], tmp_path / "tokens", 50)
     train_tokens([text], tmp_path / "tokens", 50)
