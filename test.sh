@@ -17,5 +17,6 @@ compile &
 wait $!
 # More workers than processors, as tests of the recipes wait for processes to start. A file's tests share its fixtures, so
 # they go to one worker; tests/conftest.py puts the slow files first.
-workers=$(($(nproc) < 8 ? $(nproc) + 2 : 8))
+cores=$(.venv/bin/python -c "from simulst.machine.threads import available_cores; print(available_cores())")
+workers=$((cores < 8 ? cores + 2 : 8))
 exec .venv/bin/python -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder "$@"

@@ -4,11 +4,14 @@ recipe=$(basename "$PWD") # a folder of egs/ and of results/
 variant=                  # of the corpus, such as talk: begins the names of results
 system_name=              # of the model: the next part of these names
 
+# How many processors may be used: OMP_NUM_THREADS, or those of this process, or what its container's quota is worth.
+cores() { PATH=../../.venv/bin:$PATH command python -c "from simulst.machine.threads import available_cores; print(available_cores())"; }
+
 common_options() { # declared after a script's own, as --help shows them in this order
     option data path data "folder for data" where
     option exp path exp "folder for experiments" where
     option publish flag false "also write the results into results/$recipe and the pages, which git tracks" where
-    option jobs count "$(env -u OMP_NUM_THREADS nproc)" "processes that decode, one for each core" where # that variable is about threads
+    option jobs count "$(unset OMP_NUM_THREADS && cores)" "processes that decode, one for each core" where # that variable is about threads
     option scheduler text "" "address of a running Dask scheduler to decode on instead" more where
     option slurm flag false "decode in --jobs jobs of a Slurm cluster" more where
     option utterances count 2 "best, worst and most delayed utterances in reports; they are decoded again" more where
@@ -100,7 +103,7 @@ need() { [ -e "$1" ] || fail "$1: missing; $2 makes it"; }
 # Runs a training outside ESPnet, which uses a GPU if it sees one. $@: the command.
 train_alone() {
     if [ "$ngpu" = 0 ]; then local -x CUDA_VISIBLE_DEVICES=; fi
-    OMP_NUM_THREADS=$(nproc) "$@"
+    OMP_NUM_THREADS=$(cores) "$@"
 }
 
 # Ends the script early if there is no GPU for the training in the folder $1. Machines that srun or ssh reach are not looked at,

@@ -86,7 +86,7 @@ collect_statistics() { # $1: ESPnet's configuration
 # A training by ESPnet into the folder $1, with the configuration $2. $3...: further options of `simulst train espnet`.
 espnet() {
     check_gpus "$1"
-    OMP_NUM_THREADS=$(nproc) simulst train espnet --config "$2" --stats "$own/stats" --out "$1" $redo --ngpu "$ngpu" \
+    OMP_NUM_THREADS=$(cores) simulst train espnet --config "$2" --stats "$own/stats" --out "$1" $redo --ngpu "$ngpu" \
         --num-nodes "$num_nodes" ${hosts:+--hosts "$hosts"} "${@:3}"
 }
 

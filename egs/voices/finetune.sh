@@ -27,7 +27,7 @@ stage_train() {
     local parts=() pair
     step "fine-tuning"
     for pair in $pairs; do parts+=(--pair "$pair" --train "$data/$pair/train" --valid "$data/$pair/dev"); done
-    OMP_NUM_THREADS=$(nproc) simulst train finetune --config "$config" --model "$whisper-hf" --out "$folder" $redo "${parts[@]}"
+    OMP_NUM_THREADS=$(cores) simulst train finetune --config "$config" --model "$whisper-hf" --out "$folder" $redo "${parts[@]}"
     step "conversion to CTranslate2"
     simulst models to-ctranslate2 --model "$folder/model" --out "$folder/ctranslate2" --quantization int8 $redo
 }

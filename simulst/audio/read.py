@@ -185,14 +185,19 @@ class _Decoded:
         return self._samples[first:last]
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[_Source]:
-    """Open a file and check that its header is plausible. Errors of the decoders become a SimulstError."""
+def check_there(path: Path) -> None:
+    """Raise SimulstError if there is no file, or an empty one."""
     if not path.is_file():
         wrong = "a folder, not an audio file" if path.is_dir() else "no such audio file"
         raise SimulstError(f"{path}: {wrong}; check the path or wav.scp.")
     if path.stat().st_size == 0:
         raise SimulstError(f"{path}: the file is empty (0 bytes); fetch or record it again.")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Source]:
+    """Open a file and check that its header is plausible. Errors of the decoders become a SimulstError."""
+    check_there(path)
     file = _sound_file(path)
     try:
         if isinstance(file, soundfile.SoundFile):

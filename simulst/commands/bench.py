@@ -57,12 +57,13 @@ def bench(
     from simulst.runs.bench import Sample, bytes_of_stream, measure
     from simulst.runs.decode import DISTURBED
 
+    task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")
+    task.check()
     decodings = load_sweep(decoding, parse_values(values))
     utterances = read_data_dir(data, target_lang)
     if context is not None:
         utterances = with_backgrounds(utterances, context)
     sample = Sample.lasting(utterances, seconds)
-    task = Task(model, source_lang, target_lang, tuple(sorted(parse_options(model_options).items())), unit or "")
     loaded = model_of(task, jobs)
     measure(loaded, task, sample.utterances[:1], decodings)  # what is compiled or filled once
     cost = measure(loaded, task, sample.utterances, decodings)

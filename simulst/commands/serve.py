@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def serve(
         raise SimulstError("websockets is not installed; run: pip install 'simulst[serve]'.") from None
     from simulst.background import NOTHING, known_of_all
     from simulst.config import LIVE, load_decoding
-    from simulst.models import load_model, parse_options
+    from simulst.models import check_languages, load_model, parse_options
     from simulst.serve.client import Service, pairs_of
     from simulst.serve.log import Log
 
@@ -80,10 +81,13 @@ def serve(
     tls = tls_of(certificate, key) if certificate is not None else None
     found = find_recordings(recordings) if recordings is not None else []
     known = known_of_all(context) if context else NOTHING
+    given = parse_options(model_options)
+    for pair in itertools.product(source_lang or (), target_lang or ()):
+        check_languages(model, given, *pair)
     check_port(host, port)
     with contextlib.closing(Log(log)) if log is not None else contextlib.nullcontext() as opened:
         begin = time.perf_counter()
-        loaded = load_model(model, **parse_options(model_options))
+        loaded = load_model(model, **given)
         if opened is not None:  # a reader sees by it that another server begins, whose numbers of streams are its own
             opened.write({"model_loading_time": round(time.perf_counter() - begin, 3)})
         pairs, usual = pairs_of(loaded, source_lang or (), target_lang or ())

@@ -89,10 +89,11 @@ def translate(
     printed when they are committed. Each line begins with the seconds of audio read so far.
     """
     from simulst.audio.name import plain_name, recording_name, recordings_in
-    from simulst.audio.read import load_audio
+    from simulst.audio.read import check_there, load_audio
     from simulst.background import NOTHING, known_of, read_backgrounds
     from simulst.config import LIVE, load_decoding
-    from simulst.models import load_model, parse_options
+    from simulst.languages import code_of
+    from simulst.models import check_languages, load_model, parse_options
     from simulst.models.base import spoken_language
     from simulst.policy.late import Wait
     from simulst.streams import open_stream
@@ -114,9 +115,27 @@ def translate(
         known[file] = known_of(table, [recording_name(file)]) if table is not None else NOTHING
         if known[file] is None:
             raise SimulstError(f"{context}: has no line for the recording '{recording_name(file)}'; add it.")
-    loaded = load_model(model, **parse_options(model_options))
-    failed = []
+    options = parse_options(model_options)
+    if source_lang == "auto":
+        code_of(target_lang)
+    else:
+        check_languages(model, options, source_lang, target_lang)
+    failed: list[str] = []
+
+    def fail(file: Path, error: SimulstError) -> None:
+        if len(audio) == 1:
+            raise error
+        failed.append(plain_name(str(file)))
+        click.echo(str(error) if str(error).startswith(str(file)) else f"{failed[-1]}: {error}", err=True)
+
     for file in audio:
+        try:
+            check_there(file)
+        except SimulstError as error:
+            fail(file, error)
+    there = [file for file in audio if plain_name(str(file)) not in failed]
+    loaded = load_model(model, **options)
+    for file in there:
         name = plain_name(str(file))
         if several:
             _print(f"{name}:", bool(files[file]))
@@ -135,10 +154,7 @@ def translate(
             _listen(stream, samples, name, realtime, timed)
             _write(stream, files[file], layout, {"audio": name, "source_lang": spoken, "target_lang": target_lang})
         except SimulstError as error:
-            if len(audio) == 1:
-                raise
-            failed.append(name)
-            click.echo(str(error) if str(error).startswith(str(file)) else f"{name}: {error}", err=True)
+            fail(file, error)
     if failed:
         raise SimulstError(f"{len(failed)} of {len(audio)} recordings failed: {', '.join(failed)}; see above.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulst.models.registry import (
+    check_languages,
     digest_of_part,
     digest_of_weights,
     files_of_model,
@@ -14,6 +15,7 @@ from simulst.models.registry import (
 )
 
 __all__ = [
+    "check_languages",
     "digest_of_part",
     "digest_of_weights",
     "files_of_model",

@@ -27,6 +27,8 @@ class Family:
     load: loads a model from its path, its options and the number of processors that it may use.
     files: the files that a model is made of, from its path and its options: all that `load` reads, in a fixed order.
         Its digest derives from them. Raises SimulstError: one is missing.
+    check: from its path, its options, and the languages spoken and written. Raises SimulstError: its files tell that it
+        lacks them. It reads no weights, as it is asked before the model is loaded.
     """
 
     looks_like: str
@@ -34,6 +36,7 @@ class Family:
     options: type
     load: Callable[[Path, Any, int], Model]
     files: Callable[[Path, Any], tuple[Path, ...]]
+    check: Callable[[Path, Any, str, str], None] = lambda path, options, source, target: None
 
 
 def spoken_language(model: Model, samples: np.ndarray) -> str:

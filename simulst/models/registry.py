@@ -26,6 +26,7 @@ from simulst.files.folder import digest_of_files, sha256_of
 from simulst.files.lock import digest
 from simulst.files.yaml import load_yaml
 from simulst.find import find, modules_of, names, offered
+from simulst.languages import code_of
 from simulst.machine.threads import add_alike_in_mkl, available_cores
 from simulst.models.base import Family
 from simulst.options import build_options
@@ -66,6 +67,17 @@ def load_model(path: str | Path, cores: int = 0, /, **options: Any) -> Model:
         raise
     except Exception as error:  # of any kind, as it is the user's code that runs
         raise SimulstError(f"{path}: the model cannot be made with these options ({reason_of(error)}).") from error
+
+
+def check_languages(path: str | Path, options: Mapping[str, Any], source: str, target: str) -> None:
+    """What can be told of languages before the model is loaded. source, target: those spoken and written.
+
+    Raises SimulstError: there is no such language; the model's files tell that it lacks it; as `load_model`.
+    """
+    for language in (source, target):
+        code_of(language)
+    if (family := _family(path)[1]) is not None:
+        family.check(Path(path), build_options(family.options, options, str(path), "the model"), source, target)
 
 
 def option_names(path: str | Path) -> list[str]:

@@ -188,6 +188,7 @@ def run(
     """
     if not utterances:
         raise SimulstError("there is no utterance to decode; check the data directory.")
+    task.check()
     if streams > 1 and any(decoding.late.skips for _, decoding in runs):
         raise SimulstError(
             "late: skip leaves out steps by the time that they take, and streams that are decoded together take each "
@@ -236,6 +237,7 @@ def _run(
         (i, replace(utterances[i], wav=utterances[i].wav.resolve()), [_sent(s, cluster) for s in lacking])
         for i, lacking in lacking_of.items()
     ]
+    _warn_of_missing([utterance.wav for _, utterance, _ in jobs])
     done = len(utterances) - len(jobs)
     for state in {id(s): s for lacking in lacking_of.values() for s in lacking}.values():
         if is_read_only(state.path):
@@ -326,6 +328,12 @@ def _keep(states: Sequence[RunFolder], results: Sequence[Instance | str], name: 
         else:
             state.append(result)
     return errors
+
+
+def _warn_of_missing(files: Sequence[Path]) -> None:
+    """Warn before the model is loaded of audio that is not there; its utterances will fail, the others will not."""
+    if missing := [str(file) for file in dict.fromkeys(files) if not file.is_file()]:
+        logger.warning("%s: no such audio file (%d in all); their utterances will fail.", missing[0], len(missing))
 
 
 def _warn_of_silence(state: RunFolder) -> None:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from simulst.languages import unit_of
 from simulst.machine.cluster import worker_threads
 from simulst.machine.threads import available_cores
-from simulst.models import load_model
+from simulst.models import check_languages, load_model
 from simulst.session import Model
 
 # A file has them as a mapping.
@@ -40,6 +40,10 @@ class Task:
     def portable(self) -> Task:
         """The same task with absolute paths, as a cluster's workers may run in another folder."""
         return replace(self, model=str(Path(self.model).resolve())) if Path(self.model).exists() else self
+
+    def check(self) -> None:
+        """Raise SimulstError for languages, before the model is loaded; see `check_languages`."""
+        check_languages(self.model, dict(self.options), self.source_language, self.target_language)
 
     @property
     def latency_unit(self) -> str:

@@ -30,7 +30,7 @@ from simulst.background import NOTHING, known_of_all
 from simulst.config import load_decoding
 from simulst.errors import SimulstError
 from simulst.languages import unit_of
-from simulst.models import load_model, parse_options
+from simulst.models import check_languages, load_model, parse_options
 from simulst.streams import open_stream, skipped_steps
 
 logger = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class StreamAgent(SpeechToTextAgent):
         self._languages = args.source_lang, args.target_lang
         context = getattr(args, "context", None)
         self._background = known_of_all(context) if context else NOTHING
+        check_languages(args.model, options, *self._languages)
         self._model = load_model(args.model, **options)
         super().__init__(args)  # calls reset()
 

@@ -35,7 +35,7 @@ from simulst.audio.units import SAMPLE_RATE
 from simulst.background import ALL, NOTHING, Background, Known, known_of_all, read_known
 from simulst.config import Decoding, load_decoding, parse_decoding
 from simulst.errors import SimulstError
-from simulst.models import load_model
+from simulst.models import check_languages, load_model
 from simulst.options import build_options
 from simulst.serve.sent import LONGEST
 from simulst.serve.simulstream_patches import patch
@@ -125,9 +125,11 @@ class StreamProcessor(SpeechProcessor):
             options = read_options(config)
             decoding = _decoding(options)
             known = _known(options)
+            languages = options.source_lang, options.target_lang
+            check_languages(options.model, options.model_options, *languages)
             if options.model_key not in cls._loaded:
                 cls._loaded[options.model_key] = load_model(options.model, **options.model_options)
-            model, languages = cls._loaded[options.model_key], (options.source_lang, options.target_lang)
+            model = cls._loaded[options.model_key]
             open_stream(model, decoding, *languages, background=known.by_name.get(ALL, NOTHING))
             patch()
             _driver()  # now, as clients are threads

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import soundfile
+import tiny_whisper
+from click.testing import CliRunner
 
 import simulst.models
+from simulst.commands.main import main
 from simulst.errors import SimulstError
 from simulst.models import digest_of_weights, load_model, option_names
 from simulst.models.registry import families, parse_options
+from simulst.serve.simuleval import StreamAgent
+from simulst.serve.simulstream import StreamProcessor
 
 
 def test_families() -> None:
@@ -67,3 +76,58 @@ def test_options_from_the_command_line() -> None:
     for pair in ("a", "=1", "a=[1]", "a={b: 1}"):
         with pytest.raises(SimulstError, match="--model-option"):
             parse_options([pair])
+
+
+BEFORE = {
+    "translate": ["translate", "a.wav", "--model", "whisper"],
+    "serve": ["serve", "--model", "whisper"],
+    "evaluate": ["evaluate", "--data", ".", "--out", "out", "--model", "whisper"],
+    "bench": ["bench", "--data", ".", "--model", "whisper"],
+    "cascade": ["translate", "a.wav", "--model", "cascade.yaml"],
+}
+
+
+def loaded(*args: object, **options: object) -> None:
+    raise SimulstError("the model is loaded")
+
+
+@pytest.fixture
+def unloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Whisper that must not be loaded, a cascade that has it, audio and a data directory."""
+    monkeypatch.chdir(tmp_path)
+    tiny_whisper.write(tmp_path / "whisper")
+    monkeypatch.setattr("ctranslate2.models.Whisper", loaded)
+    Path("c.yaml").write_text("read: {type: chunk, ms: 500}\ncommit: {type: local_agreement}\n")
+    Path("cascade.yaml").write_text(
+        "recogniser: {model: whisper, decoding: c.yaml}\ntranslator: {type: command, command: cat}\n"
+    )
+    soundfile.write("a.wav", np.zeros(64000), 16000)
+    Path("wav.scp").write_text("a a.wav\n")
+    Path("text.en").write_text("a b\n")
+
+
+@pytest.mark.parametrize("wrong", ["xx", "fi"])
+@pytest.mark.parametrize("command", [*BEFORE, "agent", "processor"])
+def test_languages_are_looked_at_before_the_model_is_loaded(unloaded: None, command: str, wrong: str) -> None:
+    """One that is none, and one that the model lacks."""
+    if command in BEFORE:
+        called = [*BEFORE[command], "--source-lang", wrong, "--target-lang", "en", "--decoding", "c.yaml"]
+        found = CliRunner().invoke(main, called).exception
+    else:
+        values = {"model": "whisper", "decoding": "c.yaml", "source_lang": wrong, "target_lang": "en"}
+        with pytest.raises((SimulstError, SystemExit)) as caught:
+            if command == "agent":
+                StreamAgent(Namespace(**values))
+            StreamProcessor.load_model(SimpleNamespace(type="simulst.serve.simulstream.StreamProcessor", **values))
+        found = caught.value
+    assert f"'{wrong}'" in str(found)
+
+
+def test_audio_is_looked_for_before_the_model_is_loaded(unloaded: None, caplog: pytest.LogCaptureFixture) -> None:
+    options = ["--source-lang", "es", "--target-lang", "en", "--decoding", "c.yaml"]
+    result = CliRunner().invoke(main, [*BEFORE["translate"], *options, "none.wav"])
+    assert result.stderr.startswith("none.wav: no such audio file") and "is loaded" in str(result.exception)
+    Path("wav.scp").write_text("a gone.wav\n")
+    with caplog.at_level("WARNING"):
+        result = CliRunner().invoke(main, [*BEFORE["evaluate"], *options])
+    assert "gone.wav: no such audio file (1 in all)" in caplog.text and "is loaded" in str(result.exception)

@@ -350,7 +350,7 @@ def test_text(folder: Path, whisper: Whisper) -> None:
 def test_english_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its prompt names neither language nor task."""
     count = len(json.loads((folder / "vocabulary.json").read_text()))
-    monkeypatch.setattr("simulst.models.whisper.network.ENGLISH_VOCABULARY", count)
+    monkeypatch.setattr("simulst.models.whisper.prompts.ENGLISH_VOCABULARY", count)
     model = load(folder)
     names = [model._tokenizer.id_to_token(token) for token in model._start_tokens("en", "en")]
     assert names == ["<|startoftranscript|>", "<|notimestamps|>"]

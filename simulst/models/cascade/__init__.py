@@ -38,10 +38,18 @@ def _files(path: Path, options: CascadeOptions) -> tuple[Path, ...]:
     return files(path)
 
 
+def _check(path: Path, options: CascadeOptions, source: str, target: str) -> None:
+    from simulst.models.cascade.loading import read_recogniser
+    from simulst.models.cascade.settings import read_settings
+
+    read_recogniser(path, read_settings(path)).check(path, source)
+
+
 family = Family(
     looks_like="a cascade (a YAML file with a recogniser and a translator)",
     recognises=_recognises,
     options=CascadeOptions,
     load=_load,
     files=_files,
+    check=_check,
 )

@@ -10,7 +10,7 @@ from typing import Any
 from simulst.config import Decoding, load_decoding, parse_decoding
 from simulst.errors import SimulstError
 from simulst.models.cascade.settings import beside
-from simulst.models.registry import files_of_model, files_of_part, load_model
+from simulst.models.registry import check_languages, files_of_model, files_of_part, load_model
 from simulst.policy.segment import Whole
 from simulst.session import Model
 
@@ -30,6 +30,9 @@ class Recogniser(ABC):
         """The files that it is made of, in a fixed order. Raises SimulstError: one is missing."""
         return ()
 
+    def check(self, path: Path, language: str) -> None:
+        """Raise SimulstError if it is known before anything is loaded that this language is not heard."""
+
 
 @dataclass(frozen=True)
 class OwnModel(Recogniser):
@@ -46,6 +49,9 @@ class OwnModel(Recogniser):
 
     def load(self, path: Path, cores: int) -> Model:
         return load_model(beside(path, self.model), cores, **self.options)
+
+    def check(self, path: Path, language: str) -> None:
+        check_languages(beside(path, self.model), self.options, language, language)
 
     def policies(self, path: Path) -> Decoding:
         if isinstance(self.decoding, dict):

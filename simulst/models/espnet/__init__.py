@@ -32,10 +32,18 @@ def _files(path: Path, options: ESPnetOptions) -> tuple[Path, ...]:
     return Experiment(path, options.checkpoint).files()
 
 
+def _check(path: Path, options: ESPnetOptions, source: str, target: str) -> None:
+    from simulst.models.espnet.experiment import Experiment
+    from simulst.models.espnet.vocabulary import check_trained, trained_languages
+
+    check_trained(path, trained_languages(Experiment(path, options.checkpoint).config), source, target)
+
+
 family = Family(
     looks_like="an ESPnet experiment (config.yaml with a token_list, weights in *.pth) or the zip that ESPnet packed",
     recognises=_recognises,
     options=ESPnetOptions,
     load=_load,
     files=_files,
+    check=_check,
 )

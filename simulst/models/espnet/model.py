@@ -7,6 +7,7 @@ from simulst.hypotheses import Tokens
 from simulst.models.espnet.guide import ESPnetGuide
 from simulst.models.espnet.parts import Parts
 from simulst.models.espnet.session import ESPnetSession
+from simulst.models.espnet.vocabulary import check_trained
 from simulst.models.espnet.window import WindowedESPnetSession
 from simulst.opening import Opening
 
@@ -39,11 +40,7 @@ class ESPnet(Parts):
 
     def _language(self, source: str, target: str) -> Tokens:
         """The unwritten tokens that every text begins with."""
-        for wanted, trained, what in ((source, self.languages[0], "hear"), (target, self.languages[1], "write")):
-            if trained and wanted != trained:
-                raise SimulstError(
-                    f"{self.path}: the model was trained to {what} '{trained}', not '{wanted}'; give '{trained}'."
-                )
+        check_trained(self.path, self.languages, source, target)
         try:
             return self.vocabulary.language_prefix(target)
         except SimulstError as error:

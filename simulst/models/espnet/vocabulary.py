@@ -118,6 +118,13 @@ def read_vocabulary(experiment: Experiment) -> Vocabulary:
     return Vocabulary(tokens, kind, pieces, sos, eos)
 
 
+def check_trained(path: Path, trained: tuple[str, str], source: str, target: str) -> None:
+    """Raise SimulstError if a model was trained to hear or write another language. path: of the model, for errors."""
+    for wanted, known, what in ((source, trained[0], "hear"), (target, trained[1], "write")):
+        if known and wanted != known:
+            raise SimulstError(f"{path}: the model was trained to {what} '{known}', not '{wanted}'; give '{known}'.")
+
+
 def trained_languages(config: dict[str, Any]) -> tuple[str, str]:
     """The source and the target language that a model was trained for, from the names of its training texts.
 

@@ -14,10 +14,22 @@ is taken.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from simulst.models.base import Family
-from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES
+from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES, read_config, read_vocabulary
 from simulst.models.whisper.model import Whisper
 from simulst.models.whisper.network import WhisperOptions
+from simulst.models.whisper.prompts import Languages
+
+
+def _check(path: Path, options: WhisperOptions, source: str, target: str) -> None:
+    if not (path / "config.json").is_file():
+        return
+    vocabulary, lang_ids = read_vocabulary(path), read_config(path).lang_ids
+    if all(token < len(vocabulary) for token in lang_ids):  # else loading says what does not fit
+        Languages(path, vocabulary, lang_ids, options.other_targets).prompt(source, target)
+
 
 family = Family(
     looks_like="a CTranslate2 Whisper (model.bin, vocabulary.json)",
@@ -27,4 +39,5 @@ family = Family(
     options=WhisperOptions,
     load=Whisper,
     files=lambda path, options: tuple(path / name for name in (*FILES, VOCABULARY_LINES) if (path / name).is_file()),
+    check=_check,
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 from simulst.errors import SimulstError
 from simulst.models.ctranslate2_file import read_variables
+from simulst.options import read_fields
 
 VOCABULARY, VOCABULARY_LINES = "vocabulary.json", "vocabulary.txt"
 FILES = ("model.bin", VOCABULARY, "tokenizer.json", "config.json")
@@ -53,6 +54,12 @@ class Config:
                     f"{path}: config.json does not fit model.bin: {name} names the token {beyond[0]}, but there are "
                     f"{size} tokens; copy both from one model."
                 )
+
+
+def read_config(path: Path) -> Config:
+    """What config.json says. Raises SimulstError: it is broken."""
+    config = read_json(path / "config.json")
+    return read_fields(Config, config, f"{path}: config.json is broken", "fetch the model again")
 
 
 def read_vocabulary(path: Path) -> list[str]:

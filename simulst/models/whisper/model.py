@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from simulst.audio.units import SAMPLE_RATE
-from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
-from simulst.languages import code_of
 from simulst.models.whisper.network import WINDOW_SECONDS, Network
-from simulst.models.whisper.prompts import check_english, whisper_task
 from simulst.models.whisper.session import WhisperSession
 from simulst.opening import Opening
 
@@ -40,10 +37,7 @@ class Whisper(Network):
     @property
     def language_pairs(self) -> dict[str, tuple[str, ...]]:
         """Spoken → written languages: English, and the spoken one."""
-        if self._english:
-            return {"en": ("en",)}
-        names = (str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids)
-        return {code: tuple(dict.fromkeys(("en", code))) for code in sorted(map(code_of, names))}
+        return self._languages.pairs
 
     def spoken_language(self, samples: np.ndarray) -> str:
         """The most probable language of the first 30 s. samples: (n,) float32."""
@@ -52,21 +46,6 @@ class Whisper(Network):
         return max(found, key=found.__getitem__, default="en")
 
     def _start_tokens(self, source: str, target: str) -> Tokens:
-        path = self.path
-        if self._english:
-            check_english(path, source, target)
-            return tuple(self.special(t) for t in ("<|startoftranscript|>", "<|notimestamps|>"))
-        names = {i: str(self._tokenizer.id_to_token(i)).strip("<|>") for i in self._config.lang_ids}
-        languages = {code_of(name): i for i, name in names.items()}
-
-        def token_of(language: str) -> int:
-            if language not in languages:
-                known = ", ".join(sorted(names.values()))
-                raise SimulstError(f"{path}: the model has no language '{language}'; it has {known}.")
-            return languages[language]
-
-        source, target = code_of(source), code_of(target)
-        token_of(source)
-        language, task = whisper_task(path, source, target, self._options.other_targets)
+        prompt = self._languages.prompt(source, target)
         start, end = self.special("<|startoftranscript|>"), self.special("<|notimestamps|>")
-        return (start, token_of(language), self.special(task), end)
+        return (start, end) if prompt is None else (start, prompt[0], self.special(prompt[1]), end)

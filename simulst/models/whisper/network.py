@@ -25,10 +25,9 @@ from simulst.machine.threads import available_cores
 from simulst.models.ctranslate2_batches import alike, reaches
 from simulst.models.ctranslate2_file import cannot_load
 from simulst.models.whisper.features import FFT, SILENCE, log_mel
-from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES, Config, read_json, read_vocabulary
-from simulst.models.whisper.prompts import ENGLISH_VOCABULARY
+from simulst.models.whisper.files import FILES, VOCABULARY, VOCABULARY_LINES, read_config, read_vocabulary
+from simulst.models.whisper.prompts import Languages
 from simulst.models.window import warn_of_full_context
-from simulst.options import read_fields
 from simulst.search import BeamSearch
 
 WINDOW_SECONDS = 30
@@ -80,20 +79,18 @@ class Network:
         for name in FILES:
             if not (path / name).is_file() and not (name == VOCABULARY and (path / VOCABULARY_LINES).is_file()):
                 raise SimulstError(f"{path}: the file {name} is missing; fetch the model again.")
-        again = "fetch the model again"
-        config = read_json(path / "config.json")
-        self._config = read_fields(Config, config, f"{path}: config.json is broken", again)
+        self._config = read_config(path)
         vocabulary = read_vocabulary(path)
         try:
             self._tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # the library has no class of its own for it
             raise SimulstError(f"{path}: tokenizer.json is broken ({error}); fetch the model again.") from error
-        self._english = len(vocabulary) == ENGLISH_VOCABULARY
+        self._languages = Languages(path, vocabulary, self._config.lang_ids, options.other_targets)
         self._previous = self.special("<|startofprev|>")
         self._eos = self.special("<|endoftext|>")
         for token in ("<|startoftranscript|>", "<|endoftext|>"):
             if vocabulary[self.special(token) : self.special(token) + 1] != [token]:
-                raise SimulstError(f"{path}: its vocabulary and tokenizer.json do not fit; {again}.")
+                raise SimulstError(f"{path}: its vocabulary and tokenizer.json do not fit; fetch the model again.")
         threads = options.threads or cores
         at_once = (cores or available_cores()) // threads if threads and options.device == "cpu" else 1
         try:

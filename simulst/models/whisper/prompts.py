@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from simulst.errors import SimulstError
@@ -9,6 +10,47 @@ from simulst.languages import code_of
 
 ENGLISH_VOCABULARY = 51864  # tokens of Whisper's models for English alone; the others have more
 PREVIOUS_TOKENS = 64  # of text before the window that are shown to the decoder
+
+
+class Languages:
+    """What a CTranslate2 Whisper hears and writes.
+
+    path: of the model, for errors. vocabulary: its tokens, in order. lang_ids: those of its languages.
+    other_targets: see `whisper_task`.
+    """
+
+    def __init__(self, path: Path, vocabulary: Sequence[str], lang_ids: Sequence[int], other_targets: bool) -> None:
+        self._path, self._other_targets = path, other_targets
+        self._names = {i: vocabulary[i].strip("<|>") for i in lang_ids if 0 <= i < len(vocabulary)}
+        self._english = len(vocabulary) == ENGLISH_VOCABULARY
+
+    @property
+    def pairs(self) -> dict[str, tuple[str, ...]]:
+        """Spoken → written languages: English, and the spoken one."""
+        if self._english:
+            return {"en": ("en",)}
+        return {code: tuple(dict.fromkeys(("en", code))) for code in sorted(map(code_of, self._names.values()))}
+
+    def prompt(self, source: str, target: str) -> tuple[int, str] | None:
+        """The token of the language and the task that the prompt names. None: English alone, it names neither.
+
+        Raises SimulstError: a language or direction that the model does not have.
+        """
+        if self._english:
+            check_english(self._path, source, target)
+            return None
+        tokens = {code_of(name): i for i, name in self._names.items()}
+        source, target = code_of(source), code_of(target)
+
+        def token_of(language: str) -> int:
+            if language not in tokens:
+                known = ", ".join(sorted(self._names.values()))
+                raise SimulstError(f"{self._path}: the model has no language '{language}'; it has {known}.")
+            return tokens[language]
+
+        token_of(source)
+        language, task = whisper_task(self._path, source, target, self._other_targets)
+        return token_of(language), task
 
 
 def check_english(path: Path, source: str, target: str) -> None:
