@@ -11,8 +11,8 @@ espnet_options() {
     option model_options text "" "model options for ESPnet in all trainings, such as \"--encoder_conf num_blocks=12\"" more
     option stats_options text "" "options for ESPnet in stage 4" more
     option counts text "1 5 10" "numbers of checkpoints to average; the best one on dev is chosen" more
-    option ngpu count 1 "GPUs per machine for training, with one process for each; 0: the CPU" where
-    option num_nodes count 1 "machines of a Slurm cluster to train on" more where
+    option ngpu count 1 "GPUs per machine for training, with one process for each; 0: the CPU"
+    option num_nodes count 1 "machines of a Slurm cluster to train on" more
     option hosts text "" "machines to train on through ssh, as in A,B" more where
 }
 

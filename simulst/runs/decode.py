@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from simulst.audio.name import recording_name
@@ -43,7 +44,8 @@ from simulst.words import completed_by
 
 logger = logging.getLogger(__name__)
 
-SHARED_SECONDS = 120  # of a recording that configurations share
+SHARED_SECONDS = 120  # of a recording that configurations share; a longer one shows how far it is
+PIECE = 10 * SAMPLE_RATE  # samples of a long recording that are pushed at once
 OTHER_FILES = 200  # that a run may have open, beside the lock of each configuration
 GROUP = 4  # times as many utterances as streams are decoded by a process at once; the last ones leave places empty
 DISTURBED = 0.2  # share of computation time spent waiting for a processor, from which on we warn
@@ -97,7 +99,8 @@ def _decode(
         try:
             stream = spoken.open(model, decoding, unit)
             before = waits()
-            stream.push(spoken.audio, finished=True)
+            for samples, finished in spoken.pieces():
+                stream.push(samples, finished)
             yield replace(spoken.instance(stream), waited_ms=1000 * waited_seconds(before))
         except SimulstError as error:
             yield error
@@ -119,6 +122,19 @@ class Spoken:
         """A stream for it. Raises SimulstError: the model does not support the configuration."""
         meter, background = Meter(self._memo), self._utterance.background
         return open_stream(model, decoding, *self._languages, unit, meter, background, names=names_of(self._utterance))
+
+    def pieces(self) -> Iterator[tuple[np.ndarray, bool]]:
+        """The audio, and whether it ends. A long recording comes piece by piece: a terminal shows how far it is."""
+        if self.audio.size <= SHARED_SECONDS * SAMPLE_RATE:
+            yield self.audio, True
+            return
+        seconds, name = self.audio.size / SAMPLE_RATE, self._utterance.name
+        form = "{desc}: {n:.0f} of {total:.0f} s of audio [{elapsed}<{remaining}]"
+        with tqdm(total=seconds, desc=name, bar_format=form, leave=False, position=1, disable=None) as bar:
+            for begin in range(0, self.audio.size, PIECE):
+                piece = self.audio[begin : begin + PIECE]
+                yield piece, begin + PIECE >= self.audio.size
+                bar.update(piece.size / SAMPLE_RATE)
 
     def instance(self, stream: OpenStream) -> Instance:
         """The log entry, once the stream has ended."""
@@ -440,7 +456,8 @@ class _Decoded:
                 try:
                     stream = spoken.open(self._model, decoding, self._task.unit)
                     self.meter = stream.meter
-                    yield from stream.push_steps(spoken.audio, finished=True)
+                    for samples, finished in spoken.pieces():
+                        yield from stream.push_steps(samples, finished)
                     found.append(replace(spoken.instance(stream), elapsed=[], compute_ms=None))
                 except SimulstError as error:
                     found.append(str(error))

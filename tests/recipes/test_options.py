@@ -506,10 +506,22 @@ def test_must_c_prepares_all_splits_that_are_named(noted: Path) -> None:
 
 def test_results_name_the_options_that_made_them(noted: Path) -> None:
     """All that change results, as they were given; not those that say where and how to run."""
-    options = ["--pair", "en-de en-ja", "--counts", "1 2", "--asr", "--limits", "", "--train-options", "--seed=2"]
+    options = [
+        "--pair",
+        "en-de en-ja",
+        "--counts",
+        "1 2",
+        "--asr",
+        "--limits",
+        "",
+        "--train-options",
+        "--seed=2",
+        "--ngpu",
+        "2",
+    ]
     lines = called(noted, "mini", *options, "--stage", "10", "--stop-stage", "10", "--jobs", "1", "--exp", "exp")
     lines = [line for line in lines if not line.startswith("simulst report")]
-    expected = '--pair "en-de en-ja" --counts "1 2" --asr --limits "" --train-options --seed=2'
+    expected = '--pair "en-de en-ja" --counts "1 2" --asr --limits "" --train-options --seed=2 --ngpu 2'
     assert all(line.endswith(f"--command ./run.sh --recipe mini {expected}") for line in lines) and len(lines) == 4
     line = called(noted, "mini/paper_a", "--prefixes", "all", "--only", "results")[0]
     assert line.endswith("--command ./run.sh --recipe mini/paper_a --prefixes all")

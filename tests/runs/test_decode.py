@@ -1,6 +1,9 @@
 """Runs through the command line: what is decoded, shared, kept and told."""
 
+import functools
+import io
 import json
+import re
 import resource
 from collections import Counter
 from dataclasses import replace
@@ -71,6 +74,19 @@ def test_streams_change_no_log(data: Path, streams: int) -> None:
         scores = json.loads((found / "scores.json").read_text())
         assert scores["BLEU"] == json.loads((folder / "scores.json").read_text())["BLEU"]
         assert not [name for name, value in scores.items() if name.endswith(("_CA", "RTF")) and value is not None]
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+def test_a_long_recording_shows_how_far_it_is(data: Path, monkeypatch: pytest.MonkeyPatch, streams: int) -> None:
+    assert simulst(*command(data, "at_once"))[0] == 0
+    monkeypatch.setattr(decode, "SHARED_SECONDS", 0)
+    monkeypatch.setattr(decode, "PIECE", 8000)
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(decode, "tqdm", functools.partial(decode.tqdm, file=terminal, mininterval=0))
+    assert simulst(*command(data, "long", "--streams", str(streams)))[0] == 0
+    assert timeless(data.parent / "long") == timeless(data.parent / "at_once")
+    assert re.search(r"u0: 0 of 1 s of audio .*u0: 1 of 1 s of audio ", terminal.getvalue(), re.DOTALL)
 
 
 def test_streams_and_what_looks_at_the_time(data: Path) -> None:
