@@ -146,20 +146,6 @@ def test_guided_streams_together(full: ESPnet, guide: str, monkeypatch: pytest.M
     assert max(batches) == 3 and any(one.emissions for one in alone)
 
 
-@pytest.mark.parametrize("threshold", [-10.0, 0.0, 10.0])
-def test_a_lower_threshold_writes_less_in_a_step(threshold: float, full: ESPnet, guide: str) -> None:
-    lengths = []
-    for bound in (threshold, threshold + 5):
-        stream = Stream(
-            full.session(Opening("", "")),
-            Decoding(Chunk(3000), All(whole_words=True), CTCGuide(guide, bound), GREEDY),
-            load_model=load_model,
-        )
-        stream.push(noise(50000))
-        lengths.append(len(stream.committed))
-    assert lengths == sorted(lengths)
-
-
 @pytest.mark.parametrize(
     "how",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -278,20 +277,6 @@ def test_history(words: int, seconds: float, written: tuple[str, str]) -> None:
         assert said == (" " if unit == "word" else "").join(pieces[max(0, len(pieces) - words) :])
     if words and seconds > 1:
         assert all(said for _, said in shown[1:])
-
-
-@pytest.mark.parametrize(
-    ("break_it", "words"),
-    [
-        (lambda stream: stream.push(np.array([0.0, np.nan], np.float32)), "NaN"),
-        (lambda stream: stream.push(np.zeros((2, 2), np.float32)), "mono"),
-        (lambda stream: stream.push(np.zeros(5, np.int16)), "int16"),
-        (lambda stream: [stream.push(np.zeros(5), finished=True), stream.push(np.zeros(5))], "has ended"),
-    ],
-)
-def test_bad_audio(break_it: Callable[[SegmentedStream], Any], words: str) -> None:
-    with pytest.raises(SimulstError, match=words):
-        break_it(segmented(model(), Decoding(Chunk(100), All()), PAUSE))
 
 
 def test_what_cannot_pause(monkeypatch: pytest.MonkeyPatch) -> None:
