@@ -65,18 +65,11 @@ NOT_INCREMENTAL = (
 CASCADES = table(
     f"{AUDIO} --model cascade.yaml",
     ("", "gone: no such folder", cascade(type="huggingface", model="gone")),
-    ("", "marian: no model.bin; convert a model", cascade(type="ctranslate2", model="marian")),
     ("", "marian: a model of type 'marian' is not a decoder-only", cascade(type="llm", model="marian")),
     ("", "llm: the chat has ... but the model reads 256; give it fewer examples", cascade(**MANY)),
     ("", NOT_INCREMENTAL, all_of(IBWBS, cascade(type="huggingface", model="marian"))),
     ("", NOT_INCREMENTAL, all_of(IBWBS, cascade(type="llm", model="llm"))),
-    ("", "there is no program 'no_such_program x'", cascade(type="command", command="no_such_program x")),
-    ("", "ended with status 3 before it answered", cascade(**{**OPEN, "command": "sh -c 'exit 3'"})),
-    ("", "'sleep 9' gave no translation within 0.2 s", cascade(**{**OPEN, "command": "sleep 9", "timeout": 0.2})),
     ("", "option 'answers': ... 'line'", cascade(**{**OPEN, "answers": "letter"})),
-    ("", "the server cannot be reached", cascade(**SERVER)),
-    ("", "'url' must begin with http", cascade(**{**SERVER, "url": "localhost"})),
-    ("", "'url' must begin with http ... found 'http://[::1/v1'", cascade(**{**SERVER, "url": "http://[::1/v1"})),
 )  # fmt: skip
 
 

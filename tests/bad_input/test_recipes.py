@@ -15,40 +15,6 @@ RECIPES = [
         ("--recipe mini/ --stage 1", "error: no recipe 'mini/'; there are: mini/extras/full_context"),
         ("--recipe", "error: no recipe ''; there are"),
     ),
-    *table(
-        "egs/mini/run.sh",
-        ("--stage 'a[0]'", "error: --stage 'a[0]': there is no such stage"),
-        ("--stage 12", "error: --stage '12': there is no such stage"),
-        ("--stage 98 --stop-stage 99", "error: --stage '98': there is no such stage"),
-        ("--tau 50", "error: unknown option --tau"),
-        ("--train -1", "error: --train '-1' is not a whole number; see"),
-        ("--= x", "error: unknown option --="),
-        ("--a[0] x", "error: unknown option --a[0]"),
-    ),
-    *table(
-        "egs/mini/paper_d.sh",
-        ("--tau 50", "error: --tau 50: give frames of 10 ms, a multiple of 4"),
-        ("--tau ten", "error: --tau 'ten' is not a whole number; see"),
-        ("--ratios ''", "error: --ratios '': give values of maxratio, or none for all pairs"),
-        ("--wait-encoders none", "error: --wait-encoders none: give bidirectional, unidirectional, or both"),
-        (
-            "--stage decode --exp none",
-            "error: none/en-de/prefix/predictor: missing; ./run.sh --recipe mini/paper_d --stop-stage train makes it",
-        ),
-    ),
-    *table(
-        "egs/must_c/run.sh",
-        ("--version 4", "error: --version '4': give 1 or 2 or 3 or any"),
-    ),
-    *table(
-        "egs/prompts/run.sh",
-        ("--stage 3 --stop-stage 7", "error: --stage 3: prompts needs no stage 3, tokens; it has 1 data, 5 pretrain"),
-        ("--full maybe", "error: unexpected argument 'maybe'"),
-    ),
-    *table(
-        "egs/voices/run.sh",
-        ("--unstable", "error: unknown option --unstable"),
-    ),
     Case("egs/voices/cascade.sh --pairs en-fr", "error: --pairs 'en-fr': the default translator writes Spanish; give"),
 ]
 BENCHMARKS = [

@@ -38,7 +38,6 @@ RESUMED = [
         *(("", words, change) for words, change in CONFIGS[1:]),
         ("", "run: holds an instances.log without config.yaml", removed("run/config.yaml")),
         ("--limit 2", "run: holds a run whose 'utterances' is 3, not 2; give another --out, or use --force"),
-        ("--unit char", "run: holds a run whose 'task' is"),
         ("--decoding sweep.yaml", "option 'ms' has several values, [500, 800]"),
         ("", "run: holds a run whose 'decoding' is", replaced("la2.yaml", "500", "600")),
         (
@@ -47,11 +46,6 @@ RESUMED = [
             replaced("data/text.en", "unbelievable", "believable"),
         ),
         ("", "run: holds a run of other audio for 'u0'", replaced("data/wav.scp", "u0.wav", "u2.wav")),
-        (
-            "",
-            "run: holds a run of other utterances",
-            all_of(*(replaced(f"data/{n}", "u1", "u9") for n in ("segments", "text.en"))),
-        ),
         ("", "u1.wav: cannot be read (No such file or directory); check wav.scp", removed("data/u1.wav")),
         (
             "",
@@ -133,7 +127,6 @@ REPORTS = [
             written("t.json", '[{"head": ["a", "b"], "rows": [[1]]}]'),
         ),
         ("--text nowhere.txt", "nowhere.txt: cannot be used (No such file or directory)"),
-        ("--equal-texts", "has not two offline runs"),
         ("--publish nowhere", "nowhere: not the folder of simulst, as it has no egs/mini"),
     ),
     Case("simulst results write nowhere --recipe r --section s --out exp --command c", "nowhere: no such folder"),
@@ -178,7 +171,6 @@ FINDINGS = [
     Case("simulst findings --findings f.yaml --runs run", words, written("f.yaml", text), status)
     for words, text, status in (
         ("f.yaml: a file of findings is a mapping with the keys paper, command and findings", "- 1", 1),
-        ("f.yaml: no finding; declare one", "paper: P\nfindings: []", 1),
         ("kind", f"paper: P\nfindings: [{FINDING.replace('quality_at_lag', 'taste')}]", 1),
         ("X1 says that two things are the same", f"paper: P\nfindings: [{FINDING.replace('more', 'same')}]", 1),
         ("two findings are called X1", f"paper: P\nfindings: [{FINDING}, {FINDING}]", 1),

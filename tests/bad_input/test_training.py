@@ -65,8 +65,6 @@ ESPNET = [
             "--num-nodes and --hosts: give one of them",
             written("conf.yaml", "a: 1"),
         ),
-        ("--stats stats --num-nodes 2", "--num-nodes needs the program srun", written("conf.yaml", "a: 1")),
-        ("--stats stats --hosts a,b", "--hosts needs the program ssh", written("conf.yaml", "a: 1")),
         ("--stats stats", "conf.yaml: not UTF-8 (byte 0)", written("conf.yaml", b"\xff\xfe")),
         ("--stats stats", "conf.yaml: not valid YAML (the key 'a' stands twice", written("conf.yaml", "a: 1\na: 2\n")),
         ("--stats stats", "conf.yaml: not a mapping of ESPnet's options", written("conf.yaml", "- 1\n")),

@@ -603,6 +603,15 @@ def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
     ("name", "options", "message"),
     [
         ("mini", ["--sise", "large"], "unknown option --sise; see"),
+        ("mini", ["--= x"], "unknown option --="),
+        ("mini", ["--a[0]", "x"], "unknown option --a[0]"),
+        ("mini", ["--stage", "a[0]"], "--stage 'a[0]': there is no such stage"),
+        ("mini/paper_d", ["--tau", "50"], "--tau 50: give frames of 10 ms, a multiple of 4"),
+        (
+            "prompts",
+            ["--stage", "3", "--stop-stage", "7"],
+            "--stage 3: prompts needs no stage 3, tokens; it has 1 data",
+        ),
         ("mini", ["--size", "huge"], "--size 'huge': give small or large"),
         ("mini", ["--style", ""], "--style '': give sentences or talk"),
         ("mini", ["--tests"], "--tests needs a value"),
