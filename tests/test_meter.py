@@ -28,17 +28,6 @@ def test_only_what_runs_is_counted(clock: Any) -> None:
     assert one.seconds == 6
 
 
-def test_meters_do_not_charge_each_other(clock: Any) -> None:
-    one, other = Meter(), Meter()
-    with one.running():
-        clock.now += 1
-    with other.running():
-        clock.now += 10
-    with one.running():
-        clock.now += 2
-    assert (one.seconds, other.seconds) == (3, 10)
-
-
 def slow(clock: Any, seconds: float, value: str) -> Any:
     def compute() -> str:
         clock.now += seconds
@@ -113,14 +102,6 @@ def test_parts_have_one_clock_and_results_of_their_own(clock: Any) -> None:
     assert again.shared("a", slow(clock, 9, "")) == "first"
     assert whole.seconds == one.seconds == other.seconds == 6
     assert again.seconds == 4
-
-
-def test_parts_of_parts_are_apart_too(clock: Any) -> None:
-    memo = Memo()
-    one, other, again = (Meter(memo).part(name).part("guide") for name in (1, 2, 1))
-    assert one.shared("a", slow(clock, 4, "first")) == "first"
-    assert other.shared("a", slow(clock, 2, "second")) == "second"
-    assert again.shared("a", slow(clock, 9, "")) == "first"
 
 
 def test_what_is_done_once_in_a_stream() -> None:

@@ -117,14 +117,6 @@ def test_a_short_sentence_is_not_alone_for_a_moment() -> None:
     assert texts(cues_of(spoken("Yes. I know."))) == [["Yes. I know."]]
 
 
-def test_chinese_is_divided_by_character() -> None:
-    text = "我们昨天去了北京，看了很多地方，也吃了很多好吃的东西，晚上才坐火车回家，大家都很高兴。"
-    words = [Word(character, 200.0 * i, 200.0 * (i + 1)) for i, character in enumerate(text)]
-    cues = cues_of(words, Layout(line_length=20))
-    assert "".join(line for cue in cues for line in cue.lines) == text
-    assert all(width(line) <= 20 and line[0] not in "，。" for cue in cues for line in cue.lines)
-
-
 def test_no_line_of_japanese_begins_with_a_long_vowel() -> None:
     text = "スーパーコンピューター"
     cues = cues_of([Word(character, 0, 0) for character in text], Layout(line_length=4))

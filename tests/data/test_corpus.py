@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from simulst.data import corpus
 from simulst.data.corpus import Choice, Log, Segment, Split, prepare, span
 from simulst.errors import SimulstError
-from simulst.files.lock import locked
 from simulst.files.table import read_table
 
 ONE = Segment(1, "s_a_1", "s", "a", Path("a.wav"), 0.0, 1.0, "One.", "Eins.")
@@ -125,14 +124,6 @@ def test_a_full_disk_keeps_what_was_written_before(tmp_path: Path, monkeypatch: 
         talk.prepare()
     assert {path.name: path.read_text() for path in (tmp_path / "en-de/train").iterdir()} == before
     assert [path.name for path in (tmp_path / "en-de").iterdir()] == ["train"]
-
-
-def test_two_at_once_refuse(tmp_path: Path) -> None:
-    talk = Talk(tmp_path, [ONE])
-    with locked(tmp_path / "en-de"), pytest.raises(SimulstError, match=r"en-de: another run is at work there"):
-        talk.prepare()
-    assert not list((tmp_path / "en-de").iterdir())
-    talk.prepare()
 
 
 def test_the_report_names_the_logs_of_dropped_segments(tmp_path: Path) -> None:

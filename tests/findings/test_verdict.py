@@ -72,18 +72,6 @@ def test_shares_by_hand() -> None:
 values = st.integers(0, 2**32 - 1).map(lambda seed: 100 * np.random.default_rng(seed).random(20))
 
 
-@given(values, st.sampled_from(["more", "less"]), st.floats(0, 5))
-@settings(max_examples=25)
-def test_identical_runs_never_differ(bleu: np.ndarray, direction: str, margin: float) -> None:
-    run = figures(bleu)
-    for kind in ("quality", "quality_at_lag", "lag_at_quality", "cost", "lag_range", "cost_at_lag"):
-        signed = margin if direction == "more" else -margin
-        finding = replace(BETTER, kind=kind, direction=direction, margin=signed)
-        found = measure(finding, [([run, run], [run, run])])
-        assert found and found.difference == found.low == found.high == 0
-        assert found.p_holds == 1 and (margin > 0 or found.p == 1)
-
-
 @given(values, values, st.sampled_from(["quality", "quality_at_lag"]), st.floats(-5, 5))
 @settings(max_examples=25)
 def test_exchanging_the_sides_exchanges_the_direction(x: np.ndarray, y: np.ndarray, kind: str, margin: float) -> None:

@@ -26,8 +26,7 @@ from run_commands import simulst
 
 from simulst.handin import check, interface
 from simulst.handin import verify as verification
-from simulst.handin.check import CLAIM, LOG, SCORES, difference, steps_of
-from simulst.handin.logs import _without_places
+from simulst.handin.check import CLAIM, LOG, SCORES, difference
 from simulst.handin.needs import packed_environment
 from simulst.handin.pack import _write_sums
 from simulst.handin.system import System
@@ -103,13 +102,6 @@ def change(path: Path, **values: object) -> None:
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **values}))
 
 
-def configure(place: Path, **values: object) -> None:
-    """Change a system's configuration in all files that have it."""
-    change(place / CLAIM, **values)
-    change(place / "processor.yaml", **values)
-    (place / "decoding.yaml").write_text(yaml.safe_dump(yaml.safe_load((place / CLAIM).read_text())["decoding"]))
-
-
 def test_all_is_as_claimed(made: Path, packed: Path) -> None:
     """From the folder alone, in another working folder. A call leaves nothing in the folder."""
     before = {file for file in packed.rglob("*") if file.is_file()}
@@ -178,21 +170,6 @@ def test_names_with_separators_and_an_old_python(tmp_path: Path, monkeypatch: py
     _write_sums(tmp_path)
     monkeypatch.delattr(hashlib, "file_digest")
     assert not faults_of_files(tmp_path)
-
-
-@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
-def test_logs_with_separators(mark: str, tmp_path: Path) -> None:
-    rows = [
-        {"id": 1, "metadata": {"wav_name": f"/a{mark}b.wav"}},
-        {"id": 1, "total_audio_processed": 1.0, "generated_tokens": [f"c{mark}d"], "deleted_tokens": []},
-    ]
-    log = tmp_path / LOG
-    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    log.write_text(_without_places(log), encoding="utf-8")
-    assert mark in log.read_text(encoding="utf-8") and steps_of(log) == [
-        (f"a{mark}b", 0.0, (), ()),
-        (f"a{mark}b", 1.0, (f"c{mark}d",), ()),
-    ]
 
 
 def test_two_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,23 +338,6 @@ def test_other_words_on_another_processor(
     assert "step 3 of 3" in said and told in said and said.count("\n") == 1
     assert (verdict.problems, verdict.others) == ((0, 1) if told == "other" else (1, 0))
     assert (processor in said and kind() in said) or processor == kind()
-
-
-def test_another_gpu_is_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\necho NVIDIA H100\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert kind("cuda") == f"{kind()}; NVIDIA H100"
-    log, again = write_log(tmp_path / LOG), write_log(tmp_path / "again.jsonl", ("a", "c"))
-    claim = System([0, 1000], "LongYAAL", "", "", "es", "en", {}, "", "", "", {"device": "cuda"}, 2, kind("cuda"))
-    [fault] = check.check_log(log, again, claim, tmp_path, check.Verdict())
-    assert "on this kind of processor" in fault
-    program.write_text("#!/bin/sh\necho NVIDIA H200\n")
-    (tmp_path / SCORES).write_text(json.dumps(dict.fromkeys(("BLEU_low", "BLEU_high", "chrF_low", "chrF_high"), 1.0)))
-    monkeypatch.setattr(check, "scores_of", lambda *_, **__: {"BLEU": 2.0, "chrF": 1.0, "LongYAAL": 900.0})
-    [fault] = check.check_log(log, again, claim, tmp_path, check.Verdict())
-    assert "NVIDIA H100, and this is" in fault and "NVIDIA H200" in fault
 
 
 def test_recordings(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -261,15 +261,3 @@ def test_a_run_knows_its_guide(tmp_path: Path) -> None:
     torch.save({name: weight + 1 for name, weight in weights.items()}, guide / "valid.acc.ave.pth")
     with pytest.raises(SimulstError, match="run: holds a run of another predictor or guide under the same name"):
         RunFolder.read(run.path, how, Task("large", "es", "en"), "weights", [utterance])
-
-
-@pytest.mark.parametrize("checkpoint", ["", "exp/st/valid.acc.ave.pth"])
-def test_a_run_knows_its_packed_guide(tmp_path: Path, checkpoint: str) -> None:
-    """A guide in a zip is a part of the record, with and without the name of its weights."""
-    packed, records = tmp_path / "guide.zip", []
-    for content in (b"one", b"two"):
-        packed.write_bytes(content)
-        how = Decoding(Chunk(1000), All(whole_words=True), CTCGuide(str(packed), 0.0, checkpoint=checkpoint))
-        records.append(RunFolder.read(tmp_path / "run", how, Task("large", "es", "en"), "weights", []).config.files)
-    assert [list(files) for files in records] == [[str(packed)]] * 2
-    assert records[0] != records[1]

@@ -198,17 +198,6 @@ def test_prompts_as_long_as_the_decoder(
     assert len(told) == (len(tokens) == length)
 
 
-@pytest.mark.parametrize("seconds", [0.01, 0.05, 0.4, 3, 30])
-@pytest.mark.parametrize("count", [0, 1, 4, 60])
-def test_begins(whisper: Whisper, seconds: float, count: int) -> None:
-    audio = noise(seconds)
-    begins = whisper.align(whisper.encode(audio), START, prefix_of(count), audio.size // 160).begins
-    assert len(begins) == count + 1
-    assert all(0 <= begin * 0.02 <= seconds for begin in begins)
-    assert begins == sorted(begins)
-    assert begins[0] == 0  # the first token given always begins there, so all tokens of the window are given
-
-
 searches = st.tuples(st.integers(0, 9), st.just(0) | st.integers(1, 12), st.integers(20, 40))
 
 
@@ -849,18 +838,3 @@ def test_a_stop_that_asks_when_tokens_end(endless: Whisper) -> None:
     assert found == whole[:7] and len(asked) == 6
     for size, (tokens, times) in enumerate(asked):
         assert tokens == whole[2 : 2 + size] and times == pytest.approx(ends[2 : 2 + size])
-
-
-def test_tasks_differ(folder: Path) -> None:
-    """One loaded model serves all of them, in turn."""
-    model, texts = load(folder), []
-    for source, target in 2 * (("es", "es"), ("es", "en"), ("ja", "ja")):
-        texts.append(
-            run(model.session(Opening(source, target)), Decoding(Offline(), All(), search=GREEDY), sounds(3)).committed
-        )
-    assert texts[:3] == texts[3:] and len(set(texts)) == 3
-
-
-def test_other_codes_of_a_language(folder: Path) -> None:
-    model = load(folder)
-    assert model._start_tokens("es-MX", "eng") == model._start_tokens("es", "en")

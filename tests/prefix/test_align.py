@@ -17,7 +17,7 @@ from simulst.hypotheses import Tokens
 from simulst.models import load_model
 from simulst.models.espnet.model import ESPnet
 from simulst.opening import Opening
-from simulst.prefix.align import Pair, Question, Translator, align
+from simulst.prefix.align import Pair, Translator, align
 from simulst.prefix.encoding import FRAME
 from simulst.search import JointBeamSearch
 from simulst.search.beam import JointSearch, joint_beam_search
@@ -77,23 +77,6 @@ def test_against_the_paper_taken_literally(seed: int, frames: list[int], tau: in
         last = alignment.pairs[-1].tokens if alignment.pairs else ()
         assert alignment.whole == one(row, count, last)
         assert all(pair.frames % tau == 0 and pair.frames < count for pair in alignment.pairs)
-
-
-def test_example_by_hand() -> None:
-    answers = {
-        (1000, ()): (10, 20, 30, 31), (100, ()): (), (200, ()): (10,),
-        (1000, (10,)): (10, 20, 30, 31), (300, (10,)): (10, 50), (400, (10,)): (10, 20, 30), (500, (10,)): (10, 20),
-        (1000, (10, 20)): (10, 20, 40), (600, (10, 20)): (10, 20), (700, (10, 20)): (10, 20, 30),
-        (800, (10, 20)): (10, 20, 40), (1000, (10, 20, 40)): (10, 20, 40), (900, (10, 20, 40)): (10, 20, 40),
-    }  # fmt: skip
-
-    def translate(questions: list[Question]) -> list[Tokens]:
-        return [answers[q.end, q.forced] for q in questions]
-
-    [found] = align(translate, [1000], 100, words)  # type: ignore[arg-type]
-    # At 400, 30 is a token prefix of "30 31" but not its word; at 700, the whole has become another one.
-    assert found.pairs == [Pair(200, (10,)), Pair(500, (10, 20)), Pair(800, (10, 20, 40))]
-    assert found.whole == (10, 20, 40)
 
 
 @pytest.mark.parametrize("open_end", [False, True])

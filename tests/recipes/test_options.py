@@ -347,11 +347,6 @@ def test_findings(noted: Path) -> None:
     assert "--findings f.yaml" in cascade[-2]
 
 
-def test_numbers_of_checkpoints_may_be_several(noted: Path) -> None:
-    """Of options that are given twice, the last one counts."""
-    assert "--counts 1 3" in called(noted, "mini", "--only", "choose", "--counts", "3", "--counts", "1 3")[0]
-
-
 def test_models_that_begin_with_the_offline_models_weights_have_its_encoder(noted: Path) -> None:
     options = ["--stage", "pretrain", "--stop-stage", "train", "--ratios", "none", "--trained-waits", "1 5"]
     options += ["--offline-options", "--seed 2", "--model-options", "--encoder_conf num_blocks=2"]
@@ -363,13 +358,6 @@ def test_models_that_begin_with_the_offline_models_weights_have_its_encoder(note
         text = (noted / "egs/mini" / re.search(r"--config (\S+)", training)[1]).read_text()  # type: ignore[index]
         encoders.append(re.search(r"^encoder: .*?^decoder:", text, flags=re.DOTALL | re.MULTILINE)[0])  # type: ignore[index]
     assert encoders[0].startswith("encoder: conformer\n") and encoders == [encoders[0]] * 4
-
-
-def test_options_of_the_predictor_add_to_its_size(noted: Path) -> None:
-    lines = called(noted, "mini/paper_d", "--predictor-options", "--seed 2", "--only", "train")
-    [line] = [line for line in lines if "prefix predictor" in line]
-    assert " --hidden 128 " in line and " --seed 2" in line
-    assert lines[-1].startswith("simulst prefix score --data data/en-de/tst-COMMON ")
 
 
 def test_must_c_has_what_the_papers_have(noted: Path) -> None:

@@ -227,24 +227,6 @@ def test_an_error_when_a_policy_is_opened_is_a_sentence(data: Path, monkeypatch:
     assert status == 1 and "the stream cannot be opened (LookupError: shut, " in sentence(error)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_broken_file_costs_itself_only(data: Path, jobs: int) -> None:
-    whole = (data / "u2.wav").read_bytes()
-    (data / "u2.wav").write_bytes(whole[:100])
-    note = data.parent / "note"
-    args = command(data, "out", "--jobs", jobs, *options(log=note))
-    status, _, error = simulst(*args)
-    assert status == 1
-    assert f"1 of {COUNT} utterances failed, the others are in {data.parent / 'out'};" in sentence(error)
-    assert "First: u2: " in error and "truncated" in error
-    assert [instance.index for instance in read_log(data.parent / "out")] == [0, 1, 3, 4, 5]
-    assert not (data.parent / "out" / "scores.json").exists()
-    (data / "u2.wav").write_bytes(whole)
-    assert simulst(*args)[0] == 0
-    assert Counter(note.read_text().split()) == {str(i): 1 for i in range(COUNT)}
-    assert (data.parent / "out" / "scores.json").exists()
-
-
 def test_more_configurations_than_files_may_be_open(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The soft limit is raised, and the hard one is told before any folder is made."""
     limits, set_to = [(203, 204)], []
@@ -257,9 +239,3 @@ def test_more_configurations_than_files_may_be_open(data: Path, monkeypatch: pyt
     assert simulst(*command(data, "out", name="sweep"))[0] == 0 and set_to == [(205, 4096)]
     limits.append((205, 205))
     assert simulst(*command(data, "out", name="sweep"))[0] == 0 and len(set_to) == 1
-
-
-def test_a_language_without_a_code_is_told_before_decoding(data: Path) -> None:
-    status, _, error = simulst(*command(data, "out", "--source-lang", "spanish"))
-    assert status == 1 and "'spanish' is not the code of a language" in sentence(error)
-    assert not (data.parent / "out").exists()

@@ -17,7 +17,7 @@ import soundfile
 import waiting
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from run_commands import COUNT, LA2, MODEL, command, options, sentence, simulst, timeless
+from run_commands import COUNT, LA2, command, options, sentence, simulst, timeless
 
 from simulst.log import read_log
 from simulst.log.instance import Instance
@@ -219,36 +219,6 @@ def test_a_model_that_was_trained_anew_is_noticed(data: Path, monkeypatch: pytes
     assert simulst(*args, "--force")[0] == 0
     assert Counter(note.read_text().split()) == {str(i): 2 for i in range(COUNT)}
     assert len(read_log(data.parent / "out")) == COUNT
-
-
-def test_a_model_whose_path_is_written_otherwise_is_the_same(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "digest_of_weights", lambda path, options: "one")
-    assert simulst(*command(data, "out"))[0] == 0
-    config = data.parent / "out/config.yaml"
-    config.write_text(config.read_text().replace(f"model: {MODEL}", "model: models/fake/"))
-    assert simulst(*command(data, "out"))[0] == 0
-    monkeypatch.setattr(decode, "digest_of_weights", lambda path, options: "other")
-    assert "holds a run" in sentence(simulst(*command(data, "out"))[2])
-
-
-@pytest.mark.parametrize("name", ["evaluate", "sweep"])
-def test_a_second_run_in_a_folder_refuses(data: Path, name: str) -> None:
-    folder = data.parent / "out" / ("offline" if name == "sweep" else "")
-    gate = data.parent / "gate"
-    args = command(data, "out", *options(gate=gate, gate_from=1), name=name)
-    with waiting.closed(gate):
-        first = subprocess.Popen([sys.executable, "-m", "simulst", *map(str, args)], stderr=subprocess.DEVNULL)
-        waiting.until((folder / "instances.log").is_file, data.parent, first)
-        status, _, error = simulst(*args)
-        assert status == 1
-        assert f"another run is at work there (process {first.pid} on " in sentence(error)
-        first.kill()
-        first.wait()
-    # The kernel has released what the killed run held.
-    assert simulst(*args)[0] == 0
-    assert simulst(*command(data, "whole", name=name))[0] == 0
-    assert timeless(folder) == timeless(data.parent / "whole" / folder.relative_to(data.parent / "out"))
-    assert not list((data.parent / "out").rglob(".*"))
 
 
 def test_a_full_disk_keeps_what_is_whole(data: Path, small_disk: Path) -> None:

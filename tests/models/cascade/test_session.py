@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -256,46 +255,6 @@ def test_place_of(prefix: tuple[int, ...], tokens: tuple[int, ...]) -> None:
 
 
 # Commands
-
-
-def test_bad_commands(tmp_path: Path) -> None:
-    for code, words in (
-        ("echo no such pair >&2; exit 1", r"failed with status 1 \(no such pair\); try it in a shell"),
-        ("true", r"failed with status 0 \(it wrote nothing\)"),
-        ("echo '  '", "it wrote nothing"),
-    ):
-        model, _ = cascade(tmp_path, code)
-        with pytest.raises(SimulstError, match=words):
-            run(model, {"type": "all"})
-    slow = {"type": "command", "command": "sleep 9", "timeout": 0.1}
-    with pytest.raises(SimulstError, match=r"gave no translation within 0.1 s; give it a longer 'timeout'"):
-        run(load_model(speaker.write(tmp_path, slow, SAY)), {"type": "all"})
-    for command, words in (("no_such_program x", "there is no program"), ("'", "cannot be read"), ("", "no program")):
-        path = speaker.write(tmp_path, {"type": "command", "command": command}, SAY)
-        with pytest.raises(SimulstError, match=words):
-            load_model(path)
-
-
-def test_words_before_an_error_are_kept(tmp_path: Path) -> None:
-    code = 'read line; case "$line" in *dog*) exit 1;; esac; echo "$line"'
-    model, _ = cascade(tmp_path, code)
-    stream = open_stream(model, decoding({"type": "hold", "n": 1}), "en", "es")
-    with pytest.raises(SimulstError, match="failed with status 1"):
-        stream.push(speaker.audio(SAY), finished=True)
-    assert "".join(e.text for e in stream.emissions).startswith("The cat sat down.")
-
-
-@pytest.mark.skipif(not shutil.which("apertium"), reason="apertium is not installed")
-def test_apertium(tmp_path: Path) -> None:
-    command = {"type": "command", "command": "apertium -u {source}-{target}"}
-    path = speaker.write(tmp_path, command, "the cat is on the table")
-    model = load_model(path)
-    stream = open_stream(model, decoding({"type": "all"}, 60000), "eng", "spa")
-    stream.push(speaker.audio("the cat is on the table"), finished=True)
-    assert "gato" in "".join(e.text for e in stream.emissions)
-    stream = open_stream(model, decoding({"type": "all"}, 60000), "eng", "tlh")
-    with pytest.raises(SimulstError, match="'apertium -u eng-tlh' failed"):
-        stream.push(speaker.audio("the cat is on the table"), finished=True)
 
 
 # The file

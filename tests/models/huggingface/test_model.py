@@ -120,16 +120,6 @@ def test_policies(model: HuggingFace, policy: dict[str, Any]) -> None:
     assert [(e.text, e.delay_ms) for e in stream.emissions] == alone
 
 
-def test_the_committed_text_is_forced(model: HuggingFace) -> None:
-    session = model.session(Opening(*pair_of(model)))
-    session.extend(noise(1.5))
-    forced = (10, 11, 12)
-    beam = run_alone(session.search(forced, JointBeamSearch(beam=3, ctc_weight=0.0), None)).beam
-    assert all(h.tokens[:3] == forced for h in beam)
-    scores = [h.score for h in beam]
-    assert len(beam) > 1 and scores == sorted(scores, reverse=True)
-
-
 @pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("repetition", [False, True])
 @pytest.mark.parametrize("seed", range(4))
@@ -330,19 +320,6 @@ def test_the_prompt_of_each_kind(models: dict[str, HuggingFace]) -> None:
     ):
         architecture = models[kind].architecture
         assert architecture.tokenizer.convert_ids_to_tokens(list(architecture.prompt("es", target))) == names
-
-
-def test_languages_that_are_not_there(models: dict[str, HuggingFace]) -> None:
-    for kind, pair, words in (
-        ("mbart", ("en", "fr"), "has no language 'fr'; it has de, en, ja, zh"),
-        ("seamless", ("en", "ja"), "has no language 'ja'; it has de, en, zh"),
-        ("whisper", ("de", "en"), "has no language 'de'; it has en, es, ja, zh"),
-        ("canary", ("en", "zh"), "Canary has no language 'zh'; it has bg, cs, da, de,"),
-        ("canary", ("en", "fr"), "has no language 'fr'; it has de, en, es"),
-        ("whisper", ("es", "ja"), "writes the source language or English"),
-    ):
-        with pytest.raises(SimulstError, match=words):
-            models[kind].session(Opening(*pair))
 
 
 def test_canary_without_its_template(folders: dict[str, Path], tmp_path: Path) -> None:
