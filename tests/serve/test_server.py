@@ -83,14 +83,6 @@ def test_simulstreams_client(tmp_path: Path) -> None:
         assert instance.delays == pytest.approx([word.delay_ms for word in twice.emissions])
 
 
-def test_a_client_that_does_not_ask_gets_simulstreams_messages_alone() -> None:
-    with serving() as server:
-        text, found = run(lambda: speak(server.uri, noise(3.3)))
-    assert text == translated(noise(3.3)).committed_text
-    assert all(answer.keys() == {"new", "deleted"} for answer in found[:-1])
-    assert found[-1] == {"end_of_processing": True}
-
-
 def test_what_belongs_to_a_stream_stays() -> None:
     """Also while its first audio is kept back."""
 

@@ -44,8 +44,6 @@ from simulst.streams import open_stream
 pytest.importorskip("simulstream")
 import tiny_whisper
 import websockets as ws
-import yaml
-from click.testing import CliRunner
 from servers import FAKE, LA2, close_metrics, http, websockets, write_wavs, write_yaml
 from simulstream import inference
 from simulstream.client import wav_reader_client
@@ -156,49 +154,6 @@ def test_characters(tmp_path: Path) -> None:
         pairs = zip(found.ideal_delays, found.final_text, strict=True)
         kept = [seconds for seconds, character in pairs if character != " "]
         assert [1000 * seconds for seconds in kept] == pytest.approx(instance.delays)
-
-
-@pytest.mark.parametrize("way", ["server and wav client", "HTTP server and inference"])
-def test_scores_from_the_audio_on(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A tiny Whisper behind simulstream's servers: its own programs and OmniSTEval score the log as we do."""
-    for package in ("omnisteval", "mweralign"):
-        pytest.importorskip(package)
-    from original_scores import close, omnisteval_scores, simulstream_scores
-
-    wavs = write_wavs(tmp_path, SIZES)
-    whisper = tiny_whisper.write(tmp_path / "whisper", eos=5.0)
-    options = {"model": str(whisper), "model_options": {"compute_type": "float32", "threads": 1}}
-    processor = {**FAKE, **options, "decoding": {**LA2, "commit": {"type": "all", "whole_words": True}}}
-    config = write_yaml(tmp_path / "eval.yaml", processor)
-    if way == "server and wav client":
-        with websockets(tmp_path, processor) as uri:
-            send(uri, wavs)
-        log = tmp_path / "metrics.jsonl"
-    else:
-        with http(tmp_path, processor) as proxy:
-            log = infer(tmp_path, proxy)
-    # Two sentences for each recording: its own words, and some that it has not.
-    segments, lines = [], []
-    for instance in read_log(log):
-        words = instance.prediction.split()
-        half, seconds = len(words) // 2, instance.source_length / 2000
-        for number, said in enumerate((words[:half], words[half:])):
-            segments.append({"wav": f"{instance.name}.wav", "offset": number * seconds, "duration": seconds})
-            lines.append(" ".join([*said[::2], *said[1:4], "cat"]))
-    (tmp_path / "talks.yaml").write_text(yaml.safe_dump(segments))
-    (tmp_path / "talks.en").write_text("".join(f"{line}\n" for line in lines))
-    files = (tmp_path / "talks.yaml", tmp_path / "talks.en")
-    command = ["score", str(log), "--segmentation", str(files[0]), "--references", str(files[1]), "--json"]
-    mine = json.loads(CliRunner().invoke(main, [*command, "--target-lang", "en"], catch_exceptions=False).stdout)
-    simulstream = ("--hypothesis_format", "simulstream", "--simulstream_config_file", str(config))
-    options_ = ("--word_level", "--lang", "en", "--hypothesis_file", str(log), *simulstream)
-    close(mine, omnisteval_scores(monkeypatch, *files, *options_))
-    for name, value in simulstream_scores(monkeypatch, capsys, config, log, *files).items():
-        assert mine[name] == pytest.approx(value, abs=1e-3)
-    assert mine["recordings"] == 3 and mine["sentences"] == 6 and mine["empty"] < 3
-    assert 0 < mine["BLEU"] < 100 and mine["LongYAAL"] > 0
 
 
 def test_the_agent_inside_simulstreams_wrapper(tmp_path: Path) -> None:

@@ -330,18 +330,6 @@ def test_a_stream_that_ends_is_not_kept(end: str) -> None:
     assert other.result() == 32
 
 
-def test_a_cancelled_stream_takes_no_more() -> None:
-    driver, stream = Driver(), Stream(FakeSession(FakeModel(), opening()), Decoding(Chunk(300), All()))
-    found = driver.push(stream, np.zeros(RATE, np.float32))
-    driver._send(driver._begun.popleft(), next)  # it waits for an answer
-    driver.cancel(stream)
-    with pytest.raises(SimulstError, match="cancelled"):
-        found.result()
-    assert stream.failed and not driver.busy
-    with pytest.raises(SimulstError, match="interrupted"):
-        stream.push(np.zeros(1, np.float32))
-
-
 @pytest.mark.parametrize("many", [1, 3])
 def test_a_thread_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
     """Its stream ends with the error, alone."""

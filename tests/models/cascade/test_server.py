@@ -9,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import speaker
 
@@ -129,14 +128,6 @@ def said_together(streams: list[Any]) -> list[str]:
     found = [driver.push(stream, speaker.audio(SAY), finished=True) for stream in streams]
     driver.finish()
     return ["".join(word.text for word in one.result()) for one in found]
-
-
-def test_a_server_that_begins_again(server: Any, tmp_path: Path) -> None:
-    """It does not know that the assistant's answer has begun."""
-    server.answer = lambda body: loud({"messages": body["messages"][:2]})
-    stream = opened(server, tmp_path)
-    stream.push(speaker.audio(SAY), finished=True)
-    assert "".join(e.text for e in stream.emissions) == SAY.upper()
 
 
 def saying(content: Any, finish_reason: str = "stop", **message: Any) -> tuple[int, bytes]:
@@ -296,15 +287,6 @@ def test_no_proxy_for_this_machine(server: Any, tmp_path: Path, monkeypatch: pyt
     assert server.asked[-1][0] == "http://far.example/v1/chat/completions"
 
 
-def test_a_word_may_go_on(server: Any, tmp_path: Path) -> None:
-    translation = Server(url=url_of(server), model="tiny").load(tmp_path, 1)(Opening("en", "de"))
-    prefix: tuple[int, ...] = ()
-    for content in ("Die", " Katze", "n", ", die", "\n(Fertig.)"):
-        server.answer = lambda body, content=content: saying(content)
-        prefix = speaker.searched(translation, "x", prefix, BeamSearch(), None)[0].tokens
-    assert translation.text(prefix) == " Die Katzen, die"
-
-
 @pytest.mark.parametrize("begun", ["", " It was"])
 @pytest.mark.parametrize(
     ("answer", "expected"),
@@ -426,14 +408,6 @@ def test_bad_answers(server: Any, tmp_path: Path, answer: Any, words: str, monke
     with pytest.raises(SimulstError, match=words) as caught:
         stream.push(samples[len(samples) // 2 :], finished=True)
     assert written and len(stream.emissions) >= written and "\n" not in str(caught.value)
-
-
-def test_no_server(server: Any, tmp_path: Path) -> None:
-    stream = opened(server, tmp_path)
-    server.shutdown()
-    server.server_close()
-    with pytest.raises(SimulstError, match=r"the server cannot be reached .*; check that it runs"):
-        stream.push(np.zeros(32000, np.float32), finished=True)
 
 
 @pytest.mark.parametrize(
