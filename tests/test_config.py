@@ -79,60 +79,6 @@ def test_defaults(tmp_path: Path) -> None:
     assert Decoding(Offline(), All()).label == "offline"
 
 
-WORD = "commit: {type: all, last_word: true}"
-WHOLE = "commit: {type: all, whole_words: true}"
-SYSTEMS = [
-    (
-        "read: {type: test_time_wait_k, k: 3}\nstop: {type: max_words, n: 1}\n" + WHOLE,
-        "test-time-wait-k",
-        "test-time-wait-3",
-    ),
-    (
-        "read: {type: test_time_wait_k, k: 9, unit_ms: 320}\nstop: {type: max_words, n: 1}\n" + WHOLE,
-        "test-time-wait-k-320ms",
-        "test-time-wait-9-320ms",
-    ),
-    (
-        "read: {type: test_time_wait_k, k: 3}\nstop: {type: max_words, n: 2}\n" + WHOLE,
-        "test-time-wait-k-W2",
-        "test-time-wait-3-W2",
-    ),
-    ("read: {type: test_time_wait_k, k: 3}\n" + WHOLE, "test-time-wait-k-eos", "test-time-wait-3-eos"),
-    ("read: {type: wait_stride, k: 100, s: 10}\nstop: {type: max_tokens, n: 2}", "k-s10-N2", "k100-s10-N2"),
-    ("read: {type: boundary, threshold: 0.5, predictor: p.pth}\n" + WORD, "boundary-T100", "boundary-T100-0.5"),
-    ("read: {type: boundary, threshold: 0, predictor: p.pth, frames: 48}\n" + WORD, "boundary-T48", "boundary-T48-0"),
-    (
-        "read: {type: boundary, threshold: 1.0, predictor: p.pth, name: FT}\n" + WORD,
-        "boundary-T100-FT",
-        "boundary-T100-FT-1",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("read", "curve", "label"),
-    [
-        ("{type: wait_k, k: 3}", "wait-k", "wait-3"),
-        ("{type: wait_k, k: 3, name: FT}", "wait-k-FT", "wait-3-FT"),
-        ("{type: test_time_wait_k, k: 3}", "test-time-wait-k-N1_all", "test-time-wait-3-N1_all"),
-    ],
-)
-def test_wait_k_by_tokens(tmp_path: Path, read: str, curve: str, label: str) -> None:
-    decoding = load_decoding(write(tmp_path, f"read: {read}\nstop: {{type: max_tokens, n: 1}}\n{COMMIT}"))
-    assert (decoding.label, decoding.curve) == (label, (curve, 3))
-
-
-@pytest.mark.parametrize(("text", "strategy", "label"), SYSTEMS)
-def test_systems_called_after_their_read(tmp_path: Path, text: str, strategy: str, label: str) -> None:
-    decoding = load_decoding(write(tmp_path, text if "commit" in text else text + "\n" + COMMIT))
-    assert (decoding.strategy, decoding.label) == (strategy, label)
-    assert parse_decoding(decoding.raw, "again") == decoding
-    text = text.removesuffix(WORD).removesuffix(WHOLE)
-    text += "\ncommit: {type: hold, n: 2, whole_words: true}\nsearch: {type: beam, beam: 1}"
-    other = load_decoding(write(tmp_path, text))
-    assert (other.strategy, other.label) == (f"{strategy}_hold-2w_beam1", f"{label}_hold-2w_beam1")
-
-
 def test_several_stops_at_once(tmp_path: Path) -> None:
     text = READ + "commit: {type: all, whole_words: true}\n"
     text += "stop: {type: any_of, of: [{type: max_words, n: 2}, {type: ctc, threshold: 0.5}]}\n"
@@ -190,6 +136,7 @@ TYPES = "all, hold, local_agreement, shared_prefix"
         (READ + COMMIT + "search: {type: beam, beam: 1000000000}", ["search: beam is 1000000000; give 1"]),
         (READ + COMMIT + "commit: {type: hold, n: 2}", ["not valid YAML", "the key 'commit' stands twice, line 3"]),
         (READ + COMMIT + "---\n" + READ + COMMIT, ["several documents", "a file of its own"]),
+        (READ + COMMIT + "search: {type: ibwbs, step_back: -1}", ["search: step_back is -1", "give 0 or more"]),
         (READ + COMMIT + "search: {type: beam, beam: 0}", ["search: beam is 0", "give 1 (greedy search) to 1000"]),
         (COMMIT + "read: {type: test_time_wait_k, k: 0}", ["read: k is 0", "at least one unit"]),
         (COMMIT + "read: {type: wait_k, k: 3}", ["(writes: 1)", "max_tokens, n: 1", "test_time_wait_k"]),

@@ -4,7 +4,7 @@ import pytest
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
-from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix, common_prefix
+from simulst.policy.commit import All, Commit, Hold, LocalAgreement, SharedPrefix
 from simulst.words import Words
 
 
@@ -64,34 +64,11 @@ def test_stable(policy: Commit, beams: list[Beam], expected: Tokens) -> None:
     assert policy.stable(beams) == expected
 
 
-@pytest.mark.parametrize(
-    ("policy", "label", "window"),
-    [(All(), "all", 1), (Hold(6), "hold-6", 1), (LocalAgreement(), "LA-2", 2), (SharedPrefix(3), "SP-3", 3)],
-)
-def test_label_and_window(policy: Commit, label: str, window: int) -> None:
-    assert (policy.label, policy.window) == (label, window)
-
-
 @pytest.mark.parametrize("kind", [Hold, LocalAgreement, SharedPrefix])
 @pytest.mark.parametrize("n", [0, -1])
 def test_bad_n(kind: type, n: int) -> None:
     with pytest.raises(SimulstError, match=f"n is {n}; it must be at least 1"):
         kind(n)
-
-
-@pytest.mark.parametrize(
-    ("sequences", "expected"),
-    [([], ()), ([()], ()), ([(1, 2)], (1, 2)), ([(1, 2), (1,), (1, 3)], (1,)), ([(1,), ()], ())],
-)
-def test_common_prefix(sequences: list[Tokens], expected: Tokens) -> None:
-    assert common_prefix(sequences) == expected
-
-
-def test_whole_words_has_its_own_label() -> None:
-    assert LocalAgreement(2, whole_words=True).label == "LA-2w"
-    assert Hold(3, whole_words=True).label == "hold-3w"
-    assert SharedPrefix(1, whole_words=True).label == "SP-1w"
-    assert All(whole_words=True).label == "allw"
 
 
 @pytest.mark.parametrize("inner", [All(), Hold(2), LocalAgreement(2), SharedPrefix(1)])
@@ -103,10 +80,3 @@ def test_whole_words_of_any_commit(inner: Commit) -> None:
     for new, released in (((0, 1), (0,)), ((0, 1, 2), (0,)), ((0, 1, 2, 3), (0, 1, 2)), ((0,), ()), ((), ())):
         assert commit.release(new, words) == released
         assert inner.release(new, words) == new
-
-
-def test_the_name_of_a_curve_has_no_number() -> None:
-    for commit, curve, swept in ((Hold(6), "hold-n", 6), (LocalAgreement(3), "LA-n", 3), (All(), "all", None)):
-        assert (commit.curve, commit.swept) == (curve, swept)
-        whole = replace(commit, whole_words=True)
-        assert (whole.curve, whole.swept) == (curve + "w", swept)

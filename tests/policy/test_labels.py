@@ -27,6 +27,7 @@ def test_names_stay_as_they_are(text: str, label: str, strategy: str, curve: str
     decoding = parse_decoding(yaml.safe_load(text), "labels.tsv")
     assert (decoding.label, decoding.strategy) == (label, strategy)
     assert decoding.curve == (curve, float(swept) if swept else None)
+    assert parse_decoding(decoding.raw, "again") == decoding
 
 
 THREE = MaxTokens(3)

@@ -47,38 +47,6 @@ def test_offline_waits_for_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "label"),
-    [
-        (Chunk(1000), "1000ms"),
-        (Chunk(500.0, 2000.0), "500ms-wait2000"),
-        (Chunk(500, 500), "500ms"),
-        (Block(), "1block"),
-        (Block(2), "2blocks"),
-        (Offline(), "offline"),
-    ],
-)
-def test_label(read: Chunk, label: str) -> None:
-    assert read.label == label
-
-
-@pytest.mark.parametrize("ms", [0, -1, math.nan, math.inf])
-def test_bad_chunk(ms: float) -> None:
-    with pytest.raises(SimulstError, match=r"read: ms is .*positive"):
-        Chunk(ms)
-
-
-@pytest.mark.parametrize("wait", [-1, math.nan, math.inf])
-def test_bad_wait(wait: float) -> None:
-    with pytest.raises(SimulstError, match=r"initial_wait_ms is .*0 or more"):
-        Chunk(1000, wait)
-
-
-def test_bad_block() -> None:
-    with pytest.raises(SimulstError, match="read: n is 0; give at least one block"):
-        Block(0)
-
-
-@pytest.mark.parametrize(
     ("read", "expected"),
     [
         (WaitKAtTestTime(1), [280, 560, 840, 1120]),
@@ -114,6 +82,9 @@ def test_pieces_keep_their_places(frames: int) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        *((lambda ms=ms: Chunk(ms), "ms is .*positive") for ms in (0, -1, math.nan, math.inf)),
+        *((lambda ms=ms: Chunk(9, ms), "initial_wait_ms is .*0 or more") for ms in (-1, math.nan, math.inf)),
+        (lambda: Block(0), "n is 0; give at least one block"),
         (lambda: WaitKAtTestTime(0), "k is 0; wait for at least one unit"),
         (lambda: WaitKAtTestTime(1, 0), "unit_ms is 0"),
         (lambda: WaitKAtTestTime(1, math.inf), "unit_ms is inf"),
@@ -160,14 +131,3 @@ def test_only_a_boundary_needs_the_audio() -> None:
 def test_the_model_knows_where_blocks_end() -> None:
     reading = Block(3).open(context_of(block_end=lambda n: 1000.0 + n))
     assert reading.next_ms(7.0) == 1003.0 and reading.ready()
-
-
-def test_the_name_of_a_curve_has_no_number() -> None:
-    assert [(read.curve, read.swept) for read in (WaitKAtTestTime(3), WaitStride(100, 20), Boundary(0.5, "p", 48))] == [
-        *[("test-time-wait-k", 3), ("k-s20", 100), ("boundary-T48", 0.5)],
-    ]
-    assert [(read.curve, read.swept) for read in (Chunk(500), Block(2), Offline())] == [
-        ("", 500),
-        ("", None),
-        ("offline", None),
-    ]

@@ -62,12 +62,6 @@ def test_max_tokens() -> None:
     assert [stop.ends(TokensView((0,) * n)) for n in range(5)] == [False] * 3 + [True] * 2
 
 
-@pytest.mark.parametrize("n", [0, -2])
-def test_bad_max_tokens(n: int) -> None:
-    with pytest.raises(SimulstError, match=f"stop: n is {n}"):
-        MaxTokens(n)
-
-
 def test_max_words() -> None:
     """A word counts when the next one has begun."""
     stop = open_stop(MaxWords(2))
@@ -162,13 +156,6 @@ def test_what_was_not_declared_cannot_be_asked_for() -> None:
     for ask in (View.odds_of_end, View.frames_left, View.end_times):
         with pytest.raises(NotImplementedError, match="was not declared in STOP's needs"):
             ask(TokensView(()))
-
-
-def test_the_name_of_a_curve_has_no_number() -> None:
-    stops = [MaxTokens(2), MaxWords(1), CTC(-1.5), CTC(0.0, exact=True), AlignAtt(8), AlignAtt(8, (-1,))]
-    assert [(stop.curve, stop.swept) for stop in stops] == [
-        *[("N-n", 2), ("W-n", 1), ("CTC-n", -1.5), ("CTC-exact-n", 0.0), ("AlignAtt-n", 8), ("AlignAtt-n-L-1", 8)],
-    ]
 
 
 @pytest.mark.parametrize(

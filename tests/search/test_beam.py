@@ -115,11 +115,6 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
         JointBeamSearch(**options)
 
 
-def test_labels() -> None:
-    assert JointBeamSearch().label == ""
-    assert JointBeamSearch(1, 0.0, 0.5).label == "beam1-ctc0-bonus0.5"
-
-
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(8, 40), st.integers(1, 6), st.integers(1, 4))
 def test_a_batch_of_hypotheses_is_scored_as_each_alone(seed: int, frames: int, beam: int, steps: int) -> None:

@@ -25,7 +25,6 @@ from espnet.nets.scorers.length_bonus import LengthBonus  # noqa: E402
 logging.disable(logging.NOTSET)
 
 from simulst.calls import run_alone  # noqa: E402
-from simulst.errors import SimulstError  # noqa: E402
 from simulst.hypotheses import END as EOS_SEEN  # noqa: E402
 from simulst.hypotheses import (  # noqa: E402
     Beam,
@@ -487,11 +486,3 @@ def test_align_att_stops_before_the_token_that_looks_at_the_last_frames() -> Non
         first = next((i for i, left in enumerate(positions) if left < frames), 12)
         stop = opened(AnyOf((AlignAtt(frames, (-1,), (0,)), MaxTokens(12))), layers=2, heads=2)
         assert run_alone(joint_beam_search(search, (), stop))[0].tokens == whole[:first]
-
-
-def test_labels_and_options() -> None:
-    assert (BWBS().label, IBWBS().label) == ("BWBS", "IBWBS")
-    assert BWBS(repetition=False).label == "BWBS-rep0"
-    assert IBWBS(8, step_back=1, repetition=True).label == "IBWBS-beam8-back1-rep1"
-    with pytest.raises(SimulstError, match="step_back is -1"):
-        IBWBS(step_back=-1)

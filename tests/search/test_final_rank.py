@@ -58,9 +58,3 @@ def test_a_text_that_repeats_itself_does_not_win(beam: int) -> None:
     script |= {(B,): {END: -0.2}, (C,): {END: -0.3}, (A, B): {END: -0.1}}
     best = found(script, JointBeamSearch(beam, 0.0, max_length_ratio=50.0, final="per_token"))[0].tokens
     assert len(best) < 5
-
-
-def test_labels() -> None:
-    assert JointBeamSearch(final="raw").label == ""
-    assert JointBeamSearch(final="per_token").label == "finalpertoken"
-    assert IBWBS(final="per_token").label == "IBWBS-finalpertoken"
