@@ -11,7 +11,6 @@ stage decode "translation: words are printed when they become final"
 downloads=downloads
 whisper=models/whisper-base
 package=asterisk-core-sounds-it-wav
-decoding=../../conf/decode/la2w_1000ms.yaml
 
 stage_data() {
     step "a recording, from Debian's package $package"
@@ -21,7 +20,7 @@ stage_data() {
 stage_decode() {
     local recording=$data/unpacked/$package/usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav
     step "$recording, Italian to English; before the words, the seconds heard by then"
-    simulst translate "$recording" --model "$whisper" --source-lang it --target-lang en --decoding $decoding
+    simulst translate "$recording" --model "$whisper" --source-lang it --target-lang en
 }
 
 say_next() {

@@ -22,6 +22,7 @@ import tiny_whisper
 import tracked
 import warm
 import yaml
+from speech import espeak
 
 from simulst.log import read_log
 from simulst.models.cascade.settings import read_settings
@@ -103,7 +104,8 @@ def test_one_command_to_translated_words(tmp_path: Path) -> None:
     tracked.copy(tmp_path, "egs/prompts")
     tiny_whisper.write(tmp_path / "tiny", eos=6, languages=("en", "it"))
     recording, wav = "usr/share/asterisk/sounds/it_IT_m_Carlo/demo-congrats.wav", io.BytesIO()
-    soundfile.write(wav, np.random.default_rng(0).uniform(-0.3, 0.3, 32000), 16000, format="WAV")
+    with espeak() as say:
+        soundfile.write(wav, say("The old man sleeps.", "en-us+f3", 150, 50), 16000, format="WAV")
     package = tmp_path / "egs/prompts/downloads/asterisk-core-sounds-it-wav_1_all.deb"
     package.parent.mkdir()
     debs.deb(package, {recording: wav.getvalue()})
