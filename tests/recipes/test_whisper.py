@@ -22,7 +22,6 @@ import tiny_whisper
 import tracked
 import warm
 import yaml
-from speech import espeak
 
 from simulst.log import read_log
 from simulst.models.cascade.settings import read_settings
@@ -31,6 +30,7 @@ from simulst.models.huggingface.to_ctranslate2 import to_ctranslate2
 from simulst.results.runs import find_runs
 from simulst.results.section import read_section
 from simulst.runs import score_run
+from speech import espeak
 
 SWEEP = "- {read: {type: chunk, ms: 500}, commit: {type: hold, n: 1}}\n"
 
