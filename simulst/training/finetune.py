@@ -32,8 +32,8 @@ from simulst.errors import SimulstError
 from simulst.files.folder import digest_of_files, replaced, write_atomically
 from simulst.files.lock import digest, locked, read_record
 from simulst.hypotheses import Tokens
-from simulst.models.huggingface.architectures import Architecture, Whisper
-from simulst.models.huggingface.folder import files_of_folder, find_folder
+from simulst.models.huggingface.architectures import Architecture, Whisper, find_architecture
+from simulst.models.huggingface.folder import files_of_folder, find_folder, model_type
 from simulst.models.huggingface.loading import quiet, read
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.training.average import average_checkpoints
@@ -200,6 +200,10 @@ def _clear(out: Path) -> None:
 def _read(model: Path, options: FineTuning, config: Path) -> Architecture:
     """The model with the changed settings, of which a part will be trained."""
     loading = HuggingFaceOptions(padding_seconds=options.padding_seconds, other_targets=True)
+    if find_architecture(str(model_type(find_folder(model))), "", str(model)).library:
+        raise SimulstError(
+            f"{model}: a speech LLM is not trained here; give an encoder-decoder model, such as whisper."
+        )
     architecture: Architecture = read(
         model, loading, lambda found: change_settings(found, options.settings, str(config))
     )

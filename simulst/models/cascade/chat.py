@@ -42,12 +42,7 @@ class ChatOptions(Translator):
         self, source: str, target: str, sentence: str, past: Past, background: Background = NOTHING
     ) -> list[dict[str, str]]:
         """The chat up to the sentence. past: earlier sentences, each with its translation."""
-        instruction = self.instruction.replace("{source}", source).replace("{target}", target)
-        if background.text or background.target_text:
-            instruction += f"\nContext: {' '.join(filter(None, (background.text, background.target_text)))}"
-        if background.terms:
-            terms = (" = ".join(dict.fromkeys(filter(None, term))) for term in background.terms)
-            instruction += f"\nTerms: {'; '.join(terms)}"
+        instruction = instructed(self.instruction, source, target, background)
         shown = [*((example["source"], example["target"]) for example in self.examples), *past]
         messages = [{"role": "system", "content": instruction}]
         for asked, answered in shown:
@@ -105,3 +100,14 @@ class Chat:
         except Exception as error:  # a template is a program, which may raise anything
             raise SimulstError(f"{self.path}: the chat template cannot be used ({first_line(error)}).") from error
         return self.spelled(text)
+
+
+def instructed(instruction: str, source: str, target: str, background: Background = NOTHING) -> str:
+    """An instruction for these languages, with what is known of the recording."""
+    told = instruction.replace("{source}", source).replace("{target}", target)
+    if background.text or background.target_text:
+        told += f"\nContext: {' '.join(dict.fromkeys(filter(None, (background.text, background.target_text))))}"
+    if background.terms:
+        terms = (" = ".join(dict.fromkeys(filter(None, term))) for term in background.terms)
+        told += f"\nTerms: {'; '.join(terms)}"
+    return told

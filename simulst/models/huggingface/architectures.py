@@ -56,6 +56,8 @@ class Architecture:
     path: of the model, for errors.
     """
 
+    library = ""  # the class of transformers that the weights are loaded as; empty: the one for speech-to-text models
+    session_class: Any = None  # serves an utterance; None: a HuggingFaceSession
     shows_previous = False  # whether the prompt has the text before the window
     alignment_heads: HeadPairs = ()  # those that show when a token was spoken; none: all
 
@@ -153,11 +155,16 @@ class Architecture:
         if windows[0].size < LEAST_SAMPLES:
             return [Encoded(torch.zeros(0, 1, device=self.model.device), 0)] * len(windows)
         inputs = {name: value.to(self.model.device) for name, value in self.inputs(windows).items()}
-        values = {name: v.to(self.model.dtype) if v.is_floating_point() else v for name, v in inputs.items()}
         with torch.inference_mode():
-            output = self.model.get_encoder()(**values)
+            return self.encoded(
+                {name: v.to(self.model.dtype) if v.is_floating_point() else v for name, v in inputs.items()}
+            )
+
+    def encoded(self, inputs: dict[str, Tensor]) -> list[Encoded]:
+        """Encoder frames of windows, from what `inputs` gave."""
+        output = self.model.get_encoder()(**inputs)
         frames, mask = output.last_hidden_state, getattr(output, "attention_mask", None)
-        heard = self.frames_of(values, frames.shape[1]) if mask is None else int(mask[0].sum())
+        heard = self.frames_of(inputs, frames.shape[1]) if mask is None else int(mask[0].sum())
         return [Encoded(one[:heard].clone(), heard) for one in frames]  # no stream holds others' memory
 
     def frames_of(self, inputs: dict[str, Tensor], frames: int) -> int:
@@ -341,11 +348,19 @@ class Canary(Architecture):
         return tuple(asked["decoder_input_ids"][0].tolist())
 
 
-ARCHITECTURES: dict[str, type[Architecture]] = {
+SPEECH_LLMS = "simulst.models.speech_llm.architectures"
+ARCHITECTURES: dict[str, type[Architecture] | str] = {
     "whisper": Whisper,
     "seamless_m4t": Seamless,
     "seamless_m4t_v2": Seamless,
     "canary": Canary,
+    "granite_speech": f"{SPEECH_LLMS}:GraniteSpeech",
+    "phi4_multimodal": f"{SPEECH_LLMS}:Phi4Multimodal",
+    "qwen2_5_omni": f"{SPEECH_LLMS}:Qwen25Omni",
+    "qwen2_5_omni_thinker": f"{SPEECH_LLMS}:Qwen25Omni",
+    "qwen2_audio": f"{SPEECH_LLMS}:Qwen2Audio",
+    "qwen3_asr": f"{SPEECH_LLMS}:Qwen3ASR",
+    "voxtral": f"{SPEECH_LLMS}:Voxtral",
 }
 """By the type of model that config.json names; all other types are an `Architecture`."""
 

@@ -24,7 +24,7 @@ from simulst.models.huggingface.decoder import (
 from simulst.policy.commit import common_prefix
 from simulst.search.beam import Read
 
-BATCHED = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+BATCHED = frozenset({"llama", "mistral", "qwen2", "qwen3", "granite", "qwen2_5_omni_text", "phi4_multimodal"})
 """Types that can be told positions, and whose attention gets the keys and values of the cache as they are."""
 
 
@@ -90,7 +90,7 @@ class CausalDecoder(SteppedDecoder):
 
     def together(self, tokens: int, state: State, memory: Memory) -> Hashable:
         """One token of each hypothesis, if the model's type and options allow it."""
-        return self._key if tokens == 1 and state.length and _is_batched(self._model.config) else None
+        return self._key if tokens == 1 and state.length and _is_batched(self._model.get_decoder().config) else None
 
     @torch.inference_mode()
     def read_together(self, reads: Sequence[Read]) -> tuple[Tensor, list[State]]:
@@ -108,10 +108,10 @@ class CausalDecoder(SteppedDecoder):
     def _read(self, tokens: Tensor, state: State, memory: Memory, attention: bool) -> tuple[Tensor, State]:
         cache = cache_of(state.pairs)
         with recorded(self._wanted if attention else None) as found:
-            log_p = self._next(self._inputs(tokens, state.length), cache)
+            log_p = self._next(self._inputs(tokens, state.length, memory), cache)
         return log_p, State(pairs_of(cache), _longer(state.attention, found.rows(0)))
 
-    def _inputs(self, tokens: Tensor, before: int) -> dict[str, Tensor]:
+    def _inputs(self, tokens: Tensor, before: int, memory: Memory) -> dict[str, Tensor]:
         """How the model is given tokens (n, m) after so many others. Where audio stands, it may be embeddings."""
         return {"input_ids": tokens}
 

@@ -56,12 +56,12 @@ def read(path: Path, options: HuggingFaceOptions, change: Callable[[Any], None] 
         model = read_model(
             path,
             folder,
-            "AutoModelForSpeechSeq2Seq",
+            architecture.library or "AutoModelForSpeechSeq2Seq",
             options.dtype,
             options.trust_remote_code,
-            lambda config: config.is_encoder_decoder,
-            "does not turn speech into text with an encoder and a decoder; give one of transformers' speech-to-text "
-            "models, such as whisper or speech-encoder-decoder.",
+            lambda config: bool(architecture.library) or config.is_encoder_decoder,
+            "does not turn speech into text with an encoder and a decoder, and is no speech LLM that is known; give "
+            "one of transformers' speech-to-text models, such as whisper or speech-encoder-decoder.",
             change,
         )
         features = "preprocessor_config.json"
@@ -84,7 +84,7 @@ def read_model(
     """A model of transformers, on the processor.
 
     path: a folder, or a name on the hub, for errors. folder: where its files are.
-    auto: name of the library's class that loads models of this kind, such as AutoModelForCausalLM.
+    auto: name of the library's class that loads models of this kind, such as AutoModelForCausalLM, or of one model's.
     accepts: whether a configuration of this kind is wanted.
     refusal: ends the sentence that begins with the type of a model that is not.
     change: what to do with the configuration before the model is made of it.
@@ -99,11 +99,14 @@ def read_model(
     trust = {"trust_remote_code": trust_remote_code}
     config = read_part(path, "config.json", lambda: transformers.AutoConfig.from_pretrained(folder, **trust))
     remote = getattr(config, "auto_map", None) or {}
-    if not (type(config) in kind._model_mapping or auto in remote) or not accepts(config):
+    known = not hasattr(kind, "_model_mapping") or type(config) in kind._model_mapping
+    if not (known or auto in remote) or not accepts(config):
         raise SimulstError(f"{path}: a model of type '{model_type(folder)}' {refusal}")
     weight_files(folder)
     change(config)
     settings = {"config": config, "dtype": getattr(torch, dtype), **trust}
+    if not isinstance(config, getattr(kind, "config_class", None) or object):
+        del settings["config"]  # the class takes its part of it
     return read_weights(path, lambda: kind.from_pretrained(folder, output_loading_info=True, **settings))
 
 

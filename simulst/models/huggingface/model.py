@@ -42,7 +42,7 @@ class HuggingFace:
     def session(self, opening: Opening) -> HuggingFaceSession:
         """A new utterance. Raises SimulstError: a language that the model does not have."""
         self.architecture.prompt(*opening.languages)
-        return HuggingFaceSession(self.architecture, opening)
+        return (self.architecture.session_class or HuggingFaceSession)(self.architecture, opening)
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,7 @@ class HuggingFaceSession(WindowedSession):
         prompt = self._prompt()
         if self._open is None or self._open[0] is not encoded or self._open[1] != (options, prompt):
             model = self._model
-            never_first = () if self._evicted or self._previous() else model.never_first
-            decoder = SteppedDecoder(
-                model.model, prompt, model.never, never_first, encoded.heard, model.projection(encoded)
-            )
+            decoder = self._decoder(encoded)
             bounded = replace(options, max_length_ratio=self._most_per_frame(options, encoded.heard, len(prompt)))
             if self._terms is None or self._terms.bonus != options.terms_bonus:
                 self._terms = model.terms(self.opening.background, options, self.opening.target)
@@ -168,6 +165,13 @@ class HuggingFaceSession(WindowedSession):
             search.append(encoded.frames)
             self._open = (encoded, (options, prompt), search)
         return self._open[2]
+
+    def _decoder(self, encoded: Encoded) -> SteppedDecoder:
+        """A decoder of these frames, which has read nothing."""
+        model = self._model
+        never_first = () if self._evicted or self._previous() else model.never_first
+        project = model.projection(encoded)
+        return SteppedDecoder(model.model, self._prompt(), model.never, never_first, encoded.heard, project)
 
     def _most_per_frame(self, options: JointOptions, frames: int, prompt: int) -> float:
         """The most tokens for each encoder frame, of which some last 160 ms: so by default, the audio's length counts.
@@ -196,11 +200,10 @@ class HuggingFaceSession(WindowedSession):
         if not tokens or not encoded.heard:
             return [0.0] * len(tokens)
         model = self._model
-        prompt = self._prompt()
-        decoder = SteppedDecoder(model.model, prompt, heard=encoded.heard, project=model.projection(encoded))
+        decoder = self._decoder(encoded)
         memory = decoder.memory()
         memory.append(encoded.frames)
-        weights = decoder.spoken(tokens[: model.positions - len(prompt)], memory)
+        weights = decoder.spoken(tokens[: model.positions - len(self._prompt())], memory)
         frames = monotonic_frames(mean_attention(weights, model.alignment_heads).cpu().numpy())
         frames += frames[-1:] * (len(tokens) - len(frames))
         seconds = self._audio.size / SAMPLE_RATE / encoded.heard

@@ -21,6 +21,9 @@ class HuggingFaceOptions:
     padding_seconds: silence that is encoded after the speech. Whisper only (see simulst/models/whisper); 30 encodes
         the full window.
     other_targets: whether Whisper may be asked for any language by its token. It learns that by fine-tuning only.
+    instruction: what a speech LLM is told; {source} and {target} stand for the languages. Empty: to translate, or to
+        transcribe.
+    history: the most tokens of the text before the window that a speech LLM is shown.
     trust_remote_code: whether Python code in the model's folder may be run.
     architecture: the class that serves the model, such as `my_module:Mine`. Empty: that of the model's type.
     """
@@ -31,5 +34,7 @@ class HuggingFaceOptions:
     window: Annotated[float, Field(ge=LEAST_WINDOW, allow_inf_nan=False)] = 30.0
     padding_seconds: Annotated[float, Field(ge=0, le=30)] = 2.0
     other_targets: bool = False
+    instruction: str = ""
+    history: Annotated[int, Field(ge=0)] = 0
     trust_remote_code: bool = False
     architecture: str = ""

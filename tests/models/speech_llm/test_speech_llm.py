@@ -1,0 +1,232 @@
+"""Speech LLMs under our searches and policies, on tiny random models of each kind."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_speech_llm
+import torch
+import transformers
+from tiny_huggingface import noise
+from tiny_speech_llm import AUDIO, KINDS
+
+from simulst.background import Background
+from simulst.calls import run_alone
+from simulst.config import parse_decoding
+from simulst.errors import SimulstError
+from simulst.hypotheses import Tokens
+from simulst.models import load_model
+from simulst.models.huggingface.causal import CausalDecoder
+from simulst.models.huggingface.model import HuggingFace
+from simulst.models.speech_llm.decoder import SpeechDecoder
+from simulst.opening import Opening
+from simulst.search import JointBeamSearch
+from simulst.streams import open_stream
+from simulst.streams.driver import Driver
+
+GREEDY = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=0.5)
+PAIRS = {kind: ("es", "es" if kind == "qwen3_asr" else "de") for kind in KINDS}
+
+
+def session_of(model: HuggingFace, samples: np.ndarray) -> Any:
+    session = model.session(Opening(*pair_of(model)))
+    session.extend(samples)
+    return session
+
+
+def pair_of(model: HuggingFace) -> tuple[str, str]:
+    return PAIRS[model.architecture.path.name]
+
+
+def found(session: Any, committed: Tokens = (), search: JointBeamSearch = GREEDY) -> Tokens:
+    return run_alone(session.search(committed, search, None)).best
+
+
+def features(kind: str, architecture: Any, samples: np.ndarray) -> dict[str, Any]:
+    """What the library's own processor makes of audio. Two of them can't be made without torchvision."""
+    extractor, tokenizer = architecture.extractor, architecture.tokenizer
+    heard = {"sampling_rate": 16000, "return_tensors": "pt"}
+    if kind == "voxtral":
+        processor: Any = transformers.VoxtralProcessor(extractor, tokenizer)
+        options = {key: value for key, value in processor.audio_kwargs.items() if key != "max_source_positions"}
+        return {"input_features": processor._retrieve_input_features([samples], 3000, **options)}
+    if kind == "qwen2_5_omni":
+        found = dict(extractor([samples], padding="max_length", return_attention_mask=True, **heard))
+        return found | {"feature_attention_mask": found.pop("attention_mask")}
+    if kind == "phi4_multimodal":
+        return dict(extractor([samples], **heard))
+    if kind == "qwen3_asr":
+        for place in ("", "_bos", "_eos"):
+            setattr(tokenizer, f"audio{place}_token", "<|audio|>")
+        processor = transformers.Qwen3ASRProcessor(extractor, tokenizer)
+    elif kind == "granite_speech":
+        processor = transformers.GraniteSpeechProcessor(extractor, tokenizer)
+    else:
+        processor = transformers.Qwen2AudioProcessor(extractor, tokenizer, audio_token="<|audio|>")
+    return dict(processor(text=["<|audio|>"], audio=[samples], **heard))
+
+
+def generated(kind: str, architecture: Any, samples: np.ndarray, prompt: Tokens, new: int) -> Tokens:
+    """What the library's own greedy search writes after a prompt."""
+    inputs = features(kind, architecture, samples)
+    ids = torch.tensor([[token if token >= 0 else AUDIO for token in prompt]])
+    if "input_ids" in inputs:
+        assert int((ids == AUDIO).sum()) == int((inputs["input_ids"] == AUDIO).sum())
+    inputs |= {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    hook = architecture.model.get_output_embeddings()._forward_pre_hooks
+    assert len(hook) == 1  # logits of the last position alone
+    [text] = architecture.model.generate(
+        **inputs, do_sample=False, max_new_tokens=new, suppress_tokens=list(architecture.never)
+    )[:, ids.shape[1] :].tolist()
+    return tuple(text[: text.index(architecture.eos)] if architecture.eos in text else text)
+
+
+@pytest.mark.usefixtures("unguarded")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("seconds", "committed"), [(1.7, ()), (2.3, (10, 77, 12))])
+def test_greedy_search_is_the_librarys(
+    kind: str, seconds: float, committed: Tokens, models: dict[str, HuggingFace]
+) -> None:
+    """From the same prompt, also where text is committed: it is the beginning of the answer."""
+    architecture: Any = models[kind].architecture
+    session = session_of(models[kind], noise(seconds))
+    ours = found(session, committed)
+    new = len(ours) - len(committed)
+    assert new > 4
+    assert ours == committed + generated(kind, architecture, noise(seconds), session._prompt() + committed, new)
+
+
+POLICIES: list[dict[str, Any]] = [
+    {"commit": {"type": "hold", "n": 3}},
+    {"commit": {"type": "local_agreement", "n": 2}},
+    {"commit": {"type": "hold", "n": 1, "whole_words": True}, "stop": {"type": "max_words", "n": 1}},
+]
+
+
+def opened(model: HuggingFace, policy: dict[str, Any]) -> Any:
+    search = {"type": "joint_beam", "beam": 2, "ctc_weight": 0.0, "max_length_ratio": 0.3}
+    decoding = parse_decoding({"read": {"type": "chunk", "ms": 600}, "search": search, **policy}, "test")
+    return open_stream(model, decoding, *pair_of(model))
+
+
+def written(stream: Any) -> list[tuple[str, float]]:
+    return [(word.text, word.delay_ms) for word in stream.emissions]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy["commit"]["type"])
+def test_any_cut_of_the_audio_and_any_company(model: HuggingFace, policy: dict[str, Any]) -> None:
+    """The words are those of a stream alone: for audio in any pieces, and in batches with others that join later."""
+    talks = [noise(1.4), noise(2.2, 1), noise(1.4)]
+    alone = []
+    for samples in talks:
+        alone.append(opened(model, policy))
+        alone[-1].push(samples, True)
+    assert all(written(stream) for stream in alone)
+    pieces = opened(model, policy)
+    for start in range(0, talks[0].size, 5000):
+        pieces.push(talks[0][start : start + 5000])
+    pieces.push(talks[0][:0], True)
+    assert written(pieces) == written(alone[0])
+    driver, streams = Driver(math.inf), [opened(model, policy) for _ in talks]
+    for stream, samples in zip(streams, talks, strict=True):
+        driver.push(stream, samples, True)
+        driver.step()
+    driver.finish()
+    assert [written(stream) for stream in streams] == [written(stream) for stream in alone]
+
+
+def test_steps_of_several_share_a_batch(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    read: Callable = CausalDecoder.read_together
+
+    def counting(self: Any, reads: Any) -> Any:
+        counts.append(len(reads))
+        return read(self, reads)
+
+    monkeypatch.setattr(CausalDecoder, "read_together", counting)
+    driver = Driver(math.inf)
+    for seed in range(3):
+        driver.push(opened(model, POLICIES[0]), noise(1.4, seed), True)
+    driver.finish()
+    assert max(counts) == 3
+
+
+def test_what_did_not_change_is_not_read_again(model: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is found equals what a session without a past finds."""
+    lengths: list[int] = []
+    read: Callable = SpeechDecoder._read
+
+    def counting(self: Any, tokens: torch.Tensor, *others: Any) -> Any:
+        lengths.append(tokens.shape[1])
+        return read(self, tokens, *others)
+
+    monkeypatch.setattr(SpeechDecoder, "_read", counting)
+    samples, wide = noise(3), JointBeamSearch(beam=3, ctc_weight=0.0, max_length_ratio=0.3)
+    session = session_of(model, samples[:24000])
+    first = found(session)
+    before, after = session._chat()
+    short = len(session._encoded.frames)
+    kept = [run_alone(session.search(first[:3], wide, None)).beam]
+    session.extend(samples[24000:])
+    kept += [run_alone(session.search(first[:count], wide, None)).beam for count in (3, 2)]
+    long = len(session._encoded.frames)
+    beginnings = [len(before) + short + len(after), 3, long + len(after) + 3, 1]
+    assert [length for length in lengths if length > 1] == [length for length in beginnings if length > 1]
+    for beam, seconds, count in zip(kept, (1.5, 3, 3), (3, 3, 2), strict=True):
+        fresh = session_of(model, samples[: round(seconds * 16000)])
+        scratch = run_alone(fresh.search(first[:count], wide, None)).beam
+        assert [h.tokens for h in beam] == [h.tokens for h in scratch]
+        assert [h.score for h in beam] == pytest.approx([h.score for h in scratch], abs=1e-4)
+
+
+CHATS = {
+    "qwen2_audio": "<|user|><|audio|>{asked}<|assistant|>",
+    "voxtral": "<s>[INST][BEGIN_AUDIO]<|audio|>{asked}[/INST]",
+    "granite_speech": "<|system|>You are Granite, developed by IBM. You are a helpful AI assistant."
+    "<|user|><|audio|>{asked}<|assistant|>",
+}
+
+
+def test_the_chat(models: dict[str, HuggingFace]) -> None:
+    known = Background(text="Un cuento.", terms=(("gato", "Katze"),))
+
+    def told(kind: str, *languages: str, **options: Any) -> str:
+        before, after = models[kind].architecture.chat(*languages, **options)  # type: ignore[attr-defined]
+        return models[kind].architecture.tokenizer.decode((*before, AUDIO, *after))
+
+    asked = "Translate the speech from Spanish to Chinese. Write the translation and nothing else."
+    for kind, chat in CHATS.items():
+        previous = models[kind].architecture.tokens("el gato", "es")
+        assert told(kind, "es", "zh-TW") == chat.format(asked=asked)
+        said = f"{asked}\nContext: Un cuento.\nTerms: gato = Katze\nText before this: el gato"
+        assert told(kind, "es", "zh", previous=previous, background=known) == chat.format(asked=said)
+        assert "Transcribe the speech in Spanish." in told(kind, "es", "es-MX")
+    context, answer = "Context: Un cuento.\nTerms: gato", "<|assistant|>language Spanish<asr_text>"
+    assert told("qwen3_asr", "es", "es") == f"<|user|><|audio|>{answer}"
+    assert told("qwen3_asr", "es", "es", background=known.spoken).replace("\n", "") == (
+        f"<|system|>{context}<|user|><|audio|>{answer}".replace("\n", "")
+    )
+
+
+def test_errors(folders: dict[str, Path], tmp_path: Path) -> None:
+    def refused(message: str, kind: str = "qwen2_audio", source: str = "es", **options: Any) -> None:
+        with pytest.raises(SimulstError, match=message):
+            model: Any = load_model(tmp_path / "model" if (tmp_path / "model").exists() else folders[kind], **options)
+            session = model.session(Opening(source, "de"))
+            session.extend(noise(2))
+            found(session)
+
+    refused("no English name of the language 'gsw' is known; write an instruction that names it", source="gsw")
+    refused("the model can't write 'es' as 'de'; it writes what is said, in ar, cs, ", "qwen3_asr")
+    for template, message in (
+        (None, r"model: has no chat template \(chat_template.jinja\); copy it there"),
+        ("{{ messages[0].role }}", r"model: the chat template has no place for audio \(<\|audio\|>\); copy"),
+        ("{{ nothing() }}", r"model: the chat template cannot be used \(.*nothing"),
+    ):
+        tiny_speech_llm.write(tmp_path / "model", "qwen2_audio", template=template)
+        refused(message)
+    tiny_speech_llm.write(tmp_path / "model", "qwen2_audio", positions=120)
+    refused("the audio and what the model is told are 12. tokens, but it reads 120; give it a shorter window or less")
