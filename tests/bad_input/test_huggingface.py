@@ -56,7 +56,6 @@ def cascade(**translator: object) -> Change:
 
 
 MANY = {"type": "llm", "model": "llm", "instruction": "be brief " * 90}
-SERVER = {"type": "server", "url": "http://127.0.0.1:9/v1", "model": "x"}
 OPEN = {"type": "command", "command": "cat", "answers": "line"}
 IBWBS = written("la2.yaml", "read: {type: chunk, ms: 500}\ncommit: {type: all}\nsearch: {type: ibwbs}")
 NOT_INCREMENTAL = (

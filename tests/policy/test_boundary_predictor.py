@@ -169,29 +169,3 @@ def test_bad_files(tmp_path: Path) -> None:
     torch.save({**good, "sizes": {**good["sizes"], "mels": 40}}, path)
     with pytest.raises(SimulstError, match=r"predictor\.pth: its weights are not of the sizes .*'mels': 40"):
         load_predictor(path)
-
-
-@pytest.mark.parametrize(
-    ("piece", "words"),
-    [
-        (np.zeros(0, np.float32), "multiple of 640"),
-        (np.zeros(641, np.float32), "multiple of 640"),
-        (np.zeros((640, 2), np.float32), "mono"),
-        (np.full(640, np.nan, np.float32), "NaN"),
-        (np.full(640, np.inf, np.float32), "infinite"),
-    ],
-)
-def test_bad_pieces(piece: np.ndarray, words: str) -> None:
-    with pytest.raises(SimulstError, match=words):
-        run_alone(predictor().start().share(piece))
-
-
-@pytest.mark.parametrize(("tau", "words"), [(0, "tau is 0"), (-4, "tau is -4"), (50, "tau is 50 frames; .* of 4")])
-def test_bad_tau(tau: int, words: str) -> None:
-    with pytest.raises(SimulstError, match=words):
-        BoundaryPredictor(tau, predictor().sizes)
-
-
-def test_bad_sizes() -> None:
-    with pytest.raises(SimulstError, match="hidden is 0"):
-        Sizes(hidden=0)

@@ -64,11 +64,6 @@ def test_schedules(read: Read, expected: list[float]) -> None:
     assert positions(read, 4) == expected
 
 
-def test_wait_k_is_a_long_first_chunk() -> None:
-    assert positions(WaitKAtTestTime(5), 99) == positions(Chunk(280, 1400), 99)
-    assert positions(WaitStride(200, 20), 99) == positions(Chunk(200, 2000), 99)
-
-
 @pytest.mark.parametrize("frames", [4, 48, 100])
 def test_pieces_keep_their_places(frames: int) -> None:
     """Also if a step came between the positions, as it does when a window is full."""

@@ -8,37 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
-from scored_runs import SCORES, chunk, make_run, offline
+from scored_runs import SCORES, chunk, offline
 
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
 from simulst.results.runs import find_runs, load_runs
 from simulst.show.curve import draw_curve
 from simulst.show.table import runs_table
-
-
-def test_curves_that_are_called_after_their_read(tmp_path: Path) -> None:
-    """Test-time wait-k over k, paper B's schedule over k, the boundary predictor over its threshold."""
-    word, two = {"type": "max_words", "n": 1}, {"type": "max_tokens", "n": 2}
-    reads: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
-        *[({"type": "test_time_wait_k", "k": k}, word) for k in (11, 3)],
-        *[({"type": "wait_stride", "k": k, "s": 10}, two) for k in (200, 100)],
-        *[({"type": "boundary", "threshold": t, "predictor": "p.pth"}, None) for t in (0.5, 0.0)],
-    ]
-    folders = []
-    for i, (read, stop) in enumerate(reads):
-        words = {"boundary": {"last_word": True}, "test_time_wait_k": {"whole_words": True}}
-        commit = {"type": "all", **words.get(read["type"], {})}
-        folders.append(make_run(tmp_path / str(i), read, commit, stop))
-    runs = load_runs(folders)
-    assert [(run.curve, run.name, run.value) for run in runs] == [
-        ("boundary-T100", "boundary-T100-0", 0.0),
-        ("boundary-T100", "boundary-T100-0.5", 0.5),
-        ("k-s10-N2", "k100-s10-N2", 100.0),
-        ("k-s10-N2", "k200-s10-N2", 200.0),
-        ("test-time-wait-k", "test-time-wait-3", 3.0),
-        ("test-time-wait-k", "test-time-wait-11", 11.0),
-    ]
 
 
 def test_equal_labels_are_told_apart_by_their_folders(tmp_path: Path) -> None:

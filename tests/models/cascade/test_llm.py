@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from simulst.background import Background
 from simulst.config import parse_decoding
 from simulst.errors import SimulstError
-from simulst.models import digest_of_weights, load_model
+from simulst.models import load_model
 from simulst.models.cascade.llm import LLM
 from simulst.models.huggingface.attention import STEPPED
 from simulst.models.huggingface.causal import CausalDecoder, Kept, _is_batched
@@ -242,10 +242,3 @@ def test_bad_models(folders: dict[str, Path], tmp_path: Path) -> None:
         with pytest.raises(SimulstError, match=words) as caught:
             open_stream(load_model(path), decoding, "en", "de").push(speaker.audio(SAY), finished=True)
         assert "\n" not in str(caught.value)
-
-
-def test_digests(folders: dict[str, Path], tmp_path: Path) -> None:
-    found = {
-        digest_of_weights(speaker.write(tmp_path, {"type": "llm", "model": str(f)}, SAY), {}) for f in folders.values()
-    }
-    assert len(found) == 2
