@@ -581,56 +581,9 @@ def test_streams_in_turn_do_not_charge_each_other(clock: SimpleNamespace) -> Non
 
 # wait-k, and wait k, stride s, write N
 
-SENTENCE = (0, 1, 2, 3, 5, 6, 7, 8, 11)  # the | c at | sat | on | un believ able .
-
 
 def said(stream: Stream) -> list[tuple[float, str]]:
     return [(emission.delay_ms, emission.text.strip()) for emission in stream.emissions]
-
-
-@pytest.mark.parametrize(
-    ("k", "n", "ms", "table"),
-    [
-        (1, 1, 1300, [(280, "the"), (560, "cat"), (840, "sat"), (1120, "on"), (1300, "unbelievable.")]),
-        (3, 1, 1300, [(840, "the"), (1120, "cat"), (1300, "sat"), (1300, "on"), (1300, "unbelievable.")]),
-        # The last word can't be known to be complete before the source ends.
-        (3, 1, 2500, [(840, "the"), (1120, "cat"), (1400, "sat"), (1680, "on"), (2500, "unbelievable.")]),
-        (1, 2, 1000, [(280, "the"), (280, "cat"), (560, "sat"), (560, "on"), (1000, "unbelievable.")]),
-        (9, 1, 1000, [(1000, "the"), (1000, "cat"), (1000, "sat"), (1000, "on"), (1000, "unbelievable.")]),
-    ],
-)
-def test_wait_k(k: int, n: int, ms: float, table: list[tuple[float, str]]) -> None:
-    session = ScriptedSession([[SENTENCE]])
-    stream = Stream(session, Decoding(WaitKAtTestTime(k), All(whole_words=True), MaxWords(n), BeamSearch(1)))
-    stream.push(audio(ms), finished=True)
-    assert said(stream) == table
-    assert stream.reads == [*np.arange(280.0 * k, ms, 280), ms]
-
-
-@pytest.mark.parametrize("k", [1, 3])
-def test_wait_k_when_the_model_ends_the_sentence_early(k: int) -> None:
-    """If <eos> comes first, or ends the word that is due, nothing is written and reading goes on."""
-    #         <eos>   the <eos>  the c   the cat <eos>  the cat sat  ...
-    beams = [[[]], [SENTENCE[:1]], [SENTENCE[:2]], [SENTENCE[:3]], [SENTENCE[:4]], [SENTENCE]]
-    stream = Stream(
-        ScriptedSession(beams), Decoding(WaitKAtTestTime(k), All(whole_words=True), MaxWords(1), BeamSearch(1))
-    )
-    stream.push(audio(280 * (k + 6)), finished=True)
-    steps = [280.0 * (k + i) for i in range(7)]
-    assert stream.reads == steps
-    delays = [steps[i] for i in (2, 4, 5, 6, 6)]
-    assert said(stream) == list(zip(delays, ["the", "cat", "sat", "on", "unbelievable."], strict=True))
-
-
-def test_wait_k_writes_what_the_model_thinks_now() -> None:
-    """A step is bound only by the word that was written. Text that is attached to it later is emitted separately."""
-    #              the c ...          the un believ..  the unbeliev able on  the unbelieveable on . un
-    beams = [[SENTENCE], [(0, 6, 7, 5)], [(0, 6, 7, 8, 5)], [(0, 6, 7, 8, 5, 9, 6)]]
-    stream = Stream(
-        ScriptedSession(beams), Decoding(WaitKAtTestTime(1), All(whole_words=True), MaxWords(1), BeamSearch(1))
-    )
-    stream.push(audio(280 * 4), finished=True)
-    assert said(stream) == [(280, "the"), (560, "unbeliev"), (840, "able"), (1120, "on,"), (1120, "un")]
 
 
 def test_wait_k_with_characters() -> None:
@@ -673,45 +626,6 @@ def test_no_more_than_n_words_a_step(unit: str, n: int, k: int, seed: int, unsta
     glued = 2 if unit == "char" else 1  # the token with two characters
     assert all(delays.count(delay) <= max(n, glued) for delay in set(delays) - {ms})
     check_words(stream, model.text(stream.committed))
-
-
-# Nguyen et al. 2021: at step t, g(t) frames have been read and q(t) tokens have been written.
-G = [1000, 1100, 1200, 1300, 1350]
-
-
-@pytest.mark.parametrize(
-    ("n", "q", "table"),
-    [
-        (1, [1, 2, 3, 4, 9], [(1100, "the"), (1300, "cat"), (1350, "sat"), (1350, "on"), (1350, "unbelievable.")]),
-        (2, [2, 4, 6, 8, 9], [(1000, "the"), (1100, "cat"), (1200, "sat"), (1200, "on"), (1350, "unbelievable.")]),
-        (3, [3, 6, 9, 9, 9], [(1000, "the"), (1100, "cat"), (1100, "sat"), (1100, "on"), (1350, "unbelievable.")]),
-    ],
-)
-def test_wait_stride_write(n: int, q: list[int], table: list[tuple[float, str]]) -> None:
-    stream = Stream(ScriptedSession([[SENTENCE]]), Decoding(WaitStride(100, 10), All(), MaxTokens(n), BeamSearch(1)))
-    assert written(stream, 1350) == q
-    assert stream.reads == G
-    assert said(stream) == table
-
-
-def written(stream: Stream, ms: float) -> list[int]:
-    """q(t), from the number of committed tokens after each 10 ms."""
-    counts: dict[float, int] = {}
-    for position in range(0, round(ms), 10):
-        stream.push(audio(10), finished=position + 10 == ms)
-        if stream.reads:
-            counts[stream.reads[-1]] = len(stream.committed)
-    return list(counts.values())
-
-
-def test_wait_stride_when_the_sentence_ends_early() -> None:
-    """The tokens before </s> are committed, and reading goes on (section 2.2)."""
-    #        </s>   the </s>        the c at </s>   the c at </s>   the whole
-    beams = [[[]], [SENTENCE[:1]], [SENTENCE[:3]], [SENTENCE[:3]], [SENTENCE]]
-    for n, q in ((1, [0, 1, 2, 3, 9]), (2, [0, 1, 3, 3, 9]), (3, [0, 1, 3, 3, 9])):
-        stream = Stream(ScriptedSession(beams), Decoding(WaitStride(100, 10), All(), MaxTokens(n), BeamSearch(1)))
-        assert written(stream, 1350) == q
-        assert stream.reads == G
 
 
 # READs that are finer than the encoder's blocks

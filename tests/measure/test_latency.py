@@ -188,6 +188,8 @@ def test_al_steps_is_equation_6_of_the_papers_loop(
         assert sum(written for _, written in steps) == 0
         return
     tau = next(t for t, (g, _) in enumerate(steps, 1) if g == frames)
+    assert instance.reads == [10.0 * g for g, _ in steps[:tau]]
+    assert instance.writes[: tau - 1] == [written for _, written in steps[: tau - 1]]
     gamma = reference / frames
     total = sum((g - (t - 1) / gamma) * written for t, (g, written) in enumerate(steps[:tau], 1))
     assert scores["AL_steps"] == pytest.approx(10 * total / tau, abs=1e-6)

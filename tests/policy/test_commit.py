@@ -1,6 +1,9 @@
+import itertools
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
@@ -12,56 +15,26 @@ def beam(*hypotheses: Tokens) -> Beam:
     return [Hypothesis(tokens, -float(i)) for i, tokens in enumerate(hypotheses)]
 
 
-A, B, C = beam((1, 2, 3), (1, 2, 4)), beam((1, 2, 3, 5), (1, 9)), beam((1, 2, 7), (1, 2))
-EOS, EMPTY = beam((), (1,)), beam()
+A, B = beam((1, 2, 3), (1, 2, 4)), beam((1, 2, 3, 5), (1, 9))
+BEAMS = st.lists(st.lists(st.integers(0, 1), max_size=4).map(tuple), max_size=3).map(lambda texts: beam(*texts))
 
 
-@pytest.mark.parametrize(
-    ("policy", "beams", "expected"),
-    [
-        (All(), [A], (1, 2, 3)),
-        (All(), [A, B], (1, 2, 3, 5)),
-        (All(), [EOS], ()),
-        (All(), [EMPTY], ()),
-        # Equation 1: nothing if the hypothesis has n tokens or fewer.
-        (Hold(1), [A], (1, 2)),
-        (Hold(2), [A], (1,)),
-        (Hold(3), [A], ()),
-        (Hold(4), [A], ()),
-        (Hold(3), [A, B], (1,)),
-        (Hold(1), [EOS], ()),
-        (Hold(1), [EMPTY], ()),
-        # Equation 2: only the best hypotheses count; nothing before the n-th step.
-        (LocalAgreement(1), [A], (1, 2, 3)),
-        (LocalAgreement(2), [A], ()),
-        (LocalAgreement(2), [A, B], (1, 2, 3)),
-        (LocalAgreement(2), [B, A], (1, 2, 3)),
-        (LocalAgreement(2), [A, A], (1, 2, 3)),
-        (LocalAgreement(2), [A, B, C], (1, 2)),
-        (LocalAgreement(3), [A, B, C], (1, 2)),
-        (LocalAgreement(3), [A, B], ()),
-        (LocalAgreement(9), [A, B, C], ()),
-        (LocalAgreement(2), [A, EOS], ()),
-        (LocalAgreement(2), [EMPTY, A], ()),
-        (LocalAgreement(2), [A, EMPTY], ()),
-        (LocalAgreement(2), [beam((1,)), beam((2,))], ()),
-        # Equation 3: all beam items of the last n steps.
-        (SharedPrefix(1), [A], (1, 2)),
-        (SharedPrefix(1), [beam((1, 2, 3))], (1, 2, 3)),
-        (SharedPrefix(1), [beam((1, 2), (1, 2))], (1, 2)),
-        (SharedPrefix(2), [A], ()),
-        (SharedPrefix(2), [A, A], (1, 2)),
-        (SharedPrefix(2), [A, B], (1,)),
-        (SharedPrefix(2), [A, C], (1, 2)),
-        (SharedPrefix(2), [beam((1, 2, 3)), beam((1, 2, 3, 4), (1, 2, 3, 5), (1, 2, 3))], (1, 2, 3)),
-        (SharedPrefix(9), [A, B, C], ()),
-        (SharedPrefix(1), [EOS], ()),
-        (SharedPrefix(1), [EMPTY], ()),
-        (SharedPrefix(2), [A, EMPTY], ()),
-    ],
-)
-def test_stable(policy: Commit, beams: list[Beam], expected: Tokens) -> None:
-    assert policy.stable(beams) == expected
+def common(texts: list[Tokens]) -> Tokens:
+    columns = itertools.takewhile(lambda column: len(set(column)) == 1, zip(*texts, strict=False))
+    return tuple(column[0] for column in columns)
+
+
+@settings(max_examples=200)
+@given(st.lists(BEAMS, min_size=1, max_size=4), st.integers(1, 4))
+def test_what_is_stable_by_definition(beams: list[Beam], n: int) -> None:
+    """Equations 1 to 3: of the best hypothesis all but n tokens; what n best ones share; what n beams share."""
+    texts = [[hypothesis.tokens for hypothesis in beam] or [()] for beam in beams]
+    last = texts[-1][0]
+    assert All().stable(beams) == last
+    assert Hold(n).stable(beams) == last[: max(0, len(last) - n)]
+    enough = len(beams) >= n
+    assert LocalAgreement(n).stable(beams) == (common([one[0] for one in texts[-n:]]) if enough else ())
+    assert SharedPrefix(n).stable(beams) == (common([text for one in texts[-n:] for text in one]) if enough else ())
 
 
 @pytest.mark.parametrize("kind", [Hold, LocalAgreement, SharedPrefix])

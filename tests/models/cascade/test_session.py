@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import speaker
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -258,20 +257,6 @@ def test_place_of(prefix: tuple[int, ...], tokens: tuple[int, ...]) -> None:
 
 
 # The file
-
-
-def test_the_digest_follows_the_recognisers_decoding_file(tmp_path: Path) -> None:
-    """A run that goes on after this file has changed would mix two recognisers."""
-    path = speaker.write(tmp_path, {"type": "command", "command": "cat"}, SAY)
-    content = yaml.safe_load(path.read_text())
-    content["recogniser"]["decoding"] = "inner.yaml"
-    path.write_text(yaml.safe_dump(content))
-    digests = set()
-    for n in (2, 3):
-        inner = {"read": {"type": "chunk", "ms": 200}, "commit": {"type": "local_agreement", "n": n}}
-        (tmp_path / "inner.yaml").write_text(yaml.safe_dump(inner))
-        digests.add(digest_of_weights(path, {}))
-    assert len(digests) == 2
 
 
 def test_bad_files(tmp_path: Path) -> None:

@@ -28,17 +28,6 @@ def test_folders_are_recognised(folders: dict[str, Path], models: dict[str, Hugg
     assert len(digests) == len(folders)
 
 
-def test_a_digest_is_that_of_all_that_makes_the_output(copy: Path, folders: dict[str, Path], tmp_path: Path) -> None:
-    usual = digest_of_weights(folders["mbart"], {})
-    assert digest_of_weights(copy, {}) == usual
-    (copy / "notes.md").write_text("no part of the model\n")
-    assert digest_of_weights(copy, {}) == usual
-    other = tiny_huggingface.write(tmp_path / "other", "mbart", seed=1)
-    assert digest_of_weights(other, {}) != usual
-    change("generation_config.json", suppress_tokens=[7])(copy)
-    assert digest_of_weights(copy, {}) != usual
-
-
 def change(name: str, **values: object) -> Callable[[Path], None]:
     def changed(folder: Path) -> None:
         content = json.loads((folder / name).read_text())
