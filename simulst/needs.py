@@ -16,4 +16,6 @@ class Need(Enum):
     LIBRARY_SEARCH = "the beam search of the model's own library"
     CTC = "a CTC layer for the translation"
     ATTENTION = "the decoder's attention to the source"
+    ATTENTION_OF_STEPS = "the decoder's attention at all steps before"
+    SOURCE_WORDS = "a source text whose words a recogniser commits"
     END_TIMES = "the times at which tokens were spoken"

@@ -91,11 +91,15 @@ def _checked(cls: type, name: str, value: Any, where: str, what: str) -> Any:
         raise SimulstError(f"{where}: {what}, option '{name}': numbers above {LARGEST:g} are not accepted.")
     try:
         # Strict: `n: "2"` or `n: true` is a mistake, not a number.
-        return _validator(cls, name).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
+        return _validator(cls, name).validate_python(_as_tuples(value), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         message = "Input should be a list" if first["type"] == "tuple_type" else first["msg"]
         raise SimulstError(f"{where}: {what}, option '{name}': {message}; found {value!r}.") from error
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 @functools.cache

@@ -114,6 +114,11 @@ class Session(ABC):
         """The tokens of a text, such as a reference, whose number is logged. Empty if they are not known."""
         return ()
 
+    @property
+    def source_words(self) -> float:
+        """How many words of the text that is searched for are final. Asked for if it gives `Need.SOURCE_WORDS`."""
+        raise self._lacks(Need.SOURCE_WORDS)
+
     def block_end(self, count: int) -> float:
         """The length (samples) at which the encoder will have written `count` more blocks than now."""
         raise self._lacks(Need.BLOCKS)

@@ -204,6 +204,7 @@ class Stream(Pushed):
             layers=traits.layers,
             heads=traits.heads,
             committed=lambda: self._committed,
+            source_words=lambda: session.source_words,
             languages=session.opening.languages,
             trained_wait=traits.trained_wait,
             load_model=self.load_model,

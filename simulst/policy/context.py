@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,27 @@ from simulst.hypotheses import Tokens
 from simulst.meter import Meter
 from simulst.needs import Need
 from simulst.words import Words
+
+HeadPairs = Sequence[tuple[int, int]]
+"""Heads of a decoder, each as the number of its layer and its number there; negative ones are counted from the end."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a place of the source is read from attention: where the mean of some heads is greatest.
+
+    heads: empty: those that the model names for alignment, or all if it names none.
+    zscore: whether the weights of a head at each place first get mean 0 and standard deviation 1 over the steps so far.
+        So places that a head always attends to count less. The first steps stay as they are.
+    median: of how many neighbouring places the median then replaces each weight; 1: none.
+    """
+
+    heads: HeadPairs = ()
+    zscore: bool = False
+    median: int = 1
+
+
+PLAIN = Look()
 
 
 @dataclass(frozen=True)
@@ -24,6 +46,7 @@ class Context:
     layers: how many decoder layers have source attention; 0 if the model does not show it.
     heads: how many heads each of them has.
     committed: committed() are all tokens committed so far.
+    source_words: how many words of the source text are final, if the source is a text that a recogniser writes.
     languages: spoken and written.
     trained_wait: k, the unit (ms) and the tokens after each unit of the wait-k that the model was trained for; None: it
         was not.
@@ -37,6 +60,7 @@ class Context:
     layers: int = 0
     heads: int = 0
     committed: Callable[[], Tokens] = tuple
+    source_words: Callable[[], float] = lambda: math.inf
     languages: tuple[str, str] = ("", "")
     trained_wait: tuple[int, float, int] | None = None
     load_model: Callable[..., Any] | None = None
@@ -59,14 +83,16 @@ class View(ABC):
         """
         raise NotImplementedError(f"{Need.CTC} was not declared in STOP's needs")
 
-    def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
+    def frames_left(self, look: Look = PLAIN) -> float:
         """Encoder frames of the audio after the one that the next token attends to most, or at which it begins.
 
-        layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all.
-        heads: the heads in them, counted the same way; empty: all.
-            If both are empty, only the heads that the model names for alignment are averaged, if it names some.
+        Of a source text, tokens are counted. look: how this is read from attention.
         """
         raise NotImplementedError(f"{Need.ATTENTION} was not declared in STOP's needs")
+
+    def source_word(self, look: Look = PLAIN) -> int:
+        """The word of the source text that the next token attends to most, counted from 0; for zh, ja: character."""
+        raise NotImplementedError(f"{Need.SOURCE_WORDS} was not declared in STOP's needs")
 
     def end_times(self) -> Sequence[float]:
         """The end time of each of `tokens`, in seconds of source."""
@@ -93,9 +119,9 @@ class TokensView(View):
     def tokens(self) -> Tokens:
         return self._tokens
 
-    def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
+    def frames_left(self, look: Look = PLAIN) -> float:
         if self._left is None:
-            return super().frames_left(layers, heads)
+            return super().frames_left(look)
         return self._left()[len(self._tokens)]
 
     def end_times(self) -> Sequence[float]:

@@ -5,9 +5,10 @@ At the end of the source STOP is not asked: the search runs to the end of the se
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from simulst.hypotheses import Tokens
 from simulst.needs import Need
 from simulst.policy.base import Options
 from simulst.policy.commit import Commit
-from simulst.policy.context import Context, TokensView, View
+from simulst.policy.context import Context, HeadPairs, Look, TokensView, View
 
 
 class Stop(Options):
@@ -72,10 +73,12 @@ class Stopping(ABC):
     options: those that were opened. If options, audio and committed tokens are the same, so are the results.
     context: what it may use.
     discard: how many of the last tokens are dropped when `ends` ends the search.
+    attends: the heads that it names, if it looks at attention.
     """
 
     options: Stop
     discard: int = 0
+    attends: HeadPairs = ()
 
     def __init__(self, options: Stop, context: Context) -> None:
         self.options, self.context = options, context
@@ -109,7 +112,7 @@ class Watched(Stopping):
 
     def __init__(self, stop: Stopping) -> None:
         super().__init__(stop.options, stop.context)
-        self._stop, self.discard = stop, stop.discard
+        self._stop, self.discard, self.attends = stop, stop.discard, stop.attends
 
     def forget(self) -> None:
         """Forget the last answer, before a step."""
@@ -130,19 +133,14 @@ class Watched(Stopping):
         return self._stop.first(new)
 
 
-def end_of(
-    stop: Stopping,
-    new: Tokens,
-    left: Callable[[], Sequence[float]] | None = None,
-    ends: Callable[[], Sequence[float]] | None = None,
-) -> int | None:
+def end_of(stop: Stopping, new: Tokens, view: Callable[[Tokens], View] = TokensView) -> int | None:
     """How many of the new tokens of a finished search are left if STOP had ended it; None: it would not have.
 
     It is for searches that can't be stopped. A search asks before each token, also before `<eos>`.
 
-    left, ends: see `TokensView`.
+    view: what STOP sees of the first tokens.
     """
-    asked = (length for length in range(len(new) + 1) if stop.ends(TokensView(new[:length], left, ends)))
+    asked = (length for length in range(len(new) + 1) if stop.ends(view(new[:length])))
     length = next(asked, None)
     return None if length is None else max(0, length - stop.discard)
 
@@ -280,35 +278,80 @@ class _CTC(Stopping):
 class AlignAtt(Stop):
     """AlignAtt (Papi et al. 2023): end before a token that attends most to one of the last `frames` encoder frames.
 
+    For the translator of a cascade, `words` goes by the words that the recogniser has committed (arXiv 2606.03967).
+
     frames: how many encoder frames at the end of the audio count as the last. A frame is 20 ms in Whisper and 40 ms in
         most other models.
     layers: the decoder layers whose source attention is averaged, counted from 0 (-1: the last); empty: all.
     heads: the heads in them, counted the same way; empty: all.
+    words: in place of `frames`: how many of the last committed words are not accessible yet. Words that the recogniser
+        may still change never are: they are read, not relied on. Characters of zh, ja, ...
+    pairs: in place of `layers` and `heads`: each head as its layer and its number there.
+    zscore, median: see `Look`.
 
-    If `layers` and `heads` are empty, and the model names the heads that align its text, only these are averaged.
-    Whisper does (`alignment_heads`). In CTranslate2's form it shows no others, so `layers` and `heads` stay empty.
+    If no heads are named, and the model names those that align its text, only these are averaged. Whisper does
+    (`alignment_heads`), and so do models with a file of `simulst models heads`. In CTranslate2's form Whisper shows no
+    others, so `layers`, `heads` and `pairs` stay empty.
     """
 
-    frames: int
+    frames: int | None = None
     layers: tuple[int, ...] = ()
     heads: tuple[int, ...] = ()
+    words: int | None = None
+    pairs: tuple[tuple[int, int], ...] = ()
+    zscore: bool = False
+    median: int = 1
 
-    label = "AlignAtt{frames}{layers:-L}{heads:-H}"
-    sweeps = "frames"
-    needs = frozenset({Need.ATTENTION})
+    label = "AlignAtt{last}{counts_words:w}{layers:-L}{heads:-H}{named:-P}{zscore:-z}{smoothed:-med}"
+    sweeps = "last"
 
     def __post_init__(self) -> None:
-        if self.frames < 1:
+        if (self.frames is None) == (self.words is None):
+            raise SimulstError("stop: align_att needs one of the options 'frames' and 'words'.")
+        if self.frames is not None and self.frames < 1:
             raise SimulstError(f"stop: frames is {self.frames}; at least the last frame must stop the search.")
+        if self.words is not None and self.words < 0:
+            raise SimulstError(f"stop: words is {self.words}; give 0 (all committed words are accessible) or more.")
+        if self.pairs and (self.layers or self.heads):
+            raise SimulstError("stop: 'pairs' names heads by layer and number; leave 'layers' and 'heads' out.")
+        if self.median < 1 or self.median % 2 == 0:
+            raise SimulstError(f"stop: median is {self.median}; give an odd number of places, 1 for none.")
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        words = {Need.SOURCE_WORDS} if self.counts_words else set()
+        return frozenset({Need.ATTENTION} | words | ({Need.ATTENTION_OF_STEPS} if self.zscore else set()))
+
+    @property
+    def last(self) -> int:
+        """How many frames or words at the end are not accessible."""
+        return self.frames if self.words is None and self.frames is not None else self.words or 0
+
+    @property
+    def counts_words(self) -> bool:
+        """Whether words are counted, not frames."""
+        return self.words is not None
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The pairs, for the label."""
+        return tuple(f"{layer}.{head}" for layer, head in self.pairs)
+
+    @property
+    def smoothed(self) -> str:
+        """The median's width, for the label."""
+        return str(self.median) if self.median > 1 else ""
 
     def open(self, context: Context) -> Stopping:
-        for name, chosen, size in (("layers", self.layers, context.layers), ("heads", self.heads, context.heads)):
+        layers, heads = zip(*self.pairs, strict=True) if self.pairs else (self.layers, self.heads)
+        for name, chosen, size in (("layers", layers, context.layers), ("heads", heads, context.heads)):
+            option = "pairs" if self.pairs else name
             if chosen and not size:
-                raise SimulstError(f"stop: this model chooses the heads that align its text; leave '{name}' out.")
+                raise SimulstError(f"stop: this model chooses the heads that align its text; leave '{option}' out.")
             for number in chosen:
                 if not -size <= number < size:
                     raise SimulstError(
-                        f"stop: {name} names {number}, but the decoder has {size} {name}, counted from 0."
+                        f"stop: {option} names {number}, but the decoder has {size} {name}, counted from 0."
                     )
         return _AlignAtt(self, context)
 
@@ -317,13 +360,25 @@ class _AlignAtt(Stopping):
     options: AlignAtt
     _left = math.nan
 
+    def __init__(self, options: AlignAtt, context: Context) -> None:
+        super().__init__(options, context)
+        pairs: HeadPairs = options.pairs
+        if options.layers or options.heads:
+            layers, heads = options.layers or range(context.layers), options.heads or range(context.heads)
+            pairs = list(itertools.product(layers, heads))
+        self.attends = [(layer % context.layers, head % context.heads) for layer, head in pairs]
+        self._look = Look(self.attends, options.zscore, options.median)
+
     def ends(self, view: View) -> bool:
-        self._left = view.frames_left(self.options.layers, self.options.heads)
-        return self._left < self.options.frames
+        if self.options.counts_words:
+            self._left = self.context.source_words() - 1 - view.source_word(self._look)
+        else:
+            self._left = view.frames_left(self._look)
+        return self._left < self.options.last
 
     def why(self) -> str:
         left = f"{self._left:g}" if math.isfinite(self._left) else "all"
-        return f"{left} frames left, least {self.options.frames}"
+        return f"{left} {'words' if self.options.counts_words else 'frames'} left, least {self.options.last}"
 
 
 @dataclass(frozen=True)
@@ -375,6 +430,7 @@ class _AnyOf(Stopping):
     def __init__(self, options: AnyOf, context: Context) -> None:
         super().__init__(options, context)
         self._parts = [stop.open(context) for stop in options.of]
+        self.attends = [pair for part in self._parts for pair in part.attends]
         self._ended: list[Stopping] = []  # by the last answer
 
     def hear(self, samples: np.ndarray, final: bool) -> Steps[None]:

@@ -10,7 +10,6 @@ decoder is called through steps (see calls.py). Everything else is small, and is
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -25,7 +24,7 @@ from simulst.calls import Batchable, Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Hypothesis, Tokens
 from simulst.needs import Need
-from simulst.policy.context import View
+from simulst.policy.context import PLAIN, HeadPairs, Look, View
 from simulst.policy.stop import Stopping
 from simulst.search import CTC_WEIGHT, JointOptions
 from simulst.search.choice import best_continuations
@@ -38,17 +37,17 @@ logger = logging.getLogger(__name__)
 PRE_BEAM = 1.5  # how many candidates per hypothesis get a CTC score, in units of the beam size
 END_GAP = 10.0  # the search is over if all new endings are this much worse than the best (Watanabe et al. 2017, eq. 50)
 END_STEPS = (2, 3, 4)  # the steps, counted backwards, for which END_GAP is checked (as in ESPnet)
+LEAST_STEPS = 4  # with fewer, a mean and a deviation over the steps say little
+SPREAD = 1e-6  # the least deviation of a head's weights; one that hardly moves shows nothing
 NEXT_STEP = {Need.CTC, Need.ATTENTION}  # what is known only after the decoder has read the last token
-
-HeadPairs = Sequence[tuple[int, int]]
-"""Heads of a decoder, each as the number of its layer and its number there; negative ones are counted from the end."""
 
 
 class Decoder(Protocol):
     """What a search needs of a decoder; `simulst.models.espnet.network.decoder.CachedDecoder` is one.
 
     A state holds what n hypotheses have read. It can be indexed with the numbers of hypotheses. Its `attention` is the
-    source attention of their last tokens, (layers, n, heads, T), if that was asked for.
+    source attention of their last tokens, (layers, n, heads, T), if that was asked for. Where a search names the heads
+    that are shown, it is that of all tokens, (heads, n, tokens, T).
     """
 
     def memory(self) -> Any:
@@ -242,6 +241,8 @@ class JointSearch:
     with_ctc: whether to use the CTC layer even if its weight is 0 (for STOP).
     terms: get a bonus.
     alignment_heads: the heads that show at which frame a token begins, if the model names some.
+    shown: the heads whose attention the decoder shows, at all steps; None: it shows all heads, at the last step.
+    words: the source word of each frame, counted from 0, if the source is a text.
     end_times: the end time of each token of a hypothesis, in seconds of source; None: the model does not know.
     """
 
@@ -255,9 +256,12 @@ class JointSearch:
         terms: Terms | None = None,
         alignment_heads: HeadPairs = (),
         end_times: Callable[[Tokens], Sequence[float]] | None = None,
+        shown: HeadPairs | None = None,
+        words: Sequence[int] = (),
     ) -> None:
         self.decoder, self.options, self._terms = decoder, options, terms
         self.alignment_heads, self.end_times = alignment_heads, end_times
+        self.shown, self.words = shown, words
         self.ctc_weight = CTC_WEIGHT if options.ctc_weight is None else options.ctc_weight
         self.length_bonus = options.length_bonus or 0.0
         self.sos, self.eos = sos, eos
@@ -404,7 +408,42 @@ class JointSearch:
         return scores
 
 
-class BestHypothesis(View):
+class AttendingView(View):
+    """A hypothesis whose attention is known.
+
+    attention: at its tokens and at the next one, (heads, tokens + 1, T), or at the next one alone, (layers, heads, T);
+        see `JointSearch.shown`. None: it was not asked for.
+    """
+
+    attention: Tensor | None = None
+
+    def __init__(self, search: JointSearch) -> None:
+        self.search = search
+
+    def frames_left(self, look: Look = PLAIN) -> float:
+        if self.attention is None:
+            return super().frames_left(look)
+        return self.attention.shape[-1] - 1 - attended(self.search, self.attention, look)
+
+    def source_word(self, look: Look = PLAIN) -> int:
+        if self.attention is None:
+            return super().source_word(look)
+        return self.search.words[attended(self.search, self.attention, look)]
+
+
+class DraftView(AttendingView):
+    """The first of the new tokens of a hypothesis that a search has ended."""
+
+    def __init__(self, search: JointSearch, tokens: Tokens, attention: Tensor) -> None:
+        super().__init__(search)
+        self._tokens, self.attention = tokens, attention
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._tokens
+
+
+class BestHypothesis(AttendingView):
     """The best of the running hypotheses, as STOP sees it.
 
     given: how many of its tokens were committed before.
@@ -414,14 +453,17 @@ class BestHypothesis(View):
     def __init__(
         self, search: JointSearch, running: Running, given: int = 0, next_tokens: NextTokens | None = None
     ) -> None:
-        self._search, self._running, self._given, self._next = search, running, given, next_tokens
+        super().__init__(search)
+        self._running, self._given, self._next = running, given, next_tokens
+        if next_tokens is not None and next_tokens.state.attention is not None:
+            self.attention = next_tokens.state.attention[:, 0]
 
     @property
     def tokens(self) -> Tokens:
         return tuple(self._running.tokens[0, self._given :].tolist())
 
     def odds_of_end(self, exact: bool = False) -> float:
-        ctc, prefixes = self._search.ctc, self._running.prefixes
+        ctc, prefixes = self.search.ctc, self._running.prefixes
         if ctc is None or prefixes is None or self._next is None:
             return super().odds_of_end(exact)
         best = prefixes[:1]
@@ -429,23 +471,34 @@ class BestHypothesis(View):
         if complete == -math.inf:
             return -math.inf
         if exact:
-            return complete - going_on(ctc, best, self._search.eos)
-        favourite = next(token for token in self._next.tokens[0].tolist() if token != self._search.eos)
+            return complete - going_on(ctc, best, self.search.eos)
+        favourite = next(token for token in self._next.tokens[0].tolist() if token != self.search.eos)
         return complete - float(ctc.score(best, np.array([[favourite]]))[0, 0])
 
-    def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
-        if self._next is None or self._next.state.attention is None:
-            return super().frames_left(layers, heads)
-        weights = self._next.state.attention[:, 0]  # of the best hypothesis: (layers, heads, T)
-        pairs = self._search.alignment_heads
-        if layers or heads:
-            pairs = list(itertools.product(layers or range(len(weights)), heads or range(weights.shape[1])))
-        return self._search.frames - 1 - int(mean_attention(weights, pairs).argmax())
-
     def end_times(self) -> Sequence[float]:
-        if self._search.end_times is None:
+        if self.search.end_times is None:
             return super().end_times()
-        return self._search.end_times(self._running.cut(self._running.length))[self._given :]
+        return self.search.end_times(self._running.cut(self._running.length))[self._given :]
+
+
+def attended(search: JointSearch, weights: Tensor, look: Look) -> int:
+    """The frame that the next token attends to most. weights: see `AttendingView`."""
+    pairs = look.heads or search.alignment_heads
+    if search.shown is not None:
+        rows = weights[[search.shown.index(pair) for pair in pairs]] if pairs else weights
+    elif pairs:
+        layers, heads = zip(*pairs, strict=True)
+        rows = weights[list(layers), list(heads)][:, None]
+    else:
+        rows = weights.mean((0, 1))[None, None]
+    if look.zscore and rows.shape[1] >= LEAST_STEPS:
+        spread = rows.std(1, keepdim=True, correction=0)
+        rows = (rows - rows.mean(1, keepdim=True)) / spread.clamp_min(SPREAD)
+    last = rows[:, -1]
+    if look.median > 1:
+        around = torch.nn.functional.pad(last[None], (look.median // 2,) * 2, mode="replicate")[0]
+        last = around.unfold(1, look.median, 1).median(-1).values
+    return int(last.mean(0).argmax())
 
 
 def mean_attention(weights: Tensor, pairs: HeadPairs = ()) -> Tensor:

@@ -43,7 +43,7 @@ from simulst.needs import Need
 from simulst.opening import Opening
 from simulst.policy import boundary, ctc_guide
 from simulst.policy.boundary_predictor import BoundaryPredictor, Sizes
-from simulst.policy.context import TokensView
+from simulst.policy.context import PLAIN, Look, TokensView
 from simulst.policy.read import WaitK
 from simulst.search import JointBeamSearch
 from simulst.session import Model, Traits
@@ -367,8 +367,11 @@ class Guess(TokensView):
     def odds_of_end(self, exact: bool = False) -> float:
         return -0.5
 
-    def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
+    def frames_left(self, look: Look = PLAIN) -> float:
         return 6.0
+
+    def source_word(self, look: Look = PLAIN) -> int:
+        return 6
 
     def end_times(self) -> list[float]:
         return [0.2 * number for number, _ in enumerate(self.tokens, start=1)]

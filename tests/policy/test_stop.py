@@ -1,5 +1,4 @@
 import math
-from collections.abc import Sequence
 
 import pytest
 from fake import Asks, opened
@@ -7,7 +6,7 @@ from fake import Asks, opened
 from simulst.errors import SimulstError
 from simulst.hypotheses import Tokens
 from simulst.needs import Need
-from simulst.policy.context import TokensView, View
+from simulst.policy.context import PLAIN, Look, TokensView, View
 from simulst.policy.stop import (
     CTC,
     AlignAtt,
@@ -46,8 +45,8 @@ class Known(View):
         self.asked.append(exact)
         return self.odds
 
-    def frames_left(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> float:
-        self.asked.append((tuple(layers), tuple(heads)))
+    def frames_left(self, look: Look = PLAIN) -> float:
+        self.asked.append(look)
         return self.left
 
 
@@ -95,7 +94,7 @@ def test_align_att() -> None:
     assert [stop.ends(Known(left=x)) for x in (0, 3, 4, 9, math.nan)] == [True, True, False, False, False]
     view = Known(left=1.0)
     stop.ends(view)
-    assert view.asked == [((-1,), (0, 2))]
+    assert view.asked == [Look([(1, 0), (1, 2)])] and stop.attends == [(1, 0), (1, 2)]
     with pytest.raises(SimulstError, match="stop: frames is 0"):
         AlignAtt(0)
 
@@ -146,7 +145,8 @@ def test_where_stop_would_have_ended_a_search() -> None:
     assert [end_of(open_stop(MaxTokens(n)), text) for n in (1, 3, 4, 5)] == [1, 3, 4, None]
     left = (9.0, 7.0, 2.0, 8.0, 1.0)  # of each token, and of <eos>
     stops = [AlignAtt(1), AlignAtt(2), AlignAtt(3), AlignAtt(8)]
-    assert [end_of(open_stop(stop), text, lambda: left) for stop in stops] == [None, 4, 2, 1]
+    found = [end_of(open_stop(stop), text, lambda tokens: TokensView(tokens, lambda: left)) for stop in stops]
+    assert found == [None, 4, 2, 1]
     for asked, kept in ((0, 0), (1, 0), (3, 2), (4, 3)):
         stop = Asks(lambda view: len(view.tokens) == asked, discard=1)  # noqa: B023
         assert end_of(open_stop(stop), text) == kept

@@ -13,8 +13,11 @@ from simulst.errors import SimulstError, first_line
 from simulst.hypotheses import Tokens
 from simulst.languages import unit_of
 from simulst.models.cascade.translators import Past, Translator
+from simulst.words import split
 
 INSTRUCTION = "Translate from {source} to {target}. Write the translation and nothing else."
+
+MARK = "\ue000"  # a character of nobody, which stands for a message
 
 REMEDY = "give it fewer examples, less history or shorter sentences (most_words)"
 
@@ -48,6 +51,20 @@ class ChatOptions(Translator):
         for asked, answered in shown:
             messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
         return [*messages, {"role": "user", "content": sentence}]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The tokens of a chat, up to where the model's answer begins, and where its last message stands.
+
+    begin, end: of its tokens, if they are asked for.
+    words: the word (character of zh, ja, ...) of each of them, counted from 0.
+    """
+
+    tokens: Tokens
+    begin: int = 0
+    end: int = 0
+    words: tuple[int, ...] = ()
 
 
 class Chat:
@@ -88,6 +105,30 @@ class Chat:
 
     def prompt(self, messages: list[dict[str, str]]) -> Tokens:
         """The tokens of a chat, up to where the model's answer begins."""
+        return self.spelled(self._rendered(messages))
+
+    def placed(self, messages: list[dict[str, str]], unit: str = "") -> Prompt:
+        """The same, and where the last message stands. unit: "word" or "char" of its language; "": it is not asked for.
+
+        Raises SimulstError: the message is not found in what the template makes of it.
+        """
+        if not unit:
+            return Prompt(self.prompt(messages))
+        text, sentence = self._rendered(messages), messages[-1]["content"]
+        begin = self._rendered([*messages[:-1], {**messages[-1], "content": MARK}]).find(MARK)
+        last = begin + len(sentence)
+        if begin < 0 or text[begin:last] != sentence:
+            raise SimulstError(
+                f"{self.path}: the chat template has no place for the source as it is, so no attention to it can be "
+                "read; use a STOP without attention."
+            )
+        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        spans = enumerate(encoded["offset_mapping"])
+        places = [(place, end) for place, (first, end) in spans if first < last and end > begin]
+        words = tuple(max(1, len(split(text[begin : min(end, last)], unit))) - 1 for _, end in places)
+        return Prompt(tuple(encoded["input_ids"]), places[0][0], places[-1][0] + 1, words)
+
+    def _rendered(self, messages: list[dict[str, str]]) -> str:
         # Models that may think before they answer are told not to; other templates do not look at it.
         options = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
         try:
@@ -99,7 +140,7 @@ class Chat:
                 text = self.tokenizer.apply_chat_template([first, *others], **options)
         except Exception as error:  # a template is a program, which may raise anything
             raise SimulstError(f"{self.path}: the chat template cannot be used ({first_line(error)}).") from error
-        return self.spelled(text)
+        return text
 
 
 def instructed(instruction: str, source: str, target: str, background: Background = NOTHING) -> str:

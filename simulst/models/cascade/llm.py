@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from simulst.calls import Steps
 from simulst.errors import SimulstError
 from simulst.hypotheses import Beam, Hypothesis, Tokens
+from simulst.languages import unit_of
 from simulst.models.base import check_device
-from simulst.models.cascade.chat import REMEDY, Chat, ChatOptions
+from simulst.models.cascade.chat import REMEDY, Chat, ChatOptions, Prompt
 from simulst.models.cascade.settings import beside
 from simulst.models.cascade.translators import MORE_TOKENS, TOKENS_PER_TOKEN, Opener, Past, Translation
 from simulst.models.window import warn_of_full_context
 from simulst.needs import Need
 from simulst.opening import Opening
-from simulst.policy.stop import Stopping
+from simulst.policy.context import HeadPairs, View
+from simulst.policy.stop import Stopping, end_of
 from simulst.search import JointBeamSearch, SearchOptions
-from simulst.search.beam import JointSearch, joint_beam_search
+from simulst.search.beam import BestHypothesis, DraftView, JointSearch, joint_beam_search
 from simulst.search.loops import without_loops
 from simulst.search.terms import terms_of
 from simulst.session import Traits
@@ -26,16 +28,23 @@ from simulst.session import Traits
 if TYPE_CHECKING:
     from simulst.models.huggingface.causal import Kept
 
+GIVES = frozenset({Need.STEPS})
+SHOWS = frozenset({Need.ATTENTION, Need.ATTENTION_OF_STEPS, Need.SOURCE_WORDS})
+
 
 @dataclass(frozen=True)
 class LLM(ChatOptions):
     """Options of a language model, and those of `ChatOptions`. It must have a chat template.
 
     model: a folder, relative to the cascade's file, or a name on the hub.
+    draft: whether a search that goes by attention goes on where STOP ends it, to the end of the sentence. What it finds
+        is held, and released without another call of the model once the recogniser has committed the words behind it.
+        This is for greedy search (a `beam` of 1).
     The others are as in HuggingFaceOptions.
     """
 
     model: str
+    draft: bool = True
     device: str = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     trust_remote_code: bool = False
@@ -76,29 +85,73 @@ class LLM(ChatOptions):
             attend_by_steps(model)  # not all models can
         read_last_only(model.to(self.device).eval())
         torch.set_num_threads(cores)
-        loaded = Loaded(place, model, tokenizer)
+        loaded = Loaded(place, model, tokenizer, folder)
         return lambda opening: LLMTranslation(self, loaded, opening)
 
 
 class Loaded(Chat):
-    """A model that chats."""
+    """A model that chats. folder: where its files are."""
 
-    def __init__(self, path: Path, model: Any, tokenizer: Any) -> None:
+    def __init__(self, path: Path, model: Any, tokenizer: Any, folder: Path) -> None:
+        from simulst.models.huggingface.alignment import heads_beside
+        from simulst.models.huggingface.attention import STEPPED
+        from simulst.models.huggingface.decoder import sizes_of
+
         super().__init__(path, tokenizer, model.generation_config.eos_token_id)
         self.model = model
+        self.sizes = sizes_of(model)
+        self.heads = heads_beside(folder, *self.sizes)
+        self.shows_attention = model.config._attn_implementation == STEPPED and tokenizer.is_fast
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A sentence's translation, to its end.
+
+    about: what was searched: the chat, and how.
+    search: over the chat. attention: (heads, steps, T) of all steps, the first of which chose the first token.
+    """
+
+    about: tuple[Tokens, JointBeamSearch]
+    best: Hypothesis
+    search: JointSearch
+    attention: Any
+
+    def cut(self, given: int, stop: Stopping | None) -> Beam:
+        """As if STOP had ended the search. given: how many tokens were committed before."""
+        if stop is None:
+            return [self.best]
+        tokens, steps = self.best.tokens, self.attention.shape[1]
+        asked = tokens[given : steps - 1]  # a search that was full did not ask at its end
+        end = end_of(stop, asked, lambda new: DraftView(self.search, new, self.attention[:, : given + len(new) + 1]))
+        return [self.best if end is None else replace(self.best, tokens=tokens[: given + end])]
+
+
+class Unending(Stopping):
+    """A STOP that ends nothing, and keeps what was shown last to the one in whose place it stands."""
+
+    shown: BestHypothesis | None = None
+
+    def ends(self, view: View) -> bool:
+        assert isinstance(view, BestHypothesis)
+        self.shown = view
+        return False
 
 
 class LLMTranslation(Translation):
     """The committed tokens are the beginning of the answer. What was read of a chat is not read again."""
-
-    traits = Traits(frozenset({Need.STEPS}), JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN))
 
     def __init__(self, options: LLM, loaded: Loaded, opening: Opening) -> None:
         self._options, self._loaded, self._opening = options, loaded, opening
         self._positions: int = getattr(loaded.model.config, "max_position_embeddings", None) or 1 << 20
         self.history = options.history
         self.between = loaded.between(opening.target)
-        self._open: tuple[Tokens, SearchOptions, JointSearch] | None = None
+        usual = JointBeamSearch(beam=1, ctc_weight=0.0, max_length_ratio=TOKENS_PER_TOKEN)
+        gives = GIVES | (SHOWS if loaded.shows_attention else set())
+        layers, heads = loaded.sizes
+        self.traits = Traits(gives, usual, layers=layers, heads=heads)
+        self._open: tuple[tuple[Tokens, SearchOptions, HeadPairs], JointSearch] | None = None
+        self._draft: Draft | None = None
         self._read: Kept | None = None
 
     def text(self, tokens: Tokens) -> str:
@@ -108,39 +161,68 @@ class LLMTranslation(Translation):
         self, sentence: str, prefix: Tokens, options: SearchOptions, stop: Stopping | None, past: Past = ()
     ) -> Steps[Beam]:
         assert isinstance(options, JointBeamSearch)
-        chat = self._options.messages(*self._opening.languages, sentence, past, self._opening.background)
-        prompt = self._loaded.prompt(chat)
-        if len(prompt) < self._positions <= len(prompt) + len(prefix):
-            warn_of_full_context(self._loaded.path, self._positions, REMEDY)
+        loaded, known = self._loaded, self._opening
+        looks = stop is not None and Need.ATTENTION in stop.options.needs
+        messages = self._options.messages(*known.languages, sentence, past, known.background)
+        chat = loaded.placed(messages, unit_of(known.source) if looks else "")
+        if len(chat.tokens) < self._positions <= len(chat.tokens) + len(prefix):
+            warn_of_full_context(loaded.path, self._positions, REMEDY)
             return [Hypothesis(prefix)]
+        heads = tuple(dict.fromkeys([*stop.attends, *loaded.heads])) if stop is not None and looks else ()
+        if looks and not heads:
+            raise SimulstError(
+                f"{loaded.path}: nobody has said which of its heads align a text; find them by 'simulst models heads', "
+                "or name them in 'pairs' of stop."
+            )
 
-        def search(used: JointBeamSearch) -> Steps[Beam]:
-            return joint_beam_search(self._over(prompt, sentence, used), prefix, stop)
+        def search(used: JointBeamSearch, ends: Stopping | None = stop) -> Steps[Beam]:
+            return joint_beam_search(self._over(chat, sentence, used, heads), prefix, ends)
 
-        return (yield from without_loops(options, search, self.text, len(prefix))) or [Hypothesis(prefix)]
+        draft = self._draft
+        if (
+            draft is not None
+            and draft.about == (chat.tokens, options)
+            and draft.best.tokens[: len(prefix)] == prefix
+            and (draft.search.shown == heads or not looks)
+        ):
+            return draft.cut(len(prefix), stop)
+        if stop is None or not looks or not self._options.draft or options.beam > 1:
+            return (yield from without_loops(options, search, self.text, len(prefix))) or [Hypothesis(prefix)]
+        watch = Unending(stop.options, stop.context)
+        beam = yield from without_loops(options, lambda used: search(used, watch), self.text, len(prefix))
+        if not beam or watch.shown is None:
+            return [Hypothesis(prefix)]
+        self._draft = Draft((chat.tokens, options), beam[0], watch.shown.search, watch.shown.attention)
+        return self._draft.cut(len(prefix), stop)
 
-    def _over(self, prompt: Tokens, sentence: str, options: JointBeamSearch) -> JointSearch:
-        if self._open is None or self._open[:2] != (prompt, options):
-            self._open = (prompt, options, self._search(prompt, sentence, options))
-        return self._open[2]
+    def _over(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
+        about = chat.tokens, options, heads
+        if self._open is None or self._open[0] != about:
+            self._open = (about, self._search(chat, sentence, options, heads))
+        return self._open[1]
 
-    def _search(self, prompt: Tokens, sentence: str, options: JointBeamSearch) -> JointSearch:
+    def _search(self, chat: Prompt, sentence: str, options: JointBeamSearch, heads: HeadPairs) -> JointSearch:
         import torch
 
+        from simulst.models.huggingface.attention_rows import Wanted
         from simulst.models.huggingface.causal import CausalDecoder
 
-        loaded = self._loaded
+        loaded, prompt = self._loaded, chat.tokens
         size = len(loaded.spelled(sentence))
         most = min(options.length_ratio * size + MORE_TOKENS, self._positions - len(prompt))
         if most < 1:
             raise SimulstError(
                 f"{loaded.path}: the chat has {len(prompt)} tokens, but the model reads {self._positions}; {REMEDY}."
             )
-        decoder = CausalDecoder(loaded.model, prompt, loaded.ends, loaded.never, self._read)
+        wanted = Wanted(heads, chat.begin, chat.end, len(prompt) - 1) if heads else None
+        decoder = CausalDecoder(loaded.model, prompt, loaded.ends, loaded.never, self._read, wanted)
         known, language, count = self._opening.background, self._opening.target, len(loaded.tokenizer)
         terms = terms_of(known, options, language, loaded.spelled, loaded.text, count)
         bounded = replace(options, max_length_ratio=most / size)
-        search = JointSearch(decoder, bounded, decoder.eos, decoder.eos, terms=terms)
+        search = JointSearch(
+            decoder, bounded, decoder.eos, decoder.eos, terms=terms, alignment_heads=loaded.heads, shown=heads,
+            words=chat.words,
+        )  # fmt: skip
         search.append(torch.zeros(size, 1, device=loaded.model.device))
         self._read = search.memory
         return search

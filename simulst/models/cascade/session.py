@@ -27,6 +27,7 @@ from simulst.policy.stop import Stopping
 from simulst.search import SearchOptions
 from simulst.session import Model, Session, Window, share_search
 from simulst.stream import Stream
+from simulst.words import split
 
 
 class Cascade:
@@ -70,6 +71,7 @@ class CascadeSession(Session, Window):
         self._past: Past = ()  # the last sentences that have left
         # Characters and tokens of the sentences that ended in the last search, and what is past without them.
         self._ended: tuple[int, int, Past] = (0, 0, ())
+        self._words = 0  # of the sentence that is translated: those that the recogniser has committed
 
     @property
     def length(self) -> int:
@@ -89,6 +91,10 @@ class CascadeSession(Session, Window):
     def text(self, tokens: Tokens) -> str:
         return self._translation.text(tokens)
 
+    @property
+    def source_words(self) -> float:
+        return self._words
+
     def search(self, committed: Tokens, options: SearchOptions, stop: Stopping | None) -> Steps[Found]:
         """A search of several translations, each of which is shared by itself. So the whole has no `key`."""
         ended, rest = split_sentences(self._heard, self._settings.most_words, self._unit)
@@ -100,8 +106,12 @@ class CascadeSession(Session, Window):
             prefix = ()
             past = self._with(past, sentence, best.tokens)
         self._ended = sum(map(len, ended)), len(before), past
-        # A STOP that listens may decide otherwise about the same text, once it has heard more.
-        known = (self._length, committed) if stop is not None and Need.AUDIO in stop.options.needs else ()
+        self._words = len(split(rest.strip(), self._unit))
+        # A STOP that listens may decide otherwise about the same text, once it has heard more, as may one that asks
+        # which words are final.
+        needs = frozenset() if stop is None else stop.options.needs
+        known: tuple[Any, ...] = (self._length, committed) if Need.AUDIO in needs else ()
+        known += (self._words,) if Need.SOURCE_WORDS in needs else ()
         beam = yield from self._translated(rest + self._unstable(rest), prefix, options, past, stop, known)
         return Found([Hypothesis(before + h.tokens, h.score) for h in beam])
 

@@ -30,8 +30,8 @@ from simulst.models.huggingface.language_tokens import LanguageTokens
 from simulst.models.huggingface.options import HuggingFaceOptions
 from simulst.models.whisper.features import FFT, SILENCE, log_mel
 from simulst.models.whisper.prompts import ENGLISH_VOCABULARY, PREVIOUS_TOKENS, check_english, whisper_task
+from simulst.policy.context import HeadPairs
 from simulst.search import JointOptions
-from simulst.search.beam import HeadPairs
 from simulst.search.terms import Terms, terms_of
 
 LEAST_SAMPLES = SAMPLE_RATE // 10  # convolutions and statistics of features need some audio

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simulst.search.beam import HeadPairs
+from simulst.policy.context import HeadPairs
 
 
 @dataclass(frozen=True)

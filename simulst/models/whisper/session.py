@@ -27,6 +27,7 @@ from simulst.models.whisper.prompts import PREVIOUS_TOKENS
 from simulst.models.window import WindowedSession
 from simulst.needs import Need
 from simulst.opening import Opening
+from simulst.policy.context import TokensView
 from simulst.policy.stop import Stopping, end_of
 from simulst.search import BeamSearch, SearchOptions
 from simulst.search.loops import without_loops
@@ -119,12 +120,11 @@ class WhisperSession(WindowedSession):
         last, offset = self._audio.size // FRAME // 2 - 1, self._offset / SAMPLE_RATE
         left = [*(last - begin for begin in begins[given:] if best[given:]), math.inf]
         ends = [offset + begin * STATE_SECONDS for begin in begins[given + 1 :]]
-        kept = end_of(
-            stop,
-            best[given:],
+        shown = (
             (lambda: left) if Need.ATTENTION in needs else None,
             (lambda: ends) if Need.END_TIMES in needs else None,
         )
+        kept = end_of(stop, best[given:], lambda tokens: TokensView(tokens, *shown))
         return None if kept is None else given + kept
 
     def _generated(self, prefix: Tokens, options: BeamSearch, max_new: int) -> Steps[Beam]:

@@ -64,11 +64,12 @@ def test_rows_are_those_of_a_full_pass(
             continue
         beam = state[torch.tensor([0, 0])]
         _, stepped = decoder.step(torch.tensor([11, 12]), beam, memory, attention=True)
+        assert stepped.attention is not None
         rows = [full(loaded[kind + "eager"], (*prompt, *prefix, token), wanted) for token in (11, 12)]
-        torch.testing.assert_close(stepped[torch.tensor([1])].attention[:, 0], rows[1], atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(stepped.attention, torch.stack(rows, 1), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(stepped[torch.tensor([1])].attention, rows[1][:, None], atol=1e-5, rtol=1e-4)
         reads.append(Read(torch.tensor([11, 12]), beam, memory, True))
         expected.append(stepped.attention)
     _, states = decoder.read_together([*reads, reads[0]._replace(attention=False)])
-    for one, rows in zip(states, [*expected, None], strict=True):
-        torch.testing.assert_close(one.attention, rows, atol=1e-5, rtol=1e-4)
+    for one, attention in zip(states, [*expected, None], strict=True):
+        torch.testing.assert_close(one.attention, attention, atol=1e-5, rtol=1e-4)
