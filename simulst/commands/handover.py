@@ -54,6 +54,7 @@ def simulstream(log: Path, target_lang: str, unit: str | None) -> None:
 @click.option("--debian", multiple=True, metavar="PACKAGE", help="Debian package that a system needs (repeatable).")
 @click.option("--licence", "licences", multiple=True, type=PATH, help="Licence of a model (repeatable).")
 @click.option("--context", type=PATH, help="What is known of the recordings (TSV).")
+@click.option("--simuleval", is_flag=True, help="Add SimulEval's log, too.")
 @click.option("--copy", is_flag=True, help="Copy weights where they could be linked.")
 @force_option("Replace the folder.")
 def pack(choices: tuple[Path, ...], out: Path, **options: Any) -> None:
@@ -73,6 +74,7 @@ def pack(choices: tuple[Path, ...], out: Path, **options: Any) -> None:
 @click.argument("recordings", type=PATH)
 @click.option("--system", help="Only this one.")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="Of the server.")
+@click.option("--agent-port", default=8888, show_default=True, type=click.IntRange(1, 65535), help="Of the agent.")
 @click.option("--environment", type=PATH, help="Folder for its packages [default: beside FOLDER].")
 @click.option("--without-docker", is_flag=True, help="Do not use Docker even if it is there.")
 def verify(folder: Path, recordings: Path, **options: Any) -> None:

@@ -1,6 +1,6 @@
 """What `verify` does in the environment of a packed folder: `python -m simulst.handin.check FOLDER RECORDINGS`.
 
-It decodes the recordings through simulstream's server, and compares all with what the folder claims.
+It decodes the recordings through the judges' interfaces, and compares all with what the folder claims.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from typing import Any
 from simulst.audio.name import SUFFIXES, recording_name
 from simulst.audio.read import as_int16, load_audio
 from simulst.errors import SimulstError
-from simulst.handin.image import CLIENT, HOST, IMAGE, PORT, SERVER, Image, read_image
-from simulst.handin.interface import as_wavs, run_inference, serving
+from simulst.handin.image import AGENT_PORT, CLIENT, HOST, IMAGE, PORT, SERVER, Image, read_image
+from simulst.handin.interface import as_wavs, run_inference, run_simuleval, serving
 from simulst.handin.libraries import missing
 from simulst.handin.system import REFERENCES, SEGMENTATION, System, packed_mapping, yaml_text
 from simulst.handin.verify import REQUIREMENTS, counted
 from simulst.log import read_log
 from simulst.machine.processor import kind
 from simulst.options import read_fields, read_json_fields
+from simulst.words import plain_spaces
 
-LOG, SCORES, CLAIM = "simulstream.jsonl", "scores.json", "system.yaml"
+LOG, AGENT_LOG, SCORES, CLAIM = "simulstream.jsonl", "simuleval.log", "scores.json", "system.yaml"
 RECORDINGS = "recordings.tsv"
 AGAIN = "pack again"
 
@@ -163,6 +164,26 @@ def read_claim(place: Path) -> System:
     return read_fields(System, packed_mapping(place / CLAIM), str(place / CLAIM), AGAIN)
 
 
+def check_words(log: Path, of_simuleval: Path, unit: str) -> Iterator[str]:
+    """SimulEval wrote the same words as simulstream's log has."""
+    ours, found = (
+        {instance.recording: plain_spaces(instance.prediction, unit).split() for instance in read_log(one, unit)}
+        for one in (log, of_simuleval)
+    )
+    for recording in dict.fromkeys((*ours, *found)):
+        if ours.get(recording) != found.get(recording):
+            yield f"SimulEval's agent writes other words in {recording} than {log.name} has"
+
+
+def check_agent(claimed: Path, again: Path, unit: str) -> Iterator[str]:
+    """SimulEval wrote the same words at the same times. Other words are told of simulstream's log."""
+    found = {instance.recording: instance for instance in read_log(again, unit)}
+    for instance in read_log(claimed, unit):
+        other = found.get(instance.recording, instance)
+        if instance.prediction == other.prediction and instance.delays != other.delays:
+            yield f"{claimed.name}: the delays of {instance.recording} are not those of SimulEval's agent"
+
+
 def check_versions(folder: Path) -> Iterator[str]:
     """The packages of this environment are those that are pinned, the scorers too."""
     for file in REQUIREMENTS:
@@ -224,7 +245,7 @@ def recordings_of(folder: Path, given: Path) -> dict[str, Path]:
     return found
 
 
-def verify(folder: Path, given: Path, port: int, only: str | None, server: bool) -> Verdict:
+def verify(folder: Path, given: Path, port: int, agent_port: int, only: str | None, server: bool) -> Verdict:
     """Check everything. server: whether one is started; else one runs at the port."""
     verdict = Verdict()
     image = read_image(folder)
@@ -247,6 +268,9 @@ def verify(folder: Path, given: Path, port: int, only: str | None, server: bool)
             before = verdict.problems
             verdict.attempt("configuration", check_configuration(folder, name, system))
             verdict.attempt("scores and regime", check_scores(folder, name, system))
+            agents = (place / AGENT_LOG).is_file()
+            if agents:
+                verdict.attempt("words of SimulEval's log", check_words(place / LOG, place / AGENT_LOG, system.counted))
             if verdict.problems > before:
                 continue
             began = time.monotonic()
@@ -254,6 +278,11 @@ def verify(folder: Path, given: Path, port: int, only: str | None, server: bool)
                 again = _by_server(folder, image, name, system, list(wavs.values()), work, port, server)
                 compared = check_log(place / LOG, again, system, folder / "development", verdict)
                 verdict.attempt("words and delays of simulstream's server", compared)
+                if agents:
+                    sent = list(wavs.values())
+                    log = run_simuleval(folder, image, name, sent, work, agent_port, system.counted)
+                    verdict.attempt("words of SimulEval's agent", check_words(again, log, system.counted))
+                    verdict.attempt("its delays", check_agent(place / AGENT_LOG, log, system.counted))
             except SimulstError as error:
                 verdict.wrong(str(error))
             print(f"        {time.monotonic() - began:.0f} s", flush=True)
@@ -292,12 +321,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("recordings", type=Path)
     parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--agent-port", type=int, default=AGENT_PORT)
     parser.add_argument("--system")
     parser.add_argument("--served", action="store_true", help="a server of the system runs at the port already")
     given = parser.parse_args()
     logging.disable(logging.INFO)  # the scorers' libraries tell what they do
     try:
-        verdict = verify(given.folder.absolute(), given.recordings, given.port, given.system, not given.served)
+        verdict = verify(
+            given.folder.absolute(), given.recordings, given.port, given.agent_port, given.system, not given.served
+        )
     except SimulstError as error:
         sys.exit(f"error: {error}")
     if verdict.problems:

@@ -11,17 +11,22 @@ from simulst.background import ALL, read_known, table_of_backgrounds
 from simulst.errors import SimulstError
 
 
-def write_context(part: Path, system: str, context: Path, recordings: Mapping[str, Path]) -> dict[str, str]:
+def write_context(
+    part: Path, system: str, context: Path, recordings: Mapping[str, Path], simuleval: bool
+) -> dict[str, str]:
     """Write a system's table; returns what its processor's configuration says of it.
 
-    Lines of the development recordings get their digest; others must have one.
+    Lines of the development recordings get their digest; others must have one. simuleval: SimulEval's agent, which
+    knows the line of all recordings alone, is packed, too.
 
-    Raises SimulstError: a broken table; a line without digest.
+    Raises SimulstError: a broken table; a line without digest; lines that SimulEval's agent can't use.
     """
     known = read_known(context)
     names = {id(background): name for name, background in known.by_name.items()}
     audio = {names[id(background)]: digest for digest, background in known.by_audio.items()}
     own = [name for name in known.by_name if name != ALL]
+    if own and simuleval:
+        raise SimulstError(f"{context}: SimulEval's agent can't tell recordings apart; leave --simuleval out.")
     for name in own:
         if name not in audio and name not in recordings:
             raise SimulstError(

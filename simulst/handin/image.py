@@ -12,6 +12,7 @@ from simulst.options import read_json_fields
 IMAGE = "image.json"
 HOST = "127.0.0.1"
 PORT = 8080
+AGENT_PORT = 8888
 HTTP_SERVER = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 
 OFFLINE = {
@@ -57,23 +58,34 @@ class Image:
         configurations = ["--server-config", "server.yaml", "--speech-processor-config"]
         return ["python", "-m", HTTP_SERVER, *configurations, f"systems/{system}/processor.yaml"]
 
+    def start_agent(self, system: str, port: int = AGENT_PORT) -> list[str]:
+        """SimulEval's remote agent of a system."""
+        return ["python", "-m", "simulst.handin.agent", f"systems/{system}", "--remote-port", str(port)]
+
     def write(self, folder: Path) -> None:
-        """Write image.json and the Dockerfile."""
+        """Write image.json and the Dockerfiles."""
         (folder / IMAGE).write_text(json.dumps(asdict(self), indent=1) + "\n")
         for name, text in self.files().items():
             (folder / name).write_text(text)
 
     def files(self) -> dict[str, str]:
-        """The Dockerfile, what Docker leaves out, and simulstream's client of the image: name → content."""
+        """The Dockerfiles, what Docker leaves out, and simulstream's client of the image: name → content."""
         ignored = ("**/__pycache__", "development", "systems/*/*.jsonl", "systems/*/*.log", "verify.py")
+        agent = self.start_agent("$SYSTEM")
         return {
-            "Dockerfile": self.dockerfile(),
+            "Dockerfile": self.dockerfile(self.start("$SYSTEM"), PORT),
+            "Dockerfile.simuleval": self.dockerfile(agent, AGENT_PORT, ["requirements-verify.txt"]),  # SimulEval, too
             ".dockerignore": "".join(f"{name}\n" for name in ignored),
             CLIENT: f"type: {PROXY}\nhostname: {HOST}\nport: {PORT}\n",
         }
 
-    def dockerfile(self) -> str:
-        """The Dockerfile. Layers that change seldom come first: packages, then weights, then code, then systems."""
+    def dockerfile(self, start: Sequence[str], port: int, more: Sequence[str] = ()) -> str:
+        """The Dockerfile. Layers that change seldom come first: packages, then weights, then code, then systems.
+
+        start: the command that it runs. more: files of further packages.
+        """
+        files = " ".join(("requirements.txt", *more))
+        install = " ".join((*self.install, *(part for file in more for part in ("-r", file))))
         lines = [f"FROM {self.base}", ""]
         if self.debian:
             lines += [
@@ -86,8 +98,8 @@ class Image:
             ]
         lines += [
             "WORKDIR /app",
-            "COPY requirements.txt ./",
-            f"RUN {' '.join(self.install)}",
+            f"COPY {files} ./",
+            f"RUN {install}",
             "COPY models ./models",
             "COPY simulst ./simulst",
             "COPY own ./own",
@@ -96,10 +108,10 @@ class Image:
             _environment({**self.environment, "SYSTEM": self.systems[0]}),
             f"RUN {' '.join(self.check)}",
             "USER 65534:65534",
-            f"EXPOSE {PORT}",
+            f"EXPOSE {port}",
             "HEALTHCHECK --interval=10s --timeout=5s --start-period=10m \\",
-            f'    CMD ["python", "-c", "import socket; socket.create_connection((\'127.0.0.1\', {PORT}), 4)"]',
-            f'CMD ["sh", "-c", "exec {" ".join(self.start("$SYSTEM"))}"]',
+            f'    CMD ["python", "-c", "import socket; socket.create_connection((\'127.0.0.1\', {port}), 4)"]',
+            f'CMD ["sh", "-c", "exec {" ".join(start)}"]',
             "",
         ]
         return "\n".join(lines)

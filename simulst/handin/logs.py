@@ -1,4 +1,4 @@
-"""The development logs of a packed system: decoded from the packed folder, through simulstream's command."""
+"""The development logs of a packed system: decoded from the packed folder, through the judges' programs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from simulst.errors import SimulstError
 from simulst.files.folder import sha256_of, write_atomically
 from simulst.files.lock import digest
-from simulst.handin.check import LOG, RECORDINGS, SCORES, scores_of
-from simulst.handin.image import IMAGE
-from simulst.handin.interface import run_inference
+from simulst.handin.check import AGENT_LOG, LOG, RECORDINGS, SCORES, scores_of
+from simulst.handin.image import IMAGE, Image
+from simulst.handin.interface import free_port, run_inference, run_simuleval
 from simulst.handin.system import System
 from simulst.log import LOG as RUN_LOG
 from simulst.log import read_log
@@ -20,10 +20,12 @@ from simulst.log import read_log
 logger = logging.getLogger(__name__)
 
 
-def write_logs(part: Path, name: str, system: System, wavs: list[Path], work: Path) -> None:
-    """Write a system's log and scores. What is in the folder `work` of the same files is taken from there.
+def write_logs(
+    part: Path, name: str, system: System, wavs: list[Path], work: Path, image: Image, simuleval: bool
+) -> None:
+    """Write a system's logs and scores. What is in the folder `work` of the same files is taken from there.
 
-    wavs: the recordings, in their order (`as_wavs`).
+    wavs: the recordings, in their order (`as_wavs`). simuleval: SimulEval's log is made, too.
 
     Raises SimulstError: a program fails; the log does not prove the system's regime.
     """
@@ -35,6 +37,16 @@ def write_logs(part: Path, name: str, system: System, wavs: list[Path], work: Pa
         run_inference(part, processor, (system.source_lang, system.target_lang), wavs, log)
         write_atomically(kept, _without_places(log))
     shutil.copyfile(kept, place / LOG)
+    if simuleval:
+        of_agent = kept.with_suffix(".simuleval")
+        if not of_agent.is_file():
+            found = run_simuleval(part, image, name, wavs, work, free_port(), system.counted)
+            write_atomically(of_agent, found.read_text(encoding="utf-8"))
+        lines = [json.loads(line) for line in of_agent.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
+        for line in lines:
+            line["source"] = [Path(line["source"][0]).name, *line["source"][1:]]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        (place / AGENT_LOG).write_text(text, encoding="utf-8")
     scores = scores_of(place / LOG, system, part / "development")
     (place / SCORES).write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if said := system.unproved(scores):

@@ -50,7 +50,7 @@ class Packing:
     device: cpu or cuda. base: the image that the Dockerfile begins with; empty: the slim one of this Python.
     debian: packages of programs that the systems call. licences: of the models.
     context: what is known of the recordings.
-    copy: weights are copied where they could be linked.
+    simuleval: SimulEval's log is made, too. copy: weights are copied where they could be linked.
     """
 
     contact: str
@@ -59,6 +59,7 @@ class Packing:
     debian: tuple[str, ...] = ()
     licences: tuple[Path, ...] = ()
     context: Path | None = None
+    simuleval: bool = False
     copy: bool = False
     force: bool = False
 
@@ -101,7 +102,7 @@ def _pack(
         for name, claim in claims.items():
             processor = claim.configuration
             if packing.context is not None:
-                processor |= write_context(part, name, packing.context, recordings)
+                processor |= write_context(part, name, packing.context, recordings, packing.simuleval)
             _write_system(part, name, claim, processor)
         _write_code(part)
         (part / "server.yaml").write_text(yaml_text(SERVER))
@@ -121,7 +122,7 @@ def _pack(
         write_licences(part, licences, needs)
         for name, system in systems.items():
             print(f"{name}: {len(wavs)} recordings through simulstream", flush=True)
-            write_logs(part, name, system, list(wavs.values()), work)
+            write_logs(part, name, system, list(wavs.values()), work, image, packing.simuleval)
         _write_requirements(part / REQUIREMENTS[1], needs_of_verify(part, list(systems), needs))
         scores = {name: json.loads((part / "systems" / name / SCORES).read_text()) for name in systems}
         (part / "README.md").write_text(page.readme(claims, scores, image, packing.contact), encoding="utf-8")

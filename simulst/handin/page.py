@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import simulst
-from simulst.handin.image import CLIENT, PORT, Image
+from simulst.handin.image import AGENT_PORT, CLIENT, PORT, Image
 from simulst.handin.system import System, yaml_text
 from simulst.machine.processor import processor
 from simulst.measure.metric import metrics_in
@@ -29,7 +29,8 @@ def readme(systems: Mapping[str, System], scores: Mapping[str, dict[str, Any]], 
         "```",
         "",
         f"The server is simulstream's HTTP processor server, on port {PORT}; `SYSTEM` names one of the systems below. "
-        "It needs no network.",
+        "It needs no network. SimulEval's remote agent is built by `--file Dockerfile.simuleval`, and listens on port "
+        f"{AGENT_PORT}.",
         "",
         "simulstream's client, with the packages of `requirements.txt`, sends the WAV files that `wavs.txt` names:",
         "",

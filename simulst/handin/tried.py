@@ -55,7 +55,8 @@ def _serve(systems: Sequence[str], recording: str) -> list[str]:
 
 
 def _check(systems: Sequence[str]) -> list[str]:
-    """What verify runs: scores of recordings."""
+    """What verify runs: scores of recordings, and SimulEval."""
+    import simuleval.cli  # noqa: F401
     import simulstream.inference  # noqa: F401
 
     from simulst.handin.check import check_scores, read_claim

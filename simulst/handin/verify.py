@@ -4,8 +4,8 @@
     python3 verify.py RECORDINGS [--system NAME] [--port 8080] [--environment DIR] [--without-docker]
 
 It checks the digests of all files, installs what the Dockerfile installs into an environment of its own, starts the
-server as the Dockerfile does, sends the recordings through simulstream, and compares words, delays and scores with the
-logs. With Docker, it builds the image and runs that. A second call goes on with the environment.
+server as the Dockerfile does, sends the recordings through simulstream and SimulEval, and compares words, delays and
+scores with the logs. With Docker, it builds the image and runs that. A second call goes on with the environment.
 """
 
 from __future__ import annotations
@@ -151,6 +151,7 @@ def main() -> int:
     parser.add_argument("recordings", type=Path, help="folder of the development recordings")
     parser.add_argument("--system", help="only this one [default: all]")
     parser.add_argument("--port", type=int, default=8080, help="of the server [default: 8080]")
+    parser.add_argument("--agent-port", type=int, default=8888, help="of SimulEval's agent [default: 8888]")
     parser.add_argument("--environment", type=Path, help="folder for the packages [default: beside this one]")
     parser.add_argument("--without-docker", action="store_true", help="do not use Docker even if it is there")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help=argparse.SUPPRESS)
@@ -182,7 +183,7 @@ def _check(folder: Path, systems: list[str], place: Path, python: Path, given: a
     )
     if not given.without_docker and shutil.which("docker") and not _fails(["docker", "info"]):
         return max(with_docker(folder, system, given.port, check) for system in systems)
-    options = ["--port", str(given.port)]
+    options = ["--port", str(given.port), "--agent-port", str(given.agent_port)]
     if given.system:
         options += ["--system", given.system]
     return subprocess.run([*check, *options]).returncode

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("simulstream")
+pytest.importorskip("simuleval")
 pytest.importorskip("omnisteval")
 pytest.importorskip("mweralign")
 import small
@@ -26,7 +28,8 @@ from run_commands import simulst
 
 from simulst.handin import check, interface
 from simulst.handin import verify as verification
-from simulst.handin.check import CLAIM, LOG, SCORES, difference
+from simulst.handin.check import AGENT_LOG, CLAIM, LOG, SCORES, difference
+from simulst.handin.image import read_image
 from simulst.handin.needs import packed_environment
 from simulst.handin.pack import _write_sums
 from simulst.handin.system import System
@@ -90,9 +93,12 @@ def verify(folder: Path, made: Path, *more: object, environment: Path | None = N
     return done.returncode, done.stdout + done.stderr
 
 
-def faults(folder: Path, made: Path, capsys: pytest.CaptureFixture[str], only: str = FAKE, port: int = 0) -> list[str]:
+def faults(
+    folder: Path, made: Path, capsys: pytest.CaptureFixture[str], only: str = FAKE, port: int = 0, agent_port: int = 0
+) -> list[str]:
     """What is wrong, by the check that verify.py runs in the environment."""
-    problems = check.verify(folder, made / "data", port or small.free_port(), only, True).problems
+    ports = port or small.free_port(), agent_port or small.free_port()
+    problems = check.verify(folder, made / "data", *ports, only, True).problems
     found = [line.partition("WRONG ")[2] for line in capsys.readouterr().out.splitlines() if "WRONG" in line]
     assert len(found) == problems
     return found
@@ -249,6 +255,7 @@ def claimed_scores(**values: object) -> Callable[[Path], None]:
 PLACE = f"systems/{FAKE}"
 SUMMED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "a Dockerfile": (append("Dockerfile", "USER 0\n"), ["Dockerfile: is not what image.json says"]),
+    "SimulEval's": (append("Dockerfile.simuleval", "#\n"), ["Dockerfile.simuleval: is not what image.json says"]),
     "a client": (append("client.yaml", "#\n"), ["client.yaml: is not what image.json says"]),
     "a server": (lambda folder: change(folder / "server.yaml", pool_size=0), ["server.yaml: is not what the image"]),
     "a system more": (lambda folder: (folder / "systems/es-en_0-1").mkdir(), ["image.json: its systems are not those"]),
@@ -340,6 +347,24 @@ def test_other_words_on_another_processor(
     assert (processor in said and kind() in said) or processor == kind()
 
 
+def test_simulevals_log(tmp_path: Path) -> None:
+    """Its words are those of simulstream's log, in all recordings; its delays are those of the agent."""
+    log = write_log(tmp_path / LOG)
+
+    def of_simuleval(words: str, delays: list[float], name: str = "talk") -> Path:
+        row = {"index": 0, "prediction": words, "delays": delays, "elapsed": delays, "prediction_length": 2}
+        path = tmp_path / "instances.log"
+        path.write_text(json.dumps({**row, "reference": "", "source": [f"{name}.wav"], "source_length": 3000}) + "\n")
+        return path
+
+    good = shutil.copy(of_simuleval("a b", [1000, 2000]), tmp_path / AGENT_LOG)
+    assert not [*check.check_words(log, good, "word"), *check.check_agent(good, good, "word")]
+    assert list(check.check_words(log, of_simuleval("a c", [1000, 2000]), "word"))
+    assert len(list(check.check_words(log, of_simuleval("a b", [1000, 2000], "other"), "word"))) == 2
+    [fault] = check.check_agent(good, of_simuleval("a b", [1000, 2100]), "word")
+    assert fault == "simuleval.log: the delays of talk are not those of SimulEval's agent"
+
+
 def test_recordings(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another one, or none. Beside the right one, another of that name may lie."""
     (tmp_path / "data").mkdir()
@@ -373,11 +398,27 @@ def test_another_system_and_another_python(made: Path, packed: Path, tmp_path: P
         assert status == 1 and "apt-get install them here" in said and "Traceback" not in said
 
 
+def test_simulevals_agent(made: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its server and its evaluator are asked; a port of it that is busy is told."""
+    place = packed / "systems" / FAKE
+    wavs = interface.as_wavs(check.recordings_of(packed, made / "data"), tmp_path / "wavs")
+    sent, image = list(wavs.values()), read_image(packed)
+    shutil.copy(
+        interface.run_simuleval(packed, image, FAKE, sent, tmp_path, small.free_port(), "word"), place / AGENT_LOG
+    )
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        [fault] = faults(packed, made, capsys, agent_port=port)
+        assert f"port {port} is taken" in fault and "--agent-port" in fault
+    assert faults(packed, made, capsys) == []
+
+
 def test_dockerfiles_are_without_faults(made: Path) -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     if not hadolint.is_file():
         pytest.skip("hadolint is not installed")
-    done = subprocess.run([str(hadolint), str(made / "packed" / "Dockerfile")], capture_output=True, text=True)
+    files = [str(made / "packed" / name) for name in ("Dockerfile", "Dockerfile.simuleval")]
+    done = subprocess.run([str(hadolint), *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
