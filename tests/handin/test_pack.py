@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -93,33 +92,6 @@ def test_two_regimes_of_one_model(tmp_path: Path, decoded: list[str], monkeypatc
     assert '"wav_name": "2022.acl long.268.wav"' in log
 
 
-def test_films_and_characters(tmp_path: Path, decoded: list[str]) -> None:
-    """Recordings in MP4, and a language that is counted in characters."""
-    data = small.write_recordings(tmp_path, target="zh")
-    for name in small.NAMES:
-        write_film(data / f"{name}.wav", data / f"{name}.mp4")
-        (data / f"{name}.wav").unlink()
-    scp = data / "wav.scp"
-    scp.write_text(scp.read_text().replace(".wav", ".mp4"))
-    choice = small.chosen(tmp_path, "zh", small.FAKE, "0-90000", {"vocabulary": "chars"}, target="zh")
-    folder = packed(tmp_path, choice)
-    assert json.loads((folder / "systems" / "es-zh_0-90000" / "scores.json").read_text())["unit"] == "char"
-    assert "talk1.wav" in (folder / "systems" / "es-zh_0-90000" / LOG).read_text()
-
-
-def write_film(wav: Path, film: Path) -> None:
-    import av
-    import soundfile
-
-    samples, rate = soundfile.read(wav, dtype="int16")
-    with av.open(str(film), "w") as out:
-        stream = out.add_stream("aac", rate=rate, layout="mono")
-        frame = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
-        frame.rate = rate
-        for packet in (*stream.encode(frame), *stream.encode(None)):
-            out.mux(packet)
-
-
 POLICY = """
 from dataclasses import dataclass
 from own_helper import CUT
@@ -189,22 +161,6 @@ def test_a_cascade(tmp_path: Path, decoded: list[str]) -> None:
     translator["command"] = f"sh {program}"
     cascade.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
     assert "by an absolute path" in refused(tmp_path, choice, out="other")
-
-
-def test_a_cascade_whose_recogniser_is_an_own_class(tmp_path: Path, decoded: list[str]) -> None:
-    """Its module is packed as that of a model is. What its options name is not packed, so it is refused."""
-    small.write_recordings(tmp_path)
-    recogniser = {"model": small.FAKE, "decoding": small.LA2}
-    translator = {"type": "command", "command": "cat"}
-    cascade = tmp_path / "cascade.yaml"
-    cascade.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
-    (tmp_path / "LICENSE").touch()
-    choice = small.chosen(tmp_path, "own", cascade, "0-90000", decoding={**small.LA2, "commit": {"type": "all"}})
-    folder = packed(tmp_path, choice)
-    assert (folder / "own" / "fake.py").is_file() and not list((folder / "models").rglob("*.py"))
-    recogniser["options"] = {"log": str(tmp_path / "LICENSE")}
-    cascade.write_text(yaml.safe_dump({"recogniser": recogniser, "translator": translator}))
-    assert "names " + str(tmp_path / "LICENSE") in refused(tmp_path, choice, out="other")
 
 
 def test_context(tmp_path: Path, decoded: list[str]) -> None:
@@ -421,17 +377,3 @@ def test_a_gpu_has_one_cudnn() -> None:
     assert needs._for_ctranslate2(alone, "cuda") == (needs.CUBLAS, needs.CUDNN)
     assert needs._for_ctranslate2(both, "cuda") == (needs.CUBLAS,)
     assert needs._for_ctranslate2(both, "cpu") == needs._for_ctranslate2(Needs((), ()), "cuda") == ()
-
-
-def test_links_and_letters(tmp_path: Path, decoded: list[str]) -> None:
-    """Weights that are links are packed as files; names may have spaces and letters of any language."""
-    small.write_recordings(tmp_path, names=("Vorträge über Öl", "研讨会 1"))
-    written = write_whisper(tmp_path)
-    model = tmp_path / "Größe M"
-    model.mkdir()
-    for file in written.iterdir():
-        (model / file.name).symlink_to(file)
-    folder = packed(tmp_path, small.chosen(tmp_path, "links", model, "0-90000", OPTIONS))
-    assert (folder / "models" / "Größe M" / "model.bin").is_file()
-    assert not any(path.is_symlink() for path in folder.rglob("*"))
-    assert '"wav_name": "研讨会 1.wav"' in (folder / "systems" / decoded[0] / LOG).read_text(encoding="utf-8")
