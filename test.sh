@@ -1,20 +1,29 @@
 #!/usr/bin/env bash
 # Sets up the environment if it is absent, checks the code's form and types, and runs the tests, several at once.
-#   ./test.sh [pytest options, such as -n 0 for one after the other]
+#   ./test.sh [core] [pytest options, such as -n 0 for one after the other]
+# core: only the tests of the core, whose folders are in tests/test_structure.py, without checks of form and types.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-tools/install.sh --scoring
-# In a fresh checkout, Numba and pytest compile for a minute: once, beside the checks, and not in each worker of the tests.
-compile() {
-    .venv/bin/python -c "import simulst.models.espnet.model"
-    [ -d tests/__pycache__ ] || .venv/bin/python -m pytest -n 0 --collect-only > /dev/null || true
-}
-compile &
-.venv/bin/python -m ruff check .
-# What servers of `simulst verify` compile, where they keep it: here, as `compile` takes longer than the type check.
-[ -d .venv/numba ] || NUMBA_CACHE_DIR=.venv/numba .venv/bin/python -c "import librosa; librosa.resample, librosa.util.localmax"
-.venv/bin/python -m mypy
-wait $!
+if [ "${1:-}" = core ]; then
+    shift
+    tools/install.sh
+    rooms=$(cd tests && ../.venv/bin/python -c "from test_structure import CORE; print(*(f'tests/{room}' for room in CORE))")
+    # shellcheck disable=SC2086 # a list
+    set -- tests/test_*.py $rooms "$@"
+else
+    tools/install.sh --scoring
+    # In a fresh checkout, Numba and pytest compile for a minute: once, beside the checks, and not in each worker of the tests.
+    compile() {
+        .venv/bin/python -c "import simulst.models.espnet.model"
+        [ -d tests/__pycache__ ] || .venv/bin/python -m pytest -n 0 --collect-only > /dev/null || true
+    }
+    compile &
+    .venv/bin/python -m ruff check .
+    # What servers of `simulst verify` compile, where they keep it: here, as `compile` takes longer than the type check.
+    [ -d .venv/numba ] || NUMBA_CACHE_DIR=.venv/numba .venv/bin/python -c "import librosa; librosa.resample, librosa.util.localmax"
+    .venv/bin/python -m mypy
+    wait $!
+fi
 # More workers than processors, as tests of the recipes wait for processes to start. A file's tests share its fixtures, so
 # they go to one worker; tests/conftest.py puts the slow files first.
 cores=$(.venv/bin/python -c "from simulst.machine.threads import available_cores; print(available_cores())")
